@@ -1,0 +1,17 @@
+"""The base of every model that is read from a file.
+
+Strict (a string is not a number), frozen, and closed: an unknown key is an error, because a
+misspelt key that is ignored runs another experiment than the one in the file.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class StrictModel(BaseModel):
+    """Base of the experiment and catalogue models."""
+
+    model_config = ConfigDict(
+        strict=True, frozen=True, extra="forbid", use_attribute_docstrings=False
+    )
