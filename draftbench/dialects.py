@@ -41,7 +41,7 @@ class ModelPaths:
     """Where the checkpoints are, as the serving process sees them."""
 
     target: str = "/models/target"
-    # Not named after the method: the 0.9.1 fork takes any path with "eagle-" in it for an EAGLE head.
+    # Not named after the method: the 0.9.1 fork takes any path with "eagle-" in it for EAGLE.
     draft: str = "/models/draft"
 
 
@@ -77,7 +77,7 @@ def shared_neuron_config(experiment: NeuronExperiment) -> dict[str, Any]:
 
 # What the 0.9.1 fork sets differently with and without speculation (sequence parallelism, sampler),
 # given explicitly to both. Greedy, static sampling: a dynamic sampler on one side only would put
-# its cost into the speedup. `global_topk` must be there: reloaded artifacts read it at every request.
+# its cost into the speedup. `global_topk` must be there: reloaded artifacts read it each request.
 # Source: vLLM 0.9.x model_loader/neuronx_distributed.py; NxD Inference 0.6 models/config.py.
 _NXDI_EQUAL_DEFAULTS: Mapping[str, Any] = {
     "enable_bucketing": True,
@@ -112,7 +112,7 @@ def _neuron_common(experiment: NeuronExperiment, paths: ModelPaths) -> list[str]
 
 
 def _neuron_environment(experiment: NeuronExperiment) -> dict[str, str]:
-    # Two names for one setting: NxD Inference reads the first, the runtime of older SDKs the second.
+    # Two names for one setting: NxD Inference reads the first, older runtimes the second.
     # NEURON_RT_VISIBLE_CORES is left alone: with DRA the claim decides which devices are visible.
     lnc = str(experiment.serving.lnc)
     return {"NEURON_LOGICAL_NC_CONFIG": lnc, "NEURON_RT_VIRTUAL_CORE_SIZE": lnc}

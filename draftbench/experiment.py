@@ -20,9 +20,9 @@ from pydantic import Discriminator, Field, Tag
 from draftbench.catalog import INSTANCE_TYPE, Release, SpeculativeMethod, catalog
 from draftbench.strict import StrictModel
 
-# A DNS subdomain (RFC 1123) of letters, digits, hyphens and dots; where Kubernetes or CloudFormation
-# wants a label, `naming.dns_label` turns the dots into hyphens. The length leaves room for prefixes
-# and content hashes within a label's 63 characters.
+# A DNS subdomain (RFC 1123) of letters, digits, hyphens and dots; where a label is wanted,
+# `naming.dns_label` turns the dots into hyphens. The length leaves room for prefixes and content
+# hashes within a label's 63 characters.
 NAME_PATTERN = r"^[a-z]([a-z0-9.-]*[a-z0-9])?$"
 MAX_NAME_LENGTH = 32
 # Prompt classes and cases are folders and files, metric dimensions and parts of object keys.
@@ -243,7 +243,7 @@ class Aws(StrictModel):
     )
     public_access_cidrs: tuple[str, ...] = Field(
         default=(),
-        description="IPv4 ranges that may reach the Kubernetes API from outside; none: private only",
+        description="IPv4 ranges that may reach the Kubernetes API from outside; none: private",
     )
     admin_principal_arns: tuple[str, ...] = Field(
         default=(), description="IAM roles or users who get cluster administrator access"

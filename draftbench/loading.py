@@ -94,14 +94,15 @@ def _mapping_without_duplicates(loader: _Loader, node: yaml.MappingNode) -> dict
 
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping_without_duplicates)
 _Loader.add_constructor(
-    "tag:yaml.org,2002:timestamp", lambda loader, node: loader.construct_scalar(node)
+    "tag:yaml.org,2002:timestamp",
+    lambda loader, node: loader.construct_scalar(node),  # type: ignore[arg-type]
 )
 
 
 def _parse(path: Path, text: str) -> tuple[dict[str, Any], dict[Key, int]]:
     """The file's data and the 1-based line of every key."""
     try:
-        data = yaml.load(text, Loader=_Loader)
+        data = yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
         lines = _line_numbers(yaml.compose(text, Loader=yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None

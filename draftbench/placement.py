@@ -36,8 +36,8 @@ class Placement:
 def place(experiment: NeuronExperiment) -> Placement:
     """Fill node after node in file order.
 
-    Legal slot sizes (1, 4, 8, 16) divide a node's devices, and all slots of an experiment are of one
-    size, so filling in order leaves no gap and needs the fewest nodes.
+    Legal slot sizes (1, 4, 8, 16) divide a node's devices, and all slots of an experiment are of
+    one size, so filling in order leaves no gap and needs the fewest nodes.
     """
     per_node = accelerator().devices // experiment.serving.slot_devices
     return Placement(

@@ -76,7 +76,8 @@ def _parse_prompt(line: str, where: str) -> Prompt:
     if not isinstance(value, dict) or set(value) not in ({"id", "prompt"}, {"id", "messages"}):
         given = ", ".join(sorted(value)) if isinstance(value, dict) else type(value).__name__
         raise PromptSetError(
-            f"{where}: given: {given}; allowed: the keys id and prompt, or id and messages; {_EXAMPLE}"
+            f"{where}: given: {given}; allowed: the keys id and prompt, or id and messages; "
+            f"{_EXAMPLE}"
         )
     if not isinstance(value["id"], str) or not value["id"]:
         raise PromptSetError(f"{where}: id: given {value['id']!r}; allowed: text; {_EXAMPLE}")

@@ -1,9 +1,9 @@
-"""The result format: ONE definition, used by the writer (pod), the reader (function) and the report.
+"""The result format: ONE definition, for the writer (pod), the reader (function) and the report.
 
 Standard library only. A run is a folder (or S3 prefix) named by its run id:
 
     <run id>/blocks/0003-structured-count-baseline-r1.result.json     the result file, written once
-    <run id>/blocks/0003-..._individual_responses.json, ..._summary.json   the same for llmperf tools
+    <run id>/blocks/0003-..._individual_responses.json, ..._summary.json   the same for llmperf
     <run id>/blocks/0003-....transcript.jsonl.gz    each request's text and chunk times, raw
     <run id>/run.json                               written last: the run is over, complete or not
 

@@ -103,7 +103,8 @@ def _window_fits_the_output(experiment: Experiment, path: Path) -> Iterator[Prob
         if variant.window >= experiment.workload.output_tokens:
             yield Problem(
                 key=("variants", index, "window"),
-                given=f"{variant.window} with workload.output_tokens {experiment.workload.output_tokens}",
+                given=f"{variant.window} with workload.output_tokens "
+                f"{experiment.workload.output_tokens}",
                 allowed=f"less than {experiment.workload.output_tokens}",
                 reason="an output that ends within one step has no inter-token latency",
             )
@@ -163,7 +164,8 @@ def _hub_family_problem(
     if None not in families and families[0] != families[1]:
         yield Problem(
             key=(*key, "model"),
-            given=f"{draft.model} (tokenizer family {families[1]}) for {target.model} ({families[0]})",
+            given=f"{draft.model} (tokenizer family {families[1]}) for {target.model} "
+            f"({families[0]})",
             allowed=f"a draft of the family {families[0]}: "
             + ", ".join(
                 n for n, f in catalog().models.items() if f.tokenizer_family == families[0]
@@ -294,8 +296,8 @@ def _tensor_parallel_fills_the_slot(experiment: Experiment, path: Path) -> Itera
             given=str(serving.tensor_parallel_size),
             allowed=f"{cores} = slot_devices {serving.slot_devices} x {per_device} logical cores a "
             f"device at lnc {serving.lnc}",
-            reason="cores of a slot that the model does not span are paid for and idle, and a model "
-            "cannot span more than its slot",
+            reason="cores of a slot that the model does not span are paid for and idle, and a "
+            "model cannot span more than its slot",
         )
 
 

@@ -1,0 +1,121 @@
+"""`draftbench measure`: one OpenAI-compatible endpoint, with the client that the Job uses."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from draftbench.cli.report import print_verdict
+from draftbench.errors import UserInputError
+from draftbench.measuring.runner import Runner, new_run_id
+from draftbench.measuring.runspec import Endpoint, RequestShape, RunSpec
+from draftbench.measuring.scheduling import raise_scheduling_class
+from draftbench.measuring.sink import FolderSink
+from draftbench.prompts import CASE_SUFFIX, Case, load_case
+from draftbench.reading import read_run
+
+API_KEY_VARIABLE = "OPENAI_API_KEY"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Endpoint, prompts, output folder and the shape of the requests."""
+    parser.add_argument("--base-url", required=True, help="e.g. http://localhost:8000, without /v1")
+    parser.add_argument("--model", required=True, help="the name the server serves")
+    parser.add_argument(
+        "--prompts", required=True, type=Path, help="a .jsonl file, a class folder, or its parent"
+    )
+    parser.add_argument("--out", required=True, type=Path, help="folder for the run's files")
+    parser.add_argument("--name", default="measured", help="the variant's name in the files")
+    parser.add_argument("--output-tokens", type=positive_int, default=128)
+    parser.add_argument("--concurrency", type=positive_int, default=1)
+    parser.add_argument("--requests-per-case", type=positive_int, default=8)
+    parser.add_argument("--warmup-requests", type=int, default=1)
+    parser.add_argument("--timeout-seconds", type=float, default=300.0)
+    parser.add_argument(
+        "--natural-length", action="store_true", help="let the model end its outputs"
+    )
+
+
+def positive_int(text: str) -> int:
+    """An argument type: a whole number of at least 1."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return value
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure and print the figures."""
+    spec = _run_spec(arguments)
+    run_id = new_run_id(spec.experiment)
+    runner = Runner(
+        spec=spec,
+        sink=FolderSink(arguments.out),
+        run_id=run_id,
+        progress=lambda line: print(line, file=sys.stderr, flush=True),
+        scheduling=raise_scheduling_class(),
+        api_key=os.environ.get(API_KEY_VARIABLE),
+    )
+    result = asyncio.run(runner.run())
+    print_verdict(read_run(arguments.out / run_id))
+    print(f"\nfiles: {arguments.out / run_id}")
+    if result.status == "failed":
+        print(f"draftbench: the run failed: {result.reason}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def checked_base_url(url: str) -> str:
+    """A base URL without a trailing slash or `/v1`; raises UserInputError when it is not one."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UserInputError(
+            f"--base-url: given {url!r}, allowed: http://HOST:PORT or https://HOST, for example "
+            "http://localhost:8000"
+        )
+    return url.rstrip("/").removesuffix("/v1")
+
+
+def find_cases(path: Path) -> tuple[Case, ...]:
+    """Cases of a prompt file, of a class folder, or of every class folder below a folder."""
+    if path.is_file():
+        return (load_case(path, prompt_class=path.resolve().parent.name),)
+    pattern = f"*{CASE_SUFFIX}"
+    files = sorted(path.glob(pattern)) or sorted(path.glob(f"*/{pattern}"))
+    if not files:
+        raise UserInputError(
+            f"--prompts: {path}: no {CASE_SUFFIX} file there; give a file, a folder of them, or a "
+            "folder of prompt classes such as prompts/"
+        )
+    return tuple(load_case(file, prompt_class=file.resolve().parent.name) for file in files)
+
+
+def _run_spec(arguments: argparse.Namespace) -> RunSpec:
+    endpoint = Endpoint(
+        variant=arguments.name,
+        base_url=checked_base_url(arguments.base_url),
+        max_tokens_per_step=1,
+        is_baseline=True,
+    )
+    return RunSpec(
+        experiment="measure",
+        endpoints=(endpoint,),
+        shape=RequestShape(
+            model=arguments.model,
+            output_tokens=arguments.output_tokens,
+            fixed_output_length=not arguments.natural_length,
+            temperature=0.0,
+            seed=0,
+            enable_thinking=False,
+            timeout_seconds=arguments.timeout_seconds,
+        ),
+        cases=find_cases(arguments.prompts),
+        concurrency=arguments.concurrency,
+        requests_per_case=arguments.requests_per_case,
+        warmup_requests=arguments.warmup_requests,
+        ready_deadline_seconds=30.0,
+    )

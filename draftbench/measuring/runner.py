@@ -1,0 +1,251 @@
+"""The measuring program: every case against every variant, one variant loaded at a time.
+
+Result files are written as each block completes; `run.json` comes last, whatever happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import itertools
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from draftbench.errors import DraftbenchError
+from draftbench.measuring.client import Client, Measured
+from draftbench.measuring.counters import difference, read_counters
+from draftbench.measuring.http import HttpError, get_text
+from draftbench.measuring.llmperf_summary import llmperf_summary
+from draftbench.measuring.runspec import Endpoint, RunSpec
+from draftbench.measuring.sink import Sink, SinkError
+from draftbench.prompts import Case, Prompt
+from draftbench.results import (
+    BLOCKS_FOLDER,
+    LLMPERF_RESPONSES_SUFFIX,
+    LLMPERF_SUMMARY_SUFFIX,
+    RESULT_SCHEMA,
+    RESULT_SUFFIX,
+    RUN_FILE,
+    RUN_SCHEMA,
+    TRANSCRIPT_SUFFIX,
+    BlockResult,
+    RunResult,
+    RunStatus,
+    dump_block,
+    dump_run,
+    llmperf_responses,
+)
+
+Progress = Callable[[str], None]
+
+READY_POLL_SECONDS = 1.0
+
+
+class NotReadyError(DraftbenchError):
+    """A server was not ready by the deadline."""
+
+
+def new_run_id(experiment: str, *, now: datetime | None = None) -> str:
+    """A run's id: sorts by time and cannot collide."""
+    moment = now or datetime.now(UTC)
+    return f"{experiment}-{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+
+@dataclass(kw_only=True)
+class Runner:
+    """One run. `sink` gets names relative to the results root, run id first."""
+
+    spec: RunSpec
+    sink: Sink
+    run_id: str
+    progress: Progress
+    scheduling: str
+    api_key: str | None = None
+    wall_clock: Callable[[], float] = time.time
+    make_client: Callable[..., Client] = Client
+    ready_poll_seconds: float = READY_POLL_SECONDS
+    _blocks: list[BlockResult] = field(default_factory=list)
+    _unwritten: dict[str, bytes] = field(default_factory=dict)
+
+    async def run(self) -> RunResult:
+        """Measure everything; the result says whether the run is complete, and if not, why.
+
+        A cancelled run (a signal, a deadline) still writes its `run.json`, as failed.
+        """
+        started_at_unix_s = self.wall_clock()
+        reason = "ended before the last block: interrupted, or a defect that the log shows"
+        try:
+            await self._wait_until_ready()
+            await self._measure_all()
+            reason = self._shortfall()
+        except DraftbenchError as error:
+            reason = str(error)
+        finally:
+            result = self._finish(started_at_unix_s, reason)
+        return result
+
+    async def _wait_until_ready(self) -> None:
+        """Wait for `/health` of every server, at most the specification's deadline."""
+        deadline = time.monotonic() + self.spec.ready_deadline_seconds
+        for endpoint in self.spec.endpoints:
+            self.progress(f"waiting for {endpoint.variant} at {endpoint.base_url}")
+            answer = await self._health(endpoint)
+            while answer != "ready":
+                if time.monotonic() >= deadline:
+                    raise NotReadyError(
+                        f"{endpoint.variant} at {endpoint.base_url} was not ready within "
+                        f"{self.spec.ready_deadline_seconds:g} s; last answer: {answer}"
+                    )
+                await asyncio.sleep(self.ready_poll_seconds)
+                answer = await self._health(endpoint)
+
+    async def _health(self, endpoint: Endpoint) -> str:
+        try:
+            status, _ = await get_text(f"{endpoint.base_url}/health", timeout_seconds=5)
+        except HttpError as error:
+            return str(error)
+        except TimeoutError:
+            return "no answer within 5 s"
+        # Servers without a health endpoint answer 404: they answer.
+        return "ready" if status in (200, 404) else f"HTTP {status}"
+
+    async def _measure_all(self) -> None:
+        total = len(self.spec.cases) * len(self.spec.endpoints)
+        for number, (case, endpoint) in enumerate(self._order(), start=1):
+            block = await self._measure_block(case, endpoint, number)
+            self._blocks.append(block)
+            self.progress(f"[{number}/{total}] {_describe(block)}")
+
+    def _order(self) -> Iterator[tuple[Case, Endpoint]]:
+        """Case by case; every other case starts with the last variant, so that drift evens out."""
+        for index, case in enumerate(self.spec.cases):
+            endpoints: Sequence[Endpoint] = self.spec.endpoints
+            for endpoint in endpoints if index % 2 == 0 else endpoints[::-1]:
+                yield case, endpoint
+
+    async def _measure_block(self, case: Case, endpoint: Endpoint, number: int) -> BlockResult:
+        client = self.make_client(
+            base_url=endpoint.base_url, shape=self.spec.shape, api_key=self.api_key
+        )
+        await self._load(client, case, self.spec.warmup_requests, f"{number:04d}-warmup")
+        before = await read_counters(endpoint.base_url)
+        started_at_unix_s = self.wall_clock()
+        measured = await self._load(client, case, self.spec.requests_per_case, f"{number:04d}")
+        ended_at_unix_s = self.wall_clock()
+        after = await read_counters(endpoint.base_url)
+        block = BlockResult(
+            schema=RESULT_SCHEMA,
+            run_id=self.run_id,
+            experiment=self.spec.experiment,
+            variant=endpoint.variant,
+            prompt_class=case.prompt_class,
+            case=case.name,
+            round=1,
+            block=number,
+            model=self.spec.shape.model,
+            concurrency=self.spec.concurrency,
+            started_at_unix_s=started_at_unix_s,
+            ended_at_unix_s=ended_at_unix_s,
+            warmup_requests=self.spec.warmup_requests,
+            speculation=difference(before, after),
+            requests=tuple(m.record for m in measured),
+        )
+        # Another thread: an upload takes its time, and a signal must be heard meanwhile.
+        await asyncio.to_thread(self._write_block, block, measured)
+        return block
+
+    async def _load(
+        self, client: Client, case: Case, requests: int, id_prefix: str
+    ) -> list[Measured]:
+        """Send `requests` requests, prompts in turn, `concurrency` in flight; in sending order."""
+        prompts = itertools.islice(enumerate(itertools.cycle(case.prompts)), requests)
+        measured: dict[int, Measured] = {}
+
+        async def worker(queue: Iterator[tuple[int, Prompt]]) -> None:
+            for index, prompt in queue:
+                measured[index] = await client.measure(
+                    prompt, request_id=f"{self.run_id}/{id_prefix}-{index:05d}"
+                )
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(self.spec.concurrency, requests)):
+                group.create_task(worker(prompts))
+        return [measured[index] for index in sorted(measured)]
+
+    def _write_block(self, block: BlockResult, measured: Sequence[Measured]) -> None:
+        """Raw evidence first, then the result file, then what is derived from it."""
+        stem = f"{BLOCKS_FOLDER}/{block.stem}"
+        self._write(f"{stem}{TRANSCRIPT_SUFFIX}", _transcript(measured))
+        self._write(f"{stem}{RESULT_SUFFIX}", dump_block(block))
+        self._write(f"{stem}{LLMPERF_RESPONSES_SUFFIX}", llmperf_responses(block))
+        self._write(f"{stem}{LLMPERF_SUMMARY_SUFFIX}", llmperf_summary(block))
+
+    def _write(self, name: str, data: bytes) -> None:
+        """A file that cannot be written now is kept and tried again before the run ends."""
+        try:
+            self.sink.write(f"{self.run_id}/{name}", data)
+        except SinkError as error:
+            self.progress(f"not written yet, will be tried again: {error}")
+            self._unwritten[name] = data
+
+    def _finish(self, started_at_unix_s: float, reason: str) -> RunResult:
+        kept, self._unwritten = self._unwritten, {}
+        for name, data in kept.items():
+            self._write(name, data)
+        if self._unwritten:
+            names = ", ".join(self._unwritten)
+            reason = (
+                f"{reason}; " * bool(reason) + f"result files that could not be written: {names}"
+            )
+        status: RunStatus = "failed" if reason else "complete"
+        result = RunResult(
+            schema=RUN_SCHEMA,
+            run_id=self.run_id,
+            experiment=self.spec.experiment,
+            status=status,
+            reason=reason,
+            started_at_unix_s=started_at_unix_s,
+            ended_at_unix_s=self.wall_clock(),
+            variants=tuple(e.variant for e in self.spec.endpoints),
+            baseline=self.spec.baseline,
+            blocks=tuple(block.stem for block in self._blocks),
+            client={"scheduling": self.scheduling},
+        )
+        self.sink.write(f"{self.run_id}/{RUN_FILE}", dump_run(result))
+        return result
+
+    def _shortfall(self) -> str:
+        """Why a run that measured every block is not complete; empty if it is."""
+        empty = [b.stem for b in self._blocks if all(r.failed for r in b.requests)]
+        return f"every request failed in {', '.join(empty)}" if empty else ""
+
+
+def _transcript(measured: Sequence[Measured]) -> bytes:
+    lines = (
+        json.dumps(
+            {
+                "request_id": m.record.request_id,
+                "text": m.text,
+                "chunk_offsets_us": m.chunk_offsets_us,
+                "chunk_tokens": m.chunk_tokens,
+            },
+            separators=(",", ":"),
+        )
+        for m in measured
+    )
+    return gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
+
+
+def _describe(block: BlockResult) -> str:
+    counted = [r for r in block.requests if r.counts]
+    latencies = sorted(r.inter_token_latency_s for r in counted if r.inter_token_latency_s)
+    middle = f"{latencies[len(latencies) // 2] * 1e3:.2f} ms/token" if latencies else "no figures"
+    failed = sum(r.failed for r in block.requests)
+    spoilt = sum(r.spoilt is not None for r in block.requests)
+    notes = [f"{failed} failed"] * bool(failed) + [f"{spoilt} spoilt"] * bool(spoilt)
+    suffix = f" ({', '.join(notes)})" if notes else ""
+    return f"{block.prompt_class}/{block.case} {block.variant}: {middle}{suffix}"

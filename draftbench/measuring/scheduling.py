@@ -1,0 +1,57 @@
+"""The client's own waiting: how long it was ready to run and had no core.
+
+A client that shares its machine with a busy engine is left on the run queue, sometimes for a whole
+request, and then reads everything at once: a TTFT of half a second and no time per token, both
+false. Linux counts that waiting (`/proc/thread-self/schedstat`, second field, nanoseconds; kernel
+documentation "Scheduler Statistics"), so it is recorded for every request; and a client that may,
+raises its scheduling class so that it hardly happens.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+_SCHEDSTAT = Path("/proc/thread-self/schedstat")
+
+# Waiting above this share of the interval that it falls into spoils the figure.
+MAX_WAIT_SHARE = 0.05
+
+WaitReader = Callable[[], int | None]
+
+
+def run_queue_wait_ns() -> int | None:
+    """Total run-queue wait of the calling thread, nanoseconds; None where Linux does not tell."""
+    try:
+        return int(_SCHEDSTAT.read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def raise_scheduling_class() -> str:
+    """Ask for real-time scheduling of the calling thread; says in one phrase what came of it.
+
+    The client sleeps in epoll nearly all the time, so it takes no core from the engine. Children do
+    not inherit the class.
+    """
+    if not hasattr(os, "sched_setscheduler"):
+        return "ordinary (this system has no scheduling classes)"
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except PermissionError:
+        return "ordinary (real-time needs root or CAP_SYS_NICE)"
+    except OSError as error:
+        return f"ordinary ({error.strerror})"
+    return "real-time (SCHED_FIFO 1)"
+
+
+def spoilt_reason(
+    *, wait_to_first_ns: int, to_first_ns: int, wait_after_ns: int, after_first_ns: int
+) -> str | None:
+    """Why a request's timing cannot be trusted, None if it can: waits against their intervals."""
+    if wait_to_first_ns > MAX_WAIT_SHARE * to_first_ns:
+        return f"client waited {wait_to_first_ns / 1e6:.1f} ms for a core before the first token"
+    if wait_after_ns > MAX_WAIT_SHARE * after_first_ns:
+        return f"client waited {wait_after_ns / 1e6:.1f} ms for a core while tokens came"
+    return None

@@ -1,0 +1,58 @@
+"""Where result files go. A file is written once, whole, under a name that cannot collide."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+from draftbench.errors import DraftbenchError
+
+
+class SinkError(DraftbenchError):
+    """A result file could not be written."""
+
+
+class Sink(Protocol):
+    """Takes a run's files."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write one file; raises SinkError, also when the name is taken."""
+
+
+class FolderSink:
+    """Writes below a local folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write to a temporary name, then link: the name shows only whole files."""
+        path = self.folder / name
+        partial = path.with_name(f".{path.name}.partial")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_bytes(data)
+            os.link(partial, path)  # fails where the name is taken, unlike a rename
+        except OSError as error:
+            raise SinkError(f"{path}: cannot be written: {error.strerror}") from error
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+class Tee:
+    """Writes to several sinks in turn: the local copy first, then the remote one."""
+
+    def __init__(self, *sinks: Sink) -> None:
+        self.sinks = sinks
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write to all of them, then raise the first SinkError met."""
+        errors: list[SinkError] = []
+        for sink in self.sinks:
+            try:
+                sink.write(name, data)
+            except SinkError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]

@@ -1,0 +1,109 @@
+"""`draftbench rehearse`: a whole experiment on this machine.
+
+Real vLLM servers on CPU (or the user's own endpoints), the client, files, publisher function and
+verdict of the deployed app, and an embedded AWS. Where the engine cannot be installed it says so
+and offers the endpoints; it never invents a number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+from draftbench.cli.measure import API_KEY_VARIABLE
+from draftbench.cli.report import print_verdict
+from draftbench.errors import UserInputError
+from draftbench.loading import load_experiment
+from draftbench.measuring.runner import Runner, new_run_id
+from draftbench.measuring.runspec import RunSpec
+from draftbench.measuring.scheduling import raise_scheduling_class
+from draftbench.measuring.sink import FolderSink, Tee
+from draftbench.reading import Run, read_run
+from draftbench.results import RunResult
+from rehearsal.emulator import RESULTS_BUCKET, RUNS_PREFIX, Emulator, embedded_aws
+from rehearsal.endpoints import Progress, local_engines, own_endpoints
+from rehearsal.publishing import publish
+from workloads.llmperf.s3_sink import S3Sink
+
+DEFAULT_EXPERIMENT = Path("experiments/rehearsal.yaml")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The experiment, where the files go, and endpoints that replace the local engine."""
+    parser.add_argument("--experiment", type=Path, default=DEFAULT_EXPERIMENT, help="YAML file")
+    parser.add_argument("--out", type=Path, default=Path("runs"), help="folder of the runs")
+    parser.add_argument("--engine", type=Path, default=Path(".engine-venv"), help="engine folder")
+    parser.add_argument("--base-url", help="your own server without speculation, http://HOST:PORT")
+    parser.add_argument("--speculative-url", help="your own server with speculation")
+    parser.add_argument("--model", help="the model name that your own servers serve")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Rehearse and print the verdict; 0 when the run is complete."""
+    progress = _progress()
+    experiment = load_experiment(arguments.experiment)
+    _check_endpoint_arguments(arguments)
+    with embedded_aws() as emulator:
+        if arguments.base_url:
+            spec = own_endpoints(
+                experiment,
+                arguments.experiment,
+                base_url=arguments.base_url,
+                speculative_url=arguments.speculative_url,
+                model=arguments.model,
+            )
+            result = _measure(spec, arguments.out, emulator, progress)
+        else:
+            with local_engines(
+                experiment, arguments.experiment, arguments.engine, progress=progress
+            ) as spec:
+                result = _measure(spec, arguments.out, emulator, progress)
+        completed = read_run(arguments.out / result.run_id)
+        publish(emulator, completed, progress)
+    _print_outcome(completed, arguments.out / result.run_id)
+    return 0 if result.status == "complete" else 1
+
+
+def _progress() -> Progress:
+    started_seconds = time.monotonic()
+
+    def progress(line: str) -> None:
+        elapsed_seconds = time.monotonic() - started_seconds
+        print(f"[{elapsed_seconds:5.0f} s] {line}", file=sys.stderr, flush=True)  # noqa: T201
+
+    return progress
+
+
+def _check_endpoint_arguments(arguments: argparse.Namespace) -> None:
+    given = {
+        "--base-url": arguments.base_url,
+        "--speculative-url": arguments.speculative_url,
+        "--model": arguments.model,
+    }
+    missing = [name for name, value in given.items() if not value]
+    if missing and len(missing) < len(given):
+        raise UserInputError(
+            f"{', '.join(missing)} missing: your own endpoints take all of {', '.join(given)}; "
+            "without any of them the local engine is used"
+        )
+
+
+def _measure(spec: RunSpec, out: Path, emulator: Emulator, progress: Progress) -> RunResult:
+    runner = Runner(
+        spec=spec,
+        sink=Tee(FolderSink(out), S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_PREFIX)),
+        run_id=new_run_id(spec.experiment),
+        progress=progress,
+        scheduling=raise_scheduling_class(),
+        api_key=os.environ.get(API_KEY_VARIABLE),
+    )
+    return asyncio.run(runner.run())
+
+
+def _print_outcome(completed: Run, folder: Path) -> None:
+    print_verdict(completed)
+    print(f"files: {folder}")  # noqa: T201

@@ -1,0 +1,159 @@
+"""An embedded AWS: the buckets, queue and metrics of the deployed app, on loopback.
+
+moto's server answers real boto3 calls over HTTP. The wiring is the deployed one: a result file in
+the bucket puts a message into the queue, the queue has a dead-letter queue, and the publisher gets
+its messages in the shape in which Lambda gets them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+from draftbench.errors import DraftbenchError
+from draftbench.results import RESULT_SUFFIX
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+
+REGION: Literal["us-east-2"] = "us-east-2"
+RESULTS_BUCKET = "draftbench-rehearsal-results"
+RUNS_PREFIX = "runs"
+MAX_RECEIVE_COUNT = 3
+_BATCH_SIZE = 10
+
+Handler = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Emulator:
+    """Clients of the embedded AWS and the addresses of what was created in it."""
+
+    s3: S3Client
+    sqs: SQSClient
+    cloudwatch: CloudWatchClient
+    queue_url: str
+    dead_letter_queue_url: str
+
+
+@contextmanager
+def embedded_aws() -> Iterator[Emulator]:
+    """Start it, create bucket, queues and notification, and stop it in the end."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield _create(f"http://{host}:{port}")
+    finally:
+        server.stop()
+
+
+def _create(endpoint_url: str) -> Emulator:
+    session = boto3.Session(
+        aws_access_key_id="rehearsal", aws_secret_access_key="rehearsal", region_name=REGION
+    )
+    s3 = session.client("s3", endpoint_url=endpoint_url)
+    sqs = session.client("sqs", endpoint_url=endpoint_url)
+    cloudwatch = session.client("cloudwatch", endpoint_url=endpoint_url)
+    s3.create_bucket(
+        Bucket=RESULTS_BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
+    )
+    dead_letter_url = sqs.create_queue(QueueName="results-dead-letters")["QueueUrl"]
+    redrive = {
+        "deadLetterTargetArn": _arn(sqs, dead_letter_url),
+        "maxReceiveCount": MAX_RECEIVE_COUNT,
+    }
+    queue_url = sqs.create_queue(
+        QueueName="results",
+        Attributes={"RedrivePolicy": json.dumps(redrive), "VisibilityTimeout": "0"},
+    )["QueueUrl"]
+    _notify(s3, _arn(sqs, queue_url))
+    return Emulator(
+        s3=s3,
+        sqs=sqs,
+        cloudwatch=cloudwatch,
+        queue_url=queue_url,
+        dead_letter_queue_url=dead_letter_url,
+    )
+
+
+def _arn(sqs: SQSClient, queue_url: str) -> str:
+    attributes = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])
+    return attributes["Attributes"]["QueueArn"]
+
+
+def _notify(s3: S3Client, queue_arn: str) -> None:
+    s3.put_bucket_notification_configuration(
+        Bucket=RESULTS_BUCKET,
+        NotificationConfiguration={
+            "QueueConfigurations": [
+                {
+                    "QueueArn": queue_arn,
+                    "Events": ["s3:ObjectCreated:*"],
+                    "Filter": {
+                        "Key": {
+                            "FilterRules": [
+                                {"Name": "prefix", "Value": f"{RUNS_PREFIX}/"},
+                                {"Name": "suffix", "Value": RESULT_SUFFIX},
+                            ]
+                        }
+                    },
+                }
+            ]
+        },
+    )
+
+
+def feed(emulator: Emulator, handler: Handler) -> int:
+    """Give the queue's messages to the function, as Lambda does; returns how many it took.
+
+    Raises:
+        DraftbenchError: messages went to the dead-letter queue.
+    """
+    taken = 0
+    while messages := _receive(emulator):
+        answer = handler({"Records": [_record(message) for message in messages]})
+        failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+        for message in messages:
+            if message["MessageId"] not in failed:
+                emulator.sqs.delete_message(
+                    QueueUrl=emulator.queue_url, ReceiptHandle=message["ReceiptHandle"]
+                )
+                taken += 1
+    dead = _receive_from(emulator, emulator.dead_letter_queue_url)
+    if dead:
+        raise DraftbenchError(
+            f"{len(dead)} result files could not be published: their messages are in the "
+            "dead-letter queue and their reasons in the log lines above"
+        )
+    return taken
+
+
+def _receive(emulator: Emulator) -> list[Any]:
+    return _receive_from(emulator, emulator.queue_url)
+
+
+def _receive_from(emulator: Emulator, queue_url: str) -> list[Any]:
+    answer = emulator.sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=_BATCH_SIZE)
+    return list(answer.get("Messages", []))
+
+
+def _record(message: dict[str, Any]) -> dict[str, Any]:
+    """One record of the event that Lambda's SQS event source makes (AWS Lambda developer guide)."""
+    return {
+        "messageId": message["MessageId"],
+        "receiptHandle": message["ReceiptHandle"],
+        "body": message["Body"],
+        "attributes": message.get("Attributes", {}),
+        "messageAttributes": {},
+        "eventSource": "aws:sqs",
+        "awsRegion": REGION,
+    }

@@ -1,0 +1,1 @@
+"""Tests mirror the tree; see `docs/testing.md` for the tiers."""

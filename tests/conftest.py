@@ -1,0 +1,35 @@
+"""A hermetic environment for every test."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+_STRIPPED_PREFIXES = ("AWS_", "CDK_", "DRAFTBENCH_")
+_STRIPPED = ("KUBECONFIG", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+# Set by the person who runs the tests, for the tests.
+_KEPT = ("DRAFTBENCH_UPDATE_SNAPSHOTS", "DRAFTBENCH_ENGINE_PYTHON")
+
+
+@pytest.fixture(autouse=True)
+def _hermetic_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No credentials, cluster or proxy of this machine; a forgotten stub reaches no account."""
+    for name in list(os.environ):
+        stripped = name.startswith(_STRIPPED_PREFIXES) or name.upper() in _STRIPPED
+        if stripped and name not in _KEPT:
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-2")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+
+
+@pytest.fixture
+def experiments() -> Path:
+    """The folder of shipped experiment files."""
+    return ROOT / "experiments"

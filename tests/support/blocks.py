@@ -1,0 +1,83 @@
+"""Builders of result files: each test states only what it cares about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from draftbench.results import RESULT_SCHEMA, BlockResult, RequestRecord, SpeculationCounters
+
+# 2026-11-20T10:00:00Z, the start of a minute.
+START_UNIX_S = 1_795_168_800.0
+SECONDS_PER_REQUEST = 2.0
+
+
+def make_record(index: int = 0, **overrides: Any) -> RequestRecord:
+    """A request that counts; `index` spaces starts and varies figures a little."""
+    fields: dict[str, Any] = {
+        "error_code": None,
+        "error_msg": "",
+        "inter_token_latency_s": 0.015 + index * 1e-6,
+        "ttft_s": 0.25 + index * 1e-6,
+        "end_to_end_latency_s": 1.75 + index * 1e-6,
+        "request_output_throughput_token_per_s": 57.0 + index * 1e-3,
+        "number_total_tokens": 164,
+        "number_output_tokens": 100,
+        "number_input_tokens": 64,
+        "request_id": f"request-{index}",
+        "prompt_id": f"prompt-{index % 8}",
+        "started_at_unix_s": START_UNIX_S + index * SECONDS_PER_REQUEST,
+        "tokens_per_step": 3.5,
+        "first_chunk_tokens": 1,
+        "chunks": 30,
+        "usage_source": "every_chunk",
+        "finish_reason": "length",
+        "output_sha256": "0" * 64,
+        "run_queue_wait_s": 0.0,
+        "spoilt": None,
+    }
+    return RequestRecord(**{**fields, **overrides})
+
+
+def make_failed_record(index: int = 0, **overrides: Any) -> RequestRecord:
+    """A request that ended in an error: no figures."""
+    fields: dict[str, Any] = {
+        "error_code": 500,
+        "error_msg": "the server answered 500",
+        "inter_token_latency_s": None,
+        "ttft_s": None,
+        "end_to_end_latency_s": None,
+        "request_output_throughput_token_per_s": None,
+        "number_total_tokens": None,
+        "number_output_tokens": None,
+        "number_input_tokens": None,
+        "tokens_per_step": None,
+        "first_chunk_tokens": None,
+        "chunks": 0,
+        "usage_source": "none",
+        "finish_reason": None,
+        "output_sha256": None,
+    }
+    return make_record(index, **{**fields, **overrides})
+
+
+def make_block(*, request_count: int = 3, **overrides: Any) -> BlockResult:
+    """A block of `request_count` requests that count, one every `SECONDS_PER_REQUEST`."""
+    requests = tuple(make_record(index) for index in range(request_count))
+    fields: dict[str, Any] = {
+        "schema": RESULT_SCHEMA,
+        "run_id": "20261120-100000-a1b2c3",
+        "experiment": "qwen3-32b",
+        "variant": "qwen3-1.7b-k7",
+        "prompt_class": "structured",
+        "case": "count",
+        "round": 1,
+        "block": 3,
+        "model": "Qwen/Qwen3-32B",
+        "concurrency": 4,
+        "started_at_unix_s": START_UNIX_S,
+        "ended_at_unix_s": START_UNIX_S + max(request_count, 1) * SECONDS_PER_REQUEST,
+        "warmup_requests": 2,
+        "speculation": SpeculationCounters(drafts=100, draft_tokens=700, accepted_tokens=525),
+        "requests": requests,
+    }
+    return BlockResult(**{**fields, **overrides})

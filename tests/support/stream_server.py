@@ -1,0 +1,197 @@
+"""A real HTTP server that streams what a test tells it to, misbehaviour included.
+
+It runs in a thread of its own on loopback, writes raw bytes, and notes when each piece was written
+on the clock that the client uses, so a test compares the client's figures with what happened.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+HEADERS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class Write:
+    """Write bytes."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Sleep:
+    """Wait."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Reset:
+    """Cut the connection hard (RST)."""
+
+
+Step = Write | Sleep | Reset
+Script = Callable[["Request"], Sequence[Step]]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the client sent."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+@dataclass
+class StreamServer:
+    """A running server: its address, what it was asked, when it wrote."""
+
+    base_url: str
+    requests: list[Request] = field(default_factory=list)
+    write_times_ns: list[int] = field(default_factory=list)
+
+
+def event(
+    text: str | None = None,
+    *,
+    tokens: int | None = None,
+    role: str | None = None,
+    finish: str | None = None,
+    prompt_tokens: int = 11,
+    **delta: str,
+) -> bytes:
+    """One server-sent event as vLLM writes it; `tokens` is the total so far."""
+    fields: dict[str, Any] = {**delta}
+    if role:
+        fields["role"] = role
+    if text is not None:
+        fields["content"] = text
+    value: dict[str, Any] = {
+        "object": "chat.completion.chunk",
+        "choices": [{"index": 0, "delta": fields, "finish_reason": finish}],
+    }
+    if tokens is not None:
+        value["usage"] = {"prompt_tokens": prompt_tokens, "completion_tokens": tokens}
+    return b"data: " + json.dumps(value).encode() + b"\n\n"
+
+
+def usage_event(tokens: int, *, prompt_tokens: int = 11) -> bytes:
+    """The last event: totals and no choices."""
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": tokens}
+    return b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n"
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+def completion(*chunk_tokens: int, gap_seconds: float = 0.0, ttft_seconds: float = 0.0) -> list[Step]:
+    """A well-behaved stream: a role-only event, then chunks of so many tokens."""
+    steps: list[Step] = [Write(HEADERS), Write(event("", tokens=0, role="assistant"))]
+    total = 0
+    for index, tokens in enumerate(chunk_tokens):
+        steps.append(Sleep(gap_seconds if index else ttft_seconds))
+        total += tokens
+        finish = "length" if index == len(chunk_tokens) - 1 else None
+        steps.append(Write(event("x" * tokens, tokens=total, finish=finish)))
+    return [*steps, Write(usage_event(total)), Write(DONE)]
+
+
+def plain(status: str, body: bytes, content_type: str = "application/json") -> list[Step]:
+    """An ordinary response."""
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return [Write(head.encode() + body)]
+
+
+@contextmanager
+def stream_server(script: Script) -> Iterator[StreamServer]:
+    """Serve `script(request)` to every connection, each in a thread, until the block ends."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+    server = StreamServer(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}")
+    closing = threading.Event()
+    thread = threading.Thread(target=_accept, args=(listener, server, script, closing))
+    thread.start()
+    try:
+        yield server
+    finally:
+        closing.set()
+        listener.close()
+        thread.join()
+
+
+def _accept(
+    listener: socket.socket, server: StreamServer, script: Script, closing: threading.Event
+) -> None:
+    listener.settimeout(0.05)
+    threads: list[threading.Thread] = []
+    while not closing.is_set():
+        try:
+            connection, _ = listener.accept()
+        except (TimeoutError, OSError):
+            continue
+        thread = threading.Thread(target=_serve, args=(connection, server, script, closing))
+        thread.start()
+        threads.append(thread)
+    for thread in threads:
+        thread.join()
+
+
+def _serve(
+    connection: socket.socket, server: StreamServer, script: Script, closing: threading.Event
+) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with connection:
+        try:
+            request = _read_request(connection)
+            server.requests.append(request)
+            for step in script(request):
+                _play(step, connection, server, closing)
+        except OSError:
+            pass  # the client went away
+
+
+def _play(
+    step: Step, connection: socket.socket, server: StreamServer, closing: threading.Event
+) -> None:
+    match step:
+        case Write(data):
+            connection.sendall(data)
+            server.write_times_ns.append(time.perf_counter_ns())
+        case Sleep(seconds):
+            closing.wait(seconds)
+        case Reset():
+            linger = b"\x01\x00\x00\x00\x00\x00\x00\x00"
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            connection.close()
+
+
+def _read_request(connection: socket.socket) -> Request:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        piece = connection.recv(65536)
+        if not piece:
+            raise OSError("no request")
+        data += piece
+    head, _, body = data.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = {n.lower(): v for n, _, v in (line.partition(": ") for line in lines)}
+    while len(body) < int(headers.get("content-length", 0)):
+        body += connection.recv(65536)
+    method, path, _ = first.split(" ")
+    return Request(method, path, headers, body)

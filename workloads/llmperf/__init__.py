@@ -1,0 +1,1 @@
+"""The load generator: the program of the measuring Job."""

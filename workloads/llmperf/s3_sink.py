@@ -1,0 +1,40 @@
+"""Result files into S3, each under a name that is written once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from draftbench.errors import UserInputError
+from draftbench.measuring.sink import SinkError
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+
+class S3Sink:
+    """Writes below `s3://bucket/prefix/`. The client retries by itself (botocore's retry modes)."""
+
+    def __init__(self, client: S3Client, *, bucket: str, prefix: str) -> None:
+        self._client = client
+        self.bucket = bucket
+        self.prefix = prefix.strip("/")
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put one object; S3 refuses a name that is taken (`If-None-Match: *`)."""
+        key = f"{self.prefix}/{name}" if self.prefix else name
+        try:
+            self._client.put_object(Bucket=self.bucket, Key=key, Body=data, IfNoneMatch="*")
+        except (BotoCoreError, ClientError) as error:
+            raise SinkError(f"s3://{self.bucket}/{key}: cannot be written: {error}") from error
+
+
+def parse_s3_url(url: str) -> tuple[str, str]:
+    """Bucket and prefix of `s3://BUCKET/PREFIX`; raises UserInputError when it is not one."""
+    bucket, _, prefix = url.removeprefix("s3://").partition("/")
+    if not url.startswith("s3://") or not bucket:
+        raise UserInputError(
+            f"given {url!r}, allowed: s3://BUCKET/PREFIX, for example s3://my-results/runs"
+        )
+    return bucket, prefix
