@@ -128,7 +128,7 @@ def _parse(path: Path, text: str) -> tuple[dict[str, Any], dict[Key, int]]:
 
 
 def _line_numbers(root: yaml.Node | None) -> dict[Key, int]:
-    lines: dict[Key, int] = {}
+    lines: dict[Key, int] = {(): 1}
 
     def walk(node: yaml.Node, key: Key) -> None:
         if isinstance(node, yaml.MappingNode):

@@ -206,7 +206,7 @@ T = TypeVar("T")
 
 def _load(kind: type[T], data: bytes, schema: str) -> T:
     try:
-        value = json.loads(data)
+        value = json.loads(data, parse_constant=_refuse_constant)
     except ValueError as error:
         raise ResultFormatError(f"not JSON: {error}") from error
     if not isinstance(value, dict):
@@ -215,6 +215,10 @@ def _load(kind: type[T], data: bytes, schema: str) -> T:
         raise ResultFormatError(f"schema: given {value.get('schema')!r}, allowed {schema!r}")
     loaded: T = _convert(kind, value, "")
     return loaded
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
 
 
 def _convert(kind: Any, value: Any, where: str) -> Any:

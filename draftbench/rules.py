@@ -36,6 +36,8 @@ MAX_PROMPT_BYTES = 900_000
 # A node group, a placement group and a Capacity Block are planned for this many nodes at most.
 MAX_NODES = 8
 
+_KIND_WORDS = {"causal_lm": "a causal language model", "eagle3_head": "an EAGLE3 head"}
+
 Rule = Callable[[Experiment, Path], Iterator[Problem]]
 
 
@@ -210,8 +212,8 @@ def _model_kinds(experiment: Experiment, path: Path) -> Iterator[Problem]:
         if facts.kind != wanted:
             yield Problem(
                 key=("variants", index, "draft", "model"),
-                given=f"a {facts.kind} for method {variant.method}",
-                allowed=f"a {wanted}",
+                given=f"{_KIND_WORDS[facts.kind]} for method {variant.method}",
+                allowed=_KIND_WORDS[wanted],
                 reason="eagle3 reads the target's hidden states with a small head; a draft model "
                 "is a whole model of its own",
             )
@@ -223,8 +225,8 @@ def _target_is_a_model(experiment: Experiment, path: Path) -> Iterator[Problem]:
         if facts is not None and facts.kind != "causal_lm":
             yield Problem(
                 key=("target", "model"),
-                given=f"{experiment.target.model}, a {facts.kind}",
-                allowed="a causal language model",
+                given=f"{experiment.target.model}, {_KIND_WORDS[facts.kind]}",
+                allowed=_KIND_WORDS["causal_lm"],
                 reason="a speculation head cannot be served by itself",
             )
 

@@ -98,7 +98,9 @@ def usage_event(tokens: int, *, prompt_tokens: int = 11) -> bytes:
 DONE = b"data: [DONE]\n\n"
 
 
-def completion(*chunk_tokens: int, gap_seconds: float = 0.0, ttft_seconds: float = 0.0) -> list[Step]:
+def completion(
+    *chunk_tokens: int, gap_seconds: float = 0.0, ttft_seconds: float = 0.0
+) -> list[Step]:
     """A well-behaved stream: a role-only event, then chunks of so many tokens."""
     steps: list[Step] = [Write(HEADERS), Write(event("", tokens=0, role="assistant"))]
     total = 0

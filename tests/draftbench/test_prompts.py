@@ -1,0 +1,64 @@
+"""Prompt files: the shipped ones, and wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from draftbench.errors import PromptSetError
+from draftbench.prompts import load_case, parse_case
+from tests.conftest import ROOT
+
+
+def parse(text: str) -> list[str]:
+    case = parse_case(text, prompt_class="mine", name="case", source="case.jsonl")
+    return [prompt.id for prompt in case.prompts]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"case\.jsonl: no prompts"),
+        ("\n\n", r"case\.jsonl: no prompts"),
+        ("nonsense", r"case\.jsonl:1: not JSON"),
+        ('["a"]', r"case\.jsonl:1: given: list"),
+        ('{"id": "a"}', r"given: id; allowed: the keys id and prompt"),
+        ('{"id": "a", "prompt": "x", "extra": 1}', r"given: extra, id, prompt"),
+        ('{"id": 1, "prompt": "x"}', r"id: given 1; allowed: text"),
+        ('{"id": "a", "prompt": "  "}', r"prompt: given '  '"),
+        ('{"id": "a", "messages": []}', r"messages: allowed: a list"),
+        ('{"id": "a", "messages": [{"role": "robot", "content": "x"}]}', r"system, user"),
+        ('{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}', r"ids given twice: a"),
+    ],
+)
+def test_wrong_lines_are_refused_with_place_and_allowed_form(text: str, message: str) -> None:
+    with pytest.raises(PromptSetError, match=message):
+        parse(text)
+
+
+def test_prompts_and_conversations_are_read_in_order() -> None:
+    text = (
+        '{"id": "b", "prompt": "x"}\n\n'
+        '{"id": "a", "messages": [{"role": "system", "content": "s"}, '
+        '{"role": "user", "content": "u"}]}\n'
+    )
+    assert parse(text) == ["b", "a"]
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(PromptSetError, match="cannot be read"):
+        load_case(tmp_path / "none.jsonl", prompt_class="mine")
+
+
+@pytest.mark.parametrize("prompt_class", ["structured", "open_ended"])
+def test_each_shipped_class_has_at_least_four_cases_of_eight_prompts(prompt_class: str) -> None:
+    files = sorted((ROOT / "prompts" / prompt_class).glob("*.jsonl"))
+    cases = [load_case(file, prompt_class=prompt_class) for file in files]
+    assert len(cases) >= 4
+    assert all(len(case.prompts) >= 8 for case in cases)
+
+
+def test_the_structured_cases_are_those_of_the_published_experiment() -> None:
+    names = {file.stem for file in (ROOT / "prompts" / "structured").glob("*.jsonl")}
+    assert {"repeat_line", "count", "fixed_json", "code_template"} <= names
