@@ -1,0 +1,54 @@
+"""Result files into S3: real boto3 calls against an emulated S3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from draftbench.errors import UserInputError
+from draftbench.measuring.sink import SinkError
+from workloads.llmperf.s3_sink import S3Sink, parse_s3_url
+
+pytestmark = pytest.mark.emulator
+
+
+@pytest.fixture
+def sink() -> Iterator[S3Sink]:
+    with mock_aws():
+        client = boto3.client("s3", region_name="us-east-1")
+        client.create_bucket(Bucket="results")
+        yield S3Sink(client, bucket="results", prefix="/runs/")
+
+
+def test_a_file_lies_below_the_prefix(sink: S3Sink) -> None:
+    sink.write("r1/run.json", b"{}")
+
+    stored = boto3.client("s3").get_object(Bucket="results", Key="runs/r1/run.json")
+    assert stored["Body"].read() == b"{}"
+
+
+def test_a_name_that_is_taken_is_never_overwritten(sink: S3Sink) -> None:
+    sink.write("r1/run.json", b"first")
+
+    with pytest.raises(SinkError, match="PreconditionFailed"):
+        sink.write("r1/run.json", b"second")
+
+    stored = boto3.client("s3").get_object(Bucket="results", Key="runs/r1/run.json")
+    assert stored["Body"].read() == b"first"
+
+
+def test_a_bucket_that_is_not_there_is_told_with_the_address(sink: S3Sink) -> None:
+    missing = S3Sink(boto3.client("s3"), bucket="nowhere", prefix="runs")
+
+    with pytest.raises(SinkError, match=r"s3://nowhere/runs/a.*NoSuchBucket"):
+        missing.write("a", b"")
+
+
+def test_s3_addresses() -> None:
+    assert parse_s3_url("s3://bucket/some/runs") == ("bucket", "some/runs")
+    for wrong in ("bucket/runs", "s3://", "s3:///runs"):
+        with pytest.raises(UserInputError, match="allowed: s3://BUCKET/PREFIX"):
+            parse_s3_url(wrong)
