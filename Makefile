@@ -1,0 +1,72 @@
+# What a newcomer calls. Everything lives in .venv (tools), .engine-venv (the CPU engine) and
+# node_modules (the CDK command line); `make clean` removes them.
+
+PYTHON     ?= python3
+EXPERIMENT ?= experiments/qwen3-32b.yaml
+# Version 3 of the CDK command line refuses assemblies of aws-cdk-lib 2: pinned.
+CDK_CLI    := 2.1148.1
+
+VENV  := .venv
+STAMP := $(VENV)/.installed
+RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
+CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup rehearse test test-engine check snapshots schema lock synth plan deploy destroy clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+setup: $(STAMP) ## install the tools into .venv
+
+$(STAMP): requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "draftbench needs Python 3.11 or later; name one: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.txt
+	@touch $@
+
+node_modules/.bin/cdk: $(STAMP)
+	$(RUN) npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error aws-cdk@$(CDK_CLI)
+	@touch $@
+
+rehearse: $(STAMP) ## a whole experiment on this machine, with a verdict (ARGS="--base-url ...")
+	@$(RUN) python -m draftbench rehearse $(ARGS)
+
+test: $(STAMP) ## every test that needs no engine and no account
+	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine"
+
+test-engine: $(STAMP) ## tests against the real engine (installed by `make rehearse`)
+	$(RUN) DRAFTBENCH_ENGINE_PYTHON="$(CURDIR)/.engine-venv/bin/python" python -m pytest -q -m engine
+
+check: $(STAMP) ## formatting, lint and types
+	$(RUN) ruff format --check .
+	$(RUN) ruff check .
+	$(RUN) mypy
+
+snapshots: $(STAMP) ## rewrite the snapshots; fails on purpose when one changed
+	$(RUN) DRAFTBENCH_UPDATE_SNAPSHOTS=1 python -m pytest -n 2 --dist loadfile -q -m synth
+
+schema: $(STAMP) ## rewrite the published JSON Schema of experiment files
+	$(RUN) python -m draftbench schema > experiments/experiment.schema.json
+
+plan: $(STAMP) ## what EXPERIMENT means and costs; no AWS call
+	@$(RUN) python -m draftbench plan $(EXPERIMENT)
+
+synth: $(STAMP) node_modules/.bin/cdk ## templates of EXPERIMENT into cdk.out/
+	$(CDK) synth --quiet
+
+deploy: $(STAMP) node_modules/.bin/cdk ## build EXPERIMENT in the AWS account of your credentials
+	$(CDK) deploy --all
+
+destroy: $(STAMP) node_modules/.bin/cdk ## remove it again
+	$(CDK) destroy --all
+
+lock: ## resolve requirements/*.in anew into requirements.txt
+	$(PYTHON) -m venv .lock-venv
+	.lock-venv/bin/python -m pip install --quiet -r requirements/main.in -r requirements/dev.in
+	{ echo "# Resolved from requirements/main.in and dev.in by \`make lock\`."; \
+	  .lock-venv/bin/python -m pip freeze; } > requirements.txt
+	rm -rf .lock-venv
+
+clean: ## remove everything that was installed or made here
+	rm -rf $(VENV) .engine-venv node_modules cdk.out .mypy_cache .ruff_cache .pytest_cache
