@@ -26,6 +26,8 @@ RESULT_SUFFIX = ".result.json"
 TRANSCRIPT_SUFFIX = ".transcript.jsonl.gz"
 LLMPERF_RESPONSES_SUFFIX = "_individual_responses.json"
 LLMPERF_SUMMARY_SUFFIX = "_summary.json"
+# All runs of a results bucket lie below this folder.
+RUNS_FOLDER = "runs"
 BLOCKS_FOLDER = "blocks"
 RUN_FILE = "run.json"
 
@@ -130,6 +132,11 @@ class BlockResult:
     def stem(self) -> str:
         """The file name without suffix: unique in the run, sorted in the order of measuring."""
         return f"{self.block:04d}-{self.prompt_class}-{self.case}-{self.variant}-r{self.round}"
+
+    @property
+    def key(self) -> str:
+        """Where the result file lies in a results bucket."""
+        return f"{RUNS_FOLDER}/{self.run_id}/{BLOCKS_FOLDER}/{self.stem}{RESULT_SUFFIX}"
 
     @property
     def output_throughput_token_per_s(self) -> float | None:

@@ -23,8 +23,8 @@ from draftbench.measuring.runspec import RunSpec
 from draftbench.measuring.scheduling import raise_scheduling_class
 from draftbench.measuring.sink import FolderSink, Tee
 from draftbench.reading import Run, read_run
-from draftbench.results import RunResult
-from rehearsal.emulator import RESULTS_BUCKET, RUNS_PREFIX, Emulator, embedded_aws
+from draftbench.results import RUNS_FOLDER, RunResult
+from rehearsal.emulator import RESULTS_BUCKET, Emulator, embedded_aws
 from rehearsal.endpoints import Progress, local_engines, own_endpoints
 from rehearsal.publishing import publish
 from workloads.llmperf.s3_sink import S3Sink
@@ -95,7 +95,7 @@ def _check_endpoint_arguments(arguments: argparse.Namespace) -> None:
 def _measure(spec: RunSpec, out: Path, emulator: Emulator, progress: Progress) -> RunResult:
     runner = Runner(
         spec=spec,
-        sink=Tee(FolderSink(out), S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_PREFIX)),
+        sink=Tee(FolderSink(out), S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)),
         run_id=new_run_id(spec.experiment),
         progress=progress,
         scheduling=raise_scheduling_class(),

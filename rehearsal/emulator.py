@@ -17,7 +17,7 @@ import boto3
 from moto.server import ThreadedMotoServer
 
 from draftbench.errors import DraftbenchError
-from draftbench.results import RESULT_SUFFIX
+from draftbench.results import RESULT_SUFFIX, RUNS_FOLDER
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 REGION: Literal["us-east-2"] = "us-east-2"
 RESULTS_BUCKET = "draftbench-rehearsal-results"
-RUNS_PREFIX = "runs"
 MAX_RECEIVE_COUNT = 3
 _BATCH_SIZE = 10
 
@@ -101,7 +100,7 @@ def _notify(s3: S3Client, queue_arn: str) -> None:
                     "Filter": {
                         "Key": {
                             "FilterRules": [
-                                {"Name": "prefix", "Value": f"{RUNS_PREFIX}/"},
+                                {"Name": "prefix", "Value": f"{RUNS_FOLDER}/"},
                                 {"Name": "suffix", "Value": RESULT_SUFFIX},
                             ]
                         }

@@ -486,7 +486,7 @@ def test_prompts_too_big_for_a_config_map_are_refused(tmp_path: Path) -> None:
         ),
     )
 
-    with pytest.raises(ExperimentError, match="ConfigMap, which holds 1 MiB"):
+    with pytest.raises(ExperimentError, match="in a ConfigMap inside the template"):
         load_experiment(path)
 
 

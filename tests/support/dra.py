@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 import celpy
+from celpy.adapter import json_to_cel
 
 # What the driver's Helm chart installs: the class of every device that the driver publishes.
 NEURON_CLASSES: Mapping[str, str] = {"neuron.aws.com": "device.driver == 'neuron.aws.com'"}
@@ -130,7 +131,7 @@ def _connected(devices: Iterable[Device], attributes: Sequence[str]) -> list[lis
 def _selects(expression: str, device: Device) -> bool:
     """Evaluate a selector. One that fails to evaluate stops the scheduler, and so this."""
     value = {"driver": device.driver, "attributes": device.attributes}
-    result = _program(expression).evaluate({"device": celpy.json_to_cel(value)})
+    result = _program(expression).evaluate({"device": json_to_cel(value)})
     if isinstance(result, Exception):
         raise result
     return bool(result)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import celpy
 import pytest
+from celpy.evaluation import CELEvalError
 
 from tests.support.dra import (
     Device,
@@ -90,7 +90,7 @@ def test_a_selector_decides_by_the_drivers_attributes() -> None:
 
 def test_a_selector_that_cannot_be_evaluated_is_an_error() -> None:
     misspelt = "device.attributes['neuron.aws.com'].instancetype == 'trn2.48xlarge'"
-    with pytest.raises(celpy.CELEvalError):
+    with pytest.raises(CELEvalError):
         allocate(a_claim(expression=misspelt), a_node("aa"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 
 import pytest
@@ -94,7 +95,7 @@ def test_multi_token_chunks_are_counted_and_stamped_as_they_come() -> None:
     assert record.ttft_s is not None
     assert record.ttft_s >= 0.1
     offsets_us = measured.chunk_offsets_us
-    assert all(b > a for a, b in zip(offsets_us, offsets_us[1:], strict=False))
+    assert all(b > a for a, b in itertools.pairwise(offsets_us))
     assert record.inter_token_latency_s == pytest.approx(
         (offsets_us[-1] - offsets_us[0]) / 1e6 / 17, rel=1e-3
     )
@@ -134,7 +135,7 @@ def test_reasoning_deltas_are_tokens() -> None:
 
 
 def test_a_chunk_with_tokens_but_no_text_yet_counts() -> None:
-    """Half of a multi-byte character: the server has decoded, the text comes with the next chunk."""
+    """Half of a multi-byte character: decoded already, the text comes with the next chunk."""
     steps = [
         Write(HEADERS),
         Write(event("", tokens=1)),

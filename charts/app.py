@@ -1,0 +1,43 @@
+"""All charts of an experiment, in the order in which they are applied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cdk8s
+
+from charts.bindings import Bindings
+from charts.foundation import FoundationChart
+from charts.load_generator import LoadGeneratorChart
+from charts.serving import ServingChart
+from charts.storage import StorageChart
+from draftbench.experiment import NeuronExperiment
+
+
+def benchmark_charts(
+    experiment: NeuronExperiment,
+    experiment_path: Path,
+    bindings: Bindings,
+    *,
+    app: cdk8s.App | None = None,
+) -> tuple[cdk8s.Chart, ...]:
+    """Foundation, storage, serving, load generator: each needs the ones before it."""
+    scope = app or cdk8s.App()
+    return (
+        FoundationChart(scope, "foundation", experiment=experiment),
+        StorageChart(scope, "storage", experiment=experiment, bindings=bindings),
+        ServingChart(scope, "serving", experiment=experiment, bindings=bindings),
+        LoadGeneratorChart(
+            scope,
+            "load-generator",
+            experiment=experiment,
+            experiment_path=experiment_path,
+            bindings=bindings,
+        ),
+    )
+
+
+def objects_of(chart: cdk8s.Chart) -> list[dict[str, Any]]:
+    """The Kubernetes objects of a chart, as plain data."""
+    return list(chart.to_json())

@@ -1,0 +1,30 @@
+"""What the charts cannot know themselves: names that AWS gives out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bindings:
+    """Names of AWS resources; CDK tokens, real names or placeholders like `${RESULTS_BUCKET}`."""
+
+    region: str
+    checkpoints_bucket: str
+    artifacts_bucket: str
+    results_bucket: str
+    llmperf_image: str
+    llmperf_image_fingerprint: str = ""
+    """What changes whenever the image does. Needed when `llmperf_image` is a CDK token, whose text
+    says nothing about the image: `DockerImageAsset.asset_hash`."""
+
+
+def placeholder(variable: str) -> str:
+    """Text that `envsubst` replaces by an environment variable."""
+    return f"${{{variable}}}"
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether the text is nothing but a placeholder."""
+    return re.fullmatch(r"\$\{[A-Z_]+\}", text) is not None

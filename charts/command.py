@@ -1,0 +1,152 @@
+"""`draftbench manifests`: the Kubernetes objects as YAML files, for use without CDK."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from charts.app import benchmark_charts, objects_of
+from charts.bindings import Bindings, placeholder
+from charts.names import (
+    CPU_NODE_LABELS,
+    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    NAMESPACE,
+    SERVING_SERVICE_ACCOUNT,
+)
+from draftbench.errors import DraftbenchError, UserInputError
+from draftbench.experiment import LocalExperiment, NeuronExperiment
+from draftbench.loading import load_experiment
+
+# Fields of Bindings that a user may give, and the environment variable that stands in for each.
+VARIABLES: Mapping[str, str] = {
+    "checkpoints_bucket": "CHECKPOINTS_BUCKET",
+    "artifacts_bucket": "ARTIFACTS_BUCKET",
+    "results_bucket": "RESULTS_BUCKET",
+    "llmperf_image": "LLMPERF_IMAGE",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The experiment, the folder, and the names that AWS gives out."""
+    parser.add_argument("experiment", type=Path, help="experiment file")
+    parser.add_argument("--out", required=True, type=Path, help="folder for the YAML files")
+    parser.add_argument("--checkpoints-bucket", help="bucket with the models")
+    parser.add_argument("--artifacts-bucket", help="bucket with compiled graphs")
+    parser.add_argument("--results-bucket", help="bucket that gets the result files")
+    parser.add_argument(
+        "--llmperf-image", help="load generator image; left out: the experiment's, if it has one"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the files, and say what is left to do."""
+    given = {field: value for field in VARIABLES if (value := getattr(arguments, field))}
+    files = write_manifests(arguments.experiment, arguments.out, given)
+    sys.stdout.write(_next_steps(files))
+    return 0
+
+
+def write_manifests(
+    experiment_path: Path, out: Path, given: Mapping[str, str] | None = None
+) -> tuple[Path, ...]:
+    """One YAML file a chart, numbered in the order of application.
+
+    Args:
+        experiment_path: an experiment on Neuron devices.
+        out: folder for the files, made when missing; other files in it are left alone.
+        given: values of `VARIABLES` fields; a placeholder stands for each one that is left out.
+
+    Raises:
+        UserInputError: the experiment is wrong, or a local one.
+        DraftbenchError: a file cannot be written.
+    """
+    experiment = _neuron_experiment(experiment_path)
+    charts = benchmark_charts(experiment, experiment_path, _bindings(experiment, given or {}))
+    texts = {
+        f"{number:02}-{chart.node.id}.yaml": _yaml(objects_of(chart))
+        for number, chart in enumerate(charts, start=1)
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        return tuple(_write(out / name, text) for name, text in texts.items())
+    except OSError as error:
+        raise DraftbenchError(f"{out}: cannot write manifests: {error.strerror}") from error
+
+
+def _neuron_experiment(path: Path) -> NeuronExperiment:
+    experiment = load_experiment(path)
+    if isinstance(experiment, LocalExperiment):
+        raise UserInputError(
+            f"{path}: release: given {experiment.release}, which runs on this machine and has no "
+            "Kubernetes objects; allowed: an experiment with a Neuron release, for example "
+            "experiments/qwen3-32b.yaml. To run this one: make rehearse"
+        )
+    return experiment
+
+
+def _bindings(experiment: NeuronExperiment, given: Mapping[str, str]) -> Bindings:
+    values = {field: placeholder(variable) for field, variable in VARIABLES.items()}
+    if experiment.aws.load_generator_image:
+        values["llmperf_image"] = experiment.aws.load_generator_image
+    return Bindings(region=experiment.aws.region, **{**values, **given})
+
+
+class _Dumper(yaml.SafeDumper):
+    """Several lines of text as a block that can be read."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def _yaml(objects: Sequence[Mapping[str, Any]]) -> str:
+    return yaml.dump_all(
+        objects, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=sys.maxsize
+    )
+
+
+def _write(path: Path, text: str) -> Path:
+    """All of the file or the one that was there before: never a half."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    return partial.replace(path)
+
+
+def _next_steps(files: Sequence[Path]) -> str:
+    lines = ["Wrote, in the order in which to apply them:", *(f"  {file}" for file in files), ""]
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
+    missing = [v for v in VARIABLES.values() if placeholder(v) in text]
+    names = shlex.join(str(file) for file in files)
+    if missing:
+        # Only these: the manifests hold other $ signs, in a script and maybe in the prompts.
+        only = " ".join(placeholder(variable) for variable in missing)
+        lines += [
+            f"Values to fill in: {', '.join(missing)}. Export them, then apply:",
+            f"  cat {names} | envsubst '{only}' | kubectl apply -f -",
+        ]
+    else:
+        lines += ["Apply:", f"  cat {names} | kubectl apply -f -"]
+    return "\n".join([*lines, "", _cluster_needs(), ""])
+
+
+def _cluster_needs() -> str:
+    label = ",".join(f"{key}={value}" for key, value in CPU_NODE_LABELS.items())
+    return (
+        "The cluster needs:\n"
+        "  Kubernetes 1.34 or later with the Neuron DRA driver, the Mountpoint for Amazon S3 CSI\n"
+        "  driver, the EKS Pod Identity agent and network policies that are enforced;\n"
+        "  a Pod Identity role that reads checkpoints and artifacts, for the service account\n"
+        f"  {NAMESPACE}/{SERVING_SERVICE_ACCOUNT}, and one that writes results, for "
+        f"{NAMESPACE}/{LOAD_GENERATOR_SERVICE_ACCOUNT};\n"
+        f"  a CPU node labelled {label} for the load generator."
+    )

@@ -1,0 +1,147 @@
+"""Namespace, service accounts and network policies: what every other chart stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import cdk8s
+from cdk8s_plus_35 import k8s
+from constructs import Construct
+
+from charts.names import (
+    LOAD_GENERATOR_COMPONENT,
+    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    NAMESPACE,
+    SERVING_COMPONENT,
+    SERVING_SERVICE_ACCOUNT,
+    experiment_labels,
+)
+from draftbench.dialects import SERVING_PORT
+from draftbench.experiment import NeuronExperiment
+
+# Where a pod gets the credentials of its EKS Pod Identity role.
+POD_IDENTITY_AGENT_CIDR = "169.254.170.23/32"
+POD_IDENTITY_AGENT_PORT = 80
+# Everything that is not the public Internet. S3 answers on public addresses, also through a gateway
+# endpoint, and they cannot be listed here; other pods, nodes and the metadata service stay shut.
+PRIVATE_CIDRS = (
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+)
+
+
+class FoundationChart(cdk8s.Chart):
+    """Namespace, service accounts, network policies."""
+
+    def __init__(self, scope: Construct, id_: str, *, experiment: NeuronExperiment) -> None:
+        super().__init__(
+            scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)
+        )
+        self._namespace()
+        for name in (SERVING_SERVICE_ACCOUNT, LOAD_GENERATOR_SERVICE_ACCOUNT):
+            # Neither talks to the Kubernetes API. Pod Identity and the S3 driver bring their own
+            # tokens, which this does not switch off.
+            k8s.KubeServiceAccount(
+                self,
+                f"account-{name}",
+                metadata=_metadata(name),
+                automount_service_account_token=False,
+            )
+        self._deny_by_default()
+        self._serving_policy()
+        self._load_generator_policy()
+
+    def _namespace(self) -> None:
+        # `baseline`, not `restricted`: the Neuron images run as root.
+        level = {"pod-security.kubernetes.io/enforce": "baseline"}
+        k8s.KubeNamespace(self, "namespace", metadata=k8s.ObjectMeta(name=NAMESPACE, labels=level))
+
+    def _deny_by_default(self) -> None:
+        k8s.KubeNetworkPolicy(
+            self,
+            "default-deny",
+            metadata=_metadata("default-deny"),
+            spec=k8s.NetworkPolicySpec(
+                pod_selector=k8s.LabelSelector(), policy_types=["Ingress", "Egress"]
+            ),
+        )
+
+    def _serving_policy(self) -> None:
+        """In: the load generator. Out: names only.
+
+        The kubelet's probes come from the pod's own node, which a network policy never shuts out.
+        Checkpoints and artifacts are read by the S3 driver's pods, not through this pod's network,
+        and the Neuron runtime reads the instance type from /sys: no metadata service, and with it
+        no way to the node's credentials.
+        """
+        ingress = k8s.NetworkPolicyIngressRule(
+            from_=[_pods(LOAD_GENERATOR_COMPONENT)], ports=[_port(SERVING_PORT)]
+        )
+        self._policy("serving", SERVING_COMPONENT, ingress=[ingress], egress=[_dns()])
+
+    def _load_generator_policy(self) -> None:
+        """In: nobody. Out: names, the services, credentials, S3."""
+        servers = k8s.NetworkPolicyEgressRule(
+            to=[_pods(SERVING_COMPONENT)], ports=[_port(SERVING_PORT)]
+        )
+        agent = k8s.NetworkPolicyEgressRule(
+            to=[_addresses(POD_IDENTITY_AGENT_CIDR)], ports=[_port(POD_IDENTITY_AGENT_PORT)]
+        )
+        s3 = k8s.NetworkPolicyEgressRule(
+            to=[_addresses("0.0.0.0/0", except_=PRIVATE_CIDRS)], ports=[_port(443)]
+        )
+        self._policy(
+            "load-generator",
+            LOAD_GENERATOR_COMPONENT,
+            ingress=[],
+            egress=[_dns(), servers, agent, s3],
+        )
+
+    def _policy(
+        self,
+        name: str,
+        component: Mapping[str, str],
+        *,
+        ingress: list[k8s.NetworkPolicyIngressRule],
+        egress: list[k8s.NetworkPolicyEgressRule],
+    ) -> None:
+        k8s.KubeNetworkPolicy(
+            self,
+            f"policy-{name}",
+            metadata=_metadata(name),
+            spec=k8s.NetworkPolicySpec(
+                pod_selector=k8s.LabelSelector(match_labels=component),
+                policy_types=["Ingress", "Egress"],
+                ingress=ingress,
+                egress=egress,
+            ),
+        )
+
+
+def _metadata(name: str) -> k8s.ObjectMeta:
+    return k8s.ObjectMeta(name=name, namespace=NAMESPACE)
+
+
+def _pods(labels: Mapping[str, str]) -> k8s.NetworkPolicyPeer:
+    return k8s.NetworkPolicyPeer(pod_selector=k8s.LabelSelector(match_labels=labels))
+
+
+def _addresses(cidr: str, *, except_: Sequence[str] = ()) -> k8s.NetworkPolicyPeer:
+    return k8s.NetworkPolicyPeer(ip_block=k8s.IpBlock(cidr=cidr, except_=list(except_) or None))
+
+
+def _port(number: int, protocol: str = "TCP") -> k8s.NetworkPolicyPort:
+    return k8s.NetworkPolicyPort(port=k8s.IntOrString.from_number(number), protocol=protocol)
+
+
+def _dns() -> k8s.NetworkPolicyEgressRule:
+    dns = k8s.NetworkPolicyPeer(
+        namespace_selector=k8s.LabelSelector(
+            match_labels={"kubernetes.io/metadata.name": "kube-system"}
+        ),
+        pod_selector=k8s.LabelSelector(match_labels={"k8s-app": "kube-dns"}),
+    )
+    return k8s.NetworkPolicyEgressRule(to=[dns], ports=[_port(53, "UDP"), _port(53)])

@@ -1,0 +1,256 @@
+"""The measuring Job and the run specification it reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import cdk8s
+from cdk8s_plus_35 import k8s
+from constructs import Construct
+
+from charts.bindings import Bindings, is_placeholder
+from charts.names import (
+    CPU_NODE_LABELS,
+    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    NAMESPACE,
+    base_url,
+    content_name,
+    has_cdk_token,
+    load_generator_labels,
+)
+from charts.serving import serving_content
+from draftbench.errors import UserInputError
+from draftbench.experiment import NeuronExperiment
+from draftbench.measuring.runspec import dump_run_spec
+from draftbench.naming import content_hash, dns_label
+from draftbench.results import RUNS_FOLDER
+from draftbench.workload import run_spec
+
+CONTAINER_NAME = "llmperf"
+RUN_SPEC_FOLDER = "/etc/draftbench"
+RUN_SPEC_FILE = "run-spec.json"
+HOME = "/home/llmperf"
+USER_ID = 10001
+
+# The Kubernetes API refuses a larger ConfigMap.
+MAX_CONFIG_MAP_BYTES = 1024 * 1024
+# Time to wait for the services; the rest of the deadline is for measuring.
+READY_SHARE_OF_DEADLINE = 0.75
+# One more try for a run that failed, within the same deadline; wrong input is not tried again.
+RETRIES = 1
+EXIT_WRONG_INPUT = 2
+# Time to write run.json after SIGTERM.
+TERMINATION_GRACE_SECONDS = 60
+
+LOAD_GENERATOR_CPUS = 2
+LOAD_GENERATOR_MEMORY_GIB = 4
+WRITABLE_FOLDER_GIB = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Parts:
+    """What a Job is made of."""
+
+    experiment: NeuronExperiment
+    bindings: Bindings
+    config_map: str
+
+
+class LoadGeneratorChart(cdk8s.Chart):
+    """ConfigMap and Job, both named by their content: neither is ever changed in place."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        experiment: NeuronExperiment,
+        experiment_path: Path,
+        bindings: Bindings,
+    ) -> None:
+        super().__init__(
+            scope, id_, disable_resource_name_hashes=True, labels=load_generator_labels(experiment)
+        )
+        _check_image(bindings)
+        text = run_spec_text(experiment, experiment_path)
+        config_map = content_name("llmperf-run", text)
+        k8s.KubeConfigMap(
+            self,
+            "run-spec",
+            metadata=k8s.ObjectMeta(name=config_map, namespace=NAMESPACE),
+            immutable=True,
+            data={RUN_SPEC_FILE: text},
+        )
+        parts = _Parts(experiment=experiment, bindings=bindings, config_map=config_map)
+        metadata = k8s.ObjectMeta(name=_job_name(parts), namespace=NAMESPACE)
+        k8s.KubeJob(self, "job", metadata=metadata, spec=_job_spec(parts))
+
+
+def run_spec_text(experiment: NeuronExperiment, experiment_path: Path) -> str:
+    """The run specification as it stands in the ConfigMap.
+
+    Raises:
+        UserInputError: it does not fit into one.
+    """
+    spec = run_spec(
+        experiment,
+        experiment_path,
+        base_urls={variant.name: base_url(variant.name) for variant in experiment.variants},
+        ready_deadline_seconds=experiment.aws.deadline_minutes * 60 * READY_SHARE_OF_DEADLINE,
+    )
+    text = dump_run_spec(spec)
+    if len(text.encode()) > MAX_CONFIG_MAP_BYTES:
+        raise UserInputError(
+            f"{experiment_path}: workload.classes\n"
+            f"    given:   {len(text.encode()):,} bytes of prompts, written as JSON\n"
+            f"    allowed: at most {MAX_CONFIG_MAP_BYTES:,} bytes\n"
+            "    because: the prompts travel to the load generator in a ConfigMap, which holds no "
+            "more; take a sample of your prompts"
+        )
+    return text
+
+
+def _check_image(bindings: Bindings) -> None:
+    image = bindings.llmperf_image
+    if has_cdk_token(image):
+        if not bindings.llmperf_image_fingerprint:
+            raise ValueError(
+                "Bindings.llmperf_image is a CDK token, whose text does not change with the image: "
+                "give llmperf_image_fingerprint too (DockerImageAsset.asset_hash), or a new image "
+                "would be applied to a Job of the same name, which Kubernetes refuses"
+            )
+    elif not is_pinned_image(image):
+        raise UserInputError(
+            f"load generator image: given {image}; allowed: an image with a tag other than latest, "
+            "or with a digest (NAME@sha256:...), because under a tag that moves two runs measure "
+            "with different clients and a changed Job keeps its name"
+        )
+
+
+def is_pinned_image(image: str) -> bool:
+    """Whether an image URI says which image: a digest, or a tag that is not `latest`."""
+    if "@sha256:" in image or is_placeholder(image):
+        return True
+    _, colon, tag = image.rpartition("/")[2].partition(":")
+    return bool(colon) and tag not in ("", "latest")
+
+
+def _job_name(parts: _Parts) -> str:
+    content = {
+        "job": k8s.KubeJob.manifest(spec=_job_spec(parts)),
+        "image": parts.bindings.llmperf_image_fingerprint,
+    }
+    return content_name(f"llmperf-{dns_label(parts.experiment.name)}", content)
+
+
+def _job_spec(parts: _Parts) -> k8s.JobSpec:
+    labels = load_generator_labels(parts.experiment)
+    # No ttlSecondsAfterFinished: a Job that deletes itself is created again, and measures again, by
+    # the next apply or GitOps sync.
+    return k8s.JobSpec(
+        completions=1,
+        parallelism=1,
+        backoff_limit=RETRIES,
+        active_deadline_seconds=parts.experiment.aws.deadline_minutes * 60,
+        pod_failure_policy=_failure_policy(),
+        template=k8s.PodTemplateSpec(
+            metadata=k8s.ObjectMeta(labels=labels, annotations=_annotations(parts)),
+            spec=_pod_spec(parts),
+        ),
+    )
+
+
+def _annotations(parts: _Parts) -> dict[str, str]:
+    # Part of the Job's content, and so of its name: servers that changed are measured again.
+    servers = content_hash(serving_content(parts.experiment, parts.bindings), length=16)
+    return {"draftbench.dev/serving-content": servers}
+
+
+def _failure_policy() -> k8s.PodFailurePolicy:
+    wrong_input = k8s.PodFailurePolicyRule(
+        action="FailJob",
+        on_exit_codes=k8s.PodFailurePolicyOnExitCodesRequirement(
+            container_name=CONTAINER_NAME, operator="In", values=[EXIT_WRONG_INPUT]
+        ),
+    )
+    # A pod that lost its node did not fail.
+    disrupted = k8s.PodFailurePolicyRule(
+        action="Ignore",
+        on_pod_conditions=[
+            k8s.PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
+        ],
+    )
+    return k8s.PodFailurePolicy(rules=[wrong_input, disrupted])
+
+
+def _pod_spec(parts: _Parts) -> k8s.PodSpec:
+    size = k8s.Quantity.from_string(f"{WRITABLE_FOLDER_GIB}Gi")
+    writable = k8s.EmptyDirVolumeSource(size_limit=size)
+    return k8s.PodSpec(
+        restart_policy="Never",
+        service_account_name=LOAD_GENERATOR_SERVICE_ACCOUNT,
+        automount_service_account_token=False,
+        enable_service_links=False,
+        node_selector=CPU_NODE_LABELS,
+        termination_grace_period_seconds=TERMINATION_GRACE_SECONDS,
+        security_context=k8s.PodSecurityContext(
+            run_as_non_root=True,
+            run_as_user=USER_ID,
+            run_as_group=USER_ID,
+            fs_group=USER_ID,
+            seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
+        ),
+        containers=[_container(parts)],
+        volumes=[
+            k8s.Volume(
+                name="run-spec", config_map=k8s.ConfigMapVolumeSource(name=parts.config_map)
+            ),
+            # Ray writes below $HOME and /tmp; the rest of the container is read-only.
+            k8s.Volume(name="home", empty_dir=writable),
+            k8s.Volume(name="tmp", empty_dir=writable),
+        ],
+    )
+
+
+def _container(parts: _Parts) -> k8s.Container:
+    bindings = parts.bindings
+    arguments = {
+        "--run-spec": f"{RUN_SPEC_FOLDER}/{RUN_SPEC_FILE}",
+        "--results": f"s3://{bindings.results_bucket}/{RUNS_FOLDER}",
+    }
+    # boto3 reads the second name, other SDKs the first.
+    environment = {
+        "AWS_REGION": bindings.region,
+        "AWS_DEFAULT_REGION": bindings.region,
+        "HOME": HOME,
+        "PYTHONUNBUFFERED": "1",
+    }
+    return k8s.Container(
+        name=CONTAINER_NAME,
+        image=bindings.llmperf_image,
+        image_pull_policy="IfNotPresent",
+        command=["python", "-m", "workloads.llmperf"],
+        args=[part for pair in arguments.items() for part in pair],
+        env=[k8s.EnvVar(name=name, value=value) for name, value in environment.items()],
+        resources=_resources(),
+        security_context=k8s.SecurityContext(
+            allow_privilege_escalation=False,
+            read_only_root_filesystem=True,
+            capabilities=k8s.Capabilities(drop=["ALL"]),
+        ),
+        volume_mounts=[
+            k8s.VolumeMount(name="run-spec", mount_path=RUN_SPEC_FOLDER, read_only=True),
+            k8s.VolumeMount(name="home", mount_path=HOME),
+            k8s.VolumeMount(name="tmp", mount_path="/tmp"),  # noqa: S108 (a volume of this pod)
+        ],
+    )
+
+
+def _resources() -> k8s.ResourceRequirements:
+    # No CPU limit: a client that is throttled would report its own waiting as latency.
+    memory = k8s.Quantity.from_string(f"{LOAD_GENERATOR_MEMORY_GIB}Gi")
+    return k8s.ResourceRequirements(
+        requests={"cpu": k8s.Quantity.from_string(str(LOAD_GENERATOR_CPUS)), "memory": memory},
+        limits={"memory": memory},
+    )

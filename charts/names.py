@@ -1,0 +1,95 @@
+"""Names and labels that the charts, the stacks and the manifests command agree on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from draftbench.dialects import SERVING_PORT
+from draftbench.experiment import NeuronExperiment, Variant
+from draftbench.naming import content_hash, dns_label
+
+# One experiment at a time: its Services are named by variant only.
+NAMESPACE = "draftbench"
+# EKS Pod Identity associates an IAM role with each of these.
+SERVING_SERVICE_ACCOUNT = "vllm"
+LOAD_GENERATOR_SERVICE_ACCOUNT = "llmperf"
+
+# Labels that the node groups carry.
+CPU_NODE_LABELS: Mapping[str, str] = {"draftbench.dev/node-group": "cpu"}
+ACCELERATOR_NODE_LABELS: Mapping[str, str] = {"draftbench.dev/node-group": "accelerator"}
+# Taint of the accelerator nodes (effect NoSchedule); the Neuron DRA driver tolerates it too.
+ACCELERATOR_TAINT_KEY = "aws.amazon.com/neuron"
+
+SERVING_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "serving"}
+LOAD_GENERATOR_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "load-generator"}
+
+CONTENT_HASH_LENGTH = 8
+# A CDK token's text is a number that moves when unrelated code does.
+_CDK_TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
+
+
+def service_name(variant_name: str) -> str:
+    """The Service (and Deployment) of a variant."""
+    return f"vllm-{dns_label(variant_name)}"
+
+
+def base_url(variant_name: str) -> str:
+    """Where a variant's server answers inside the cluster, without `/v1`."""
+    return f"http://{service_name(variant_name)}.{NAMESPACE}.svc:{SERVING_PORT}"
+
+
+def experiment_labels(experiment: NeuronExperiment) -> dict[str, str]:
+    """Labels of every object of an experiment."""
+    return {
+        "app.kubernetes.io/part-of": "draftbench",
+        "draftbench.dev/experiment": experiment.name,
+    }
+
+
+def selector_labels(variant: Variant) -> dict[str, str]:
+    """What selects one variant's pods. A Deployment's selector cannot be changed: no more in it."""
+    return {**SERVING_COMPONENT, "draftbench.dev/variant": variant.name}
+
+
+def variant_labels(experiment: NeuronExperiment, variant: Variant) -> dict[str, str]:
+    """Labels of one variant's objects."""
+    return {
+        "app.kubernetes.io/name": "vllm",
+        "app.kubernetes.io/instance": service_name(variant.name),
+        **selector_labels(variant),
+        **experiment_labels(experiment),
+    }
+
+
+def load_generator_labels(experiment: NeuronExperiment) -> dict[str, str]:
+    """Labels of the load generator's objects."""
+    return {
+        "app.kubernetes.io/name": "llmperf",
+        **LOAD_GENERATOR_COMPONENT,
+        **experiment_labels(experiment),
+    }
+
+
+def content_name(prefix: str, content: Any) -> str:
+    """A name for an object that cannot be changed in place: other content, other name.
+
+    CDK tokens in the content count as one and the same, whatever number they have in this synth.
+    """
+    return f"{prefix}-{content_hash(_masked(content), length=CONTENT_HASH_LENGTH)}"
+
+
+def has_cdk_token(text: str) -> bool:
+    """Whether the text holds a value that only CloudFormation will know."""
+    return _CDK_TOKEN.search(text) is not None
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return _CDK_TOKEN.sub("<token>", value)
+    if isinstance(value, Mapping):
+        return {key: _masked(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(item) for item in value]
+    return value

@@ -1,0 +1,174 @@
+"""The vLLM services: one Deployment, Service and disruption budget a variant, devices by DRA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cdk8s
+from cdk8s_plus_35 import k8s
+from constructs import Construct
+
+from charts.bindings import Bindings
+from charts.names import (
+    NAMESPACE,
+    content_name,
+    experiment_labels,
+    selector_labels,
+    service_name,
+    variant_labels,
+)
+from charts.vllm_pod import PORT_NAME, STARTUP_ALLOWANCE_MINUTES, pod_template
+from draftbench.dialects import SERVING_PORT
+from draftbench.experiment import NeuronExperiment, Variant
+
+NEURON_DRIVER = "neuron.aws.com"
+DEVICE_CLASS = "neuron.aws.com"
+DEVICE_REQUEST = "neurons"
+# On top of the startup probe: for the node to join and the image to be pulled.
+ROLLOUT_MARGIN_MINUTES = 30
+
+
+class ServingChart(cdk8s.Chart):
+    """Every variant's server."""
+
+    def __init__(
+        self, scope: Construct, id_: str, *, experiment: NeuronExperiment, bindings: Bindings
+    ) -> None:
+        super().__init__(
+            scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)
+        )
+        self._experiment = experiment
+        self._bindings = bindings
+        k8s.KubeResourceClaimTemplate(
+            self,
+            "devices",
+            metadata=_metadata(claim_template_name(experiment)),
+            spec=_claim_template_spec(experiment),
+        )
+        for variant in experiment.variants:
+            self._deployment(variant)
+            self._service(variant)
+            self._disruption_budget(variant)
+
+    def _deployment(self, variant: Variant) -> None:
+        labels = variant_labels(self._experiment, variant)
+        startup = (
+            f"up to {STARTUP_ALLOWANCE_MINUTES} minutes: a start that finds no compiled graphs "
+            "compiles the model first"
+        )
+        k8s.KubeDeployment(
+            self,
+            f"deployment-{variant.name}",
+            metadata=_metadata(
+                service_name(variant.name), labels, {"draftbench.dev/startup": startup}
+            ),
+            spec=deployment_spec(self._experiment, variant, self._bindings),
+        )
+
+    def _service(self, variant: Variant) -> None:
+        labels = variant_labels(self._experiment, variant)
+        # The same number outside and inside: the VPC CNI wants it so to enforce network policies.
+        port = k8s.ServicePort(
+            name=PORT_NAME,
+            port=SERVING_PORT,
+            target_port=k8s.IntOrString.from_number(SERVING_PORT),
+            protocol="TCP",
+        )
+        k8s.KubeService(
+            self,
+            f"service-{variant.name}",
+            metadata=_metadata(service_name(variant.name), labels),
+            spec=k8s.ServiceSpec(type="ClusterIP", selector=selector_labels(variant), ports=[port]),
+        )
+
+    def _disruption_budget(self, variant: Variant) -> None:
+        """Keeps a ready server where it is while it is measured.
+
+        It refuses evictions, above all the drain after a Spot rebalance recommendation, which is a
+        guess, not an interruption. Servers that are not ready may go. It does not hold up a real
+        interruption, nor `cdk destroy`, which removes these objects before the nodes; whoever
+        scales the nodes down deletes or scales the Deployments first.
+        """
+        labels = variant_labels(self._experiment, variant)
+        k8s.KubePodDisruptionBudget(
+            self,
+            f"budget-{variant.name}",
+            metadata=_metadata(service_name(variant.name), labels),
+            spec=k8s.PodDisruptionBudgetSpec(
+                max_unavailable=k8s.IntOrString.from_number(0),
+                unhealthy_pod_eviction_policy="AlwaysAllow",
+                selector=k8s.LabelSelector(match_labels=selector_labels(variant)),
+            ),
+        )
+
+
+def claim_template_name(experiment: NeuronExperiment) -> str:
+    """Carries a content hash: a ResourceClaimTemplate cannot be changed in place."""
+    rendered = k8s.KubeResourceClaimTemplate.manifest(spec=_claim_template_spec(experiment))
+    return content_name(f"neuron-{experiment.serving.slot_devices}-devices", rendered)
+
+
+def serving_content(experiment: NeuronExperiment, bindings: Bindings) -> list[Any]:
+    """All that decides how the servers behave, as plain data."""
+    return [
+        k8s.KubeDeployment.manifest(spec=deployment_spec(experiment, variant, bindings))
+        for variant in experiment.variants
+    ]
+
+
+def deployment_spec(
+    experiment: NeuronExperiment, variant: Variant, bindings: Bindings
+) -> k8s.DeploymentSpec:
+    """One server of a variant."""
+    return k8s.DeploymentSpec(
+        replicas=1,
+        # A rolling update would need a second slot beside the running one.
+        strategy=k8s.DeploymentStrategy(type="Recreate"),
+        revision_history_limit=1,
+        progress_deadline_seconds=60 * (STARTUP_ALLOWANCE_MINUTES + ROLLOUT_MARGIN_MINUTES),
+        selector=k8s.LabelSelector(match_labels=selector_labels(variant)),
+        template=pod_template(
+            experiment, variant, bindings, claim_template=claim_template_name(experiment)
+        ),
+    )
+
+
+def _claim_template_spec(experiment: NeuronExperiment) -> k8s.ResourceClaimTemplateSpec:
+    """Connected devices, configured for the experiment's logical cores.
+
+    Every pod made from the template gets a claim of its own, and its devices when it is scheduled,
+    before any init container runs: an init container that waits for devices would wait for ever.
+    """
+    serving = experiment.serving
+    selector = f"device.attributes['{NEURON_DRIVER}'].instanceType == '{experiment.instance_type}'"
+    request = k8s.DeviceRequest(
+        name=DEVICE_REQUEST,
+        exactly=k8s.ExactDeviceRequest(
+            device_class_name=DEVICE_CLASS,
+            allocation_mode="ExactCount",
+            count=serving.slot_devices,
+            selectors=[k8s.DeviceSelector(cel=k8s.CelDeviceSelector(expression=selector))],
+        ),
+    )
+    # Devices of one group are neighbours on the node's torus; without this a claim may get any.
+    connected = k8s.DeviceConstraint(
+        requests=[DEVICE_REQUEST],
+        match_attribute=f"resource.aws.com/devicegroup{serving.slot_devices}_id",
+    )
+    cores = {
+        "apiVersion": "neuron.aws.com/v1",
+        "kind": "NeuronConfig",
+        "logicalNeuronCore": serving.lnc,
+    }
+    config = k8s.DeviceClaimConfiguration(
+        requests=[DEVICE_REQUEST],
+        opaque=k8s.OpaqueDeviceConfiguration(driver=NEURON_DRIVER, parameters=cores),
+    )
+    devices = k8s.DeviceClaim(requests=[request], constraints=[connected], config=[config])
+    return k8s.ResourceClaimTemplateSpec(spec=k8s.ResourceClaimSpec(devices=devices))
+
+
+def _metadata(
+    name: str, labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None
+) -> k8s.ObjectMeta:
+    return k8s.ObjectMeta(name=name, namespace=NAMESPACE, labels=labels, annotations=annotations)

@@ -1,0 +1,46 @@
+"""What one service may use of its node: the same part of everything as of the Neuron devices."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from draftbench.catalog import accelerator
+from draftbench.experiment import NeuronExperiment
+
+# A tenth of CPU and memory stays with the kernel, kubelet and the DaemonSets (CNI, DRA driver, S3
+# mounts, log and metric agents). A node also reports 2 to 3 % less memory than its data sheet.
+SLOTS_SHARE_OF_NODE = 0.9
+# vLLM's processes exchange tensors here; the 64 MiB of a plain container is too little.
+SHARED_MEMORY_GIB_PER_DEVICE = 2
+# Compiled graphs, the compiler's cache and work folder.
+SCRATCH_GIB_PER_DEVICE = 25
+# The container's own writable layer and its log.
+CONTAINER_LAYER_GIB = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotResources:
+    """Resources of one service."""
+
+    cpus: int
+    memory_gib: int
+    shared_memory_gib: int
+    """Part of `memory_gib`: a memory volume counts against its container's limit."""
+    scratch_gib: int
+    ephemeral_storage_gib: int
+    """`scratch_gib` and the container's own layer."""
+
+
+def slot_resources(experiment: NeuronExperiment) -> SlotResources:
+    """The resources of one service, by the devices it claims; equal for every variant."""
+    node, devices = accelerator(), experiment.serving.slot_devices
+    share = SLOTS_SHARE_OF_NODE * devices / node.devices
+    scratch = SCRATCH_GIB_PER_DEVICE * devices
+    return SlotResources(
+        cpus=math.floor(node.vcpus * share),
+        memory_gib=math.floor(node.memory_gib * share),
+        shared_memory_gib=SHARED_MEMORY_GIB_PER_DEVICE * devices,
+        scratch_gib=scratch,
+        ephemeral_storage_gib=scratch + CONTAINER_LAYER_GIB,
+    )

@@ -1,0 +1,210 @@
+"""One variant's serving pod.
+
+The variant decides the speculation flags, the draft mount, the artifact key and the names; all else
+comes from the experiment, which the variants share, so the comparison is fair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cdk8s_plus_35 import k8s
+
+from charts.bindings import Bindings
+from charts.names import ACCELERATOR_TAINT_KEY, SERVING_SERVICE_ACCOUNT, variant_labels
+from charts.slot import SlotResources, slot_resources
+from charts.storage import (
+    BucketVolume,
+    artifacts_volume,
+    draft_volume,
+    reads_compiled_artifacts,
+    target_volume,
+)
+from draftbench.artifacts import artifact_key
+from draftbench.dialects import SERVING_PORT, ModelPaths, serving_command
+from draftbench.experiment import NeuronExperiment, Variant
+
+CONTAINER_NAME = "vllm"
+DEVICE_CLAIM_NAME = "neuron"
+PORT_NAME = "http"
+
+ARTIFACTS_PATH = "/artifacts"
+SCRATCH_PATH = "/scratch"
+SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 (the container's own, mounted by this pod)
+# Uploaded last, so a folder that has it is whole.
+ARTIFACTS_MARKER = "_ARTIFACTS.json"
+
+# A start that finds no compiled graphs compiles the model, which can take an hour and more.
+STARTUP_ALLOWANCE_MINUTES = 120
+STARTUP_PERIOD_SECONDS = 10
+TERMINATION_GRACE_SECONDS = 60
+
+# The engine loads compiled graphs from this folder, or compiles and writes them there: the bucket's
+# when it has them, else the node's disk. `exec`, so that signals reach vLLM.
+START_SCRIPT = f"""\
+set -eu
+compiled="{ARTIFACTS_PATH}/$ARTIFACT_KEY"
+if [ -e "$compiled/{ARTIFACTS_MARKER}" ]; then
+  echo "loading compiled graphs from $compiled"
+else
+  compiled="{SCRATCH_PATH}/$ARTIFACT_KEY"
+  echo "not in the bucket: $ARTIFACT_KEY; compiling to $compiled, which can take an hour or more"
+fi
+export NEURON_COMPILED_ARTIFACTS="$compiled"
+exec vllm serve "$@"
+"""
+
+# Everything is local: the engine asks no hub and reports to nobody. A pod's log is not buffered.
+_COMMON_ENVIRONMENT: Mapping[str, str] = {
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+
+
+def pod_template(
+    experiment: NeuronExperiment, variant: Variant, bindings: Bindings, *, claim_template: str
+) -> k8s.PodTemplateSpec:
+    """The pod of one variant; `claim_template` names the ResourceClaimTemplate of its devices."""
+    claim = k8s.PodResourceClaim(
+        name=DEVICE_CLAIM_NAME, resource_claim_template_name=claim_template
+    )
+    spec = k8s.PodSpec(
+        service_account_name=SERVING_SERVICE_ACCOUNT,
+        automount_service_account_token=False,
+        # Otherwise a Service called vllm-x puts VLLM_X_... into the engine's own namespace.
+        enable_service_links=False,
+        node_selector={"node.kubernetes.io/instance-type": experiment.instance_type},
+        tolerations=[
+            k8s.Toleration(key=ACCELERATOR_TAINT_KEY, operator="Exists", effect="NoSchedule")
+        ],
+        resource_claims=[claim],
+        termination_grace_period_seconds=TERMINATION_GRACE_SECONDS,
+        # No user: the Neuron images run as root and say nothing of another user.
+        security_context=k8s.PodSecurityContext(
+            seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault")
+        ),
+        containers=[_container(experiment, variant, bindings)],
+        volumes=_volumes(experiment, variant, bindings),
+    )
+    labels = variant_labels(experiment, variant)
+    return k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=spec)
+
+
+def _container(experiment: NeuronExperiment, variant: Variant, bindings: Bindings) -> k8s.Container:
+    # The images' ENTRYPOINT only runs its arguments, and does not pass signals on: replaced.
+    command = ["vllm", "serve"]
+    if reads_compiled_artifacts(experiment):
+        command = ["/bin/bash", "-c", START_SCRIPT, "start-vllm"]
+    return k8s.Container(
+        name=CONTAINER_NAME,
+        image=experiment.image,
+        image_pull_policy="IfNotPresent",
+        command=command,
+        args=list(serving_command(experiment, variant, ModelPaths()).arguments),
+        env=_environment(experiment, variant),
+        ports=[k8s.ContainerPort(name=PORT_NAME, container_port=SERVING_PORT, protocol="TCP")],
+        startup_probe=_probe(
+            period_seconds=STARTUP_PERIOD_SECONDS,
+            failures=STARTUP_ALLOWANCE_MINUTES * 60 // STARTUP_PERIOD_SECONDS,
+        ),
+        # Lenient: a server that is busy measuring is not to be taken out of its Service.
+        readiness_probe=_probe(period_seconds=10, failures=6),
+        # Five minutes: a restart costs a reload, or an hour of compiling.
+        liveness_probe=_probe(period_seconds=30, failures=10),
+        resources=_resources(slot_resources(experiment)),
+        security_context=k8s.SecurityContext(
+            allow_privilege_escalation=False, capabilities=k8s.Capabilities(drop=["ALL"])
+        ),
+        volume_mounts=_mounts(experiment, variant, bindings),
+    )
+
+
+def _environment(experiment: NeuronExperiment, variant: Variant) -> list[k8s.EnvVar]:
+    values = {
+        **_COMMON_ENVIRONMENT,
+        "NEURON_COMPILE_CACHE_URL": f"{SCRATCH_PATH}/compile-cache",
+        **serving_command(experiment, variant, ModelPaths()).environment,
+    }
+    if reads_compiled_artifacts(experiment):
+        values["ARTIFACT_KEY"] = artifact_key(experiment, variant)
+        values["BASE_COMPILE_WORK_DIR"] = f"{SCRATCH_PATH}/compile-work/"
+    else:
+        values["VLLM_CACHE_ROOT"] = f"{SCRATCH_PATH}/vllm-cache"
+    return [k8s.EnvVar(name=name, value=value) for name, value in sorted(values.items())]
+
+
+def _probe(*, period_seconds: int, failures: int) -> k8s.Probe:
+    return k8s.Probe(
+        http_get=k8s.HttpGetAction(
+            path="/health", port=k8s.IntOrString.from_string(PORT_NAME), scheme="HTTP"
+        ),
+        period_seconds=period_seconds,
+        timeout_seconds=10,
+        failure_threshold=failures,
+    )
+
+
+def _resources(slot: SlotResources) -> k8s.ResourceRequirements:
+    # Limits equal requests (QoS class Guaranteed): while one variant compiles or is measured, its
+    # neighbour on the node can take nothing from it.
+    amounts = {
+        "cpu": k8s.Quantity.from_string(str(slot.cpus)),
+        "memory": _gib(slot.memory_gib),
+        "ephemeral-storage": _gib(slot.ephemeral_storage_gib),
+    }
+    return k8s.ResourceRequirements(
+        requests=amounts, limits=amounts, claims=[k8s.ResourceClaim(name=DEVICE_CLAIM_NAME)]
+    )
+
+
+def _bucket_mounts(
+    experiment: NeuronExperiment, variant: Variant, bindings: Bindings
+) -> dict[str, BucketVolume]:
+    """Where the buckets' volumes are mounted."""
+    paths = ModelPaths()
+    volumes = {
+        paths.target: target_volume(experiment, bindings),
+        paths.draft: draft_volume(variant, bindings),
+        ARTIFACTS_PATH: artifacts_volume(experiment, bindings),
+    }
+    return {path: volume for path, volume in volumes.items() if volume is not None}
+
+
+def _volumes(
+    experiment: NeuronExperiment, variant: Variant, bindings: Bindings
+) -> list[k8s.Volume]:
+    slot = slot_resources(experiment)
+    scratch = k8s.EmptyDirVolumeSource(size_limit=_gib(slot.scratch_gib))
+    shared = k8s.EmptyDirVolumeSource(medium="Memory", size_limit=_gib(slot.shared_memory_gib))
+    return [
+        *(
+            _bucket_volume(volume, volume.name(experiment))
+            for volume in _bucket_mounts(experiment, variant, bindings).values()
+        ),
+        k8s.Volume(name="scratch", empty_dir=scratch),
+        k8s.Volume(name="shared-memory", empty_dir=shared),
+    ]
+
+
+def _bucket_volume(volume: BucketVolume, claim_name: str) -> k8s.Volume:
+    source = k8s.PersistentVolumeClaimVolumeSource(claim_name=claim_name, read_only=True)
+    return k8s.Volume(name=volume.role, persistent_volume_claim=source)
+
+
+def _mounts(
+    experiment: NeuronExperiment, variant: Variant, bindings: Bindings
+) -> list[k8s.VolumeMount]:
+    return [
+        *(
+            k8s.VolumeMount(name=volume.role, mount_path=path, read_only=True)
+            for path, volume in _bucket_mounts(experiment, variant, bindings).items()
+        ),
+        k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
+        k8s.VolumeMount(name="shared-memory", mount_path=SHARED_MEMORY_PATH),
+    ]
+
+
+def _gib(amount: int) -> k8s.Quantity:
+    return k8s.Quantity.from_string(f"{amount}Gi")

@@ -1,0 +1,1 @@
+"""Functions that run in AWS Lambda: one folder each, deployable alone."""

@@ -1,0 +1,171 @@
+"""A result file as PutMetricData calls, within CloudWatch's limits.
+
+CloudWatch keeps standard-resolution metrics a minute at a time, so values are grouped by metric and
+by the minute in which their request started; a group becomes arrays of unique values and how often
+each occurred, from which CloudWatch computes percentiles as from single values. Same file, same
+calls, in the same order: that is what lets a later delivery go on where an earlier one stopped.
+
+Limits (API reference of PutMetricData and MetricDatum, read from botocore 1.44's service model):
+150 unique values in a datum's array, 1000 data and 1 MB in a call, values within +-2**360. The
+reference words the 150 as "per metric with one PutMetricData request"; the service checks it for
+each datum ("MetricData.member.13.Values must not have a size greater than 150",
+aws/aws-sdk-java-v2 issue 3080), and AWS's own CloudWatch agent puts several data of one metric, of
+150 values each, into one call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from draftbench.metrics import (
+    ACCEPTANCE_RATE,
+    ERRORS,
+    METRICS,
+    REQUEST_METRICS,
+    Metric,
+    acceptance_rate_percent,
+    dimension_values,
+)
+from draftbench.results import BlockResult
+from lambdas.metrics_publisher.errors import UnusableError
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDatumTypeDef
+
+MAX_VALUES_PER_DATUM = 150
+MAX_DATA_PER_CALL = 1000
+MAX_VALUE = 2.0**360
+MAX_DIMENSION_LENGTH = 1024
+# Counted uncompressed and in the wordiest of CloudWatch's protocols, the query one of older SDKs
+# (`MetricData.member.12.Values.member.34=56.789012&`); boto3 sends less, and compressed.
+MAX_CALL_BYTES = 900_000
+_BYTES_PER_VALUE = 120
+_BYTES_PER_DATUM = 600
+_SECONDS_PER_MINUTE = 60
+
+Call = tuple["MetricDatumTypeDef", ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The calls that publish one file. The minutes are Unix seconds, None without any data."""
+
+    calls: tuple[Call, ...]
+    sha256: str
+    first_minute: int | None
+    last_minute: int | None
+
+
+def plan_block(block: BlockResult) -> Plan:
+    """The calls that publish a block.
+
+    Raises:
+        UnusableError: a figure or a name that CloudWatch does not take.
+    """
+    groups = _groups(block)
+    dimensions: list[DimensionTypeDef] = [
+        {"Name": name, "Value": _checked_dimension(name, value)}
+        for name, value in dimension_values(block).items()
+    ]
+    calls = tuple(_calls(_data(groups, dimensions), _datum_bytes(dimensions)))
+    text = json.dumps(calls, default=datetime.isoformat, separators=(",", ":"))
+    minutes = [minute for minute, _ in groups]
+    return Plan(
+        calls=calls,
+        sha256=hashlib.sha256(text.encode()).hexdigest(),
+        first_minute=min(minutes, default=None),
+        last_minute=max(minutes, default=None),
+    )
+
+
+_Groups = dict[tuple[int, str], Counter[float]]
+
+
+def _groups(block: BlockResult) -> _Groups:
+    """How often each value occurs, by minute and metric name."""
+    groups: defaultdict[tuple[int, str], Counter[float]] = defaultdict(Counter)
+    for index, record in enumerate(block.requests):
+        where = f"requests[{index}]"
+        minute = _minute(record.started_at_unix_s, f"{where}.started_at_unix_s")
+        groups[minute, ERRORS.name][1.0 if record.failed else 0.0] += 1
+        if not record.counts:
+            continue
+        for metric in REQUEST_METRICS:
+            value = _checked_value(metric.of(record), f"{where}.{metric.field}")
+            if value is not None:
+                groups[minute, metric.name][value] += 1
+    rate = _checked_value(acceptance_rate_percent(block), "speculation")
+    if rate is not None:
+        groups[_minute(block.ended_at_unix_s, "ended_at_unix_s"), ACCEPTANCE_RATE.name][rate] += 1
+    return groups
+
+
+def _data(groups: _Groups, dimensions: list[DimensionTypeDef]) -> Iterator[MetricDatumTypeDef]:
+    by_name: dict[str, Metric] = {metric.name: metric for metric in METRICS}
+    for minute, name in sorted(groups):
+        counted = sorted(groups[minute, name].items())
+        for start in range(0, len(counted), MAX_VALUES_PER_DATUM):
+            part = counted[start : start + MAX_VALUES_PER_DATUM]
+            yield {
+                "MetricName": name,
+                "Dimensions": dimensions,
+                "Timestamp": datetime.fromtimestamp(minute, UTC),
+                "Values": [value for value, _ in part],
+                "Counts": [float(count) for _, count in part],
+                "Unit": by_name[name].unit,
+            }
+
+
+def _calls(data: Iterator[MetricDatumTypeDef], datum_bytes: int) -> Iterator[Call]:
+    call: list[MetricDatumTypeDef] = []
+    call_bytes = 0
+    for datum in data:
+        size = datum_bytes + _BYTES_PER_VALUE * len(datum["Values"])
+        if call and (len(call) == MAX_DATA_PER_CALL or call_bytes + size > MAX_CALL_BYTES):
+            yield tuple(call)
+            call, call_bytes = [], 0
+        call.append(datum)
+        call_bytes += size
+    if call:
+        yield tuple(call)
+
+
+def _datum_bytes(dimensions: Sequence[DimensionTypeDef]) -> int:
+    """A bound of what a datum takes without its values; URL encoding makes 3 bytes of one."""
+    return _BYTES_PER_DATUM + 3 * sum(len(d["Value"]) for d in dimensions)
+
+
+def _minute(unix_s: float, where: str) -> int:
+    if not math.isfinite(unix_s):
+        raise UnusableError(f"{where}: given {unix_s}, allowed: Unix seconds")
+    try:
+        datetime.fromtimestamp(unix_s, UTC)
+    except (OverflowError, ValueError, OSError) as error:
+        raise UnusableError(f"{where}: given {unix_s}, allowed: Unix seconds") from error
+    return int(unix_s // _SECONDS_PER_MINUTE) * _SECONDS_PER_MINUTE
+
+
+def _checked_value(value: float | None, where: str) -> float | None:
+    # Written so that NaN, which compares as false, is refused too.
+    if value is not None and not abs(value) <= MAX_VALUE:
+        raise UnusableError(f"{where}: given {value}, allowed: a finite number within +-2**360")
+    return value
+
+
+def _checked_dimension(name: str, value: str) -> str:
+    printable = value.isascii() and value.isprintable()
+    if not (printable and value.strip() and len(value) <= MAX_DIMENSION_LENGTH):
+        raise UnusableError(
+            f"dimension {name}: given {value!r:.60}, allowed: 1 to {MAX_DIMENSION_LENGTH} "
+            "printable ASCII characters"
+        )
+    if value.startswith(":"):
+        raise UnusableError(f"dimension {name}: given {value!r:.60}, must not start with a colon")
+    return value

@@ -1,0 +1,156 @@
+"""The Lambda handler: every message of a batch on its own.
+
+Environment: `RESULTS_BUCKET`, the bucket whose result files are published. The event source mapping
+must report batch item failures (`ReportBatchItemFailures`): a message that failed comes back alone,
+and becomes a dead letter when the queue's `maxReceiveCount` is reached.
+
+The log has one JSON line for each file (and one for a message without a file), with the message id,
+bucket, key, and the reason of a failure.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypedDict
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lambdas.metrics_publisher.errors import PublishError
+from lambdas.metrics_publisher.events import ObjectCreated, created_objects
+from lambdas.metrics_publisher.publisher import Publisher
+
+BUCKET_VARIABLE = "RESULTS_BUCKET"
+# Where there is no Lambda to end the invocation (the rehearsal).
+DEFAULT_INVOCATION_SECONDS = 60.0
+_CONFIG = Config(
+    connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 4}
+)
+
+Log = Callable[[Mapping[str, Any]], None]
+
+
+class Context(Protocol):
+    """What is used of Lambda's context object."""
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Milliseconds until Lambda ends the invocation."""
+
+
+class BatchItemFailure(TypedDict):
+    """A message that is not done."""
+
+    itemIdentifier: str
+
+
+class BatchResponse(TypedDict):
+    """The messages that are not done; all others are deleted from the queue."""
+
+    batchItemFailures: list[BatchItemFailure]
+
+
+def handler(event: Mapping[str, Any], context: Context | None) -> BatchResponse:
+    """The entry point of the function."""
+    return handle_batch(event, context, publisher=_publisher())
+
+
+def log_line(entry: Mapping[str, Any]) -> None:
+    """One JSON line; Lambda sends it to CloudWatch Logs as it is."""
+    sys.stdout.write(json.dumps(entry) + "\n")
+    sys.stdout.flush()
+
+
+def handle_batch(
+    event: Mapping[str, Any],
+    context: Context | None,
+    *,
+    publisher: Publisher,
+    log: Log = log_line,
+) -> BatchResponse:
+    """Publish what the messages of an SQS batch are about; the answer names those not done."""
+    seconds = (
+        DEFAULT_INVOCATION_SECONDS
+        if context is None
+        else context.get_remaining_time_in_millis() / 1000
+    )
+    batch = _Batch(publisher, log=log, deadline_unix_s=publisher.clock() + seconds)
+    failed = [m["messageId"] for m in event["Records"] if not batch.handle_message(m)]
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
+
+
+class _Batch:
+    """What the messages of one invocation share."""
+
+    def __init__(self, publisher: Publisher, *, log: Log, deadline_unix_s: float) -> None:
+        self._publisher = publisher
+        self._log = log
+        self._deadline_unix_s = deadline_unix_s
+
+    def handle_message(self, message: Mapping[str, Any]) -> bool:
+        """Whether the message is done. One failure must not hold up its neighbours."""
+        about = {"message_id": message["messageId"]}
+        try:
+            sources = created_objects(message["body"])
+        except Exception as error:  # noqa: BLE001 - logged with its reason, message reported as failed
+            self._log_failure(about, error)
+            return False
+        if not sources:
+            self._log({"level": "INFO", "event": "ignored", "reason": "test event of S3", **about})
+        results = [self._handle_object(source, about) for source in sources]
+        return all(results)
+
+    def _handle_object(self, source: ObjectCreated, about: Mapping[str, str]) -> bool:
+        about = {**about, "bucket": source.bucket, "key": source.key}
+        started = time.monotonic()
+        try:
+            outcome = self._publisher.publish(source, deadline_unix_s=self._deadline_unix_s)
+        except Exception as error:  # noqa: BLE001 - logged with its reason, message reported as failed
+            self._log_failure(about, error)
+            return False
+        self._log(
+            {
+                "level": "WARNING" if outcome.may_repeat_a_call else "INFO",
+                "event": "published before" if outcome.nothing_left else "published",
+                **about,
+                "calls": outcome.calls,
+                "calls_already_done": outcome.already_done,
+                "may_repeat_a_call": outcome.may_repeat_a_call,
+                "seconds": round(time.monotonic() - started, 3),
+            }
+        )
+        return True
+
+    def _log_failure(self, about: Mapping[str, str], error: Exception) -> None:
+        expected = isinstance(error, PublishError | ClientError | BotoCoreError)
+        retry_helps = error.retry_helps if isinstance(error, PublishError) else None
+        entry: dict[str, Any] = {
+            "level": "WARNING" if retry_helps else "ERROR",
+            "event": "not published",
+            **about,
+            "error": type(error).__name__,
+            "reason": str(error),
+            "retry_helps": retry_helps,
+        }
+        if not expected:
+            entry["traceback"] = "".join(traceback.format_exception(error))
+        self._log(entry)
+
+
+@functools.cache
+def _publisher() -> Publisher:
+    """Made at the first event, kept while Lambda keeps the process."""
+    bucket = os.environ.get(BUCKET_VARIABLE)
+    if not bucket:
+        raise RuntimeError(f"environment variable {BUCKET_VARIABLE} is not set on the function")
+    return Publisher(
+        s3=boto3.client("s3", config=_CONFIG),
+        cloudwatch=boto3.client("cloudwatch", config=_CONFIG),
+        bucket=bucket,
+    )

@@ -1,0 +1,252 @@
+"""One result file into CloudWatch, counted once.
+
+What is promised: however often and however concurrently a file is delivered, each of its
+PutMetricData calls is repeated only if nobody can know whether it succeeded. The claim
+(`claims.py`) says which calls have; it is written after each one, and the next delivery goes on
+behind the last that is recorded.
+
+What remains: a call that CloudWatch took, but whose success was not recorded. Either the function
+died, or could not reach S3, between the two; or CloudWatch's answer was lost (a read time-out, a
+5xx after the fact) and boto3 or the next delivery sent the call again. Then the values of that ONE
+call count twice. It errs to counting twice, never to losing a value: the minute's minimum and
+maximum stay, its Sum and SampleCount grow. The log says so (`may_repeat_a_call`) whenever a file is
+taken over from an invocation that died. The result file is untouched by any of this, and the report
+reads only result files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from draftbench.metrics import NAMESPACE
+from draftbench.results import (
+    RESULT_SUFFIX,
+    RUNS_FOLDER,
+    BlockResult,
+    ResultFormatError,
+    load_block,
+)
+from lambdas.metrics_publisher.claims import (
+    CLOCK_SKEW_SECONDS,
+    Claim,
+    ClaimStore,
+    StoredClaim,
+    claim_key,
+)
+from lambdas.metrics_publisher.datums import Plan, plan_block
+from lambdas.metrics_publisher.errors import (
+    ClaimedError,
+    NotNowError,
+    PublishError,
+    UnusableError,
+)
+from lambdas.metrics_publisher.events import ObjectCreated
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_s3 import S3Client
+
+# What CloudWatch takes (API reference of PutMetricData), less a little for the way there.
+OLDEST_SECONDS = 14 * 24 * 3600 - 60
+NEWEST_SECONDS = 2 * 3600 - 60
+# No call is begun later than this before the invocation ends.
+RESERVE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What one delivery of a file did.
+
+    calls: PutMetricData calls made by this delivery; 0 when the file was published already.
+    already_done: calls that earlier deliveries had made.
+    may_repeat_a_call: the file was taken over from an invocation that died while publishing.
+    """
+
+    calls: int
+    already_done: int
+    may_repeat_a_call: bool
+
+    @property
+    def nothing_left(self) -> bool:
+        """An earlier delivery had published all of it."""
+        return self.already_done > 0 and self.calls == 0
+
+
+class Publisher:
+    """Publishes the result files of one bucket; `clock` gives Unix seconds."""
+
+    def __init__(
+        self,
+        *,
+        s3: S3Client,
+        cloudwatch: CloudWatchClient,
+        bucket: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._s3 = s3
+        self._cloudwatch = cloudwatch
+        self._bucket = bucket
+        self.clock = clock
+        self._claims = ClaimStore(s3=s3, bucket=bucket)
+
+    def publish(self, source: ObjectCreated, *, deadline_unix_s: float) -> Outcome:
+        """Publish one file, unless it is published; `deadline_unix_s` ends the invocation.
+
+        Raises:
+            UnusableError: no delivery of this message will ever succeed.
+            NotNowError: the next one can.
+            ClientError, BotoCoreError: AWS failed; the next one can.
+        """
+        _check_source(source, self._bucket)
+        data = self._read(source.key)
+        block = _load(data)
+        _check_key(source.key, block)
+        plan = plan_block(block)
+        stored = self._claims.read(source.key)
+        sha256 = hashlib.sha256(data).hexdigest()
+        if stored is not None:
+            _check_same_file(source.key, stored.claim, sha256)
+            if stored.claim.published:
+                return Outcome(
+                    calls=0, already_done=stored.claim.calls_done, may_repeat_a_call=False
+                )
+        self._check_timestamps(plan)
+        held = self._take(source.key, stored, plan, sha256, deadline_unix_s)
+        self._put(source.key, held, plan, deadline_unix_s)
+        done = held.claim.calls_done
+        return Outcome(
+            calls=len(plan.calls) - done,
+            already_done=done,
+            may_repeat_a_call=stored is not None and stored.claim.lease_until_unix_s > 0,
+        )
+
+    def _read(self, key: str) -> bytes:
+        try:
+            answer = self._s3.get_object(Bucket=self._bucket, Key=key)
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") in {"NoSuchKey", "404"}:
+                raise UnusableError(
+                    f"no object {key!r} in bucket {self._bucket!r}: it was deleted after its event"
+                ) from error
+            raise
+        return answer["Body"].read()
+
+    def _take(
+        self,
+        key: str,
+        stored: StoredClaim | None,
+        plan: Plan,
+        sha256: str,
+        deadline_unix_s: float,
+    ) -> StoredClaim:
+        """The file's claim, held by this delivery until its invocation ends."""
+        done = 0 if stored is None else stored.claim.calls_done
+        if stored is not None:
+            self._check_free(key, stored.claim, plan)
+        claim = Claim(
+            source_sha256=sha256,
+            plan_sha256=plan.sha256,
+            calls=len(plan.calls),
+            calls_done=done,
+            holder=uuid.uuid4().hex,
+            lease_until_unix_s=deadline_unix_s + CLOCK_SKEW_SECONDS,
+        )
+        return self._claims.write(key, claim, over=stored)
+
+    def _check_free(self, key: str, claim: Claim, plan: Plan) -> None:
+        seconds_left = claim.lease_until_unix_s - self.clock()
+        if seconds_left > 0:
+            raise ClaimedError(
+                f"another delivery of the file has published {claim.calls_done} of {claim.calls} "
+                f"calls and holds it for {seconds_left:.0f} s more; the next delivery of this "
+                "message finds it published or goes on with it"
+            )
+        if claim.calls_done and claim.plan_sha256 != plan.sha256:
+            raise UnusableError(
+                f"{claim.calls_done} of {claim.calls} calls were made by another version of this "
+                f"function, which groups values otherwise. Deploy that version and redrive the "
+                f"message, or delete {claim_key(key)} and redrive it: those calls then count twice"
+            )
+
+    def _put(self, key: str, held: StoredClaim, plan: Plan, deadline_unix_s: float) -> None:
+        claim = held.claim
+        try:
+            for call in plan.calls[claim.calls_done :]:
+                self._check_time_left(claim, deadline_unix_s)
+                self._cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=list(call))
+                claim = replace(claim, calls_done=claim.calls_done + 1)
+                held = self._claims.write(key, claim, over=held)
+        except (PublishError, ClientError, BotoCoreError):
+            # The next delivery goes on at once. If this fails too, the lease runs out by itself.
+            with contextlib.suppress(PublishError, ClientError, BotoCoreError):
+                self._claims.write(key, replace(claim, lease_until_unix_s=0.0), over=held)
+            raise
+
+    def _check_time_left(self, claim: Claim, deadline_unix_s: float) -> None:
+        if self.clock() > deadline_unix_s - RESERVE_SECONDS:
+            raise NotNowError(
+                f"the invocation ends in less than {RESERVE_SECONDS:.0f} s: "
+                f"{claim.calls_done} of {claim.calls} calls are done, the next delivery goes on"
+            )
+
+    def _check_timestamps(self, plan: Plan) -> None:
+        if plan.first_minute is None or plan.last_minute is None:
+            return
+        now = self.clock()
+        if plan.first_minute < now - OLDEST_SECONDS:
+            raise UnusableError(
+                f"requests from {_utc(plan.first_minute)} are too old at {_utc(now)}: CloudWatch "
+                "takes timestamps up to two weeks back. The result file is kept; "
+                "`python -m draftbench report` reads it without CloudWatch"
+            )
+        if plan.last_minute > now + NEWEST_SECONDS:
+            raise UnusableError(
+                f"requests from {_utc(plan.last_minute)} lie in the future at {_utc(now)}: "
+                "CloudWatch takes timestamps up to two hours ahead. Set the clock of the load "
+                "generator's node; redrive the message when that time has come"
+            )
+
+
+def _check_source(source: ObjectCreated, bucket: str) -> None:
+    if source.bucket != bucket:
+        raise UnusableError(f"bucket: given {source.bucket!r}, allowed: {bucket!r}")
+    if not (source.key.startswith(f"{RUNS_FOLDER}/") and source.key.endswith(RESULT_SUFFIX)):
+        raise UnusableError(
+            f"key: given {source.key!r}, allowed: {RUNS_FOLDER}/*{RESULT_SUFFIX}; "
+            "narrow the bucket's notification"
+        )
+
+
+def _load(data: bytes) -> BlockResult:
+    try:
+        return load_block(data)
+    except ResultFormatError as error:
+        raise UnusableError(f"not a result file: {error}") from error
+
+
+def _check_key(key: str, block: BlockResult) -> None:
+    """A copy under another name would count twice."""
+    if key != block.key:
+        raise UnusableError(f"key: given {key!r}, but the file says that it is {block.key!r}")
+
+
+def _check_same_file(key: str, claim: Claim, sha256: str) -> None:
+    if claim.source_sha256 != sha256:
+        raise UnusableError(
+            f"{key} changed after {claim.calls_done} of {claim.calls} calls were published "
+            f"(SHA-256 {claim.source_sha256:.12} then, {sha256:.12} now); a result file is written "
+            f"once. To publish the new one as well, delete {claim_key(key)} and redrive the message"
+        )
+
+
+def _utc(unix_s: float) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="minutes")

@@ -1,0 +1,67 @@
+"""The objects of the shipped experiments, synthesized once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from charts.app import benchmark_charts, objects_of
+from charts.bindings import Bindings
+from draftbench.experiment import NeuronExperiment
+from draftbench.loading import load_experiment
+from tests.conftest import ROOT
+
+EXPERIMENTS = ("qwen3-32b", "llama-3.1-8b-eagle3")
+CHARTS = ("foundation", "storage", "serving", "load-generator")
+
+BINDINGS = Bindings(
+    region="us-east-2",
+    checkpoints_bucket="example-checkpoints",
+    artifacts_bucket="example-artifacts",
+    results_bucket="example-results",
+    llmperf_image="111122223333.dkr.ecr.us-east-2.amazonaws.com/llmperf:1.0.0",
+)
+
+Object = dict[str, Any]
+
+
+def experiment_path(name: str) -> Any:
+    return ROOT / "experiments" / f"{name}.yaml"
+
+
+@cache
+def an_experiment(name: str = "qwen3-32b") -> NeuronExperiment:
+    experiment = load_experiment(experiment_path(name))
+    assert isinstance(experiment, NeuronExperiment)
+    return experiment
+
+
+@cache
+def rendered(name: str = "qwen3-32b") -> Mapping[str, list[Object]]:
+    """Objects by chart. Shared by all tests: copy before changing."""
+    return render(an_experiment(name))
+
+
+def render(
+    experiment: NeuronExperiment, bindings: Bindings = BINDINGS, path: Any = None
+) -> dict[str, list[Object]]:
+    charts = benchmark_charts(experiment, path or experiment_path("qwen3-32b"), bindings)
+    return {chart.node.id: objects_of(chart) for chart in charts}
+
+
+def all_objects(name: str = "qwen3-32b") -> list[Object]:
+    return [item for objects in rendered(name).values() for item in objects]
+
+
+def of_kind(kind: str, name: str = "qwen3-32b") -> list[Object]:
+    found = [item for item in all_objects(name) if item["kind"] == kind]
+    assert found, f"no {kind} among the objects: the test would prove nothing"
+    return found
+
+
+def pod_templates(name: str = "qwen3-32b") -> Iterator[Object]:
+    """Every pod's template, whatever makes the pod."""
+    for item in all_objects(name):
+        if "template" in item.get("spec", {}):
+            yield item["spec"]["template"]

@@ -1,0 +1,106 @@
+"""`draftbench manifests`: files for kubectl, and what is left to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from charts.command import write_manifests
+from draftbench.cli import main
+from draftbench.errors import DraftbenchError
+from tests.charts.rendering import all_objects
+
+pytestmark = pytest.mark.synth
+
+FILES = ["01-foundation.yaml", "02-storage.yaml", "03-serving.yaml", "04-load-generator.yaml"]
+VALUES = [
+    "--checkpoints-bucket=example-checkpoints",
+    "--artifacts-bucket=example-artifacts",
+    "--results-bucket=example-results",
+    "--llmperf-image=111122223333.dkr.ecr.us-east-2.amazonaws.com/llmperf:1.0.0",
+]
+
+
+def test_the_files_hold_the_objects_that_the_charts_make(
+    experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["manifests", str(experiments / "qwen3-32b.yaml"), "--out", str(tmp_path), *VALUES]
+    assert main(arguments) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == FILES
+    texts = [(tmp_path / name).read_text(encoding="utf-8") for name in FILES]
+    written = [item for text in texts for item in yaml.safe_load_all(text)]
+    assert written == all_objects()
+    output = capsys.readouterr().out
+    assert re.search(r"cat \S+01-foundation.yaml .*04-load-generator.yaml \| kubectl apply", output)
+    assert "Values to fill in" not in output
+
+
+def test_values_that_were_not_given_are_listed_with_how_to_fill_them(
+    experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["manifests", str(experiments / "qwen3-32b.yaml"), "--out", str(tmp_path)]
+    assert main([*arguments, VALUES[0]]) == 0
+    output = capsys.readouterr().out
+    assert "Values to fill in: ARTIFACTS_BUCKET, RESULTS_BUCKET, LLMPERF_IMAGE." in output
+    # The start script's own $ signs must survive, so envsubst is told which to replace.
+    assert "envsubst '${ARTIFACTS_BUCKET} ${RESULTS_BUCKET} ${LLMPERF_IMAGE}'" in output
+    storage = (tmp_path / "02-storage.yaml").read_text(encoding="utf-8")
+    assert "bucketName: example-checkpoints" in storage
+    assert "bucketName: ${ARTIFACTS_BUCKET}" in storage
+
+
+def test_only_values_that_the_experiment_uses_are_asked_for(
+    experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(experiments / "llama-3.1-8b-eagle3.yaml")
+    assert main(["manifests", path, "--out", str(tmp_path)]) == 0
+    assert "CHECKPOINTS_BUCKET, RESULTS_BUCKET, LLMPERF_IMAGE." in capsys.readouterr().out
+
+
+def test_files_of_others_are_left_alone_and_own_ones_replaced(
+    experiments: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "kustomization.yaml").write_text("mine", encoding="utf-8")
+    (tmp_path / FILES[0]).write_text("old", encoding="utf-8")
+    arguments = ["manifests", str(experiments / "qwen3-32b.yaml"), "--out", str(tmp_path)]
+    assert main(arguments) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*FILES, "kustomization.yaml"]
+    assert (tmp_path / "kustomization.yaml").read_text(encoding="utf-8") == "mine"
+    assert "kind: Namespace" in (tmp_path / FILES[0]).read_text(encoding="utf-8")
+
+
+def test_a_local_experiment_has_no_manifests(
+    experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["manifests", str(_local(experiments, tmp_path)), "--out", str(tmp_path)]) == 2
+    message = capsys.readouterr().err
+    for part in ("release: given cpu-vllm-", "allowed: an experiment with a Neuron release"):
+        assert part in message
+    assert not (tmp_path / FILES[0]).exists()
+
+
+def _local(experiments: Path, folder: Path) -> Path:
+    """The rehearsal's experiment, with models that need not be made first."""
+    for model in ("target", "draft"):
+        (folder / model).mkdir()
+        for file in ("config.json", "tokenizer.json"):
+            (folder / model / file).write_text("{}", encoding="utf-8")
+    text = (experiments / "rehearsal.yaml").read_text(encoding="utf-8")
+    text = text.replace("../rehearsal/tiny_pair/", "").replace("../prompts", _prompts(experiments))
+    path = folder / "rehearsal.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _prompts(experiments: Path) -> str:
+    return str(experiments.parent / "prompts")
+
+
+def test_a_folder_that_cannot_be_written_is_named(experiments: Path, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    with pytest.raises(DraftbenchError, match=r"file: cannot write manifests: File exists"):
+        write_manifests(experiments / "qwen3-32b.yaml", blocked)

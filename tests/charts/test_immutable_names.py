@@ -1,0 +1,150 @@
+"""Objects that cannot be changed in place: other content, other name; same content, same name."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from charts.bindings import Bindings
+from draftbench.errors import UserInputError
+from draftbench.experiment import NeuronExperiment
+from tests.charts.rendering import BINDINGS, Object, an_experiment, experiment_path, render
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.synth
+
+
+def names(
+    experiment: NeuronExperiment | None = None,
+    bindings: Bindings = BINDINGS,
+    path: Path | None = None,
+) -> dict[str, str]:
+    """Names by kind, of the kinds that have one object (volumes: the target's)."""
+    charts = render(experiment or an_experiment(), bindings, path or experiment_path("qwen3-32b"))
+    objects = [item for items in charts.values() for item in items]
+    return {item["kind"]: item["metadata"]["name"] for item in reversed(objects)}
+
+
+def changed(section: str, **values: Any) -> NeuronExperiment:
+    experiment = an_experiment()
+    part = getattr(experiment, section).model_copy(update=values)
+    return experiment.model_copy(update={section: part})
+
+
+def with_bindings(**values: str) -> Bindings:
+    return dataclasses.replace(BINDINGS, **values)
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """The experiment and its prompts in a folder of their own."""
+    shutil.copytree(ROOT / "prompts", tmp_path / "prompts")
+    (tmp_path / "experiments").mkdir()
+    source = experiment_path("qwen3-32b")
+    return Path(shutil.copy(source, tmp_path / "experiments"))
+
+
+def test_the_same_experiment_gives_the_same_names(copied: Path) -> None:
+    assert names() == names()
+    assert names(path=copied) == names()
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        changed("workload", output_tokens=500),
+        changed("aws", deadline_minutes=100),
+        changed("serving", neuron_config={"fused_qkv": True}),
+    ],
+    ids=["the run specification", "the deadline", "the servers it measures"],
+)
+def test_another_experiment_is_another_job(experiment: NeuronExperiment) -> None:
+    assert names(experiment)["Job"] != names()["Job"]
+
+
+def test_another_prompt_is_another_config_map_and_job(copied: Path) -> None:
+    case = copied.parent.parent / "prompts" / "structured" / "count.jsonl"
+    case.write_text('{"id": "count-01", "prompt": "Count to 300."}\n', encoding="utf-8")
+    after = names(path=copied)
+    assert after["Job"] != names()["Job"]
+    assert after["ConfigMap"] != names()["ConfigMap"]
+    assert after["PersistentVolume"] == names()["PersistentVolume"]
+
+
+@pytest.mark.parametrize(
+    "bindings",
+    [with_bindings(llmperf_image="example.com/llmperf:2"), with_bindings(results_bucket="another")],
+)
+def test_another_image_or_results_bucket_is_another_job(bindings: Bindings) -> None:
+    assert names(bindings=bindings)["Job"] != names()["Job"]
+
+
+def test_another_slot_or_revision_is_another_claim_template_or_volume() -> None:
+    other_slot = names(changed("serving", lnc=1))
+    assert other_slot["ResourceClaimTemplate"] != names()["ResourceClaimTemplate"]
+    other_revision = names(changed("target", revision="v2"))
+    assert other_revision["PersistentVolume"] != names()["PersistentVolume"]
+    assert other_revision["PersistentVolumeClaim"] == other_revision["PersistentVolume"]
+
+
+def tokens(number: int, fingerprint: str) -> Bindings:
+    return Bindings(
+        region="us-east-2",
+        checkpoints_bucket=f"${{Token[TOKEN.{number}]}}",
+        artifacts_bucket=f"${{Token[TOKEN.{number + 1}]}}",
+        results_bucket=f"${{Token[TOKEN.{number + 2}]}}",
+        llmperf_image=f"${{Token[TOKEN.{number + 3}]}}",
+        llmperf_image_fingerprint=fingerprint,
+    )
+
+
+def test_the_numbers_of_cdk_tokens_do_not_change_names() -> None:
+    assert names(bindings=tokens(10, "one")) == names(bindings=tokens(900, "one"))
+
+
+def test_the_fingerprint_of_an_image_behind_a_token_changes_the_job() -> None:
+    before, after = names(bindings=tokens(10, "one")), names(bindings=tokens(10, "two"))
+    assert before.pop("Job") != after.pop("Job")
+    assert before == after
+
+
+def test_an_image_behind_a_token_needs_a_fingerprint() -> None:
+    with pytest.raises(ValueError, match="llmperf_image_fingerprint"):
+        names(bindings=tokens(10, ""))
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["llmperf", "llmperf:latest", "registry.example.com:5000/llmperf", "example.com/llmperf:"],
+)
+def test_an_image_that_moves_is_refused(image: str) -> None:
+    with pytest.raises(UserInputError, match="a tag other than latest"):
+        names(bindings=with_bindings(llmperf_image=image))
+
+
+@pytest.mark.parametrize(
+    "image", ["registry.example.com:5000/llmperf:1.2", f"llmperf@sha256:{'0' * 64}"]
+)
+def test_an_image_that_stays_is_taken(image: str) -> None:
+    assert names(bindings=with_bindings(llmperf_image=image))
+
+
+def test_every_image_of_every_pod_stays() -> None:
+    pods: list[Object] = []
+    for items in render(an_experiment()).values():
+        pods += [i["spec"]["template"]["spec"] for i in items if "template" in i.get("spec", {})]
+    images = [container["image"] for pod in pods for container in pod["containers"]]
+    assert len(images) == 3
+    assert [i for i in images if i.endswith(":latest") or ":" not in i.rpartition("/")[2]] == []
+
+
+def test_prompts_that_no_config_map_holds_are_refused(copied: Path) -> None:
+    # Three bytes a character in the file, six in JSON: within the loader's limit, but not in here.
+    case = copied.parent.parent / "prompts" / "structured" / "count.jsonl"
+    case.write_text('{"id": "long", "prompt": "' + "\u6570" * 200_000 + '"}\n', encoding="utf-8")
+    with pytest.raises(UserInputError, match="at most 1,048,576 bytes"):
+        names(path=copied)

@@ -1,0 +1,163 @@
+"""Who may talk to whom, by the meaning of the policies and not by their text."""
+
+from __future__ import annotations
+
+import copy
+import ipaddress
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from draftbench.dialects import SERVING_PORT
+from tests.charts.rendering import EXPERIMENTS, Object, of_kind
+
+pytestmark = pytest.mark.synth
+
+Labels = dict[str, str]
+STRANGER: Labels = {"app.kubernetes.io/name": "curl"}
+
+
+def matches(selector: Object, labels: Labels) -> bool:
+    assert set(selector) <= {"matchLabels"}, "this test does not know matchExpressions"
+    wanted: Labels = selector.get("matchLabels", {})
+    return wanted.items() <= labels.items()
+
+
+def isolated_rules(
+    policies: Sequence[Object], labels: Labels, direction: str
+) -> Iterator[Object] | None:
+    """The rules of all policies that isolate a pod in a direction; None when none does."""
+    spec = [
+        policy["spec"]
+        for policy in policies
+        if matches(policy["spec"]["podSelector"], labels)
+        and direction in policy["spec"]["policyTypes"]
+    ]
+    return (rule for s in spec for rule in s.get(direction.lower(), [])) if spec else None
+
+
+def has_port(rule: Object, port: int, protocol: str = "TCP") -> bool:
+    return {"port": port, "protocol": protocol} in rule["ports"]
+
+
+def may_leave(policies: Sequence[Object], source: Labels, target: Labels, port: int) -> bool:
+    """Whether the source's own policies let it talk to a pod of the namespace."""
+    return _pod_is_allowed(isolated_rules(policies, source, "Egress"), "to", target, port)
+
+
+def may_enter(policies: Sequence[Object], source: Labels, target: Labels, port: int) -> bool:
+    """Whether the target's policies let a pod of the namespace in, wherever it may go."""
+    return _pod_is_allowed(isolated_rules(policies, target, "Ingress"), "from", source, port)
+
+
+def _pod_is_allowed(rules: Iterator[Object] | None, peers: str, other: Labels, port: int) -> bool:
+    return rules is None or any(
+        has_port(rule, port)
+        and any(
+            "podSelector" in peer
+            and "namespaceSelector" not in peer
+            and matches(peer["podSelector"], other)
+            for peer in rule[peers]
+        )
+        for rule in rules
+    )
+
+
+def pod_may_reach_address(
+    policies: Sequence[Object], source: Labels, address: str, port: int
+) -> bool:
+    """Pod to an address outside the cluster."""
+    rules = isolated_rules(policies, source, "Egress")
+    blocks = (
+        peer["ipBlock"]
+        for rule in rules or []
+        if has_port(rule, port)
+        for peer in rule["to"]
+        if "ipBlock" in peer
+    )
+    return rules is None or any(_holds(block, address) for block in blocks)
+
+
+def _holds(block: Object, address: str) -> bool:
+    ip = ipaddress.ip_address(address)
+    inside = ip in ipaddress.ip_network(block["cidr"])
+    return inside and not any(ip in ipaddress.ip_network(c) for c in block.get("except", []))
+
+
+def pods(kind: str, name: str = "qwen3-32b") -> list[Labels]:
+    return [item["spec"]["template"]["metadata"]["labels"] for item in of_kind(kind, name)]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_only_the_load_generator_reaches_the_services(name: str) -> None:
+    policies = of_kind("NetworkPolicy", name)
+    servers, (load_generator,) = pods("Deployment", name), pods("Job", name)
+    for server in servers:
+        assert may_leave(policies, load_generator, server, SERVING_PORT)
+        assert may_enter(policies, load_generator, server, SERVING_PORT)
+        assert not may_enter(policies, load_generator, server, 22)
+        for other in [STRANGER, *servers]:
+            assert not may_enter(policies, other, server, SERVING_PORT)
+
+
+def test_a_policy_that_lets_everybody_in_is_noticed() -> None:
+    policies = copy.deepcopy(of_kind("NetworkPolicy"))
+    (serving,) = [p for p in policies if p["metadata"]["name"] == "serving"]
+    serving["spec"]["ingress"][0]["from"].append({"podSelector": {}})
+    (server, _) = pods("Deployment")
+    assert may_enter(policies, STRANGER, server, SERVING_PORT)
+    assert may_enter([], STRANGER, server, SERVING_PORT)
+
+
+def test_nobody_reaches_the_load_generator() -> None:
+    policies, (load_generator,) = of_kind("NetworkPolicy"), pods("Job")
+    for other in [STRANGER, *pods("Deployment")]:
+        assert not may_enter(policies, other, load_generator, SERVING_PORT)
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "allowed"),
+    [
+        ("52.219.96.1", 443, True),  # S3's public addresses
+        ("52.219.96.1", 80, False),
+        ("169.254.170.23", 80, True),  # EKS Pod Identity agent
+        ("169.254.169.254", 80, False),  # instance metadata: the node's credentials
+        ("10.0.1.10", 443, False),  # nodes and the Kubernetes API
+        ("172.20.0.1", 443, False),
+    ],
+)
+def test_the_load_generator_reaches_s3_and_its_credentials_and_no_more(
+    address: str, port: int, *, allowed: bool
+) -> None:
+    (load_generator,) = pods("Job")
+    policies = of_kind("NetworkPolicy")
+    assert pod_may_reach_address(policies, load_generator, address, port) is allowed
+
+
+@pytest.mark.parametrize("address", ["52.219.96.1", "169.254.170.23", "169.254.169.254"])
+def test_servers_reach_no_address(address: str) -> None:
+    for server in pods("Deployment"):
+        for port in (80, 443):
+            assert not pod_may_reach_address(of_kind("NetworkPolicy"), server, address, port)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Job"])
+def test_every_pod_can_look_names_up(kind: str) -> None:
+    for labels in pods(kind):
+        rules = list(isolated_rules(of_kind("NetworkPolicy"), labels, "Egress") or [])
+        assert any(has_port(rule, 53, "UDP") and has_port(rule, 53) for rule in rules)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_services_select_one_variants_pods_on_the_port_they_listen_on(name: str) -> None:
+    for service in of_kind("Service", name):
+        spec = service["spec"]
+        assert spec["type"] == "ClusterIP"
+        selected = [d for d in of_kind("Deployment", name) if _selects(spec["selector"], d)]
+        assert [d["metadata"]["name"] for d in selected] == [service["metadata"]["name"]]
+        (port,) = spec["ports"]
+        assert port["port"] == port["targetPort"] == SERVING_PORT
+
+
+def _selects(selector: Labels, deployment: Object) -> bool:
+    return matches({"matchLabels": selector}, deployment["spec"]["template"]["metadata"]["labels"])

@@ -1,0 +1,78 @@
+"""What the pods ask for fits the nodes that the placement plans."""
+
+from __future__ import annotations
+
+import pytest
+
+from charts.slot import slot_resources
+from draftbench.catalog import accelerator
+from draftbench.experiment import NeuronExperiment
+from tests.charts.rendering import EXPERIMENTS, Object, an_experiment, of_kind
+
+pytestmark = pytest.mark.synth
+
+# What must be left for the kernel, kubelet and DaemonSets. EKS keeps about 3 GiB for 250 pods; the
+# kernel's own tables take 2 to 3 % of the memory.
+RESERVED_CPUS = 8
+RESERVED_MEMORY_GIB = 80
+
+
+def with_slots_of(devices: int) -> NeuronExperiment:
+    experiment = an_experiment()
+    serving = experiment.serving.model_copy(update={"slot_devices": devices})
+    return experiment.model_copy(update={"serving": serving})
+
+
+def what_does_not_fit(experiment: NeuronExperiment, *, services: int) -> list[str]:
+    """Resources that a full node of services asks too much of."""
+    slot, node = slot_resources(experiment), accelerator()
+    asked = {
+        "cpu": services * slot.cpus > node.vcpus - RESERVED_CPUS,
+        "memory": services * slot.memory_gib > node.memory_gib - RESERVED_MEMORY_GIB,
+        "ephemeral-storage": services * slot.ephemeral_storage_gib > node.nvme_gib / 2,
+    }
+    return [resource for resource, too_much in asked.items() if too_much]
+
+
+@pytest.mark.parametrize("devices", accelerator().legal_slot_devices)
+def test_a_node_full_of_services_leaves_room_for_the_system(devices: int) -> None:
+    services = accelerator().devices // devices
+    assert what_does_not_fit(with_slots_of(devices), services=services) == []
+
+
+@pytest.mark.parametrize("devices", [4, 8, 16])
+def test_one_service_too_many_does_not_fit(devices: int) -> None:
+    services = accelerator().devices // devices + 1
+    assert what_does_not_fit(with_slots_of(devices), services=services) == ["cpu", "memory"]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_pods_ask_for_their_slots_share_and_no_more_than_that(name: str) -> None:
+    slot = slot_resources(an_experiment(name))
+    for deployment in of_kind("Deployment", name):
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert container["resources"]["requests"] == container["resources"]["limits"]
+        assert container["resources"]["requests"] == {
+            "cpu": str(slot.cpus),
+            "memory": f"{slot.memory_gib}Gi",
+            "ephemeral-storage": f"{slot.ephemeral_storage_gib}Gi",
+        }
+        volumes = _sizes(deployment)
+        assert volumes["scratch"] < slot.ephemeral_storage_gib
+        assert volumes["shared-memory"] < slot.memory_gib / 2
+
+
+def _sizes(deployment: Object) -> dict[str, int]:
+    return {
+        volume["name"]: int(volume["emptyDir"]["sizeLimit"].removesuffix("Gi"))
+        for volume in deployment["spec"]["template"]["spec"]["volumes"]
+        if "emptyDir" in volume
+    }
+
+
+def test_the_pods_select_and_tolerate_the_accelerator_nodes() -> None:
+    for deployment in of_kind("Deployment"):
+        pod = deployment["spec"]["template"]["spec"]
+        assert pod["nodeSelector"] == {"node.kubernetes.io/instance-type": "trn2.48xlarge"}
+        (toleration,) = pod["tolerations"]
+        assert (toleration["key"], toleration["effect"]) == ("aws.amazon.com/neuron", "NoSchedule")

@@ -1,0 +1,57 @@
+"""Every object is what the Kubernetes 1.35 API accepts, and has names and labels it accepts."""
+
+from __future__ import annotations
+
+import copy
+import re
+
+import kubernetes_validate
+import pytest
+
+from tests.charts.rendering import EXPERIMENTS, all_objects, an_experiment, of_kind, pod_templates
+
+pytestmark = pytest.mark.synth
+
+DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+CLUSTER_SCOPED = {"Namespace", "PersistentVolume"}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_object_is_valid_for_the_clusters_version(name: str) -> None:
+    version = an_experiment(name).aws.kubernetes_version
+    for item in all_objects(name):
+        assert kubernetes_validate.validate(item, version, strict=True) == version
+
+
+def test_a_misspelt_field_is_not_valid() -> None:
+    broken = copy.deepcopy(of_kind("Deployment")[0])
+    broken["spec"]["template"]["spec"]["resourceClaim"] = []
+    with pytest.raises(kubernetes_validate.ValidationError, match="resourceClaim"):
+        kubernetes_validate.validate(broken, "1.35", strict=True)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_names_are_dns_labels_and_unique(name: str) -> None:
+    keys = [(item["kind"], item["metadata"]["name"]) for item in all_objects(name)]
+    assert [key for key in keys if not DNS_LABEL.fullmatch(key[1])] == []
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_name_with_a_dot_is_not_a_dns_label() -> None:
+    assert not DNS_LABEL.fullmatch("vllm-qwen3-1.7b-k7")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_object_is_in_the_namespace_unless_it_can_be_in_none(name: str) -> None:
+    for item in all_objects(name):
+        expected = None if item["kind"] in CLUSTER_SCOPED else "draftbench"
+        assert item["metadata"].get("namespace") == expected, item["metadata"]["name"]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_object_and_pod_is_labelled_with_its_experiment(name: str) -> None:
+    for item in [*all_objects(name), *pod_templates(name)]:
+        labels = item["metadata"]["labels"]
+        assert labels["draftbench.dev/experiment"] == name
+        assert [v for v in labels.values() if not LABEL_VALUE.fullmatch(v)] == []

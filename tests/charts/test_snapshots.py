@@ -1,0 +1,53 @@
+"""Every object of the shipped experiments, to be read in a diff."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.charts.rendering import CHARTS, EXPERIMENTS, Object, rendered
+from tests.support.snapshot import assert_snapshot
+
+pytestmark = pytest.mark.synth
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+# Names that follow the content: shown as such, or every new prompt would change the snapshots.
+_CONTENT_HASH = re.compile(r"-[0-9a-f]{8}\b")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("chart", CHARTS)
+def test_objects_are_as_in_the_snapshot(name: str, chart: str) -> None:
+    objects = [_readable(item) for item in rendered(name)[chart]]
+    assert_snapshot(objects, SNAPSHOTS / f"{name}.{chart}.yaml")
+
+
+def _readable(item: Object) -> Any:
+    shown = copy.deepcopy(item)
+    if "run-spec.json" in shown.get("data", {}):
+        shown["data"]["run-spec.json"] = _without_prompts(shown["data"]["run-spec.json"])
+    for template in [shown.get("spec", {}).get("template", {})]:
+        annotations = template.get("metadata", {}).get("annotations", {})
+        if "draftbench.dev/serving-content" in annotations:
+            annotations["draftbench.dev/serving-content"] = "<content-hash>"
+    return _without_hashes(shown)
+
+
+def _without_prompts(text: str) -> Any:
+    spec = json.loads(text)
+    for case in spec["cases"]:
+        case["prompts"] = f"{len(case['prompts'])} prompts"
+    return spec
+
+
+def _without_hashes(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_hashes(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_hashes(item) for item in value]
+    return _CONTENT_HASH.sub("-<hash>", value) if isinstance(value, str) else value

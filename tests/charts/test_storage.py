@@ -1,0 +1,91 @@
+"""Buckets as volumes: which, how, and that the pods use exactly those."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.charts.rendering import (
+    BINDINGS,
+    EXPERIMENTS,
+    Object,
+    an_experiment,
+    of_kind,
+    render,
+)
+
+pytestmark = pytest.mark.synth
+
+
+def buckets(name: str) -> dict[str, tuple[str, list[str]]]:
+    """Bucket and mount options by the volume's role."""
+    return {
+        volume["metadata"]["name"].split("-")[-2]: (
+            volume["spec"]["csi"]["volumeAttributes"]["bucketName"],
+            volume["spec"]["mountOptions"],
+        )
+        for volume in of_kind("PersistentVolume", name)
+    }
+
+
+def test_checkpoints_are_mounted_by_model_and_revision() -> None:
+    common = ["read-only", "allow-other", "region us-east-2"]
+    assert buckets("qwen3-32b") == {
+        "target": (BINDINGS.checkpoints_bucket, [*common, "prefix Qwen/Qwen3-32B/main/"]),
+        "draft": (BINDINGS.checkpoints_bucket, [*common, "prefix Qwen/Qwen3-1.7B/main/"]),
+        "artifacts": (BINDINGS.artifacts_bucket, common),
+    }
+
+
+def test_an_engine_that_cannot_load_artifacts_gets_no_volume_of_them() -> None:
+    assert set(buckets("llama-3.1-8b-eagle3")) == {"target", "draft"}
+
+
+def test_variants_with_the_same_draft_share_its_volume() -> None:
+    experiment = an_experiment()
+    _, draft = experiment.variants
+    third = draft.model_copy(update={"name": "qwen3-1.7b-k5", "window": 5})
+    more = experiment.model_copy(update={"variants": (*experiment.variants, third)})
+    assert len(render(more)["serving"]) == len(render(experiment)["serving"]) + 3
+    assert render(more)["storage"] == render(experiment)["storage"]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_volume_has_its_claim_and_the_pods_own_role(name: str) -> None:
+    claims = {claim["metadata"]["name"]: claim for claim in of_kind("PersistentVolumeClaim", name)}
+    volumes = of_kind("PersistentVolume", name)
+    assert len(volumes) == len(claims)
+    for volume in volumes:
+        spec = volume["spec"]
+        assert spec["csi"]["volumeAttributes"]["authenticationSource"] == "pod"
+        claim = claims[spec["claimRef"]["name"]]
+        assert claim["metadata"]["namespace"] == spec["claimRef"]["namespace"]
+        assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
+        assert claim["spec"]["storageClassName"] == spec["storageClassName"] == ""
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_pods_use_every_claim_read_only(name: str) -> None:
+    used: set[str] = set()
+    for deployment in of_kind("Deployment", name):
+        pod = deployment["spec"]["template"]["spec"]
+        used |= set(_claims_mounted_read_only(pod))
+    assert used == {c["metadata"]["name"] for c in of_kind("PersistentVolumeClaim", name)}
+
+
+def _claims_mounted_read_only(pod: Object) -> list[str]:
+    read_only = {m["name"] for m in pod["containers"][0]["volumeMounts"] if m.get("readOnly")}
+    return [
+        volume["persistentVolumeClaim"]["claimName"]
+        for volume in pod["volumes"]
+        if volume["name"] in read_only and volume["persistentVolumeClaim"]["readOnly"]
+    ]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_model_a_server_is_told_of_is_mounted_there(name: str) -> None:
+    baseline, speculative = of_kind("Deployment", name)
+    for deployment, models in ((baseline, {"target"}), (speculative, {"target", "draft"})):
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        mounted = {m["mountPath"]: m["name"] for m in container["volumeMounts"]}
+        arguments = " ".join(container["args"])
+        assert {n for path, n in mounted.items() if path in arguments} == models

@@ -1,0 +1,190 @@
+"""The publisher's part of AWS, emulated: bucket, notification, queues, metrics."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from draftbench.metrics import NAMESPACE, Metric, dimension_values
+from draftbench.results import BlockResult, dump_block
+from lambdas.metrics_publisher.claims import claim_key
+from lambdas.metrics_publisher.events import ObjectCreated
+from lambdas.metrics_publisher.handler import BatchResponse, handle_batch
+from lambdas.metrics_publisher.publisher import Outcome, Publisher
+from tests.support.blocks import START_UNIX_S
+
+BUCKET = "results-111122223333"
+MAX_RECEIVE_COUNT = 3
+
+
+@functools.cache
+def _session() -> boto3.Session:
+    """Shared, because every new session parses the services' models again."""
+    return boto3.Session()
+
+
+def key_of(block: BlockResult) -> str:
+    return f"runs/{block.run_id}/blocks/{block.stem}.result.json"
+
+
+class KilledError(BaseException):
+    """The process dies here: nothing may catch it."""
+
+
+class Aws:
+    """Real boto3 clients on an emulated account, and the publisher between them."""
+
+    def __init__(self) -> None:
+        self.now = START_UNIX_S + 3600
+        self.log: list[dict[str, Any]] = []
+        self.calls: list[dict[str, Any]] = []
+        self.s3: Any = _session().client("s3")
+        self.sqs: Any = _session().client("sqs")
+        self.cloudwatch: Any = _session().client("cloudwatch")
+        self.cloudwatch.meta.events.register(
+            "provide-client-params.cloudwatch.PutMetricData",
+            lambda params, **_: self.calls.append(params),
+        )
+        self.publisher = Publisher(
+            s3=self.s3, cloudwatch=self.cloudwatch, bucket=BUCKET, clock=lambda: self.now
+        )
+        self._create()
+
+    def _create(self) -> None:
+        self.s3.create_bucket(
+            Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"}
+        )
+        self.dead_letters = self.sqs.create_queue(QueueName="dead")["QueueUrl"]
+        redrive = {
+            "deadLetterTargetArn": self._queue_arn(self.dead_letters),
+            "maxReceiveCount": MAX_RECEIVE_COUNT,
+        }
+        self.queue = self.sqs.create_queue(
+            QueueName="results",
+            Attributes={"RedrivePolicy": json.dumps(redrive), "VisibilityTimeout": "0"},
+        )["QueueUrl"]
+        rules = [{"Name": "prefix", "Value": "runs/"}, {"Name": "suffix", "Value": ".result.json"}]
+        self.s3.put_bucket_notification_configuration(
+            Bucket=BUCKET,
+            NotificationConfiguration={
+                "QueueConfigurations": [
+                    {
+                        "QueueArn": self._queue_arn(self.queue),
+                        "Events": ["s3:ObjectCreated:*"],
+                        "Filter": {"Key": {"FilterRules": rules}},
+                    }
+                ]
+            },
+        )
+
+    def _queue_arn(self, url: str) -> str:
+        names = ["QueueArn"]
+        arn: str = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"][
+            "QueueArn"
+        ]
+        return arn
+
+    def upload(self, block: BlockResult) -> str:
+        return self.upload_bytes(key_of(block), dump_block(block))
+
+    def upload_bytes(self, key: str, data: bytes) -> str:
+        self.s3.put_object(Bucket=BUCKET, Key=key, Body=data)
+        return key
+
+    def publish(self, key: str, *, seconds: float = 60.0) -> Outcome:
+        source = ObjectCreated(bucket=BUCKET, key=key)
+        return self.publisher.publish(source, deadline_unix_s=self.now + seconds)
+
+    def claim(self, key: str) -> dict[str, Any]:
+        answer = self.s3.get_object(Bucket=BUCKET, Key=claim_key(key))
+        claim: dict[str, Any] = json.loads(answer["Body"].read())
+        return claim
+
+    def handle(self, event: dict[str, Any], *, seconds: float = 60.0) -> BatchResponse:
+        context = SimpleNamespace(get_remaining_time_in_millis=lambda: int(seconds * 1000))
+        return handle_batch(
+            event,
+            context,
+            publisher=self.publisher,
+            log=lambda entry: self.log.append(dict(entry)),
+        )
+
+    def messages(self, url: str) -> list[Any]:
+        messages: list[Any] = self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get(
+            "Messages", []
+        )
+        return messages
+
+    def deliver(self) -> BatchResponse:
+        """What Lambda's event source mapping does with one batch."""
+        messages = self.messages(self.queue)
+        records = [{"messageId": m["MessageId"], "body": m["Body"]} for m in messages]
+        answer = self.handle({"Records": records})
+        failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+        for message in messages:
+            if message["MessageId"] not in failed:
+                self.sqs.delete_message(QueueUrl=self.queue, ReceiptHandle=message["ReceiptHandle"])
+        return answer
+
+    def read(self, block: BlockResult, metric: Metric, statistic: str) -> dict[datetime, float]:
+        """One statistic by minute, as a dashboard reads it."""
+        dimensions = [{"Name": n, "Value": v} for n, v in dimension_values(block).items()]
+        start = datetime.fromtimestamp(block.started_at_unix_s, UTC) - timedelta(minutes=2)
+        answer = self.cloudwatch.get_metric_data(
+            StartTime=start,
+            EndTime=start + timedelta(hours=12),
+            ScanBy="TimestampAscending",
+            MetricDataQueries=[
+                {
+                    "Id": "m",
+                    "MetricStat": {
+                        "Metric": {
+                            "Namespace": NAMESPACE,
+                            "MetricName": metric.name,
+                            "Dimensions": dimensions,
+                        },
+                        "Period": 60,
+                        "Stat": statistic,
+                    },
+                }
+            ],
+        )["MetricDataResults"][0]
+        return dict(zip(answer["Timestamps"], answer["Values"], strict=True))
+
+    def total(self, block: BlockResult, metric: Metric, statistic: str) -> float:
+        return sum(self.read(block, metric, statistic).values())
+
+    def on_put(self, action: Callable[[int], object], *, when: str = "before-call") -> None:
+        """Run `action(number of the call)` around every PutMetricData call; numbers from 1."""
+        self.cloudwatch.meta.events.register(
+            f"{when}.cloudwatch.PutMetricData", lambda **_: action(len(self.calls))
+        )
+
+    def kill_at_put(self, number: int, *, when: str) -> None:
+        """End the process before or after a call."""
+
+        def kill(current: int) -> None:
+            if current == number:
+                raise KilledError
+
+        self.on_put(kill, when=when)
+
+
+@pytest.fixture
+def aws() -> Iterator[Aws]:
+    with mock_aws():
+        yield Aws()
+
+
+@pytest.fixture
+def small_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two data a call, so that a small file takes several calls."""
+    monkeypatch.setattr("lambdas.metrics_publisher.datums.MAX_DATA_PER_CALL", 2)

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from draftbench.metrics import METRICS, REQUEST_METRICS
+from draftbench.results import BlockResult, RequestRecord, SpeculationCounters
+from lambdas.metrics_publisher.datums import Plan, plan_block
+from lambdas.metrics_publisher.errors import UnusableError
+from tests.support.blocks import START_UNIX_S, make_block, make_failed_record, make_record
+
+ExpectedValue = Callable[[RequestRecord], float | None]
+
+
+def stored_values(plan: Plan) -> dict[tuple[str, datetime], list[float]]:
+    """What the calls say, each value as often as it counts."""
+    stored: defaultdict[tuple[str, datetime], list[float]] = defaultdict(list)
+    for datum in (datum for call in plan.calls for datum in call):
+        at = datum["Timestamp"]
+        assert isinstance(at, datetime)
+        for value, count in zip(datum["Values"], datum["Counts"], strict=True):
+            stored[datum["MetricName"], at] += [value] * int(count)
+    return {group: sorted(values) for group, values in stored.items()}
+
+
+def values_of_metric(plan: Plan, name: str) -> dict[datetime, list[float]]:
+    return {at: values for (metric, at), values in stored_values(plan).items() if metric == name}
+
+
+def minute(number: int) -> datetime:
+    return datetime.fromtimestamp(START_UNIX_S + 60 * number, UTC)
+
+
+# Written out, not taken from `draftbench.metrics`: the two must agree.
+EXPECTED: dict[str, tuple[str, ExpectedValue]] = {
+    "TTFT": ("Milliseconds", lambda r: None if r.ttft_s is None else r.ttft_s * 1000),
+    "InterTokenLatency": (
+        "Milliseconds",
+        lambda r: None if r.inter_token_latency_s is None else r.inter_token_latency_s * 1000,
+    ),
+    "EndToEndLatency": (
+        "Milliseconds",
+        lambda r: None if r.end_to_end_latency_s is None else r.end_to_end_latency_s * 1000,
+    ),
+    "RequestOutputThroughput": (
+        "Count/Second",
+        lambda r: r.request_output_throughput_token_per_s,
+    ),
+    "InputTokens": ("Count", lambda r: r.number_input_tokens),
+    "OutputTokens": ("Count", lambda r: r.number_output_tokens),
+    "TokensPerStep": ("Count", lambda r: r.tokens_per_step),
+}
+
+_seconds = st.floats(min_value=0, max_value=4000, allow_subnormal=False)
+_tokens = st.integers(min_value=0, max_value=4)
+_start = st.floats(min_value=START_UNIX_S - 7200, max_value=START_UNIX_S + 7200)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> RequestRecord:
+    started_at_unix_s = draw(_start)
+    if draw(st.integers(0, 9)) == 0:
+        return make_failed_record(started_at_unix_s=started_at_unix_s)
+    fields: dict[str, Any] = {
+        "ttft_s": draw(_seconds),
+        "inter_token_latency_s": draw(st.none() | _seconds),
+        "end_to_end_latency_s": draw(_seconds),
+        "request_output_throughput_token_per_s": draw(_seconds),
+        "number_input_tokens": draw(_tokens),
+        "number_output_tokens": draw(_tokens),
+        "tokens_per_step": draw(st.none() | st.sampled_from([1.0, 2.5, 8.0])),
+        "spoilt": draw(st.sampled_from([None, None, None, "run-queue wait"])),
+    }
+    return make_record(started_at_unix_s=started_at_unix_s, **fields)
+
+
+@settings(max_examples=60, deadline=None)
+@given(requests=st.lists(records(), max_size=40), most_values=st.integers(1, 5))
+def test_the_calls_carry_every_figure_of_the_file_exactly_once(
+    requests: list[RequestRecord], most_values: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lambdas.metrics_publisher.datums.MAX_VALUES_PER_DATUM", most_values)
+        plan = plan_block(make_block(requests=tuple(requests), speculation=None))
+    expected: defaultdict[tuple[str, datetime], list[float]] = defaultdict(list)
+    for record in requests:
+        start = datetime.fromtimestamp(math.floor(record.started_at_unix_s), UTC)
+        at = start.replace(second=0)
+        expected["Errors", at].append(0.0 if record.error_code is None else 1.0)
+        if record.error_code is None and record.spoilt is None:
+            for name, (_, figure) in EXPECTED.items():
+                value = figure(record)
+                if value is not None:
+                    expected[name, at].append(value)
+    stored = stored_values(plan)
+    assert stored.keys() == expected.keys()
+    for group, values in expected.items():
+        assert stored[group] == pytest.approx(sorted(values), rel=1e-12, abs=1e-6)
+
+
+def test_every_metric_has_the_unit_of_its_definition() -> None:
+    plan = plan_block(make_block())
+    units = {datum["MetricName"]: datum["Unit"] for call in plan.calls for datum in call}
+    named = {name: unit for name, (unit, _) in EXPECTED.items()}
+    assert units == {**named, "AcceptanceRate": "Percent", "Errors": "Count"}
+    assert {metric.name for metric in METRICS} == units.keys()
+    assert {metric.name for metric in REQUEST_METRICS} == EXPECTED.keys()
+
+
+def test_every_datum_has_the_three_dimensions() -> None:
+    for datum in (datum for call in plan_block(make_block()).calls for datum in call):
+        assert datum["Dimensions"] == [
+            {"Name": "Experiment", "Value": "qwen3-32b"},
+            {"Name": "Variant", "Value": "qwen3-1.7b-k7"},
+            {"Name": "PromptClass", "Value": "structured"},
+        ]
+
+
+def test_requests_are_grouped_by_the_minute_of_their_start() -> None:
+    requests = tuple(
+        make_record(ttft_s=ttft_s, started_at_unix_s=START_UNIX_S + offset)
+        for offset, ttft_s in [(0.0, 0.1), (59.999, 0.2), (60.0, 0.3)]
+    )
+    plan = plan_block(make_block(requests=requests))
+    assert values_of_metric(plan, "TTFT") == {minute(0): [100.0, 200.0], minute(1): [300.0]}
+
+
+def test_equal_values_are_stored_once_with_their_count() -> None:
+    requests = tuple(make_record(ttft_s=s) for s in (0.1, 0.2, 0.1))
+    (call,) = plan_block(make_block(requests=requests)).calls
+    (ttft,) = [datum for datum in call if datum["MetricName"] == "TTFT"]
+    assert (ttft["Values"], ttft["Counts"]) == ([100.0, 200.0], [2.0, 1.0])
+
+
+def test_times_are_rounded_to_the_nanosecond() -> None:
+    plan = plan_block(make_block(requests=(make_record(ttft_s=0.1 + 0.2),)))
+    assert values_of_metric(plan, "TTFT") == {minute(0): [300.0]}
+
+
+def test_spoilt_requests_give_no_figures_and_are_no_errors() -> None:
+    requests = (make_record(spoilt="run-queue wait 0.6 s"),)
+    plan = plan_block(make_block(requests=requests, speculation=None))
+    assert stored_values(plan) == {("Errors", minute(0)): [0.0]}
+
+
+def test_failed_requests_are_errors_and_give_no_figures() -> None:
+    plan = plan_block(make_block(requests=(make_failed_record(),), speculation=None))
+    assert stored_values(plan) == {("Errors", minute(0)): [1.0]}
+
+
+def test_a_minute_without_errors_still_has_a_point() -> None:
+    requests = (make_failed_record(0), make_record(1), make_record(45))
+    plan = plan_block(make_block(requests=requests))
+    assert values_of_metric(plan, "Errors") == {minute(0): [0.0, 1.0], minute(1): [0.0]}
+
+
+def test_acceptance_is_one_value_in_percent_at_the_end_of_the_block() -> None:
+    counters = SpeculationCounters(drafts=10, draft_tokens=200, accepted_tokens=150)
+    block = make_block(speculation=counters, ended_at_unix_s=START_UNIX_S + 130)
+    assert values_of_metric(plan_block(block), "AcceptanceRate") == {minute(2): [75.0]}
+
+
+@pytest.mark.parametrize(
+    "speculation", [None, SpeculationCounters(drafts=0, draft_tokens=0, accepted_tokens=0)]
+)
+def test_acceptance_is_absent_without_drafted_tokens(
+    speculation: SpeculationCounters | None,
+) -> None:
+    assert values_of_metric(plan_block(make_block(speculation=speculation)), "AcceptanceRate") == {}
+
+
+def test_the_same_file_gives_the_same_calls_in_the_same_order() -> None:
+    one, two = plan_block(make_block(request_count=40)), plan_block(make_block(request_count=40))
+    assert one == two
+    assert one.sha256 != plan_block(make_block(request_count=41)).sha256
+
+
+def test_a_block_without_requests_takes_no_call() -> None:
+    plan = plan_block(make_block(requests=(), speculation=None))
+    assert (plan.calls, plan.first_minute, plan.last_minute) == ((), None, None)
+
+
+@pytest.mark.parametrize(
+    ("block", "reason"),
+    [
+        (make_block(requests=(make_record(ttft_s=float("nan")),)), "requests[0].ttft_s: given nan"),
+        (
+            make_block(requests=(make_record(), make_record(end_to_end_latency_s=float("inf")))),
+            "requests[1].end_to_end_latency_s: given inf",
+        ),
+        (make_block(requests=(make_record(tokens_per_step=1e109),)), "within +-2**360"),
+        (
+            make_block(requests=(make_record(started_at_unix_s=float("nan")),)),
+            "requests[0].started_at_unix_s: given nan",
+        ),
+        (make_block(requests=(make_record(started_at_unix_s=1e300),)), "allowed: Unix seconds"),
+        (make_block(ended_at_unix_s=float("inf")), "ended_at_unix_s: given inf"),
+        (make_block(variant=""), "dimension Variant: given ''"),
+        (make_block(variant=" "), "dimension Variant: given ' '"),
+        (make_block(experiment="größe"), "printable ASCII"),
+        (make_block(prompt_class=":x"), "must not start with a colon"),
+        (make_block(experiment="x" * 1025), "1 to 1024"),
+    ],
+)
+def test_what_cloudwatch_does_not_take_is_refused_before_any_call(
+    block: BlockResult, reason: str
+) -> None:
+    with pytest.raises(UnusableError) as refused:
+        plan_block(block)
+    assert reason in str(refused.value)
+
+
+def test_a_datum_has_at_most_150_values() -> None:
+    requests = tuple(make_record(i, started_at_unix_s=START_UNIX_S) for i in range(301))
+    (call,) = plan_block(make_block(requests=requests)).calls
+    sizes = Counter(len(d["Values"]) for d in call if d["MetricName"] == "TTFT")
+    assert sizes == {150: 2, 1: 1}

@@ -1,0 +1,287 @@
+"""A batch, and the whole chain: bucket, notification, queue, function, metrics, dead letters."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftbench.metrics import TTFT
+from draftbench.results import dump_block
+from lambdas.metrics_publisher import handler as handler_module
+from lambdas.metrics_publisher.events import created_objects
+from tests.conftest import ROOT
+from tests.lambdas.metrics_publisher.conftest import BUCKET, MAX_RECEIVE_COUNT, Aws, key_of
+from tests.support.blocks import make_block, make_record
+
+pytestmark = pytest.mark.emulator
+
+
+def s3_record(key: str, bucket: str = BUCKET) -> dict[str, Any]:
+    s3 = {"bucket": {"name": bucket}, "object": {"key": key}}
+    return {"eventName": "ObjectCreated:Put", "s3": s3}
+
+
+def message(message_id: str, *records: object) -> dict[str, str]:
+    return {"messageId": message_id, "body": json.dumps({"Records": records})}
+
+
+def failed_ids(answer: Any) -> list[str]:
+    return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+
+def test_an_upload_reaches_the_metrics_through_notification_and_queue(aws: Aws) -> None:
+    block = make_block()
+    key = aws.upload(block)
+    aws.s3.put_object(Bucket=BUCKET, Key=key.replace(".result.json", "_summary.json"), Body=b"{}")
+    assert failed_ids(aws.deliver()) == []
+    assert aws.total(block, TTFT, "SampleCount") == 3
+    assert aws.messages(aws.queue) == [], "neither the summary nor the claim raised an event"
+    published = [entry for entry in aws.log if entry["event"] == "published"]
+    assert [(e["level"], e["bucket"], e["key"], e["calls"]) for e in published] == [
+        ("INFO", BUCKET, key, 1)
+    ]
+
+
+def test_a_key_with_characters_that_s3_encodes_reaches_the_metrics(aws: Aws) -> None:
+    block = make_block(run_id="run 1+2=ä")
+    aws.upload(block)
+    assert failed_ids(aws.deliver()) == []
+    assert aws.total(block, TTFT, "SampleCount") == 3
+
+
+def test_a_malformed_file_becomes_a_dead_letter_and_its_neighbours_do_not(aws: Aws) -> None:
+    block = make_block()
+    bad_key = aws.upload_bytes("runs/bad/blocks/0001.result.json", b"{")
+    aws.upload(block)
+    for _ in range(MAX_RECEIVE_COUNT):
+        aws.deliver()
+    assert aws.messages(aws.queue) == []
+    (dead,) = aws.messages(aws.dead_letters)
+    assert [source.key for source in created_objects(dead["Body"])] == [bad_key]
+    assert aws.total(block, TTFT, "SampleCount") == 3
+    failures = [entry for entry in aws.log if entry["level"] == "ERROR"]
+    assert len(failures) == MAX_RECEIVE_COUNT
+    assert failures[0]["message_id"] == dead["MessageId"]
+    assert failures[0]["key"] == bad_key
+    assert failures[0]["reason"].startswith("not a result file: not JSON")
+
+
+def test_a_dead_letter_can_be_replayed_when_its_cause_is_gone(aws: Aws) -> None:
+    block = make_block()
+    key = aws.upload_bytes(key_of(block), b"{")
+    for _ in range(MAX_RECEIVE_COUNT + 1):
+        aws.deliver()
+    (dead,) = aws.messages(aws.dead_letters)
+    aws.s3.put_object(Bucket=BUCKET, Key=key, Body=dump_block(block))
+    aws.messages(aws.queue)  # the second upload's own event goes unused
+    aws.handle({"Records": [{"messageId": dead["MessageId"], "body": dead["Body"]}]})
+    assert aws.total(block, TTFT, "SampleCount") == 3
+
+
+def _changed(**overrides: Any) -> bytes:
+    return json.dumps(json.loads(dump_block(make_block())) | overrides).encode()
+
+
+def _ttft(number: bytes) -> bytes:
+    return dump_block(make_block(requests=(make_record(ttft_s=0.123),))).replace(b"0.123", number)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "not a result file: not JSON"),
+        (b"\xff\xfe", "not a result file: not JSON"),
+        (b"[]", "not a result file: expected an object, found list"),
+        (_changed(schema="draftbench.result/2"), "schema: given 'draftbench.result/2'"),
+        (_changed(block="3"), "block: given '3', allowed: a whole number"),
+        (_changed(more=1), "unknown keys ['more']"),
+        (_ttft(b"NaN"), "NaN"),
+        (_ttft(b"1e999"), "ttft_s: given inf"),
+    ],
+)
+def test_a_malformed_file_fails_alone_with_its_reason(aws: Aws, data: bytes, reason: str) -> None:
+    good = make_block(block=7)
+    bad_key, good_key = aws.upload_bytes(key_of(make_block()), data), aws.upload(good)
+    batch = [message("bad", s3_record(bad_key)), message("good", s3_record(good_key))]
+    assert failed_ids(aws.handle({"Records": batch})) == ["bad"]
+    failure, success = aws.log
+    assert (failure["message_id"], failure["bucket"], failure["key"]) == ("bad", BUCKET, bad_key)
+    assert reason in failure["reason"]
+    assert (failure["error"], failure["retry_helps"]) == ("UnusableError", False)
+    assert success["event"] == "published"
+    assert aws.total(good, TTFT, "SampleCount") == 3
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (s3_record("runs/a/blocks/gone.result.json"), "no object 'runs/a/blocks/gone.result.json'"),
+        (s3_record("runs/a/blocks/b.result.json", bucket="other"), "bucket: given 'other'"),
+        ({"eventName": "x"}, "not an S3 event record"),
+    ],
+)
+def test_an_event_of_nothing_publishable_fails_with_its_reason(
+    aws: Aws, record: object, reason: str
+) -> None:
+    assert failed_ids(aws.handle({"Records": [message("m", record)]})) == ["m"]
+    assert reason in aws.log[0]["reason"]
+
+
+def test_a_message_with_several_records_publishes_all_that_it_can(aws: Aws) -> None:
+    one, two = make_block(block=1), make_block(block=2)
+    keys = [aws.upload(one), "runs/a/blocks/gone.result.json", aws.upload(two)]
+    batch = {"Records": [message("m", *map(s3_record, keys))]}
+    assert failed_ids(aws.handle(batch)) == ["m"]
+    assert [entry["event"] for entry in aws.log] == ["published", "not published", "published"]
+    assert failed_ids(aws.handle(batch)) == ["m"]
+    assert aws.total(one, TTFT, "SampleCount") == 6, "the second delivery counted nothing again"
+
+
+def test_the_test_event_of_s3_is_done_without_publishing(aws: Aws) -> None:
+    body = json.dumps({"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": BUCKET})
+    assert failed_ids(aws.handle({"Records": [{"messageId": "m", "body": body}]})) == []
+    assert [(e["event"], e["message_id"]) for e in aws.log] == [("ignored", "m")]
+
+
+def test_a_failure_of_aws_fails_its_message_and_the_next_delivery_publishes(aws: Aws) -> None:
+    block = make_block()
+    key = aws.upload(block)
+    failing = iter([True])
+
+    def fail_once(**_: Any) -> Any:
+        error = {"Error": {"Code": "InternalServiceFault", "Message": "try later"}}
+        return (_Answer(), error) if next(failing, False) else None
+
+    aws.cloudwatch.meta.events.register("before-call.cloudwatch.PutMetricData", fail_once)
+    batch = {"Records": [message("m", s3_record(key))]}
+    assert failed_ids(aws.handle(batch)) == ["m"]
+    assert aws.log[0]["error"] == "ClientError"
+    assert "InternalServiceFault" in aws.log[0]["reason"]
+    assert failed_ids(aws.handle(batch)) == []
+    assert aws.total(block, TTFT, "SampleCount") == 3
+
+
+class _Answer:
+    status_code = 500
+
+
+def test_an_unforeseen_error_is_logged_with_its_class_message_and_traceback(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = make_block(block=7)
+    publish = aws.publisher.publish
+
+    def broken(source: Any, **keywords: Any) -> Any:
+        if source.key == "runs/broken":
+            raise ZeroDivisionError("nobody foresaw this")
+        return publish(source, **keywords)
+
+    monkeypatch.setattr(aws.publisher, "publish", broken)
+    batch = [message("bad", s3_record("runs/broken")), message("good", s3_record(aws.upload(good)))]
+    assert failed_ids(aws.handle({"Records": batch})) == ["bad"]
+    failure = aws.log[0]
+    assert (failure["error"], failure["reason"]) == ("ZeroDivisionError", "nobody foresaw this")
+    assert "in broken" in failure["traceback"]
+    assert failure["retry_helps"] is None
+    assert aws.total(good, TTFT, "SampleCount") == 3
+
+
+def test_a_message_without_a_body_fails_alone(aws: Aws) -> None:
+    key = aws.upload(make_block())
+    batch = [{"messageId": "bad"}, message("good", s3_record(key))]
+    assert failed_ids(aws.handle({"Records": batch})) == ["bad"]
+    assert aws.log[0]["error"] == "KeyError"
+
+
+def test_what_does_not_fit_the_invocation_is_left_for_the_next(aws: Aws) -> None:
+    keys = [aws.upload(make_block(block=number)) for number in (1, 2)]
+
+    def pass_time(_: int) -> None:
+        aws.now += 57
+
+    aws.on_put(pass_time)
+    batch = [message(key, s3_record(key)) for key in keys]
+    assert failed_ids(aws.handle({"Records": batch}, seconds=60)) == [keys[1]]
+    assert aws.log[1]["retry_helps"] is True
+    assert aws.log[1]["level"] == "WARNING"
+
+
+def test_the_entry_point_makes_its_clients_once_from_the_environment(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RESULTS_BUCKET", BUCKET)
+    handler_module._publisher.cache_clear()
+    batch = {"Records": [message("m", s3_record("runs/a/blocks/gone.result.json"))]}
+    try:
+        assert failed_ids(handler_module.handler(batch, None)) == ["m"]
+        monkeypatch.delenv("RESULTS_BUCKET")
+        handler_module.handler(batch, None)
+    finally:
+        handler_module._publisher.cache_clear()
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["message_id"] for line in lines] == ["m", "m"]
+
+
+def test_a_log_entry_is_one_line_of_json_whatever_a_message_contains(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    entry = {"bucket": "\ud800", "reason": "two\nlines"}
+    handler_module.log_line(entry)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line) == entry
+
+
+def test_the_entry_point_names_the_variable_that_is_missing() -> None:
+    handler_module._publisher.cache_clear()
+    with pytest.raises(RuntimeError, match="RESULTS_BUCKET is not set"):
+        handler_module.handler({"Records": []}, None)
+
+
+def test_the_function_runs_from_its_own_files_alone(tmp_path: Path) -> None:
+    for name in ("lambdas/metrics_publisher", "draftbench"):
+        (tmp_path / name).mkdir(parents=True)
+    shutil.copy(ROOT / "lambdas/__init__.py", tmp_path / "lambdas")
+    for path in (ROOT / "lambdas/metrics_publisher").glob("*.py"):
+        shutil.copy(path, tmp_path / "lambdas/metrics_publisher")
+    for name in ("__init__.py", "results.py", "metrics.py"):
+        shutil.copy(ROOT / "draftbench" / name, tmp_path / "draftbench")
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); before = set(sys.modules)\n"
+        "from lambdas.metrics_publisher.handler import handler\n"
+        'body = \'{"Event": "s3:TestEvent"}\'\n'
+        "print(handler({'Records': [{'messageId': 'm', 'body': body}]}, None))\n"
+        "print(*sorted({name.split('.')[0] for name in set(sys.modules) - before}))\n"
+    )
+    environment = {"RESULTS_BUCKET": BUCKET, "AWS_DEFAULT_REGION": "us-east-2"}
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    log, answer, modules = done.stdout.splitlines()
+    assert json.loads(log)["event"] == "ignored"
+    assert answer == "{'batchItemFailures': []}"
+    boto3_and_what_it_needs = {
+        *(
+            "boto3",
+            "botocore",
+            "s3transfer",
+            "jmespath",
+            "dateutil",
+            "urllib3",
+            "certifi",
+            "six",
+            "awscrt",
+        )
+    }
+    foreign = set(modules.split()) - sys.stdlib_module_names - boto3_and_what_it_needs
+    assert {name for name in foreign if not name.startswith("_")} == {"draftbench", "lambdas"}

@@ -1,0 +1,381 @@
+"""One file into an emulated CloudWatch, counted once whatever happens on the way."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlencode
+
+import botocore.session
+import pytest
+from botocore.exceptions import ClientError
+from botocore.serialize import create_serializer
+
+from draftbench.metrics import (
+    ACCEPTANCE_RATE,
+    ERRORS,
+    METRICS,
+    NAMESPACE,
+    OUTPUT_TOKENS,
+    TTFT,
+    dimension_values,
+)
+from draftbench.results import dump_block
+from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS, claim_key
+from lambdas.metrics_publisher.errors import ClaimedError, NotNowError, UnusableError
+from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws, KilledError, key_of
+from tests.support.blocks import START_UNIX_S, make_block, make_failed_record, make_record
+
+pytestmark = pytest.mark.emulator
+
+SMALL_CALLS = pytest.mark.usefixtures("small_calls")
+
+
+def throttle(aws: Aws, *numbers: int) -> None:
+    """CloudWatch refuses these PutMetricData calls, numbered from 1."""
+    error = {"Error": {"Code": "Throttling", "Message": "Rate exceeded"}, "ResponseMetadata": {}}
+
+    def answer(**_: Any) -> Any:
+        return (SimpleNamespace(status_code=400), error) if len(aws.calls) in numbers else None
+
+    aws.cloudwatch.meta.events.register("before-call.cloudwatch.PutMetricData", answer)
+
+
+def test_a_published_file_reads_back_from_cloudwatch(aws: Aws) -> None:
+    requests = tuple(
+        make_record(ttft_s=ttft_s, started_at_unix_s=START_UNIX_S + offset)
+        for offset, ttft_s in [(0, 0.1), (1, 0.1), (2, 0.4), (60, 0.25)]
+    )
+    block = make_block(requests=(*requests, make_failed_record(40)))
+    aws.publish(aws.upload(block))
+    assert list(aws.read(block, TTFT, "SampleCount").values()) == [3, 1]
+    assert list(aws.read(block, TTFT, "Sum").values()) == pytest.approx([600, 250])
+    assert list(aws.read(block, TTFT, "Maximum").values()) == pytest.approx([400, 250])
+    assert list(aws.read(block, ERRORS, "Sum").values()) == [0, 1]
+    assert list(aws.read(block, ACCEPTANCE_RATE, "Average").values()) == [75]
+    assert list(aws.read(block, OUTPUT_TOKENS, "Sum").values()) == [300, 100]
+
+
+def test_percentile_queries_get_single_values_not_statistic_sets(aws: Aws) -> None:
+    aws.publish(aws.upload(make_block()))
+    for datum in (datum for call in aws.calls for datum in call["MetricData"]):
+        assert {"Values", "Counts"} <= datum.keys()
+        assert not {"Value", "StatisticValues", "StorageResolution"} & datum.keys()
+
+
+def test_get_metric_statistics_agrees_with_the_file(aws: Aws) -> None:
+    block = make_block(request_count=200)
+    aws.publish(aws.upload(block))
+    points = aws.cloudwatch.get_metric_statistics(
+        Namespace=NAMESPACE,
+        MetricName=TTFT.name,
+        Dimensions=[{"Name": n, "Value": v} for n, v in dimension_values(block).items()],
+        StartTime=START_UNIX_S,
+        EndTime=START_UNIX_S + 3600,
+        Period=60,
+        Statistics=["SampleCount", "Sum"],
+        Unit="Milliseconds",
+    )["Datapoints"]
+    assert sum(point["SampleCount"] for point in points) == 200
+    expected_ms = sum((r.ttft_s or 0) * 1000 for r in block.requests)
+    assert sum(point["Sum"] for point in points) == pytest.approx(expected_ms)
+
+
+def test_the_same_file_twice_counts_once(aws: Aws) -> None:
+    block = make_block()
+    key = aws.upload(block)
+    first, second = aws.publish(key), aws.publish(key)
+    assert (first.calls, second.calls, second.already_done) == (1, 0, 1)
+    assert aws.total(block, TTFT, "SampleCount") == 3
+
+
+def test_the_same_file_uploaded_twice_counts_once(aws: Aws) -> None:
+    block = make_block()
+    for _ in range(2):
+        aws.publish(aws.upload(block))
+    assert aws.total(block, TTFT, "SampleCount") == 3
+
+
+def test_a_published_file_is_recognized_even_when_it_is_too_old_to_publish(aws: Aws) -> None:
+    key = aws.upload(make_block())
+    aws.publish(key)
+    aws.now += 30 * 24 * 3600
+    assert aws.publish(key).calls == 0
+
+
+def test_a_file_that_changed_after_it_was_published_is_refused(aws: Aws) -> None:
+    block = make_block()
+    aws.publish(aws.upload(block))
+    key = aws.upload_bytes(key_of(block), dump_block(make_block(request_count=4)))
+    with pytest.raises(UnusableError, match="changed after 1 of 1 calls were published"):
+        aws.publish(key)
+    assert aws.total(block, TTFT, "SampleCount") == 3
+
+
+def test_two_files_of_one_variant_add_up(aws: Aws) -> None:
+    block = make_block(block=1)
+    for number in (1, 2):
+        aws.publish(aws.upload(make_block(block=number)))
+    assert aws.total(block, TTFT, "SampleCount") == 6
+
+
+@SMALL_CALLS
+def test_a_delivery_meets_the_claim_of_one_that_runs(aws: Aws) -> None:
+    block = make_block()
+    key = aws.upload(block)
+    refusals: list[str] = []
+
+    def deliver_again(current: int) -> None:
+        if current == 2:
+            with pytest.raises(ClaimedError) as refused:
+                aws.publish(key)
+            refusals.append(str(refused.value))
+
+    aws.on_put(deliver_again)
+    aws.publish(key)
+    assert "published 1 of 5 calls and holds it for 90 s more" in refusals[0]
+    assert aws.total(block, TTFT, "SampleCount") == 3
+    assert aws.publish(key).calls == 0
+
+
+def test_of_two_deliveries_that_both_saw_no_claim_one_publishes(aws: Aws) -> None:
+    block = make_block()
+    key = aws.upload(block)
+    rival = iter([aws.publish])
+
+    def publish_first(model: Any, **_: Any) -> None:
+        for publish in rival:
+            publish(key)
+
+    aws.s3.meta.events.register("before-call.s3.PutObject", publish_first)
+    with pytest.raises(ClaimedError, match="claimed the file at this moment"):
+        aws.publish(key)
+    assert aws.total(block, TTFT, "SampleCount") == 3
+
+
+@SMALL_CALLS
+def test_of_two_deliveries_that_take_over_the_same_claim_one_goes_on(aws: Aws) -> None:
+    block = make_block()
+    key = aws.upload(block)
+    throttle(aws, 2)
+    with pytest.raises(ClientError, match="Throttling"):
+        aws.publish(key)
+    rival = iter([aws.publish])
+
+    def publish_first(model: Any, **_: Any) -> None:
+        for publish in rival:
+            publish(key)
+
+    aws.s3.meta.events.register("before-call.s3.PutObject", publish_first)
+    with pytest.raises(ClaimedError):
+        aws.publish(key)
+    for metric in METRICS:
+        expected = 1 if metric is ACCEPTANCE_RATE else 3
+        assert aws.total(block, metric, "SampleCount") == expected, metric.name
+
+
+def test_a_claim_whose_answer_got_lost_is_still_ones_own(aws: Aws) -> None:
+    key = aws.upload(make_block())
+    once = iter([True])
+
+    def write_before(params: dict[str, Any], **_: Any) -> None:
+        # boto3's first try arrives, its answer does not: the second meets the object it wrote.
+        for _first in once:
+            body = params["Body"]
+            aws.s3.put_object(Bucket=BUCKET, Key=params["Key"], Body=io.BytesIO(body))
+
+    aws.s3.meta.events.register("provide-client-params.s3.PutObject", write_before)
+    assert aws.publish(key).calls == 1
+
+
+@SMALL_CALLS
+@pytest.mark.parametrize("number", [1, 3, 5])
+def test_a_refused_call_is_gone_on_with_at_once(aws: Aws, number: int) -> None:
+    block = make_block()
+    key = aws.upload(block)
+    throttle(aws, number)
+    with pytest.raises(ClientError, match="Throttling"):
+        aws.publish(key)
+    outcome = aws.publish(key)
+    assert (outcome.already_done, outcome.calls) == (number - 1, 6 - number)
+    assert not outcome.may_repeat_a_call
+    for metric in METRICS:
+        expected = 1 if metric is ACCEPTANCE_RATE else 3
+        assert aws.total(block, metric, "SampleCount") == expected, metric.name
+
+
+@SMALL_CALLS
+def test_a_file_of_a_dead_invocation_waits_for_its_lease_and_goes_on(aws: Aws) -> None:
+    block = make_block()
+    key = aws.upload(block)
+    aws.kill_at_put(3, when="before-call")
+    with pytest.raises(KilledError):
+        aws.publish(key, seconds=60)
+    aws.now += 60 + CLOCK_SKEW_SECONDS - 1
+    with pytest.raises(ClaimedError, match="published 2 of 5 calls and holds it for 1 s more"):
+        aws.publish(key)
+    aws.now += 2
+    outcome = aws.publish(key)
+    assert (outcome.already_done, outcome.calls, outcome.may_repeat_a_call) == (2, 3, True)
+    for metric in METRICS:
+        expected = 1 if metric is ACCEPTANCE_RATE else 3
+        assert aws.total(block, metric, "SampleCount") == expected, metric.name
+
+
+@SMALL_CALLS
+def test_death_between_a_call_and_its_record_repeats_that_call_and_no_other(aws: Aws) -> None:
+    block = make_block()
+    key = aws.upload(block)
+    aws.kill_at_put(2, when="after-call")
+    with pytest.raises(KilledError):
+        aws.publish(key, seconds=60)
+    aws.now += 60 + CLOCK_SKEW_SECONDS + 1
+    assert aws.publish(key).may_repeat_a_call
+    repeated = {datum["MetricName"] for datum in aws.calls[1]["MetricData"]}
+    assert aws.calls[1]["MetricData"] == aws.calls[2]["MetricData"]
+    for metric in METRICS:
+        once = 1 if metric is ACCEPTANCE_RATE else 3
+        times = 2 if metric.name in repeated else 1
+        assert aws.total(block, metric, "SampleCount") == once * times, metric.name
+
+
+@SMALL_CALLS
+def test_a_success_that_could_not_be_recorded_at_first_is_recorded_when_giving_back(
+    aws: Aws,
+) -> None:
+    block = make_block()
+    key = aws.upload(block)
+    refusals = iter([None, ("SlowDown", 503)])  # the claim is created, its first update refused
+
+    def refuse_once(**_: Any) -> Any:
+        refusal = next(refusals, None)
+        if refusal is None:
+            return None
+        code, status = refusal
+        return SimpleNamespace(status_code=status), {"Error": {"Code": code}}
+
+    aws.s3.meta.events.register("before-call.s3.PutObject", refuse_once)
+    with pytest.raises(ClientError, match="SlowDown"):
+        aws.publish(key)
+    assert aws.publish(key).already_done == 1
+    assert aws.total(block, TTFT, "SampleCount") == 3
+
+
+@SMALL_CALLS
+def test_no_call_is_begun_when_the_invocation_is_about_to_end(aws: Aws) -> None:
+    block = make_block()
+    key = aws.upload(block)
+
+    def pass_time(_: int) -> None:
+        aws.now += 20
+
+    aws.on_put(pass_time)
+    with pytest.raises(NotNowError, match="3 of 5 calls are done, the next delivery goes on"):
+        aws.publish(key, seconds=60)
+    assert aws.publish(key, seconds=60).calls == 2
+
+
+@SMALL_CALLS
+def test_another_grouping_does_not_go_on_with_a_file_half_published(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = aws.upload(make_block())
+    throttle(aws, 2, 3)
+    with pytest.raises(ClientError):
+        aws.publish(key)
+    monkeypatch.setattr("lambdas.metrics_publisher.datums.MAX_DATA_PER_CALL", 3)
+    with pytest.raises(UnusableError, match="1 of 5 calls were made by another version"):
+        aws.publish(key)
+
+
+@SMALL_CALLS
+def test_another_grouping_takes_a_file_of_which_nothing_is_published(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = aws.upload(make_block())
+    throttle(aws, 1)
+    with pytest.raises(ClientError):
+        aws.publish(key)
+    monkeypatch.setattr("lambdas.metrics_publisher.datums.MAX_DATA_PER_CALL", 3)
+    assert aws.publish(key).calls == 3
+    assert (aws.claim(key)["calls"], aws.claim(key)["calls_done"]) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [(b"x", "is not a claim"), (b'{"a": 1}', "is not a claim"), (b"[]", "is not a claim")],
+)
+def test_a_damaged_claim_is_not_guessed_at(aws: Aws, text: bytes, reason: str) -> None:
+    key = aws.upload(make_block())
+    aws.upload_bytes(claim_key(key), text)
+    with pytest.raises(UnusableError, match=reason):
+        aws.publish(key)
+    assert aws.calls == []
+
+
+@pytest.mark.parametrize(
+    ("days", "reason"),
+    [
+        (14.0, "are too old.*report` reads it without CloudWatch"),
+        (-1 / 8, "lie in the future.*Set the clock"),
+    ],
+)
+def test_timestamps_that_cloudwatch_refuses_are_refused_before_any_call(
+    aws: Aws, days: float, reason: str
+) -> None:
+    key = aws.upload(make_block())
+    aws.now = START_UNIX_S + days * 24 * 3600
+    with pytest.raises(UnusableError, match=reason):
+        aws.publish(key)
+    assert aws.calls == []
+
+
+@pytest.mark.parametrize("days", [13.99, -1 / 13])
+def test_timestamps_just_within_the_window_are_published(aws: Aws, days: float) -> None:
+    key = aws.upload(make_block())
+    aws.now = START_UNIX_S + days * 24 * 3600
+    assert aws.publish(key).calls == 1
+
+
+def test_a_copy_under_another_key_does_not_count_again(aws: Aws) -> None:
+    block = make_block()
+    copy = aws.upload_bytes(f"runs/copy/blocks/{block.stem}.result.json", dump_block(block))
+    with pytest.raises(UnusableError, match="but the file says that it is"):
+        aws.publish(copy)
+
+
+@pytest.mark.parametrize(
+    "key", ["published/runs/a/blocks/b.result.json.json", "runs/a/run.json", "x.result.json"]
+)
+def test_a_key_that_is_no_result_file_is_refused_unread(aws: Aws, key: str) -> None:
+    with pytest.raises(UnusableError, match=r"allowed: runs/\*\.result\.json"):
+        aws.publish(key)
+
+
+def query_protocol_bytes(params: dict[str, Any]) -> int:
+    """The size of a call in the wordiest protocol, uncompressed."""
+    model = botocore.session.get_session().get_service_model("cloudwatch")
+    operation = model.operation_model("PutMetricData")
+    request = create_serializer("query", include_validation=False).serialize_to_request(
+        params, operation
+    )
+    return len(urlencode(request["body"]))
+
+
+def test_ten_thousand_requests_take_at_most_40_calls_each_within_the_limits(aws: Aws) -> None:
+    block = make_block(request_count=10_000)
+    aws.now = START_UNIX_S + 24 * 3600
+    outcome = aws.publish(aws.upload(block))
+    assert outcome.calls == len(aws.calls) <= 40
+    for call in aws.calls:
+        assert len(call["MetricData"]) <= 1000
+        assert max(len(datum["Values"]) for datum in call["MetricData"]) <= 150
+        assert query_protocol_bytes(call) < 1_000_000
+    counts = [
+        sum(datum["Counts"])
+        for call in aws.calls
+        for datum in call["MetricData"]
+        if datum["MetricName"] == TTFT.name
+    ]
+    assert sum(counts) == 10_000

