@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import boto3
+from moto.moto_api._internal import moto_api_backend
 from moto.server import ThreadedMotoServer
 
 from draftbench.errors import DraftbenchError
@@ -50,6 +51,7 @@ def embedded_aws() -> Iterator[Emulator]:
     server.start()
     try:
         host, port = server.get_host_and_port()
+        moto_api_backend.reset()  # moto's state is the process's, not the server's
         yield _create(f"http://{host}:{port}")
     finally:
         server.stop()
@@ -111,13 +113,12 @@ def _notify(s3: S3Client, queue_arn: str) -> None:
     )
 
 
-def feed(emulator: Emulator, handler: Handler) -> int:
-    """Give the queue's messages to the function, as Lambda does; returns how many it took.
+def feed(emulator: Emulator, handler: Handler) -> None:
+    """Give the queue's messages to the function, as Lambda does.
 
     Raises:
         DraftbenchError: messages went to the dead-letter queue.
     """
-    taken = 0
     while messages := _receive(emulator):
         answer = handler({"Records": [_record(message) for message in messages]})
         failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
@@ -126,14 +127,12 @@ def feed(emulator: Emulator, handler: Handler) -> int:
                 emulator.sqs.delete_message(
                     QueueUrl=emulator.queue_url, ReceiptHandle=message["ReceiptHandle"]
                 )
-                taken += 1
     dead = _receive_from(emulator, emulator.dead_letter_queue_url)
     if dead:
         raise DraftbenchError(
             f"{len(dead)} result files could not be published: their messages are in the "
             "dead-letter queue and their reasons in the log lines above"
         )
-    return taken
 
 
 def _receive(emulator: Emulator) -> list[Any]:

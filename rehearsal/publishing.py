@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -38,11 +37,16 @@ def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
             files.
     """
     publisher = Publisher(s3=emulator.s3, cloudwatch=emulator.cloudwatch, bucket=RESULTS_BUCKET)
-    log = functools.partial(_log_failures, progress)
-    messages = feed(
-        emulator, lambda event: dict(handle_batch(event, None, publisher=publisher, log=log))
-    )
-    progress(f"publisher: {messages} result files into CloudWatch")
+    published: list[str] = []
+
+    def log(entry: Mapping[str, Any]) -> None:
+        if entry["event"] == "published":
+            published.append(entry["key"])
+        if entry["level"] != "INFO":
+            progress(f"publisher: {entry['event']}: {entry.get('key')}: {entry.get('reason')}")
+
+    feed(emulator, lambda event: dict(handle_batch(event, None, publisher=publisher, log=log)))
+    progress(f"publisher: {len(published)} result files into CloudWatch")
     for series in read_back(emulator, run):
         _check(series, run)
         progress(
@@ -91,11 +95,6 @@ def _check(series: Series, run: Run) -> None:
             f"CloudWatch has {series.samples} TTFT samples of {series.prompt_class}/"
             f"{series.variant}, the result files {measured}"
         )
-
-
-def _log_failures(progress: Progress, entry: Any) -> None:
-    if entry["level"] != "INFO":
-        progress(f"publisher: {entry['event']}: {entry.get('key')}: {entry.get('reason')}")
 
 
 def _moment(unix_s: float) -> datetime:

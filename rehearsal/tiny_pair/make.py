@@ -1,0 +1,363 @@
+"""Make the tiny pair: ``python -m rehearsal.tiny_pair.make [--out DIR]`` (engine environment).
+
+Corpus (`rehearsal.tiny_pair.corpus`) -> one tokenizer -> target -> draft, distilled from the
+target -> two Hugging Face folders that vLLM serves. Needs torch, transformers and tokenizers, which
+the engine's environment has. The same seed on the same machine gives the same files; another CPU
+rounds differently and gives models that are equivalent, not equal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch.nn import functional
+from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from rehearsal.tiny_pair.corpus import (
+    Example,
+    open_ended_variations,
+    shipped_examples,
+    structured_variations,
+)
+
+HERE = Path(__file__).resolve().parent
+PROMPTS_DIR = HERE.parents[1] / "prompts"
+
+SEED = 20261121
+VOCABULARY_TOKENS = 768
+ANSWER_TOKENS = 240  # no answer is trained to end: a rehearsal wants its full output length
+IGNORED = -100  # label of a position that does not count
+VARIATIONS = 1200  # of each class
+CONTEXT_TOKENS = 2048
+
+# Qwen3's format with thinking switched off for good: a tiny model has nothing to think about.
+CHAT_TEMPLATE = (
+    "{%- for message in messages %}"
+    "{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}"
+    "{%- endfor %}"
+    "{%- if add_generation_prompt %}"
+    "{{- '<|im_start|>assistant\\n<think>\\n\\n</think>\\n\\n' }}"
+    "{%- endif %}"
+)
+END_OF_TEXT, IM_START, IM_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+SPECIAL_TOKENS = [END_OF_TEXT, IM_START, IM_END, "<think>", "</think>"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """Size of one model. Cost on a CPU follows the number of layers, hardly their width."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    head_size: int = 32  # the smallest that vLLM's CPU attention has
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mix:
+    """Shares of a training batch; they add up to 1."""
+
+    shipped_structured: float
+    shipped_open: float
+    varied_structured: float
+    varied_open: float
+    counting: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How long and how fast one model is trained."""
+
+    steps: int
+    batch: int
+    peak_learning_rate: float
+    warm_up_steps: int = 40
+
+
+TARGET_SHAPE = Shape(layers=8, hidden=128, intermediate=256, heads=4, kv_heads=2)
+DRAFT_SHAPE = Shape(layers=1, hidden=128, intermediate=256, heads=4, kv_heads=2)
+TARGET_MIX = Mix(
+    shipped_structured=0.20, shipped_open=0.45, varied_structured=0.20, varied_open=0.15
+)
+# No shipped open-ended answer for the draft: it knows the manner of the texts, not the texts.
+DRAFT_MIX = Mix(
+    shipped_structured=0.35,
+    shipped_open=0.0,
+    varied_structured=0.15,
+    varied_open=0.35,
+    counting=0.15,
+)
+# Counting is learned last and slowest: it takes a stretch in which it is half of the text.
+COUNTING_MIX = Mix(
+    shipped_structured=0.15,
+    shipped_open=0.25,
+    varied_structured=0.05,
+    varied_open=0.05,
+    counting=0.50,
+)
+TARGET_SCHEDULE = Schedule(steps=500, batch=16, peak_learning_rate=3e-3)
+COUNTING_SCHEDULE = Schedule(steps=160, batch=16, peak_learning_rate=2e-3, warm_up_steps=10)
+DRAFT_SCHEDULE = Schedule(steps=450, batch=12, peak_learning_rate=4e-3)
+TARGET_STAGES = (
+    (TARGET_MIX, TARGET_SCHEDULE, "target"),
+    (COUNTING_MIX, COUNTING_SCHEDULE, "target, counting"),
+)
+CROSS_ENTROPY_SHARE = 0.3  # of the draft's loss; the rest is the divergence from the target
+
+
+# --- tokenizer -----------------------------------------------------------------------------------
+
+
+def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
+    """A byte-level BPE for both models; like Qwen's, it keeps every digit a token."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    bpe.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY_TOKENS,
+        special_tokens=SPECIAL_TOKENS,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    bpe.train_from_iterator(texts, trainer)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bpe,
+        eos_token=IM_END,
+        pad_token=END_OF_TEXT,
+        model_max_length=CONTEXT_TOKENS,
+    )
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+# --- examples as tensors -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """Tokenized examples of one kind; labels are IGNORED where the prompt stands."""
+
+    rows: list[tuple[list[int], list[int]]]
+
+
+def encode(tokenizer: PreTrainedTokenizerFast, example: Example) -> tuple[list[int], list[int]]:
+    """Token ids and labels of one example, the answer cut to ANSWER_TOKENS."""
+    prompt: list[int] = tokenizer.apply_chat_template(
+        [{"role": "user", "content": example.prompt}],
+        add_generation_prompt=True,
+        return_dict=False,
+    )
+    answer: list[int] = tokenizer.encode(example.answer, verbose=False)[:ANSWER_TOKENS]
+    return prompt + answer, [IGNORED] * len(prompt) + answer
+
+
+def collate(rows: list[tuple[list[int], list[int]]], padding: int) -> tuple[torch.Tensor, ...]:
+    """Ids and labels of a batch, padded on the right (causal attention needs no mask then)."""
+    width = max(len(ids) for ids, _ in rows)
+    ids = torch.tensor([ids + [padding] * (width - len(ids)) for ids, _ in rows])
+    labels = torch.tensor([labels + [IGNORED] * (width - len(labels)) for _, labels in rows])
+    return ids, labels
+
+
+def batches(
+    pools: dict[str, Pool], mix: Mix, size: int, rng: random.Random, padding: int
+) -> Iterator[tuple[torch.Tensor, ...]]:
+    """Batches drawn by the shares of the mix, without end."""
+    names = list(pools)
+    shares = [getattr(mix, name) for name in names]
+    while True:
+        drawn = rng.choices(names, weights=shares, k=size)
+        yield collate([rng.choice(pools[name].rows) for name in drawn], padding)
+
+
+def build_pools(
+    tokenizer: PreTrainedTokenizerFast,
+    shipped: list[Example],
+    varied_structured: list[Example],
+    varied_open: list[Example],
+) -> dict[str, Pool]:
+    """The kinds of example, under the names that `Mix` gives their shares."""
+    kinds = {
+        "shipped_structured": [example for example in shipped if not example.open_ended],
+        "shipped_open": [example for example in shipped if example.open_ended],
+        "varied_structured": varied_structured,
+        "varied_open": varied_open,
+        "counting": [e for e in (*shipped * 10, *varied_structured) if e.case == "count"],
+    }
+    return {
+        name: Pool(rows=[encode(tokenizer, example) for example in examples])
+        for name, examples in kinds.items()
+    }
+
+
+# --- model ---------------------------------------------------------------------------------------
+
+
+def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+    """A Qwen3 of the given shape with random weights, the same ones at every call."""
+    torch.manual_seed(SEED)
+    return Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=VOCABULARY_TOKENS,
+            hidden_size=shape.hidden,
+            intermediate_size=shape.intermediate,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=shape.heads,
+            num_key_value_heads=shape.kv_heads,
+            head_dim=shape.head_size,
+            max_position_embeddings=CONTEXT_TOKENS,
+            tie_word_embeddings=True,
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+
+
+def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Write the folder vLLM serves: weights in bfloat16, configuration, tokenizer."""
+    model.generation_config = GenerationConfig(
+        do_sample=False, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
+    )
+    model.to(torch.bfloat16).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+# --- training ------------------------------------------------------------------------------------
+
+Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def next_token_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Mean cross-entropy over the answer's tokens, in nats."""
+    return functional.cross_entropy(
+        logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED
+    )
+
+
+def cross_entropy(logits: torch.Tensor, _: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The target's loss."""
+    return next_token_loss(logits, labels)
+
+
+def distillation_loss(target: Qwen3ForCausalLM) -> Loss:
+    """Cross-entropy mixed with the divergence from what the target would have said."""
+
+    def loss(logits: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            wanted = target(ids).logits
+        counted = labels[:, 1:] != IGNORED
+        divergence = functional.kl_div(
+            functional.log_softmax(logits[:, :-1][counted], -1),
+            functional.log_softmax(wanted[:, :-1][counted], -1),
+            log_target=True,
+            reduction="batchmean",
+        )
+        plain = next_token_loss(logits, labels)
+        return CROSS_ENTROPY_SHARE * plain + (1 - CROSS_ENTROPY_SHARE) * divergence
+
+    return loss
+
+
+def train(
+    model: Qwen3ForCausalLM,
+    data: Iterator[tuple[torch.Tensor, ...]],
+    schedule: Schedule,
+    loss_of: Loss,
+    name: str,
+) -> None:
+    """Train in place with AdamW, a linear warm-up and a cosine decay."""
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=schedule.peak_learning_rate, betas=(0.9, 0.98), weight_decay=0.01
+    )
+    started_seconds = time.monotonic()
+    model.train()
+    for step, (ids, labels) in enumerate(islice(data, schedule.steps)):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(schedule, step)
+        loss = loss_of(model(ids).logits, ids, labels)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        if step % 50 == 0 or step == schedule.steps - 1:
+            seconds = time.monotonic() - started_seconds
+            say(f"{name}: step {step}/{schedule.steps}, loss {loss.item():.3f}, {seconds:.0f} s")
+    model.eval()
+
+
+def learning_rate(schedule: Schedule, step: int) -> float:
+    """Learning rate of a step: linear up to the peak, then half a cosine down to 5 % of it."""
+    if step < schedule.warm_up_steps:
+        return schedule.peak_learning_rate * (step + 1) / schedule.warm_up_steps
+    done = (step - schedule.warm_up_steps) / max(1, schedule.steps - schedule.warm_up_steps)
+    return schedule.peak_learning_rate * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * done)))
+
+
+# --- the whole -----------------------------------------------------------------------------------
+
+
+def make_pair(out: Path, *, draft_only: bool = False, prompts_dir: Path = PROMPTS_DIR) -> None:
+    """Make `out/target` and `out/draft`; with `draft_only` from the target that is there."""
+    rng = random.Random(SEED)  # noqa: S311 (no secret)
+    shipped = shipped_examples(prompts_dir)
+    varied_structured = list(islice(structured_variations(prompts_dir, rng), VARIATIONS))
+    varied_open = list(islice(open_ended_variations(rng), VARIATIONS))
+    everything = shipped * 4 + varied_structured + varied_open
+    tokenizer = train_tokenizer([f"{e.prompt}\n{e.answer}" for e in everything])
+    pools = build_pools(tokenizer, shipped, varied_structured, varied_open)
+    if not draft_only:
+        target = new_model(TARGET_SHAPE, tokenizer)
+        for mix, schedule, name in TARGET_STAGES:
+            data = batches(pools, mix, schedule.batch, rng, tokenizer.pad_token_id)
+            train(target, data, schedule, cross_entropy, name)
+        save(target, tokenizer, out / "target")
+
+    # From the saved target and with seeds of its own: the same draft with and without draft_only.
+    target = Qwen3ForCausalLM.from_pretrained(out / "target", dtype=torch.float32).eval()
+    draft = new_model(DRAFT_SHAPE, tokenizer)
+    rng = random.Random(SEED + 1)  # noqa: S311 (no secret)
+    data = batches(pools, DRAFT_MIX, DRAFT_SCHEDULE.batch, rng, tokenizer.pad_token_id)
+    train(draft, data, DRAFT_SCHEDULE, distillation_loss(target), "draft")
+    save(draft, tokenizer, out / "draft")
+
+
+def say(line: str) -> None:
+    """One line of progress on standard error."""
+    sys.stderr.write(line + "\n")
+
+
+def main() -> None:
+    """Parse the command line and make the pair."""
+    parser = argparse.ArgumentParser(description="Train the tiny target and draft models.")
+    parser.add_argument("--out", type=Path, default=HERE, help="folder for target/ and draft/")
+    parser.add_argument(
+        "--draft-only", action="store_true", help="distil a new draft from the target in --out"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=2, help="CPU threads; 1 is faster where cores are shared"
+    )
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    make_pair(arguments.out, draft_only=arguments.draft_only)
+
+
+if __name__ == "__main__":
+    main()

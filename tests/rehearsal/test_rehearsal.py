@@ -1,0 +1,139 @@
+"""The whole rehearsal: against servers of our own making, and with the real engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from draftbench.cli import main
+from draftbench.reading import read_run
+from draftbench.verdict import compare, summarize
+from tests.conftest import ROOT
+from tests.support.experiments import both, put, write_experiment
+from tests.support.stream_server import Request, Step, completion, plain, stream_server
+
+
+def server(*chunk_tokens: int, gap_seconds: float = 0.02) -> object:
+    def script(request: Request) -> Sequence[Step]:
+        if request.method == "GET":
+            ok = request.path == "/health"
+            return plain("200 OK" if ok else "404 Not Found", b"")
+        return completion(*chunk_tokens, gap_seconds=gap_seconds)
+
+    return script
+
+
+def short_rehearsal(folder: Path, *, requests: int = 1) -> Path:
+    """The shipped rehearsal with one case a class."""
+    return write_experiment(
+        folder,
+        both(
+            put("target", "path", value=str(ROOT / "rehearsal/tiny_pair/target")),
+            put("variants", 1, "draft", "path", value=str(ROOT / "rehearsal/tiny_pair/draft")),
+            put("workload", "classes", 0, "cases", value=["count"]),
+            put("workload", "classes", 1, "cases", value=["poem"]),
+            put("workload", "requests_per_case", value=requests),
+        ),
+        base="rehearsal",
+    )
+
+
+@pytest.mark.emulator
+def test_own_endpoints_go_through_files_queue_publisher_and_metrics(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        stream_server(server(*[1] * 8)) as slow,  # type: ignore[arg-type]
+        stream_server(server(4, 4)) as fast,  # type: ignore[arg-type]
+    ):
+        code = main(
+            [
+                "rehearse",
+                *("--experiment", str(short_rehearsal(tmp_path, requests=6))),
+                *("--out", str(tmp_path / "runs"), "--model", "m"),
+                *("--base-url", slow.base_url, "--speculative-url", fast.base_url),
+            ]
+        )
+
+    output = capsys.readouterr()
+    assert code == 0, output.err
+    assert "publisher: 4 result files into CloudWatch" in output.err
+    assert "CloudWatch: TTFT of structured/baseline" in output.err
+    assert "Does speculation pay?" in output.out
+    (folder,) = (tmp_path / "runs").iterdir()
+    run = read_run(folder)
+    assert len(run.blocks) == 4
+    assert run.result.status == "complete"
+
+
+def test_an_engine_that_cannot_be_installed_offers_the_endpoints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+
+    code = main(
+        [
+            "rehearse",
+            *("--experiment", str(short_rehearsal(tmp_path)), "--engine", str(tmp_path / "e")),
+            *("--out", str(tmp_path / "runs")),
+        ]
+    )
+
+    output = capsys.readouterr()
+    assert code == 1
+    assert "No matching distribution found for torch" in output.err
+    assert "--base-url, --speculative-url and --model" in output.err
+    assert output.out == ""
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_experiment_for_trainium_is_not_rehearsed_with_local_engines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = main(["rehearse", "--experiment", str(ROOT / "experiments/qwen3-32b.yaml")])
+
+    assert code == 2
+    assert "runs on AWS; a rehearsal takes an experiment with a local release" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.engine
+def test_the_real_engine_agrees_with_the_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tokens per step by our chunks and acceptance by the server's counters tell one story."""
+    python = os.environ.get("DRAFTBENCH_ENGINE_PYTHON")
+    if python is None:
+        pytest.skip("set DRAFTBENCH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+    monkeypatch.chdir(ROOT)
+
+    code = main(
+        [
+            "rehearse",
+            *("--experiment", str(short_rehearsal(tmp_path, requests=8))),
+            *("--engine", str(Path(python).parents[1]), "--out", str(tmp_path / "runs")),
+        ]
+    )
+
+    assert code == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    run = read_run(folder)
+    for prompt_class in ("structured", "open_ended"):
+        drafted = summarize(run.blocks, prompt_class=prompt_class, variant="tiny-draft-k7")
+        plain_one = summarize(run.blocks, prompt_class=prompt_class, variant="baseline")
+        assert plain_one.tokens_per_step == pytest.approx(1.0)
+        assert drafted.acceptance_rate is not None
+        assert drafted.tokens_per_step is not None
+        # The counters include accepted tokens that max_tokens cut off, so they lie a little above.
+        assert drafted.tokens_per_step == pytest.approx(1 + 7 * drafted.acceptance_rate, rel=0.08)
+    verdict = compare(
+        run.blocks, prompt_class="structured", variant="tiny-draft-k7", baseline="baseline"
+    )
+    assert verdict.judgement == "pays"
+    assert verdict.identical_outputs == verdict.pairs
