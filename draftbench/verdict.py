@@ -54,13 +54,17 @@ class VariantSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One speculative variant against the baseline in one prompt class."""
+    """One speculative variant against the baseline in one prompt class.
+
+    `pairs` have an inter-token latency on both sides; `usable_pairs` neither failed nor are spoilt.
+    """
 
     prompt_class: str
     variant: str
     pairs: int
     speedup: Interval | None
     identical_outputs: int
+    usable_pairs: int
     judgement: Judgement
     reason: str
 
@@ -103,6 +107,7 @@ def compare(
         pairs=len(ratios),
         speedup=speedup,
         identical_outputs=sum(a.output_sha256 == b.output_sha256 for a, b in pairs),
+        usable_pairs=len(pairs),
         judgement=judgement,
         reason=reason,
     )

@@ -8,13 +8,14 @@ its messages in the shape in which Lambda gets them.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import boto3
-from moto.moto_api._internal import moto_api_backend
+from moto.moto_api._internal.models import moto_api_backend
 from moto.server import ThreadedMotoServer
 
 from draftbench.errors import DraftbenchError
@@ -47,6 +48,7 @@ class Emulator:
 @contextmanager
 def embedded_aws() -> Iterator[Emulator]:
     """Start it, create bucket, queues and notification, and stop it in the end."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for every request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:

@@ -6,13 +6,12 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from draftbench.reading import Run, read_run
 from draftbench.verdict import Comparison, VariantSummary, classes_of, compare, summarize
-
-MIN_WIDTH = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,29 +27,29 @@ def run(arguments: argparse.Namespace) -> int:
 
 def print_verdict(run: Run, console: Console | None = None) -> None:
     """Print figures and judgements of a run."""
-    console = console or _console()
+    console = console or Console(highlight=False)
     result = run.result
     console.print(
         f"run {result.run_id}: {result.status}" + f" ({result.reason})" * bool(result.reason)
     )
-    console.print(_figures_table(run))
+    _print_table(console, _figures_table(run))
     comparisons = list(_comparisons(run))
     if comparisons:
-        console.print(_verdict_table(comparisons))
-    for line in _notes(run, comparisons):
-        console.print(line)
+        _print_table(console, _verdict_table(comparisons))
+    for row in comparisons:
+        console.print(f"{row.prompt_class}, {row.variant}: {row.judgement}; {row.reason}.")
+    console.print(_samples_line(run), soft_wrap=True)
 
 
-def _console() -> Console:
-    console = Console(highlight=False)
-    # A table squeezed into a pipe's 80 columns loses its words; a narrow terminal can scroll.
-    return console if console.width >= MIN_WIDTH else Console(highlight=False, width=MIN_WIDTH)
+def _print_table(console: Console, table: Table) -> None:
+    """Print at the table's own width: squeezed into 80 columns it would lose its words."""
+    wide = Console(width=1_000)
+    console.width = max(console.width, wide.measure(table).maximum)
+    console.print(table)
 
 
 def _figures_table(run: Run) -> Table:
-    table = Table(title="Medians over requests", title_justify="left")
-    for heading in ("class", "variant"):
-        table.add_column(heading)
+    table = _table("Medians over requests", "class", "variant")
     for heading in (
         "n", "ITL ms", "TTFT ms", "E2E ms", "tokens/s", "tokens/step", "acceptance",
     ):  # fmt: skip
@@ -92,12 +91,9 @@ def _comparisons(run: Run) -> Iterator[Comparison]:
 
 
 def _verdict_table(comparisons: list[Comparison]) -> Table:
-    table = Table(title="Does speculation pay?", title_justify="left")
-    for heading in ("class", "variant", "verdict"):
-        table.add_column(heading)
-    for heading in ("ITL speedup", "95% interval", "pairs"):
+    table = _table("Does speculation pay?", "class", "variant", "verdict")
+    for heading in ("ITL speedup", "95% interval", "pairs", "identical outputs"):
         table.add_column(heading, justify="right")
-    table.add_column("because")
     for row in comparisons:
         speedup = row.speedup
         has_interval = speedup is not None and speedup.low is not None
@@ -108,23 +104,26 @@ def _verdict_table(comparisons: list[Comparison]) -> Table:
             f"{speedup.median:.2f}x" if speedup else "-",
             f"{speedup.low:.2f} to {speedup.high:.2f}" if speedup and has_interval else "-",
             str(row.pairs),
-            row.reason,
+            f"{row.identical_outputs} of {row.usable_pairs}",
         )
     return table
 
 
-def _notes(run: Run, comparisons: list[Comparison]) -> Iterator[str]:
+def _table(title: str, *headings: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for heading in headings:
+        table.add_column(heading, no_wrap=True)
+    return table
+
+
+def _samples_line(run: Run) -> str:
     records = [record for block in run.blocks for record in block.requests]
     failed = sum(record.failed for record in records)
     spoilt = sum(record.spoilt is not None for record in records)
-    yield (
+    return (
         f"{len(records)} requests, {failed} failed, {spoilt} spoilt by the client's own waiting "
-        f"and left out; client scheduling: {run.result.client.get('scheduling', 'unknown')}"
+        f"and left out; client scheduling: {run.result.client.get('scheduling', 'unknown')}."
     )
-    pairs = sum(row.pairs for row in comparisons)
-    if pairs:
-        same = sum(row.identical_outputs for row in comparisons)
-        yield f"outputs identical to the baseline's: {same} of {pairs} pairs"
 
 
 def _ms(seconds: float | None, *, digits: int = 1) -> str:
