@@ -323,9 +323,9 @@ def baseline(experiment: Experiment) -> Baseline:
     return next(v for v in experiment.variants if isinstance(v, Baseline))
 
 
-def speculative(experiment: Experiment) -> tuple[Speculative, ...]:
+def speculative(experiment: Experiment) -> tuple[HubSpeculative | LocalSpeculative, ...]:
     """The variants with speculation, in file order."""
-    return tuple(v for v in experiment.variants if isinstance(v, Speculative))
+    return tuple(v for v in experiment.variants if not isinstance(v, Baseline))
 
 
 def resolve(experiment_path: Path, relative: str) -> Path:

@@ -94,7 +94,8 @@ def test_the_domain_loads_no_aws_or_kubernetes_library() -> None:
         for f in modules("draftbench")
         if f.name != "__main__.py"
     ]
-    code = f"import sys, {', '.join(domain)}; print(sorted({FOREIGN['draftbench']!r} & set(sys.modules)))"
+    found = f"sorted({FOREIGN['draftbench']!r} & set(sys.modules))"
+    code = f"import sys, {', '.join(domain)}; print({found})"
     answer = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )

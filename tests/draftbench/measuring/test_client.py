@@ -103,7 +103,7 @@ def test_multi_token_chunks_are_counted_and_stamped_as_they_come() -> None:
 
 
 def test_role_only_and_empty_events_are_not_the_first_token() -> None:
-    steps = [
+    steps: list[Step] = [
         Write(HEADERS),
         Write(event("", tokens=0, role="assistant")),
         Write(event("", tokens=0)),
@@ -121,7 +121,7 @@ def test_role_only_and_empty_events_are_not_the_first_token() -> None:
 
 
 def test_reasoning_deltas_are_tokens() -> None:
-    steps = [
+    steps: list[Step] = [
         Write(HEADERS),
         Write(event(tokens=1, reasoning_content="hm")),
         Write(event("a", tokens=2, finish="stop")),
@@ -136,7 +136,7 @@ def test_reasoning_deltas_are_tokens() -> None:
 
 def test_a_chunk_with_tokens_but_no_text_yet_counts() -> None:
     """Half of a multi-byte character: decoded already, the text comes with the next chunk."""
-    steps = [
+    steps: list[Step] = [
         Write(HEADERS),
         Write(event("", tokens=1)),
         Write(event("é", tokens=2, finish="stop")),
@@ -149,7 +149,7 @@ def test_a_chunk_with_tokens_but_no_text_yet_counts() -> None:
 
 
 def test_usage_only_at_the_end_gives_totals_and_says_that_chunks_are_not_counted() -> None:
-    steps = [
+    steps: list[Step] = [
         Write(HEADERS),
         Write(event("", role="assistant")),
         Write(event("abc")),
@@ -170,7 +170,12 @@ def test_usage_only_at_the_end_gives_totals_and_says_that_chunks_are_not_counted
 
 
 def test_no_usage_at_all_gives_times_but_no_token_figures() -> None:
-    steps = [Write(HEADERS), Write(event("a")), Write(event("b", finish="stop")), Write(DONE)]
+    steps: list[Step] = [
+        Write(HEADERS),
+        Write(event("a")),
+        Write(event("b", finish="stop")),
+        Write(DONE),
+    ]
 
     measured, _ = measure(play(*steps))
 
@@ -184,7 +189,7 @@ def test_no_usage_at_all_gives_times_but_no_token_figures() -> None:
 
 def test_events_split_at_every_byte_are_put_together() -> None:
     whole = b"".join(step.data for step in completion(2, 2) if isinstance(step, Write))
-    steps = [Write(HEADERS)]
+    steps: list[Step] = [Write(HEADERS)]
     body = whole.removeprefix(HEADERS)
     steps += [Write(body[i : i + 7]) for i in range(0, len(body), 7)]
 

@@ -1,0 +1,36 @@
+"""The CDK app: one experiment file in, its stacks out.
+
+    cdk synth -c experiment=experiments/qwen3-32b.yaml
+
+Exit code 2: the experiment file is wrong; the message says where and what is allowed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import aws_cdk as cdk
+
+from draftbench.errors import UserInputError
+from stacks.application import build_application, load_deployable
+
+DEFAULT_EXPERIMENT = "experiments/qwen3-32b.yaml"
+
+
+def main() -> int:
+    """Synthesize the experiment that the context names."""
+    app = cdk.App()
+    path = Path(app.node.try_get_context("experiment") or DEFAULT_EXPERIMENT)
+    try:
+        experiment = load_deployable(path)
+    except UserInputError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    build_application(app, experiment=experiment, experiment_path=path)
+    app.synth()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

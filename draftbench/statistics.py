@@ -1,0 +1,122 @@
+"""Intervals and tests for paired latencies. Standard library only, seeded.
+
+The unit of resampling is the prompt, not the request: greedy requests of one prompt repeat the same
+work, so treating them as independent would make every interval too narrow. Sources: Efron and
+Tibshirani, An Introduction to the Bootstrap, chapters 12 and 13 (percentile interval); Field and
+Welsh 2007 (cluster bootstrap); Schuirmann 1987 (two one-sided tests for equivalence).
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+Statistic = Callable[[Sequence[float]], float]
+Clusters = Mapping[str, Sequence[float]]
+
+CONFIDENCE = 0.95
+RESAMPLES = 2_000
+# Below this many prompts resampling them says nothing about other prompts.
+MIN_CLUSTERS = 6
+SEED = 20_260_101
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A figure with its interval and its sample; low and high are None with too few prompts."""
+
+    value: float
+    low: float | None
+    high: float | None
+    prompts: int
+    samples: int
+
+    @property
+    def relative_width(self) -> float | None:
+        """Width of the interval / the figure; None without an interval."""
+        if self.low is None or self.high is None or self.value == 0:
+            return None
+        return (self.high - self.low) / abs(self.value)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value below which `share` (0 to 1) of the values lie, interpolated linearly."""
+    ordered = sorted(values)
+    position = share * (len(ordered) - 1)
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
+
+
+def estimate(
+    clusters: Clusters,
+    statistic: Statistic = statistics.median,
+    *,
+    confidence: float = CONFIDENCE,
+    seed: int = SEED,
+    resamples: int = RESAMPLES,
+) -> Estimate:
+    """A statistic over all values with its cluster-bootstrap percentile interval.
+
+    Raises:
+        ValueError: there are no values.
+    """
+    kept = [list(values) for values in clusters.values() if values]
+    everything = [value for values in kept for value in values]
+    if not everything:
+        raise ValueError("no values to estimate from")
+    low = high = None
+    if len(kept) >= MIN_CLUSTERS:
+        low, high = _interval(kept, statistic, confidence, seed, resamples)
+    return Estimate(
+        value=statistic(everything),
+        low=low,
+        high=high,
+        prompts=len(kept),
+        samples=len(everything),
+    )
+
+
+def _interval(
+    clusters: Sequence[Sequence[float]],
+    statistic: Statistic,
+    confidence: float,
+    seed: int,
+    resamples: int,
+) -> tuple[float, float]:
+    generator = random.Random(seed)  # noqa: S311 (reproducible resampling, not a secret)
+    figures = []
+    for _ in range(resamples):
+        drawn = generator.choices(clusters, k=len(clusters))
+        figures.append(statistic([value for values in drawn for value in values]))
+    tail = (1 - confidence) / 2
+    return quantile(figures, tail), quantile(figures, 1 - tail)
+
+
+def equivalent(difference: Estimate, *, margin: float) -> bool | None:
+    """Whether a difference is shown to be smaller than the margin either way.
+
+    Two one-sided tests at 5% accept exactly when the 90% interval lies within the margin, so
+    `difference` must carry a 90% interval. None: too few prompts to say.
+    """
+    if margin <= 0:
+        raise ValueError(f"the margin must be above 0, given {margin}")
+    if difference.low is None or difference.high is None:
+        return None
+    return -margin < difference.low and difference.high < margin
+
+
+def requests_for_width(estimate_now: Estimate, *, target_width: float) -> int | None:
+    """Samples it would take for the interval to be as narrow as `target_width` (relative).
+
+    The width of an interval shrinks with the square root of the sample. None where there is no
+    interval to scale.
+    """
+    width = estimate_now.relative_width
+    if width is None:
+        return None
+    if width <= target_width:
+        return estimate_now.samples
+    return int(estimate_now.samples * (width / target_width) ** 2) + 1

@@ -1,0 +1,60 @@
+"""All stacks of an experiment, in the order in which they need each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from constructs import Construct
+
+from draftbench.errors import UserInputError
+from draftbench.experiment import NeuronExperiment
+from draftbench.loading import load_experiment
+from stacks.benchmark import BenchmarkStack
+from stacks.cluster import ClusterStack
+from stacks.network import NetworkStack
+from stacks.storage import StorageStack
+
+
+@dataclass(frozen=True, kw_only=True)
+class Application:
+    """An experiment's stacks."""
+
+    network: NetworkStack
+    storage: StorageStack
+    cluster: ClusterStack
+    benchmark: BenchmarkStack
+
+
+def load_deployable(path: Path) -> NeuronExperiment:
+    """An experiment that runs on AWS.
+
+    Raises:
+        UserInputError: the file is wrong, or its experiment is a local one.
+    """
+    experiment = load_experiment(path)
+    if not isinstance(experiment, NeuronExperiment):
+        raise UserInputError(
+            f"{path}: release\n"
+            f"    given:   {experiment.release}, which runs on this machine\n"
+            "    allowed: a release for Neuron devices, as in experiments/qwen3-32b.yaml\n"
+            "    because: a local experiment has nothing to deploy; `make rehearse` runs it"
+        )
+    return experiment
+
+
+def build_application(
+    scope: Construct, *, experiment: NeuronExperiment, experiment_path: Path
+) -> Application:
+    """Add the stacks to the CDK app."""
+    network = NetworkStack(scope, experiment=experiment)
+    storage = StorageStack(scope, experiment=experiment)
+    cluster = ClusterStack(scope, experiment=experiment, network=network)
+    benchmark = BenchmarkStack(
+        scope,
+        experiment=experiment,
+        experiment_path=experiment_path,
+        cluster=cluster,
+        storage=storage,
+    )
+    return Application(network=network, storage=storage, cluster=cluster, benchmark=benchmark)

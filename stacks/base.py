@@ -1,0 +1,35 @@
+"""What the stacks have in common."""
+
+from __future__ import annotations
+
+from aws_cdk import Environment, Stack, Tags
+from constructs import Construct
+
+from draftbench.experiment import NeuronExperiment
+from stacks.names import Names
+
+
+class ExperimentStack(Stack):
+    """One of an experiment's stacks: named, tagged, in the experiment's region.
+
+    The account stays open until deployment. With it, CDK would look zones up in the account; the
+    experiment says them, and synthesis needs no credentials.
+    """
+
+    def __init__(
+        self, scope: Construct, part: str, *, experiment: NeuronExperiment, description: str
+    ) -> None:
+        self.names = Names.of(experiment)
+        name, tags = self.names.stack(part), self.names.tags(part)
+        super().__init__(
+            scope,
+            name,
+            stack_name=name,
+            description=f"draftbench {experiment.name}: {description}",
+            env=Environment(region=experiment.aws.region),
+            # CloudFormation hands a stack's own tags on at deployment, also to the resources that
+            # CDK writes without; those in the template can be seen before.
+            tags=tags,
+        )
+        for key, value in tags.items():
+            Tags.of(self).add(key, value)

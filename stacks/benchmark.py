@@ -1,0 +1,102 @@
+"""The benchmark: the experiment's Kubernetes objects, the metrics publisher and the dashboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aws_cdk import CfnOutput, aws_cloudwatch
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
+
+from charts.app import benchmark_charts, objects_of
+from charts.bindings import Bindings
+from draftbench.experiment import NeuronExperiment
+from stacks.assets import load_generator_image
+from stacks.base import ExperimentStack
+from stacks.cluster import ClusterStack
+from stacks.constructs.metrics_publisher import MetricsPublisher
+from stacks.constructs.workload_roles import WorkloadRoles
+from stacks.dashboard import dashboard_body
+from stacks.storage import StorageStack
+
+
+class BenchmarkStack(ExperimentStack):
+    """What measures and publishes. It can go and come back without the cluster."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        experiment: NeuronExperiment,
+        experiment_path: Path,
+        cluster: ClusterStack,
+        storage: StorageStack,
+    ) -> None:
+        super().__init__(scope, "benchmark", experiment=experiment, description="measurement")
+        self._experiment = experiment
+        self._storage = storage
+        self.publisher = MetricsPublisher(
+            self, "MetricsPublisher", results=storage.results, queue=storage.results_queue
+        )
+        self.roles = WorkloadRoles(
+            self,
+            "WorkloadRoles",
+            experiment=experiment,
+            cluster_name=cluster.cluster.cluster_name,
+            checkpoints=storage.checkpoints,
+            artifacts=storage.artifacts,
+            results=storage.results,
+        )
+        self._apply_charts(cluster.cluster, experiment_path)
+        self._build_dashboard()
+
+    def _apply_charts(self, cluster: eks.ICluster, experiment_path: Path) -> None:
+        """In order, and so removed in reverse.
+
+        A pod gets credentials only if its role is associated before it starts. What a new version
+        no longer has is pruned.
+        """
+        previous: Construct = self.roles
+        for chart in benchmark_charts(self._experiment, experiment_path, self._bindings()):
+            manifest = eks.KubernetesManifest(
+                self,
+                f"Chart-{chart.node.id}",
+                cluster=cluster,
+                manifest=objects_of(chart),
+                prune=True,
+            )
+            manifest.node.add_dependency(previous)
+            previous = manifest
+
+    def _bindings(self) -> Bindings:
+        given = self._experiment.aws.load_generator_image
+        image, fingerprint = given or "", ""
+        if given is None:
+            asset = load_generator_image(self, "LoadGenerator")
+            image, fingerprint = asset.image_uri, asset.asset_hash
+        return Bindings(
+            region=self._experiment.aws.region,
+            checkpoints_bucket=self._storage.checkpoints.bucket_name,
+            artifacts_bucket=self._storage.artifacts.bucket_name,
+            results_bucket=self._storage.results.bucket_name,
+            llmperf_image=image,
+            llmperf_image_fingerprint=fingerprint,
+        )
+
+    def _build_dashboard(self) -> None:
+        body = dashboard_body(
+            self._experiment,
+            cluster_name=self.names.cluster,
+            dead_letter_queue_name=self._storage.results_queue.dead_letters.queue_name,
+        )
+        name, region = self.names.dashboard, self._experiment.aws.region
+        aws_cloudwatch.CfnDashboard(
+            self, "Dashboard", dashboard_name=name, dashboard_body=self.to_json_string(body)
+        )
+        CfnOutput(
+            self,
+            "DashboardUrl",
+            value=f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"
+            f"#dashboards/dashboard/{name}",
+            description="Baseline beside speculation, as results come in",
+        )

@@ -1,0 +1,91 @@
+"""The cluster: control plane, add-ons, Neuron driver, CPU and accelerator nodes."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnOutput
+from constructs import Construct
+
+from draftbench.experiment import NeuronExperiment
+from stacks.base import ExperimentStack
+from stacks.constructs.accelerator_nodes import AcceleratorNodes
+from stacks.constructs.add_ons import NodeAddOns, PodAddOns
+from stacks.constructs.control_plane import ControlPlane
+from stacks.constructs.cpu_nodes import CpuNodes
+from stacks.constructs.neuron_driver import neuron_driver
+from stacks.constructs.nodes import node_role
+from stacks.network import NetworkStack
+
+
+class ClusterStack(ExperimentStack):
+    """EKS with what every experiment needs.
+
+    Each layer depends on the one before, so that at destroy nothing loses what it needs to go.
+    """
+
+    def __init__(
+        self, scope: Construct, *, experiment: NeuronExperiment, network: NetworkStack
+    ) -> None:
+        super().__init__(scope, "cluster", experiment=experiment, description="EKS cluster")
+        self.control_plane = ControlPlane(
+            self,
+            "ControlPlane",
+            aws=experiment.aws,
+            cluster_name=self.names.cluster,
+            vpc=network.vpc,
+        )
+        self.cluster = self.control_plane.cluster
+        node_add_ons = NodeAddOns(self, "NodeAddOns", cluster=self.cluster)
+        self._build_nodes(experiment, network, node_add_ons)
+        pod_add_ons = PodAddOns(
+            self, "PodAddOns", cluster=self.cluster, cluster_name=self.names.cluster
+        )
+        driver = neuron_driver(self, "NeuronDriver", cluster=self.cluster)
+        for dependant in (pod_add_ons, driver):
+            dependant.node.add_dependency(self.cpu_nodes)
+        self._build_outputs()
+
+    def _build_nodes(
+        self, experiment: NeuronExperiment, network: NetworkStack, add_ons: NodeAddOns
+    ) -> None:
+        role = node_role(self, "NodeRole")
+        tags = self.names.tags("cluster")
+        self.cpu_nodes = CpuNodes(
+            self,
+            "CpuNodes",
+            name=f"{self.names.cluster}-cpu",
+            cluster=self.cluster,
+            role=role,
+            subnets=network.node_subnets,
+            tags=tags,
+        )
+        self.accelerator_nodes = AcceleratorNodes(
+            self,
+            "AcceleratorNodes",
+            name=f"{self.names.cluster}-accelerator",
+            experiment=experiment,
+            cluster=self.cluster,
+            role=role,
+            vpc=network.vpc,
+            subnets=network.node_subnets,
+            tags=tags,
+        )
+        for nodes in (self.cpu_nodes, self.accelerator_nodes):
+            nodes.node.add_dependency(add_ons)
+
+    def _build_outputs(self) -> None:
+        CfnOutput(
+            self,
+            "KubeconfigCommand",
+            value=f"aws eks update-kubeconfig --name {self.names.cluster} --region {self.region}",
+            description="Lets kubectl reach the cluster, for administrators of the experiment file",
+        )
+        nodes = self.accelerator_nodes
+        sizes = f"minSize=0,maxSize={nodes.max_nodes},desiredSize={nodes.max_nodes}"
+        CfnOutput(
+            self,
+            "ScaleUpCommand",
+            value=f"aws eks update-nodegroup-config --region {self.region} --cluster-name "
+            f"{self.names.cluster} --nodegroup-name {nodes.group.nodegroup_name} "
+            f"--scaling-config {sizes}",
+            description="Starts the accelerator nodes and their bill; desiredSize=0 ends both",
+        )

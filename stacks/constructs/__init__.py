@@ -1,0 +1,1 @@
+"""What the stacks are made of: one capability a module."""

@@ -1,0 +1,169 @@
+"""The accelerator nodes: trn2.48xlarge with every EFA interface, bought as the experiment says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from aws_cdk import Fn, aws_ec2, aws_iam
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
+
+from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY
+from draftbench.catalog import accelerator
+from draftbench.experiment import CapacityBlock, NeuronExperiment
+from draftbench.placement import place
+from stacks.constructs.nodes import launch_template, template_spec
+
+# Containers and kubelet are on the NVMe disks; the root disk holds the system alone.
+ROOT_GIB = 100
+NODE_CONFIG = """\
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="NODECONFIG"
+
+--NODECONFIG
+Content-Type: application/node.eks.aws
+
+---
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  instance:
+    localStorage:
+      strategy: RAID0
+
+--NODECONFIG--
+"""
+CAPACITY_TYPES = {
+    "on_demand": eks.CapacityType.ON_DEMAND,
+    "spot": eks.CapacityType.SPOT,
+    "capacity_block": eks.CapacityType.CAPACITY_BLOCK,
+}
+
+
+class AcceleratorNodes(Construct):
+    """A managed node group that may be empty, and is as large as the placement at most."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        name: str,
+        experiment: NeuronExperiment,
+        cluster: eks.ICluster,
+        role: aws_iam.Role,
+        vpc: aws_ec2.Vpc,
+        subnets: aws_ec2.SubnetSelection,
+        tags: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, id_)
+        self._name = name
+        self._cluster = cluster
+        self._experiment = experiment
+        needed = place(experiment).nodes
+        initial = experiment.aws.initial_nodes
+        self.initial_nodes = needed if initial is None else initial
+        self.max_nodes = max(needed, self.initial_nodes)
+        template = self._build_template(vpc, tags)
+        self.group = self._build_group(role, subnets, template)
+
+    def _build_template(
+        self, vpc: aws_ec2.Vpc, tags: Mapping[str, str]
+    ) -> aws_ec2.CfnLaunchTemplate:
+        settings: dict[str, Any] = {
+            # Here and not in the node group: CDK takes no Trainium type there with the Neuron
+            # image, and EKS wants it here for Capacity Blocks.
+            "instance_type": self._experiment.instance_type,
+            "user_data": Fn.base64(NODE_CONFIG),
+            "network_interfaces": self._efa_interfaces(self._build_efa_group(vpc)),
+            **self._buying(),
+        }
+        return launch_template(
+            self,
+            "Template",
+            root_gib=ROOT_GIB,
+            tags=tags,
+            name=self._name,
+            settings=settings,
+        )
+
+    def _build_efa_group(self, vpc: aws_ec2.Vpc) -> aws_ec2.SecurityGroup:
+        """All traffic among the members, in and out: EFA needs explicit rules for both."""
+        group = aws_ec2.SecurityGroup(
+            self,
+            "Efa",
+            vpc=cast(aws_ec2.IVpc, vpc),
+            description="EFA among accelerator nodes",
+            allow_all_outbound=False,
+        )
+        group.add_ingress_rule(group, aws_ec2.Port.all_traffic(), "EFA in")
+        group.add_egress_rule(group, aws_ec2.Port.all_traffic(), "EFA out")
+        return group
+
+    def _efa_interfaces(
+        self, efa: aws_ec2.SecurityGroup
+    ) -> list[aws_ec2.CfnLaunchTemplate.NetworkInterfaceProperty]:
+        """One EFA interface on each network card.
+
+        The DRA driver publishes which devices are connected only where EFA is. The cluster's group
+        is named as well: EKS adds it only where a template names none.
+        """
+        groups = [self._cluster.cluster_security_group_id, efa.security_group_id]
+        return [
+            aws_ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
+                network_card_index=card,
+                device_index=0 if card == 0 else 1,
+                interface_type="efa",
+                groups=groups,
+                delete_on_termination=True,
+            )
+            for card in range(accelerator().efa_interfaces)
+        ]
+
+    def _buying(self) -> dict[str, Any]:
+        """Capacity Block: the reservation, whose instances are placed together by themselves and
+        must not be asked for a place outside of it. Else: a cluster placement group."""
+        capacity = self._experiment.aws.capacity
+        if not isinstance(capacity, CapacityBlock):
+            group = aws_ec2.CfnPlacementGroup(self, "PlacementGroup", strategy="cluster")
+            placement = aws_ec2.CfnLaunchTemplate.PlacementProperty(group_name=group.ref)
+            return {"placement": placement}
+        target = aws_ec2.CfnLaunchTemplate.CapacityReservationTargetProperty(
+            capacity_reservation_id=capacity.reservation_id
+        )
+        market = aws_ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty(
+            market_type="capacity-block"
+        )
+        reservation = aws_ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty(
+            capacity_reservation_target=target
+        )
+        return {
+            "instance_market_options": market,
+            "capacity_reservation_specification": reservation,
+        }
+
+    def _build_group(
+        self,
+        role: aws_iam.Role,
+        subnets: aws_ec2.SubnetSelection,
+        template: aws_ec2.CfnLaunchTemplate,
+    ) -> eks.Nodegroup:
+        taint = eks.TaintSpec(
+            key=ACCELERATOR_TAINT_KEY, value="true", effect=eks.TaintEffect.NO_SCHEDULE
+        )
+        return eks.Nodegroup(
+            self,
+            "Group",
+            cluster=self._cluster,
+            ami_type=eks.NodegroupAmiType.AL2023_X86_64_NEURON,
+            capacity_type=CAPACITY_TYPES[self._experiment.aws.capacity.kind],
+            node_role=cast(aws_iam.IRole, role),
+            subnets=subnets,
+            launch_template_spec=template_spec(template),
+            labels=dict(ACCELERATOR_NODE_LABELS),
+            taints=[taint],
+            min_size=0,
+            desired_size=self.initial_nodes,
+            max_size=self.max_nodes,
+        )

@@ -1,0 +1,129 @@
+"""EKS add-ons, each that calls AWS with a role of its own.
+
+Versions are left to EKS, which gives each cluster version the default that it was tested with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam
+from constructs import Construct
+
+from stacks.constructs.findings import accept_managed_policies
+from stacks.constructs.log_groups import owned_log_group
+from stacks.constructs.pod_roles import pod_role
+
+MAINTAINED_WITH_THE_ADD_ON = (
+    "The policy that AWS documents for this add-on and keeps in step with it; the role serves the "
+    "add-on's service account alone."
+)
+# Container Insights with enhanced metrics: namespace ContainerInsights, accelerators included. The
+# agent's configuration is given whole, so Application Signals, which is on by default, is off.
+INSIGHTS_CONFIGURATION = {
+    "agent": {
+        "config": {
+            "logs": {
+                "metrics_collected": {
+                    "kubernetes": {
+                        "enhanced_container_insights": True,
+                        "accelerated_compute_metrics": True,
+                    }
+                }
+            }
+        }
+    }
+}
+INSIGHTS_LOGS = ("application", "dataplane", "host", "performance")
+
+
+class NodeAddOns(Construct):
+    """What a node needs to become ready: it comes before the node groups and leaves after them.
+
+    The network plugin must be there last of all: it gives interfaces back when pods go, and an
+    interface that is left holds its security group and subnet.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, cluster: eks.ICluster) -> None:
+        super().__init__(scope, id_)
+        self._cluster = cluster
+        agent = self._add("eks-pod-identity-agent")
+        self._add("kube-proxy")
+        self._build_network_plugin().node.add_dependency(agent)
+
+    def _add(self, name: str) -> eks.CfnAddon:
+        return _add_on(self, self._cluster, name)
+
+    def _build_network_plugin(self) -> eks.CfnAddon:
+        role = _managed_role(self, "vpc-cni", "AmazonEKS_CNI_Policy")
+        return _add_on(
+            self,
+            self._cluster,
+            "vpc-cni",
+            configuration={"enableNetworkPolicy": "true"},
+            roles={"aws-node": role},
+        )
+
+
+class PodAddOns(Construct):
+    """What runs as ordinary pods, and so needs nodes to come up."""
+
+    def __init__(
+        self, scope: Construct, id_: str, *, cluster: eks.ICluster, cluster_name: str
+    ) -> None:
+        super().__init__(scope, id_)
+        for name in ("coredns", "metrics-server"):
+            _add_on(self, cluster, name)
+        # No role: every volume is mounted with the rights of the pod that uses it.
+        _add_on(self, cluster, "aws-mountpoint-s3-csi-driver")
+        self._build_insights(cluster, cluster_name)
+
+    def _build_insights(self, cluster: eks.ICluster, cluster_name: str) -> None:
+        role = _managed_role(self, "cloudwatch", "CloudWatchAgentServerPolicy")
+        add_on = _add_on(
+            self,
+            cluster,
+            "amazon-cloudwatch-observability",
+            configuration=INSIGHTS_CONFIGURATION,
+            roles={"cloudwatch-agent": role},
+        )
+        for log in INSIGHTS_LOGS:
+            name = f"/aws/containerinsights/{cluster_name}/{log}"
+            add_on.node.add_dependency(owned_log_group(self, f"{log}-logs", log_group_name=name))
+
+
+def _add_on(
+    scope: Construct,
+    cluster: eks.ICluster,
+    name: str,
+    *,
+    configuration: Mapping[str, Any] | None = None,
+    roles: Mapping[str, aws_iam.Role] | None = None,
+) -> eks.CfnAddon:
+    """`roles`: service account to role. CDK's own Addon construct knows no Pod Identity."""
+    return eks.CfnAddon(
+        scope,
+        name,
+        addon_name=name,
+        cluster_name=cluster.cluster_name,
+        resolve_conflicts="OVERWRITE",
+        preserve_on_delete=False,
+        configuration_values=json.dumps(configuration, sort_keys=True) if configuration else None,
+        pod_identity_associations=[
+            eks.CfnAddon.PodIdentityAssociationProperty(
+                service_account=account, role_arn=role.role_arn
+            )
+            for account, role in (roles or {}).items()
+        ]
+        or None,
+    )
+
+
+def _managed_role(scope: Construct, name: str, policy: str) -> aws_iam.Role:
+    role = pod_role(scope, f"{name}-role", description=f"EKS add-on {name}")
+    role.add_managed_policy(aws_iam.ManagedPolicy.from_aws_managed_policy_name(policy))
+    accept_managed_policies(role, policy, reason=MAINTAINED_WITH_THE_ADD_ON)
+    return role

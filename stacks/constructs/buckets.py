@@ -1,0 +1,44 @@
+"""Buckets: private, TLS only, encrypted, and with a stated fate."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration, RemovalPolicy, aws_s3
+from constructs import Construct
+
+from stacks.constructs.findings import accept
+
+ABANDONED_UPLOAD_DAYS = 1
+NO_ACCESS_LOG = (
+    "The bucket lives as long as one experiment and is reached by a handful of roles, each limited "
+    "to its folders. S3 delivers access logs hours late, into a bucket that cdk destroy has to "
+    "empty and delete: it would fail on them. CloudTrail data events serve who wants a trail."
+)
+
+
+def private_bucket(scope: Construct, id_: str, *, kept: bool) -> aws_s3.Bucket:
+    """A bucket; `kept`: it outlives the stack, else it is emptied and deleted with it.
+
+    Encrypted with S3's own keys: a key of ours would be paid for after each destroy (keys are
+    deleted a week later at the earliest) and open nothing to fewer people than the roles already
+    do. Not versioned: result files are written once, artifacts are addressed by content,
+    checkpoints can be staged again; old versions would only be paid for.
+    """
+    bucket = aws_s3.Bucket(
+        scope,
+        id_,
+        block_public_access=aws_s3.BlockPublicAccess.BLOCK_ALL,
+        encryption=aws_s3.BucketEncryption.S3_MANAGED,
+        enforce_ssl=True,
+        minimum_tls_version=1.2,
+        object_ownership=aws_s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+        lifecycle_rules=[
+            aws_s3.LifecycleRule(
+                id="abandoned-uploads",
+                abort_incomplete_multipart_upload_after=Duration.days(ABANDONED_UPLOAD_DAYS),
+            )
+        ],
+        removal_policy=RemovalPolicy.RETAIN if kept else RemovalPolicy.DESTROY,
+        auto_delete_objects=not kept,
+    )
+    accept(bucket, "AwsSolutions-S1", reason=NO_ACCESS_LOG)
+    return bucket

@@ -1,0 +1,132 @@
+"""The EKS control plane: who reaches it, who may administer it, and its log."""
+
+from __future__ import annotations
+
+import json
+from typing import cast
+
+from aws_cdk import CfnElement, Stack, aws_ec2, aws_lambda
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
+from constructs import Construct
+
+from draftbench.experiment import Aws
+from stacks.constructs.findings import accept, accept_managed_policies
+from stacks.constructs.log_groups import own_function_logs, owned_log_group
+
+ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
+CDK_PROVIDER = (
+    "CDK's own kubectl provider: it runs only during deployment, in the VPC's private subnets. CDK "
+    "chooses its policies and runtimes; its one wildcard is the versions of its own function."
+)
+
+CDK_PROVIDER_POLICIES = (
+    "service-role/AWSLambdaBasicExecutionRole",
+    "service-role/AWSLambdaVPCAccessExecutionRole",
+    "AmazonEC2ContainerRegistryReadOnly",
+)
+_PUBLIC_ECR_POLICY = {
+    "Fn::Join": [
+        "",
+        [
+            "arn:",
+            {"Ref": "AWS::Partition"},
+            ":iam::aws:policy/AmazonElasticContainerRegistryPublicReadOnly",
+        ],
+    ]
+}
+
+
+class ControlPlane(Construct):
+    """An EKS cluster without Auto Mode, default capacity or self-managed add-ons.
+
+    Secrets are encrypted: since Kubernetes 1.28 EKS does it for all API data with a key of its own.
+    A key of ours would outlive each destroy by a week at least and add nothing here, where no
+    secret is stored.
+    """
+
+    def __init__(
+        self, scope: Construct, id_: str, *, aws: Aws, cluster_name: str, vpc: aws_ec2.Vpc
+    ) -> None:
+        super().__init__(scope, id_)
+        log_group = owned_log_group(
+            self, "LogGroup", log_group_name=f"/aws/eks/{cluster_name}/cluster"
+        )
+        self._cluster = self._build_cluster(aws, cluster_name, vpc)
+        self._cluster.node.add_dependency(log_group)
+        self._let_administrators_in(aws.admin_principal_arns)
+        self._own_kubectl_logs()
+        accept_managed_policies(
+            self._cluster,
+            "AmazonEKSClusterPolicy",
+            reason="What EKS asks of every cluster's role; AWS keeps it in step with the service.",
+        )
+
+    @property
+    def cluster(self) -> eks.ICluster:
+        """The cluster, for what is put on it."""
+        return cast(eks.ICluster, self._cluster)
+
+    def _build_cluster(self, aws: Aws, cluster_name: str, vpc: aws_ec2.Vpc) -> eks.Cluster:
+        return eks.Cluster(
+            self,
+            "Cluster",
+            cluster_name=cluster_name,
+            version=eks.KubernetesVersion.of(aws.kubernetes_version),
+            vpc=cast(aws_ec2.IVpc, vpc),
+            vpc_subnets=[
+                aws_ec2.SubnetSelection(subnet_type=aws_ec2.SubnetType.PRIVATE_WITH_EGRESS)
+            ],
+            endpoint_access=_endpoint_access(aws.public_access_cidrs),
+            default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
+            default_capacity=0,
+            bootstrap_self_managed_addons=False,
+            # Administrators are listed in the experiment; who deploys is not one by accident.
+            bootstrap_cluster_creator_admin_permissions=False,
+            cluster_logging=list(eks.ClusterLoggingTypes),
+            output_config_command=False,
+            kubectl_provider_options=eks.KubectlProviderOptions(
+                kubectl_layer=cast(aws_lambda.ILayerVersion, KubectlV35Layer(self, "Kubectl"))
+            ),
+        )
+
+    def _let_administrators_in(self, principal_arns: tuple[str, ...]) -> None:
+        for number, principal in enumerate(principal_arns):
+            policy = eks.AccessPolicy.from_access_policy_name(
+                ADMIN_POLICY, access_scope_type=eks.AccessScopeType.CLUSTER
+            )
+            self._cluster.grant_access(f"Administrator{number}", principal, [policy])
+
+    def _own_kubectl_logs(self) -> None:
+        provider = self._cluster.node.find_child("KubectlProvider")
+        handler = cast(Construct, provider.node.find_child("Handler"))
+        self._accept_kubectl_findings(handler)
+        framework = cast(
+            Construct, provider.node.find_child("Provider").node.find_child("framework-onEvent")
+        )
+        own_function_logs(handler, scope=self, id_="KubectlHandlerLogGroup")
+        own_function_logs(framework, scope=self, id_="KubectlFrameworkLogGroup")
+
+    def _accept_kubectl_findings(self, handler: Construct) -> None:
+        provider, stack = handler.node.scope, Stack.of(self)
+        if provider is None:
+            raise TypeError("the kubectl handler stands in CDK's provider")
+        accept_managed_policies(provider, *CDK_PROVIDER_POLICIES, reason=CDK_PROVIDER)
+        # CDK writes this policy's name as a condition, and cdk-nag the condition as it stands.
+        condition = cast(CfnElement, handler.node.find_child("HasEcrPublic")).logical_id
+        policy = {"Fn::If": [stack.resolve(condition), _PUBLIC_ECR_POLICY, {"Ref": "AWS::NoValue"}]}
+        function_id = stack.resolve(cast(CfnElement, handler.node.default_child).logical_id)
+        accept(
+            provider,
+            "AwsSolutions-L1",
+            f"AwsSolutions-IAM4[Policy::{json.dumps(policy, separators=(',', ':'))}]",
+            f"AwsSolutions-IAM5[Resource::<{function_id}.Arn>:*]",
+            reason=CDK_PROVIDER,
+        )
+
+
+def _endpoint_access(public_cidrs: tuple[str, ...]) -> eks.EndpointAccess:
+    """Private always; public for the listed ranges, if there are any."""
+    if not public_cidrs:
+        return eks.EndpointAccess.PRIVATE
+    return eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*public_cidrs)

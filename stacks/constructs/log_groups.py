@@ -1,0 +1,47 @@
+"""Log groups that a stack owns, so that they go with it.
+
+A service creates a missing log group by itself, without expiry, and nobody deletes it. So each is
+made first under the name that its writer uses, and deleted after its writer.
+"""
+
+from __future__ import annotations
+
+from aws_cdk import CfnResource, RemovalPolicy, Stack, aws_logs
+from constructs import Construct, IConstruct
+
+RETENTION = aws_logs.RetentionDays.ONE_MONTH
+_AUTO_DELETE_PROVIDER = "Custom::S3AutoDeleteObjectsCustomResourceProvider"
+
+
+def owned_log_group(
+    scope: Construct, id_: str, *, log_group_name: str | None = None
+) -> aws_logs.LogGroup:
+    """A log group that is kept for a month and destroyed with its stack."""
+    return aws_logs.LogGroup(
+        scope,
+        id_,
+        log_group_name=log_group_name,
+        retention=RETENTION,
+        removal_policy=RemovalPolicy.DESTROY,
+    )
+
+
+def own_function_logs(function: IConstruct, *, scope: Construct, id_: str) -> None:
+    """Send a function's log to an owned group; for functions of CDK that take no log group.
+
+    `function` is the CloudFormation resource or the construct around it. The function refers to the
+    group, and so is created after it and deleted before it.
+    """
+    group = owned_log_group(scope, id_)
+    resource = function if isinstance(function, CfnResource) else function.node.default_child
+    if not isinstance(resource, CfnResource):
+        raise TypeError(f"{function.node.path} is no Lambda function")
+    resource.add_property_override("LoggingConfig.LogGroup", group.log_group_name)
+
+
+def own_auto_delete_logs(stack: Stack) -> None:
+    """The log of the function that empties buckets, when the stack has one."""
+    provider = stack.node.try_find_child(_AUTO_DELETE_PROVIDER)
+    if provider is not None:
+        handler = provider.node.find_child("Handler")
+        own_function_logs(handler, scope=stack, id_="AutoDeleteObjectsLogGroup")

@@ -1,0 +1,128 @@
+"""The metrics publisher: a function that empties the results queue into CloudWatch."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from aws_cdk import (
+    Duration,
+    aws_cloudwatch,
+    aws_iam,
+    aws_lambda,
+    aws_logs,
+    aws_s3,
+    aws_sqs,
+)
+from aws_cdk.aws_lambda_event_sources import SqsEventSource
+from constructs import Construct
+
+from draftbench import metrics
+from draftbench.results import RESULT_SUFFIX
+from stacks.assets import PUBLISHER_HANDLER, publisher_code
+from stacks.constructs.findings import accept, accept_folders
+from stacks.constructs.log_groups import owned_log_group
+from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS, ResultsQueue
+from stacks.names import CLAIMS_PREFIX, RUNS_PREFIX
+
+# A run writes a file every few minutes; more at once come only from a replay.
+BATCH_SIZE = 5
+RESULT_FILES = f"{RUNS_PREFIX}*{RESULT_SUFFIX}"
+CLAIM_FILES = f"{CLAIMS_PREFIX}{RUNS_PREFIX}*"
+MEMORY_MIB = 512
+RESULTS_BUCKET_VARIABLE = "RESULTS_BUCKET"
+
+
+class MetricsPublisher(Construct):
+    """The function, its role, and the alarm for what it could not publish."""
+
+    def __init__(
+        self, scope: Construct, id_: str, *, results: aws_s3.IBucket, queue: ResultsQueue
+    ) -> None:
+        super().__init__(scope, id_)
+        log_group = owned_log_group(self, "LogGroup")
+        self.role = self._build_role(results, log_group)
+        self.function = aws_lambda.Function(
+            self,
+            "Function",
+            description="Result files of draftbench into CloudWatch metrics",
+            runtime=aws_lambda.Runtime.PYTHON_3_14,
+            architecture=aws_lambda.Architecture.ARM_64,
+            handler=PUBLISHER_HANDLER,
+            code=publisher_code(),
+            role=cast(aws_iam.IRole, self.role),
+            log_group=cast(aws_logs.ILogGroup, log_group),
+            timeout=Duration.seconds(PUBLISHER_TIMEOUT_SECONDS),
+            memory_size=MEMORY_MIB,
+            environment={RESULTS_BUCKET_VARIABLE: results.bucket_name},
+        )
+        self._read_from(queue)
+        self.alarm = self._build_alarm(queue.dead_letters)
+
+    def _build_role(self, results: aws_s3.IBucket, log_group: aws_logs.LogGroup) -> aws_iam.Role:
+        """Without CDK's basic execution policy, which may create log groups: a line that is written
+        after the destroyed group would bring it back."""
+        role = aws_iam.Role(
+            self,
+            "Role",
+            assumed_by=aws_iam.ServicePrincipal("lambda.amazonaws.com"),
+            description="draftbench metrics publisher",
+        )
+        log_group.grant_write(role)
+        for statement in _statements(results):
+            role.add_to_policy(statement)
+        accept(
+            role,
+            "AwsSolutions-IAM5[Resource::*]",
+            reason="cloudwatch:PutMetricData knows no resources; the namespace is a condition.",
+        )
+        accept_folders(role, results, RESULT_FILES, CLAIM_FILES)
+        return role
+
+    def _read_from(self, queue: ResultsQueue) -> None:
+        self.function.add_event_source(
+            SqsEventSource(
+                cast(aws_sqs.IQueue, queue.queue),
+                batch_size=BATCH_SIZE,
+                report_batch_item_failures=True,
+            )
+        )
+
+    def _build_alarm(self, dead_letters: aws_sqs.Queue) -> aws_cloudwatch.Alarm:
+        return aws_cloudwatch.Alarm(
+            self,
+            "DeadLetterAlarm",
+            alarm_description="Result files are in the dead-letter queue: they are safe in the "
+            "bucket, but not in the metrics. The function's log has the reason of each.",
+            metric=dead_letters.metric_approximate_number_of_messages_visible(
+                period=Duration.minutes(1), statistic="Maximum"
+            ),
+            threshold=0,
+            comparison_operator=aws_cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            evaluation_periods=1,
+            treat_missing_data=aws_cloudwatch.TreatMissingData.NOT_BREACHING,
+        )
+
+
+def _statements(results: aws_s3.IBucket) -> list[aws_iam.PolicyStatement]:
+    return [
+        aws_iam.PolicyStatement(
+            sid="ReadResults",
+            actions=["s3:GetObject"],
+            resources=[results.arn_for_objects(RESULT_FILES)],
+        ),
+        aws_iam.PolicyStatement(
+            sid="KeepClaims",
+            actions=["s3:GetObject", "s3:PutObject"],
+            resources=[results.arn_for_objects(CLAIM_FILES)],
+        ),
+        # Without it S3 answers "denied" where a claim is not there yet, instead of "not found".
+        aws_iam.PolicyStatement(
+            sid="TellMissingFromDenied", actions=["s3:ListBucket"], resources=[results.bucket_arn]
+        ),
+        aws_iam.PolicyStatement(
+            sid="PublishMetrics",
+            actions=["cloudwatch:PutMetricData"],
+            resources=["*"],
+            conditions={"StringEquals": {"cloudwatch:namespace": metrics.NAMESPACE}},
+        ),
+    ]

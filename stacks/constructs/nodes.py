@@ -1,0 +1,85 @@
+"""What CPU and accelerator nodes have in common: the role and the launch template's base."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aws_cdk import CfnTag, aws_ec2, aws_iam
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
+
+from stacks.constructs.findings import accept_managed_policies
+
+# What a kubelet needs. Not the CNI policy, which vpc-cni has itself, and of ECR pulling alone.
+NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
+# One hop further than the node: agents that run in pods ask the metadata service where they are.
+METADATA_HOP_LIMIT = 2
+ROOT_DEVICE = "/dev/xvda"
+# EC2 gives an instance's resources only the tags of its launch template, not those of its group.
+TAGGED_RESOURCES = ("instance", "volume", "network-interface")
+
+
+def node_role(scope: Construct, id_: str) -> aws_iam.Role:
+    """The role of every node, with the policies that EKS asks for."""
+    role = aws_iam.Role(
+        scope,
+        id_,
+        assumed_by=aws_iam.ServicePrincipal("ec2.amazonaws.com"),
+        description="Kubernetes nodes",
+        managed_policies=[
+            aws_iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in NODE_POLICIES
+        ],
+    )
+    accept_managed_policies(
+        role, *NODE_POLICIES, reason="What EKS asks of every node's role, and nothing more."
+    )
+    return role
+
+
+def launch_template(
+    scope: Construct,
+    id_: str,
+    *,
+    root_gib: int,
+    tags: Mapping[str, str],
+    name: str,
+    settings: Mapping[str, Any],
+) -> aws_ec2.CfnLaunchTemplate:
+    """A launch template with token-only metadata, an encrypted gp3 root disk and tags.
+
+    `settings`: further properties of LaunchTemplateDataProperty.
+    """
+    data = aws_ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
+        metadata_options=aws_ec2.CfnLaunchTemplate.MetadataOptionsProperty(
+            http_tokens="required", http_put_response_hop_limit=METADATA_HOP_LIMIT
+        ),
+        block_device_mappings=[_root_disk(root_gib)],
+        tag_specifications=_tag_specifications({"Name": name, **tags}),
+        **settings,
+    )
+    return aws_ec2.CfnLaunchTemplate(scope, id_, launch_template_data=data)
+
+
+def template_spec(template: aws_ec2.CfnLaunchTemplate) -> eks.LaunchTemplateSpec:
+    """The template at its newest version: a change of it is a change of the node group."""
+    return eks.LaunchTemplateSpec(id=template.ref, version=template.attr_latest_version_number)
+
+
+def _root_disk(size_gib: int) -> aws_ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
+    return aws_ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
+        device_name=ROOT_DEVICE,
+        ebs=aws_ec2.CfnLaunchTemplate.EbsProperty(
+            volume_type="gp3", volume_size=size_gib, encrypted=True, delete_on_termination=True
+        ),
+    )
+
+
+def _tag_specifications(
+    tags: Mapping[str, str],
+) -> list[aws_ec2.CfnLaunchTemplate.TagSpecificationProperty]:
+    cfn_tags = [CfnTag(key=key, value=value) for key, value in tags.items()]
+    return [
+        aws_ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type=kind, tags=cfn_tags)
+        for kind in TAGGED_RESOURCES
+    ]

@@ -1,0 +1,83 @@
+"""What the experiment's own pods may do in AWS: the servers read, the load generator writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam, aws_s3
+from constructs import Construct
+
+from charts.names import LOAD_GENERATOR_SERVICE_ACCOUNT, NAMESPACE, SERVING_SERVICE_ACCOUNT
+from draftbench.artifacts import artifact_key
+from draftbench.experiment import HubSpeculative, NeuronExperiment
+from stacks.constructs.findings import accept_folders
+from stacks.constructs.pod_roles import pod_role
+from stacks.names import RUNS_PREFIX
+
+
+class WorkloadRoles(Construct):
+    """One role a service account, associated through EKS Pod Identity."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        experiment: NeuronExperiment,
+        cluster_name: str,
+        checkpoints: aws_s3.IBucket,
+        artifacts: aws_s3.IBucket,
+        results: aws_s3.IBucket,
+    ) -> None:
+        super().__init__(scope, id_)
+        self._cluster_name = cluster_name
+        serving = self._role(SERVING_SERVICE_ACCOUNT, "reads checkpoints and compiled artifacts")
+        _let_read(serving, checkpoints, _checkpoint_prefixes(experiment))
+        _let_read(serving, artifacts, _artifact_prefixes(experiment))
+        load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "writes results")
+        load_generator.add_to_policy(
+            aws_iam.PolicyStatement(
+                sid="WriteResults",
+                actions=["s3:PutObject"],
+                resources=[results.arn_for_objects(f"{RUNS_PREFIX}*")],
+            )
+        )
+        accept_folders(load_generator, results, f"{RUNS_PREFIX}*")
+
+    def _role(self, service_account: str, purpose: str) -> aws_iam.Role:
+        role = pod_role(self, service_account, description=f"{service_account} pods: {purpose}")
+        eks.CfnPodIdentityAssociation(
+            self,
+            f"{service_account}-association",
+            cluster_name=self._cluster_name,
+            namespace=NAMESPACE,
+            service_account=service_account,
+            role_arn=role.role_arn,
+        )
+        return role
+
+
+def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, prefixes: Iterable[str]) -> None:
+    """Objects below the prefixes. Mountpoint lists at the root as well, to see that the bucket is
+    there."""
+    folders = [f"{prefix}/*" for prefix in prefixes]
+    role.add_to_policy(
+        aws_iam.PolicyStatement(actions=["s3:ListBucket"], resources=[bucket.bucket_arn])
+    )
+    role.add_to_policy(
+        aws_iam.PolicyStatement(
+            actions=["s3:GetObject"],
+            resources=[bucket.arn_for_objects(folder) for folder in folders],
+        )
+    )
+    accept_folders(role, bucket, *folders)
+
+
+def _checkpoint_prefixes(experiment: NeuronExperiment) -> list[str]:
+    drafts = [v.draft for v in experiment.variants if isinstance(v, HubSpeculative)]
+    return list(dict.fromkeys(m.storage_prefix for m in (experiment.target, *drafts)))
+
+
+def _artifact_prefixes(experiment: NeuronExperiment) -> list[str]:
+    return [artifact_key(experiment, variant) for variant in experiment.variants]

@@ -1,0 +1,52 @@
+"""Names and tags that people, commands and other systems meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from draftbench.experiment import NeuronExperiment
+from draftbench.naming import dns_label
+
+PROJECT = "draftbench"
+EXPERIMENT_TAG = f"{PROJECT}:experiment"
+STACK_TAG = f"{PROJECT}:stack"
+
+# Folders of the results bucket. The writer is told its folder by the charts, the publisher keeps
+# its claims in the other one.
+RUNS_PREFIX = "runs/"
+CLAIMS_PREFIX = "published/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    """Every name that is made from the experiment's own."""
+
+    experiment: str
+
+    @classmethod
+    def of(cls, experiment: NeuronExperiment) -> Names:
+        """The names of an experiment."""
+        return cls(experiment=experiment.name)
+
+    @property
+    def prefix(self) -> str:
+        """`draftbench-` and the experiment as a DNS label; at most 43 characters."""
+        return f"{PROJECT}-{dns_label(self.experiment)}"
+
+    def stack(self, part: str) -> str:
+        """A stack's name: `draftbench-qwen3-32b-network`."""
+        return f"{self.prefix}-{part}"
+
+    @property
+    def cluster(self) -> str:
+        """The EKS cluster; fixed, because the names of its log groups are made from it."""
+        return self.prefix
+
+    @property
+    def dashboard(self) -> str:
+        """The CloudWatch dashboard; fixed, so that its address is known before it exists."""
+        return self.prefix
+
+    def tags(self, part: str) -> dict[str, str]:
+        """Tags of everything in a stack: what `leftovers` and a bill are sorted by."""
+        return {EXPERIMENT_TAG: self.experiment, STACK_TAG: part}

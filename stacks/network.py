@@ -1,0 +1,84 @@
+"""The network: nodes in private subnets of one zone, one NAT gateway, S3 without it."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from aws_cdk import aws_ec2, aws_logs
+from constructs import Construct
+
+from draftbench.experiment import NeuronExperiment
+from stacks.base import ExperimentStack
+from stacks.constructs.log_groups import owned_log_group
+
+VPC_CIDR = "10.0.0.0/16"
+PUBLIC_SUBNET_PREFIX_LENGTH = 26
+# Sixteen interfaces an accelerator node, an address each, and as many pods again on top.
+PRIVATE_SUBNET_PREFIX_LENGTH = 20
+
+
+def second_zone(accelerator_zone: str) -> str:
+    """The other zone that EKS wants for its control plane: `a`, or `b` beside accelerators in `a`.
+
+    No node runs there. Letters stand for other data centres in each account, which does not matter
+    here. A few regions lack `a` or `b` for some accounts (us-west-1, ap-northeast-1, ca-central-1);
+    none of them is known to have trn2.
+    """
+    region, letter = accelerator_zone[:-1], accelerator_zone[-1]
+    return f"{region}b" if letter == "a" else f"{region}a"
+
+
+class NetworkStack(ExperimentStack):
+    """VPC over the accelerators' zone and a second one for the control plane."""
+
+    def __init__(self, scope: Construct, *, experiment: NeuronExperiment) -> None:
+        super().__init__(scope, "network", experiment=experiment, description="VPC")
+        self.accelerator_zone = experiment.aws.availability_zone
+        self.vpc = self._build_vpc()
+        self.vpc.add_gateway_endpoint("S3", service=aws_ec2.GatewayVpcEndpointAwsService.S3)
+        self._build_flow_log()
+
+    @property
+    def node_subnets(self) -> aws_ec2.SubnetSelection:
+        """The private subnet of the accelerators' zone: where every node is, and no traffic between
+        load generator and server crosses zones."""
+        return aws_ec2.SubnetSelection(
+            subnet_type=aws_ec2.SubnetType.PRIVATE_WITH_EGRESS,
+            availability_zones=[self.accelerator_zone],
+        )
+
+    def _build_vpc(self) -> aws_ec2.Vpc:
+        # The accelerators' zone comes first: the one NAT gateway goes there, beside the nodes.
+        return aws_ec2.Vpc(
+            self,
+            "Vpc",
+            ip_addresses=aws_ec2.IpAddresses.cidr(VPC_CIDR),
+            availability_zones=[self.accelerator_zone, second_zone(self.accelerator_zone)],
+            nat_gateways=1,
+            # Nothing uses the default group, and CDK would bring a function to empty it.
+            restrict_default_security_group=False,
+            subnet_configuration=[
+                aws_ec2.SubnetConfiguration(
+                    name="Public",
+                    subnet_type=aws_ec2.SubnetType.PUBLIC,
+                    cidr_mask=PUBLIC_SUBNET_PREFIX_LENGTH,
+                    map_public_ip_on_launch=False,
+                ),
+                aws_ec2.SubnetConfiguration(
+                    name="Private",
+                    subnet_type=aws_ec2.SubnetType.PRIVATE_WITH_EGRESS,
+                    cidr_mask=PRIVATE_SUBNET_PREFIX_LENGTH,
+                ),
+            ],
+        )
+
+    def _build_flow_log(self) -> None:
+        """Refused connections only: what a mistake in a rule shows up in, at little cost."""
+        group = owned_log_group(self, "FlowLogGroup")
+        self.vpc.add_flow_log(
+            "FlowLog",
+            destination=aws_ec2.FlowLogDestination.to_cloud_watch_logs(
+                cast(aws_logs.ILogGroup, group)
+            ),
+            traffic_type=aws_ec2.FlowLogTrafficType.REJECT,
+        )

@@ -1,0 +1,151 @@
+"""Templates as text that a person reviews: intrinsics as `${...}`, boilerplate left out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tests.stacks.synthesis import Template
+
+_LOGICAL_HASH = re.compile(r"[0-9A-F]{8}$")
+_ASSET = re.compile(r"[0-9a-f]{64}")
+_MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
+
+
+def readable(template: Template) -> dict[str, Any]:
+    """Resources and outputs; tags have a test of their own, manifests the charts' snapshots."""
+    resources = {}
+    for logical_id, resource in template["Resources"].items():
+        shown = {k: v for k, v in resource.items() if k != "Metadata"}
+        shown["Properties"] = {
+            k: v for k, v in resource.get("Properties", {}).items() if k != "Tags"
+        }
+        if resource["Type"] == _MANIFEST:
+            shown["Properties"]["Manifest"] = kubernetes_names(resource)
+        if resource["Type"] == "AWS::CloudWatch::Dashboard":
+            shown["Properties"]["DashboardBody"] = dashboard_lines(resource)
+        resources[logical_id] = collapsed(shown)
+    outputs = {k: collapsed(v["Value"]) for k, v in template.get("Outputs", {}).items()}
+    exported = {k: v for k, v in outputs.items() if not k.startswith("ExportsOutput")}
+    return {"Resources": resources, "Outputs": exported}
+
+
+def dashboard_lines(resource: dict[str, Any]) -> list[str]:
+    """One line a widget: `x,y title: metric statistic {dimensions}, ...`."""
+    body = json.loads(collapsed(resource["Properties"]["DashboardBody"]))
+    return [_widget_line(widget) for widget in body["widgets"]]
+
+
+def _widget_line(widget: dict[str, Any]) -> str:
+    place, properties = f"{widget['x']},{widget['y']}", widget["properties"]
+    if widget["type"] == "text":
+        return f"{place} {properties['markdown']}"
+    lines = (f"{m[1]} {m[-1]['stat']} {'/'.join(m[3:-1:2])}" for m in properties["metrics"])
+    return f"{place} {properties['title']}: {'; '.join(lines)}"
+
+
+def kubernetes_objects(resource: dict[str, Any]) -> list[dict[str, Any]]:
+    """The objects of a manifest resource, intrinsics as text."""
+    objects: list[dict[str, Any]] = json.loads(collapsed(resource["Properties"]["Manifest"]))
+    return objects
+
+
+def kubernetes_names(resource: dict[str, Any]) -> list[str]:
+    """`Kind name` of each object, content hashes masked."""
+    return [
+        f"{o['kind']} {re.sub('-[0-9a-f]{8}$', '-<hash>', o['metadata']['name'])}"
+        for o in kubernetes_objects(resource)
+    ]
+
+
+def collapsed(value: Any) -> Any:
+    """A value with every intrinsic function as text."""
+    if isinstance(value, list):
+        return [collapsed(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        name, argument = next(iter(value.items()))
+        if name in _INTRINSICS:
+            return _INTRINSICS[name](argument)
+    return {key: collapsed(item) for key, item in value.items()}
+
+
+def _join(argument: list[Any]) -> str:
+    separator, parts = argument
+    return str(separator).join(str(collapsed(part)) for part in parts)
+
+
+_INTRINSICS: dict[str, Any] = {
+    "Ref": lambda a: f"${{{a}}}",
+    "Fn::GetAtt": lambda a: f"${{{a[0]}.{a[1]}}}",
+    "Fn::ImportValue": lambda a: f"${{import {a}}}",
+    "Fn::Sub": lambda a: a if isinstance(a, str) else json.dumps(a),
+    "Fn::Join": _join,
+    "Fn::Base64": lambda a: f"base64: {collapsed(a)}",
+    "Fn::If": lambda a: f"${{if {a[0]}: {collapsed(a[1])}, else: {collapsed(a[2])}}}",
+}
+
+
+def rights(template: Template) -> Iterator[str]:
+    """One line a right: `principal | action | resource | condition`."""
+    for logical_id, resource in template["Resources"].items():
+        properties = resource.get("Properties", {})
+        if resource["Type"] == "AWS::IAM::Role":
+            who = _short(logical_id)
+            for policy in properties.get("ManagedPolicyArns", []):
+                policy_text = collapsed(policy)
+                yield f"{who} | policy {policy_text if isinstance(policy_text, str) else policy}"
+            for principal, action, _, condition in _statements(
+                properties["AssumeRolePolicyDocument"]
+            ):
+                yield f"{principal} | {action} | {who}{condition}"
+        for whose, document in _policies(logical_id, resource):
+            for principal, action, target, condition in _statements(document):
+                yield f"{principal or whose} | {action} | {target}{condition}"
+
+
+def _policies(logical_id: str, resource: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    properties = resource.get("Properties", {})
+    if "PolicyDocument" in properties:
+        roles = [_role_name(str(collapsed(role))) for role in properties.get("Roles", [])]
+        yield ", ".join(roles) or _short(logical_id), properties["PolicyDocument"]
+    for policy in properties.get("Policies", []):
+        yield _short(logical_id), policy["PolicyDocument"]
+
+
+def _role_name(reference: str) -> str:
+    return _short(reference).removeprefix("${").removesuffix("}")
+
+
+def _statements(document: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    for statement in document["Statement"]:
+        condition = statement.get("Condition")
+        suffix = f" | if {json.dumps(collapsed(condition), sort_keys=True)}" if condition else ""
+        deny = "DENY " if statement["Effect"] == "Deny" else ""
+        for action in _listed(statement["Action"]):
+            for target in _listed(statement.get("Resource", "")):
+                principal = _principal(statement.get("Principal"))
+                yield principal, f"{deny}{action}", _short(str(collapsed(target))), suffix
+
+
+def _principal(principal: Any) -> str:
+    if principal is None:
+        return ""
+    if isinstance(principal, str):
+        return principal
+    return ", ".join(_short(str(collapsed(p))) for v in principal.values() for p in _listed(v))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _short(text: str) -> str:
+    """Without the hashes that CDK appends to logical ids."""
+    text = re.sub(r"\$\{import [^:]+:ExportsOutput(?:Ref|FnGetAtt)(\w+)\}", r"${\1}", text)
+    text = re.sub(r"[0-9A-F]{8}(?=Arn[0-9A-F]{8}\})", "", text)
+    text = re.sub(r"(Arn)?[0-9A-F]{8}(?=[.}]|$)", r"\1", text)
+    return _LOGICAL_HASH.sub("", text)

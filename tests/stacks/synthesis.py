@@ -1,0 +1,172 @@
+"""One synthesis for all tests of this folder: the shipped experiments and made-up ones beside them.
+
+All stand in one CDK app under cdk-nag, with the flags of the shipped `cdk.json`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+from cdk_nag import AwsSolutionsChecks
+
+from draftbench.experiment import Aws, HubSpeculative, NeuronExperiment, OnDemand, Spot
+from stacks.application import build_application, load_deployable
+from stacks.names import Names
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("network", "storage", "cluster", "benchmark")
+QWEN = ROOT / "experiments/qwen3-32b.yaml"
+LLAMA = ROOT / "experiments/llama-3.1-8b-eagle3.yaml"
+SHIPPED = ("qwen3-32b", "llama-3.1-8b-eagle3")
+
+Template = dict[str, Any]
+Resource = dict[str, Any]
+
+
+def cdk_context() -> dict[str, Any]:
+    """The flags of the shipped cdk.json."""
+    loaded: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text())["context"]
+    return loaded
+
+
+@functools.cache
+def experiments() -> dict[str, NeuronExperiment]:
+    """Shipped: spot and Capacity Block, no node. Made up: what those two leave open."""
+    qwen, llama = load_deployable(QWEN), load_deployable(LLAMA)
+    assert isinstance(qwen.variants[1], HubSpeculative)
+    on_demand = _changed(
+        qwen.model_copy(
+            update={
+                "name": "on-demand",
+                "variants": (
+                    *qwen.variants,
+                    qwen.variants[1].model_copy(update={"name": "k5", "window": 5}),
+                ),
+            }
+        ),
+        capacity=OnDemand(kind="on_demand"),
+        initial_nodes=None,
+        public_access_cidrs=(),
+        availability_zone="us-east-2a",
+        load_generator_image=f"registry.example.com/llmperf@sha256:{'0' * 64}",
+    )
+    spot = _changed(
+        qwen.model_copy(update={"name": "spot"}), capacity=Spot(kind="spot"), initial_nodes=3
+    )
+    return {e.name: e for e in (qwen, llama, on_demand, spot)}
+
+
+def _changed(experiment: NeuronExperiment, **aws: Any) -> NeuronExperiment:
+    # Validated again: a made-up experiment must be one that a file could hold.
+    data = experiment.aws.model_dump() | {
+        key: value.model_dump() if hasattr(value, "model_dump") else value
+        for key, value in aws.items()
+    }
+    return experiment.model_copy(update={"aws": Aws.model_validate(data)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synthesis:
+    """What one synthesis wrote."""
+
+    folder: Path
+    report: dict[str, Any]
+
+    def path(self, experiment: str, part: str) -> Path:
+        """A stack's template file."""
+        return self.folder / f"{Names(experiment=experiment).stack(part)}.template.json"
+
+    def template(self, experiment: str, part: str) -> Template:
+        """A stack's template."""
+        loaded: Template = json.loads(self.path(experiment, part).read_text())
+        return loaded
+
+    def templates(self) -> Iterator[tuple[str, Template]]:
+        """Every stack's name and template."""
+        for experiment in experiments():
+            for part in PARTS:
+                yield f"{experiment}/{part}", self.template(experiment, part)
+
+    def findings(self) -> list[str]:
+        """What the validators found and nobody accepted."""
+        return findings_in(self.report)
+
+    def acceptances(self) -> dict[tuple[str, str], str]:
+        """Accepted findings: (construct path, rule) and the reason."""
+        return {
+            (path.removeprefix("/"), rule.removeprefix("AwsSolutions::")): reason
+            for file in self.folder.glob("draftbench-*.metadata.json")
+            for path, entries in json.loads(file.read_text()).items()
+            for entry in entries
+            if entry["type"] == "aws:cdk:acknowledged-rules"
+            for rule, reason in entry["data"].items()
+            if rule.startswith("AwsSolutions::")
+        }
+
+    def unused_acceptances(self) -> list[str]:
+        """Acceptances of cdk-nag rules without a finding below their construct."""
+        suppressed = [
+            (construct["constructPath"], violation["acknowledgedId"].removeprefix("AwsSolutions::"))
+            for plugin in self.report["pluginReports"]
+            for violation in plugin.get("suppressedViolations", [])
+            for construct in violation["violatingConstructs"]
+        ]
+        return [
+            f"{path}: {rule}"
+            for path, rule in self.acceptances()
+            if not any(p.startswith(f"{path}/") and rule == r for p, r in suppressed)
+        ]
+
+
+@functools.cache
+def synthesis() -> Synthesis:
+    """Synthesize once a process. Findings are in the report; they do not stop the other tests."""
+    folder = Path(tempfile.mkdtemp(prefix="draftbench-synth-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    app = cdk.App(context=cdk_context(), outdir=str(folder), analytics_reporting=False)
+    for experiment in experiments().values():
+        build_application(app, experiment=experiment, experiment_path=QWEN)
+    return Synthesis(folder=folder, report=validated(app, folder))
+
+
+def findings_in(report: dict[str, Any]) -> list[str]:
+    """The findings of a validation report, one line each."""
+    return [
+        f"{plugin['pluginName']}: {violation['ruleName']}: {violation['description']}: "
+        f"{[c.get('constructPath') for c in violation['violatingConstructs']]}"
+        for plugin in report["pluginReports"]
+        for violation in plugin["violations"]
+    ]
+
+
+def validated(app: cdk.App, folder: Path) -> dict[str, Any]:
+    """Synthesize an app under all validators; their report."""
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    try:
+        app.synth()
+    except RuntimeError as error:
+        if "ValidationFailed" not in str(error):
+            raise
+    report: dict[str, Any] = json.loads((folder / "validation-report.json").read_text())
+    return report
+
+
+def of_type(template: Template, kind: str) -> dict[str, Resource]:
+    """Resources of a CloudFormation type, by logical id."""
+    return {k: r for k, r in template["Resources"].items() if r["Type"] == kind}
+
+
+def only(template: Template, kind: str, fragment: str = "") -> Resource:
+    """The one resource of a type whose logical id contains a fragment."""
+    found = [r for k, r in of_type(template, kind).items() if fragment in k]
+    assert len(found) == 1, f"{len(found)} resources of type {kind} with {fragment!r}"
+    return found[0]

@@ -1,0 +1,225 @@
+"""Charts, publisher, roles and dashboard."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from charts.names import LOAD_GENERATOR_SERVICE_ACCOUNT, NAMESPACE, SERVING_SERVICE_ACCOUNT
+from draftbench import metrics
+from stacks.assets import copied_files
+from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS
+from stacks.dashboard import GRID_COLUMNS, INSIGHTS_NAMESPACE, dashboard_body
+from tests.stacks.rendering import kubernetes_names, kubernetes_objects, rights
+from tests.stacks.synthesis import Template, experiments, of_type, only, synthesis
+
+pytestmark = [pytest.mark.synth]
+MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
+ORDER = ("foundation", "storage", "serving", "loadgenerator")
+
+
+def benchmark(name: str = "qwen3-32b") -> Template:
+    return synthesis().template(name, "benchmark")
+
+
+def body(name: str = "qwen3-32b") -> dict[str, Any]:
+    experiment = experiments()[name]
+    return dashboard_body(experiment, cluster_name="CLUSTER", dead_letter_queue_name="QUEUE")
+
+
+def test_charts_are_applied_one_after_the_other_once_the_roles_are_there() -> None:
+    template = benchmark()
+    ids = {name: k for name in ORDER for k in of_type(template, MANIFEST) if name in k}
+    assert len(ids) == 4
+    for before, after in itertools.pairwise(ORDER):
+        assert ids[before] in template["Resources"][ids[after]]["DependsOn"]
+    associations = set(of_type(template, "AWS::EKS::PodIdentityAssociation"))
+    assert len(associations) == 2
+    assert associations <= set(template["Resources"][ids["foundation"]]["DependsOn"])
+
+
+def test_charts_prune_what_they_no_longer_have() -> None:
+    manifests = of_type(benchmark(), MANIFEST).values()
+    labels = [m["Properties"]["PruneLabel"] for m in manifests]
+    assert len(set(labels)) == 4
+    for manifest, label in zip(manifests, labels, strict=True):
+        objects = kubernetes_objects(manifest)
+        assert objects
+        assert all(label in o["metadata"]["labels"] for o in objects)
+
+
+def test_every_kind_of_object_reaches_the_cluster() -> None:
+    names = [n for m in of_type(benchmark(), MANIFEST).values() for n in kubernetes_names(m)]
+    kinds = {name.split()[0] for name in names}
+    assert {"Namespace", "ResourceClaimTemplate", "Deployment", "Service", "Job"} <= kinds
+
+
+def test_pods_read_the_buckets_of_this_experiment() -> None:
+    volumes = [
+        o["spec"]["csi"]["volumeAttributes"]["bucketName"]
+        for m in of_type(benchmark(), MANIFEST).values()
+        for o in kubernetes_objects(m)
+        if o["kind"] == "PersistentVolume"
+    ]
+    assert volumes
+    assert all("draftbench-qwen3-32b-storage" in bucket for bucket in volumes)
+
+
+def test_given_image_replaces_the_built_one() -> None:
+    image = experiments()["on-demand"].aws.load_generator_image
+    assets = json.loads(
+        (synthesis().folder / "draftbench-on-demand-benchmark.assets.json").read_text()
+    )
+    assert assets["dockerImages"] == {}
+    assert str(image) in json.dumps(benchmark("on-demand"))
+
+
+def test_image_is_built_for_the_cpu_nodes_from_what_the_dockerfile_copies() -> None:
+    assets = json.loads(
+        (synthesis().folder / "draftbench-qwen3-32b-benchmark.assets.json").read_text()
+    )
+    (image,) = (asset["source"] for asset in assets["dockerImages"].values())
+    assert image["platform"] == "linux/amd64"
+    assert image["dockerFile"] == "workloads/llmperf/Dockerfile"
+    staged = synthesis().folder / image["directory"]
+    files = {str(p.relative_to(staged)) for p in staged.rglob("*") if p.is_file()}
+    assert {"workloads/llmperf/Dockerfile", "draftbench/results.py"} <= files
+    assert {f.split("/")[0] for f in files} == {"draftbench", "workloads"}
+    assert not [f for f in files if f.endswith(".pyc")]
+
+
+@pytest.mark.parametrize("account", [SERVING_SERVICE_ACCOUNT, LOAD_GENERATOR_SERVICE_ACCOUNT])
+def test_each_service_account_has_a_role_of_its_own(account: str) -> None:
+    associations = of_type(benchmark(), "AWS::EKS::PodIdentityAssociation").values()
+    (own,) = (a for a in associations if a["Properties"]["ServiceAccount"] == account)
+    assert own["Properties"]["Namespace"] == NAMESPACE
+    users = [a for a in associations if a["Properties"]["RoleArn"] == own["Properties"]["RoleArn"]]
+    assert len(users) == 1
+
+
+def test_servers_only_read_and_the_load_generator_only_writes() -> None:
+    lines = list(rights(benchmark()))
+    serving = [line for line in lines if line.startswith("WorkloadRolesvllm |")]
+    load = [line for line in lines if line.startswith("WorkloadRolesllmperf |")]
+    assert {line.split(" | ")[1] for line in serving} == {"s3:ListBucket", "s3:GetObject"}
+    assert load == ["WorkloadRolesllmperf | s3:PutObject | ${ResultsArn}/runs/*"]
+    assert not [line for line in serving if "Results" in line]
+
+
+def test_publisher_reports_the_messages_that_failed() -> None:
+    mapping = only(benchmark(), "AWS::Lambda::EventSourceMapping")["Properties"]
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+
+
+def test_publisher_is_told_its_bucket_and_ends_in_time() -> None:
+    function = only(benchmark(), "AWS::Lambda::Function")["Properties"]
+    assert "Results" in json.dumps(function["Environment"]["Variables"]["RESULTS_BUCKET"])
+    assert function["Timeout"] == PUBLISHER_TIMEOUT_SECONDS
+    assert function["Handler"] == "lambdas.metrics_publisher.handler.handler"
+
+
+def test_publisher_asset_is_its_own_files_and_works_alone() -> None:
+    assets = json.loads(
+        (synthesis().folder / "draftbench-qwen3-32b-benchmark.assets.json").read_text()
+    )
+    (source,) = (asset["source"] for asset in assets["files"].values() if _is_folder(asset))
+    folder = synthesis().folder / source["path"]
+    files = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.suffix != ".pyc"}
+    modules = {f for f in files if f.startswith("draftbench/")}
+    assert modules == {f"draftbench/{m}.py" for m in ("__init__", "metrics", "results")}
+    assert {f.split("/")[0] for f in files} == {"draftbench", "lambdas"}
+    program = "import lambdas.metrics_publisher.handler as module; print(module.handler.__name__)"
+    # -P: the tests' own folder is not searched, so that only the asset can be what is imported.
+    command = [sys.executable, "-P", "-B", "-c", program]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    result = subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "handler"
+
+
+def _is_folder(asset: dict[str, Any]) -> bool:
+    packaged: bool = asset["source"]["packaging"] == "zip"
+    return packaged
+
+
+def test_copied_files_are_the_sources_of_copy_lines_without_their_flags() -> None:
+    dockerfile = "FROM base\nCOPY --chown=1:1 a/b.py c /app/\nRUN cp x y\nCOPY d d\n"
+    assert copied_files(dockerfile) == ("a/b.py", "c", "d")
+
+
+def test_dead_letters_raise_an_alarm() -> None:
+    alarm = only(benchmark(), "AWS::CloudWatch::Alarm")["Properties"]
+    (dimension,) = alarm["Dimensions"]
+    assert "DeadLetters" in json.dumps(dimension["Value"])
+    assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
+    assert alarm["Threshold"] == 0
+
+
+@pytest.mark.parametrize("prompt_class", ["structured", "open_ended"])
+def test_dashboard_shows_every_variant_of_a_prompt_class_in_one_graph(prompt_class: str) -> None:
+    graphs = [
+        w["properties"]
+        for w in body()["widgets"]
+        if w["type"] == "metric" and prompt_class in w["properties"]["metrics"][0]
+    ]
+    shown = {g["metrics"][0][1]: {(m[5], m[-1]["stat"]) for m in g["metrics"]} for g in graphs}
+    both = {(v, s) for v in ("baseline", "qwen3-1.7b-k7") for s in ("p50", "p90")}
+    for name in ("InterTokenLatency", "TTFT", "EndToEndLatency", "RequestOutputThroughput"):
+        assert shown[name] == both
+    assert shown["TokensPerStep"] == both
+    assert shown["AcceptanceRate"] == {("qwen3-1.7b-k7", "p50"), ("qwen3-1.7b-k7", "p90")}
+
+
+def test_dashboard_uses_metrics_that_the_publisher_writes() -> None:
+    known = {metric.name for metric in metrics.METRICS}
+    lines = [
+        line
+        for w in body()["widgets"]
+        if w["type"] == "metric"
+        for line in w["properties"]["metrics"]
+        if line[0] == metrics.NAMESPACE
+    ]
+    assert {line[1] for line in lines} <= known
+    assert all(tuple(line[2:-1:2]) == metrics.DIMENSIONS for line in lines)
+
+
+def test_neuron_utilisation_stands_below_the_comparison() -> None:
+    widgets = body()["widgets"]
+    neuron = [
+        w
+        for w in widgets
+        if w["type"] == "metric" and w["properties"]["metrics"][0][0] == INSIGHTS_NAMESPACE
+    ]
+    comparison = [
+        w
+        for w in widgets
+        if w["type"] == "metric" and w["properties"]["metrics"][0][1] == "TokensPerStep"
+    ]
+    assert "node_neuroncore_utilization" in [w["properties"]["metrics"][0][1] for w in neuron]
+    assert min(w["y"] for w in neuron) > max(w["y"] for w in comparison)
+
+
+@pytest.mark.parametrize("name", tuple(experiments()))
+def test_no_two_widgets_of_the_dashboard_overlap(name: str) -> None:
+    cells = [
+        (x, y)
+        for w in body(name)["widgets"]
+        for x in range(w["x"], w["x"] + w["width"])
+        for y in range(w["y"], w["y"] + w["height"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < GRID_COLUMNS
+
+
+def test_outputs_link_to_the_dashboard_and_the_results() -> None:
+    name = only(benchmark(), "AWS::CloudWatch::Dashboard")["Properties"]["DashboardName"]
+    assert benchmark()["Outputs"]["DashboardUrl"]["Value"].endswith(f"/dashboard/{name}")
+    location = synthesis().template("qwen3-32b", "storage")["Outputs"]["ResultsLocation"]["Value"]
+    assert location["Fn::Join"][1][-1] == "/runs/"

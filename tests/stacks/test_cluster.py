@@ -1,0 +1,281 @@
+"""Control plane, add-ons and nodes."""
+
+from __future__ import annotations
+
+import json
+from email import message_from_string
+from typing import Any
+
+import pytest
+import yaml
+
+from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY, CPU_NODE_LABELS
+from draftbench.experiment import CapacityBlock
+from draftbench.placement import place
+from stacks.constructs.accelerator_nodes import NODE_CONFIG
+from tests.stacks.synthesis import Resource, Template, experiments, of_type, only, synthesis
+
+pytestmark = [pytest.mark.synth]
+NAMES = tuple(experiments())
+
+
+def cluster(name: str = "qwen3-32b") -> Template:
+    return synthesis().template(name, "cluster")
+
+
+def properties(template: Template, kind: str, fragment: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = only(template, kind, fragment)["Properties"]
+    return found
+
+
+def launch_data(name: str) -> dict[str, Any]:
+    template = properties(cluster(name), "AWS::EC2::LaunchTemplate", "Accelerator")
+    data: dict[str, Any] = template["LaunchTemplateData"]
+    return data
+
+
+def add_ons(template: Template) -> dict[str, Resource]:
+    found = of_type(template, "AWS::EKS::Addon").values()
+    return {r["Properties"]["AddonName"]: r for r in found}
+
+
+def needs(template: Template, logical_id: str) -> set[str]:
+    """Everything that a resource's DependsOn reaches."""
+    reached: set[str] = set()
+    ahead = [logical_id]
+    while ahead:
+        for other in template["Resources"][ahead.pop()].get("DependsOn", []):
+            if other not in reached:
+                reached.add(other)
+                ahead.append(other)
+    return reached
+
+
+def test_control_plane_is_1_35_without_auto_mode_or_default_capacity() -> None:
+    eks = properties(cluster(), "AWS::EKS::Cluster")
+    assert eks["Version"] == "1.35"
+    assert eks["ComputeConfig"] == {"Enabled": False}
+    assert eks["BootstrapSelfManagedAddons"] is False
+    assert eks["AccessConfig"] == {
+        "AuthenticationMode": "API",
+        "BootstrapClusterCreatorAdminPermissions": False,
+    }
+
+
+def test_control_plane_logs_all_that_it_can() -> None:
+    """cdk-nag's rules for EKS do not see clusters of `aws_eks_v2`: this and the next test do."""
+    logging = properties(cluster(), "AWS::EKS::Cluster")["Logging"]["ClusterLogging"]
+    kinds = {entry["Type"] for entry in logging["EnabledTypes"]}
+    assert kinds == {"api", "audit", "authenticator", "controllerManager", "scheduler"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_public_endpoint_exists_only_for_listed_ranges(name: str) -> None:
+    network = properties(cluster(name), "AWS::EKS::Cluster")["ResourcesVpcConfig"]
+    listed = list(experiments()[name].aws.public_access_cidrs)
+    assert network["EndpointPrivateAccess"] is True
+    assert network["EndpointPublicAccess"] is bool(listed)
+    assert network.get("PublicAccessCidrs", []) == listed
+    assert "0.0.0.0/0" not in listed
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_administrators_are_those_listed_and_the_deployment(name: str) -> None:
+    entries = of_type(cluster(name), "AWS::EKS::AccessEntry").values()
+    principals = [e["Properties"]["PrincipalArn"] for e in entries]
+    people = [p for p in principals if isinstance(p, str)]
+    assert people == list(experiments()[name].aws.admin_principal_arns)
+    assert len(principals) == len(people) + 1
+
+
+def test_add_ons_are_those_of_the_design_and_go_with_the_cluster() -> None:
+    found = add_ons(cluster())
+    assert sorted(found) == [
+        "amazon-cloudwatch-observability",
+        "aws-mountpoint-s3-csi-driver",
+        "coredns",
+        "eks-pod-identity-agent",
+        "kube-proxy",
+        "metrics-server",
+        "vpc-cni",
+    ]
+    assert {r["Properties"]["PreserveOnDelete"] for r in found.values()} == {False}
+
+
+def test_add_ons_that_call_aws_have_a_pod_identity_role_of_their_own() -> None:
+    found = add_ons(cluster())
+    roles = {
+        name: [
+            (p["ServiceAccount"], json.dumps(p["RoleArn"]))
+            for p in r["Properties"].get("PodIdentityAssociations", [])
+        ]
+        for name, r in found.items()
+    }
+    given = {name: pairs for name, pairs in roles.items() if pairs}
+    assert {name: pairs[0][0] for name, pairs in given.items()} == {
+        "vpc-cni": "aws-node",
+        "amazon-cloudwatch-observability": "cloudwatch-agent",
+    }
+    assert len({pairs[0][1] for pairs in given.values()}) == 2
+
+
+def test_network_policies_are_enforced() -> None:
+    values = add_ons(cluster())["vpc-cni"]["Properties"]["ConfigurationValues"]
+    assert json.loads(values) == {"enableNetworkPolicy": "true"}
+
+
+def test_insights_collect_accelerator_metrics_and_no_application_signals() -> None:
+    add_on = add_ons(cluster())["amazon-cloudwatch-observability"]
+    config = json.loads(add_on["Properties"]["ConfigurationValues"])["agent"]["config"]
+    collected = config["logs"]["metrics_collected"]
+    assert set(collected) == {"kubernetes"}
+    assert collected["kubernetes"]["accelerated_compute_metrics"] is True
+    assert "traces" not in config
+
+
+def test_nodes_come_after_the_network_plugin_and_before_what_runs_on_them() -> None:
+    template = cluster()
+    nodes = of_type(template, "AWS::EKS::Nodegroup")
+    by_add_on = {
+        r["Properties"]["AddonName"]: k for k, r in of_type(template, "AWS::EKS::Addon").items()
+    }
+    for group in nodes:
+        assert by_add_on["vpc-cni"] in needs(template, group)
+        assert by_add_on["coredns"] not in needs(template, group)
+    (cpu,) = (k for k in nodes if "Cpu" in k)
+    (driver,) = of_type(template, "Custom::AWSCDK-EKS-HelmChart")
+    pods = ("coredns", "metrics-server", "aws-mountpoint-s3-csi-driver")
+    for dependant in (*(by_add_on[name] for name in pods), driver):
+        assert cpu in needs(template, dependant)
+
+
+def test_neuron_driver_is_pinned_and_without_device_plugin() -> None:
+    chart = properties(cluster(), "Custom::AWSCDK-EKS-HelmChart")
+    values = json.loads(chart["Values"])
+    assert chart["Repository"] == "oci://public.ecr.aws/neuron/neuron-helm-chart"
+    assert chart["Version"] == "1.10.0"
+    assert chart["Namespace"] == "neuron-dra-driver"
+    assert {name: part["enabled"] for name, part in values.items()} == {
+        "devicePlugin": False,
+        "npd": False,
+        "draDriver": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "capacity_type", "desired", "largest"),
+    [
+        pytest.param("qwen3-32b", "SPOT", 0, 1, id="spot that starts at zero"),
+        pytest.param("llama-3.1-8b-eagle3", "CAPACITY_BLOCK", 0, 1, id="block before its start"),
+        pytest.param("on-demand", "ON_DEMAND", 2, 2, id="on demand as large as the placement"),
+        pytest.param("spot", "SPOT", 3, 3, id="more than the placement needs"),
+    ],
+)
+def test_accelerators_are_bought_as_the_experiment_says(
+    name: str, capacity_type: str, desired: int, largest: int
+) -> None:
+    group = properties(cluster(name), "AWS::EKS::Nodegroup", "Accelerator")
+    assert group["CapacityType"] == capacity_type
+    assert group["ScalingConfig"] == {"MinSize": 0, "DesiredSize": desired, "MaxSize": largest}
+    assert largest >= place(experiments()[name]).nodes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_node_group_takes_the_neuron_image_and_the_type_from_the_template(name: str) -> None:
+    group = properties(cluster(name), "AWS::EKS::Nodegroup", "Accelerator")
+    assert group["AmiType"] == "AL2023_x86_64_NEURON"
+    assert "InstanceTypes" not in group
+    assert "DiskSize" not in group
+    assert launch_data(name)["InstanceType"] == "trn2.48xlarge"
+
+
+def test_node_groups_carry_the_labels_and_taints_that_the_charts_expect() -> None:
+    accelerator = properties(cluster(), "AWS::EKS::Nodegroup", "Accelerator")
+    cpu = properties(cluster(), "AWS::EKS::Nodegroup", "Cpu")
+    assert accelerator["Labels"] == dict(ACCELERATOR_NODE_LABELS)
+    assert [(t["Key"], t["Effect"]) for t in accelerator["Taints"]] == [
+        (ACCELERATOR_TAINT_KEY, "NO_SCHEDULE")
+    ]
+    assert cpu["Labels"] == dict(CPU_NODE_LABELS)
+    assert "Taints" not in cpu
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_capacity_block_names_its_reservation_and_the_others_a_placement_group(name: str) -> None:
+    data, capacity = launch_data(name), experiments()[name].aws.capacity
+    if isinstance(capacity, CapacityBlock):
+        target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]
+        assert target == {"CapacityReservationId": capacity.reservation_id}
+        assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
+        assert "Placement" not in data
+    else:
+        (group,) = of_type(cluster(name), "AWS::EC2::PlacementGroup")
+        assert data["Placement"] == {"GroupName": {"Ref": group}}
+        assert "InstanceMarketOptions" not in data
+        assert "CapacityReservationSpecification" not in data
+
+
+def test_every_network_card_has_an_efa_interface() -> None:
+    interfaces = launch_data("qwen3-32b")["NetworkInterfaces"]
+    places = [(i["NetworkCardIndex"], i["DeviceIndex"]) for i in interfaces]
+    assert places == [(0, 0), *((card, 1) for card in range(1, 16))]
+    assert {i["InterfaceType"] for i in interfaces} == {"efa"}
+    for interface in interfaces:
+        groups = [g["Fn::GetAtt"] for g in interface["Groups"]]
+        assert [g[1] for g in groups] == ["ClusterSecurityGroupId", "GroupId"]
+        # What EKS forbids in a node group's template.
+        assert not {"SubnetId", "AssociatePublicIpAddress"} & set(interface)
+
+
+def test_efa_group_lets_its_members_reach_each_other_and_nobody_else() -> None:
+    template = cluster()
+    (group_id,) = (k for k in of_type(template, "AWS::EC2::SecurityGroup") if "Efa" in k)
+    own = {"Fn::GetAtt": [group_id, "GroupId"]}
+    inward = properties(template, "AWS::EC2::SecurityGroupIngress", "Efa")
+    outward = properties(template, "AWS::EC2::SecurityGroupEgress", "Efa")
+    assert (inward["GroupId"], inward["SourceSecurityGroupId"]) == (own, own)
+    assert (outward["GroupId"], outward["DestinationSecurityGroupId"]) == (own, own)
+    assert inward["IpProtocol"] == outward["IpProtocol"] == "-1"
+    assert "SecurityGroupIngress" not in template["Resources"][group_id]["Properties"]
+
+
+@pytest.mark.parametrize("fragment", ["Accelerator", "Cpu"])
+def test_nodes_want_metadata_tokens_and_encrypt_their_disk(fragment: str) -> None:
+    template = properties(cluster(), "AWS::EC2::LaunchTemplate", fragment)
+    data = template["LaunchTemplateData"]
+    assert data["MetadataOptions"] == {"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
+    (disk,) = data["BlockDeviceMappings"]
+    assert disk["Ebs"]["Encrypted"] is True
+    assert disk["Ebs"]["VolumeType"] == "gp3"
+    tagged = {spec["ResourceType"] for spec in data["TagSpecifications"]}
+    assert tagged == {"instance", "volume", "network-interface"}
+
+
+def test_user_data_joins_the_local_disks_through_nodeadm() -> None:
+    assert launch_data("qwen3-32b")["UserData"] == {"Fn::Base64": NODE_CONFIG}
+    whole, part = message_from_string(NODE_CONFIG).walk()
+    assert whole.get_content_type() == "multipart/mixed"
+    assert part.get_content_type() == "application/node.eks.aws"
+    config = yaml.safe_load(str(part.get_payload()))
+    assert config["kind"] == "NodeConfig"
+    assert config["spec"] == {"instance": {"localStorage": {"strategy": "RAID0"}}}
+
+
+def test_node_role_has_what_a_kubelet_needs_and_no_more() -> None:
+    role = properties(cluster(), "AWS::IAM::Role", "NodeRole")
+    names = [json.dumps(arn).split("policy/")[1].split('"')[0] for arn in role["ManagedPolicyArns"]]
+    assert names == ["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"]
+    assert "Policies" not in role
+
+
+def test_outputs_say_how_to_reach_and_to_scale_the_cluster() -> None:
+    outputs = cluster()["Outputs"]
+    assert outputs["KubeconfigCommand"]["Value"] == (
+        "aws eks update-kubeconfig --name draftbench-qwen3-32b --region us-east-2"
+    )
+    scale = "".join(
+        p if isinstance(p, str) else "GROUP"
+        for p in outputs["ScaleUpCommand"]["Value"]["Fn::Join"][1]
+    )
+    assert scale.startswith("aws eks update-nodegroup-config --region us-east-2")
+    assert scale.endswith("GROUP --scaling-config minSize=0,maxSize=1,desiredSize=1")

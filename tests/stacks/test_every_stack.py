@@ -1,0 +1,157 @@
+"""What holds for every resource of every stack."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from stacks.names import EXPERIMENT_TAG, STACK_TAG
+from tests.stacks.rendering import rights
+from tests.stacks.synthesis import PARTS, Resource, experiments, of_type, synthesis
+
+pytestmark = [pytest.mark.synth]
+# Types whose tags CloudFormation takes in a form of their own, or that have none in a template.
+UNTAGGED = {
+    "AWS::CloudWatch::Dashboard",
+    "AWS::EC2::LaunchTemplate",
+    "AWS::EC2::Route",
+    "AWS::EC2::SecurityGroupEgress",
+    "AWS::EC2::SecurityGroupIngress",
+    "AWS::EC2::SubnetRouteTableAssociation",
+    "AWS::EC2::VPCGatewayAttachment",
+    "AWS::IAM::Policy",
+    "AWS::Lambda::LayerVersion",
+    "AWS::S3::BucketPolicy",
+    "AWS::SQS::QueuePolicy",
+}
+# CDK writes these two as raw resources, which its tags do not reach; the stack's own tags do.
+RAW = re.compile("CustomS3AutoDeleteObjects|KubectlReadyBarrier")
+STATEFUL = {"AWS::S3::Bucket", "AWS::SQS::Queue", "AWS::Logs::LogGroup"}
+
+
+def all_resources() -> list[tuple[str, str, Resource]]:
+    return [
+        (stack, logical_id, resource)
+        for stack, template in synthesis().templates()
+        for logical_id, resource in template["Resources"].items()
+    ]
+
+
+def tags_of(resource: Resource) -> dict[str, str]:
+    tags = resource["Properties"].get("Tags", {})
+    return tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
+
+
+def test_everything_that_can_be_tagged_says_its_experiment_and_stack() -> None:
+    checked = 0
+    for stack, logical_id, resource in all_resources():
+        kind = resource["Type"]
+        if kind in UNTAGGED or kind.startswith("Custom::") or RAW.search(logical_id):
+            continue
+        experiment, part = stack.split("/")
+        wanted = {EXPERIMENT_TAG: experiment, STACK_TAG: part}
+        assert wanted.items() <= tags_of(resource).items(), f"{stack}/{logical_id} ({kind})"
+        checked += 1
+    assert checked > 100
+
+
+def test_stacks_pass_their_tags_on() -> None:
+    artifacts = json.loads((synthesis().folder / "manifest.json").read_text())["artifacts"]
+    for name in experiments():
+        stacks = [a for a in artifacts.values() if a.get("properties", {}).get("tags")]
+        assert len([a for a in stacks if a["properties"]["tags"][EXPERIMENT_TAG] == name]) == 4
+
+
+def test_every_function_writes_to_a_log_group_of_its_stack() -> None:
+    checked = 0
+    for stack, template in synthesis().templates():
+        groups = of_type(template, "AWS::Logs::LogGroup")
+        for logical_id, function in of_type(template, "AWS::Lambda::Function").items():
+            target = function["Properties"]["LoggingConfig"]["LogGroup"]["Ref"]
+            assert target in groups, f"{stack}/{logical_id}"
+            checked += 1
+    assert checked == 4 * len(experiments())
+
+
+def test_every_log_group_expires_and_goes_with_its_stack() -> None:
+    groups = [(s, r) for s, _, r in all_resources() if r["Type"] == "AWS::Logs::LogGroup"]
+    assert groups
+    for stack, group in groups:
+        assert group["Properties"]["RetentionInDays"] <= 31, stack
+        assert group["DeletionPolicy"] == "Delete", stack
+
+
+def test_log_groups_of_cluster_and_insights_have_the_names_their_writers_use() -> None:
+    template = synthesis().template("qwen3-32b", "cluster")
+    groups = of_type(template, "AWS::Logs::LogGroup").values()
+    names = {g["Properties"].get("LogGroupName") for g in groups}
+    insights = "/aws/containerinsights/draftbench-qwen3-32b"
+    assert names - {None} == {
+        "/aws/eks/draftbench-qwen3-32b/cluster",
+        *(f"{insights}/{log}" for log in ("application", "dataplane", "host", "performance")),
+    }
+
+
+def test_only_checkpoints_that_are_kept_outlive_their_stack() -> None:
+    retained = [
+        (stack, logical_id)
+        for stack, logical_id, resource in all_resources()
+        if resource.get("DeletionPolicy", "Delete") != "Delete"
+    ]
+    kept = [name for name, e in experiments().items() if e.aws.keep_checkpoints]
+    assert kept
+    assert [stack for stack, _ in retained] == [f"{name}/storage" for name in kept]
+    assert all(logical_id.startswith("Checkpoints") for _, logical_id in retained)
+
+
+def test_every_stateful_resource_states_its_fate() -> None:
+    silent = [
+        f"{stack}/{logical_id}"
+        for stack, logical_id, resource in all_resources()
+        if resource["Type"] in STATEFUL and "DeletionPolicy" not in resource
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_template_names_an_account_or_looks_one_up(part: str) -> None:
+    template = synthesis().template("qwen3-32b", part)
+    assert not re.search(r"\b\d{12}\b", json.dumps(template["Resources"]))
+    manifest = json.loads((synthesis().folder / "manifest.json").read_text())
+    assert not manifest.get("missing")
+
+
+def test_no_role_may_do_something_to_everything_but_publish_into_one_namespace() -> None:
+    """The one that remains, which knows no resources, shows that the search finds such lines."""
+    everything = {
+        line
+        for _, template in synthesis().templates()
+        for line in rights(template)
+        if line.split(" | ")[2:3] == ["*"]
+    }
+    condition = '{"StringEquals": {"cloudwatch:namespace": "Draftbench"}}'
+    assert everything == {f"MetricsPublisherRole | cloudwatch:PutMetricData | * | if {condition}"}
+
+
+def test_no_role_of_ours_may_take_actions_by_wildcard() -> None:
+    by_wildcard = {
+        line.split(" | ")[0]
+        for _, template in synthesis().templates()
+        for line in rights(template)
+        if "*" in line.split(" | ")[1] and "DENY" not in line
+    }
+    assert by_wildcard == {"${CustomS3AutoDeleteObjectsCustomResourceProviderRole.Arn}"}
+
+
+def test_nothing_listens_on_the_internet() -> None:
+    ingress = [
+        (stack, logical_id)
+        for stack, logical_id, r in all_resources()
+        if "0.0.0.0/0" in json.dumps(r["Properties"].get("SecurityGroupIngress", []))
+        or (r["Type"].endswith("SecurityGroupIngress") and "CidrIp" in r["Properties"])
+    ]
+    kinds = {resource["Type"] for _, _, resource in all_resources()}
+    assert ingress == []
+    assert not [k for k in kinds if "LoadBalanc" in k]

@@ -1,0 +1,62 @@
+"""The network: where nodes are, and what reaches them."""
+
+from __future__ import annotations
+
+import pytest
+
+from stacks.network import second_zone
+from tests.stacks.synthesis import Template, experiments, of_type, only, synthesis
+
+pytestmark = [pytest.mark.synth]
+NAMES = tuple(experiments())
+
+
+def zones(template: Template, kind: str) -> list[str]:
+    """Zones of the public or private subnets, in order."""
+    subnets = of_type(template, "AWS::EC2::Subnet")
+    return [s["Properties"]["AvailabilityZone"] for k, s in subnets.items() if f"Vpc{kind}" in k]
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "other"),
+    [("us-east-2c", "us-east-2a"), ("us-east-2b", "us-east-2a"), ("us-east-2a", "us-east-2b")],
+)
+def test_second_zone_is_another_one(accelerator: str, other: str) -> None:
+    assert second_zone(accelerator) == other
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_subnets_are_in_the_accelerators_zone_first_and_a_second_one(name: str) -> None:
+    template = synthesis().template(name, "network")
+    zone = experiments()[name].aws.availability_zone
+    assert zones(template, "Private") == [zone, second_zone(zone)]
+    assert zones(template, "Public") == [zone, second_zone(zone)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_node_is_in_the_private_subnet_of_the_accelerators_zone(name: str) -> None:
+    groups = of_type(synthesis().template(name, "cluster"), "AWS::EKS::Nodegroup").values()
+    assert len(groups) == 2
+    for group in groups:
+        (subnet,) = group["Properties"]["Subnets"]
+        assert "VpcPrivateSubnet1" in subnet["Fn::ImportValue"]
+
+
+def test_one_nat_gateway_stands_in_the_accelerators_zone() -> None:
+    gateway = only(synthesis().template("qwen3-32b", "network"), "AWS::EC2::NatGateway")
+    assert "PublicSubnet1" in gateway["Properties"]["SubnetId"]["Ref"]
+
+
+def test_no_subnet_hands_out_public_addresses() -> None:
+    subnets = of_type(synthesis().template("qwen3-32b", "network"), "AWS::EC2::Subnet").values()
+    assert [s["Properties"]["MapPublicIpOnLaunch"] for s in subnets] == [False] * 4
+
+
+def test_s3_is_reached_without_the_nat_gateway() -> None:
+    template = synthesis().template("qwen3-32b", "network")
+    endpoint = only(template, "AWS::EC2::VPCEndpoint")["Properties"]
+    assert endpoint["VpcEndpointType"] == "Gateway"
+    tables = {table["Ref"] for table in endpoint["RouteTableIds"]}
+    private = {k for k in of_type(template, "AWS::EC2::RouteTable") if "Private" in k}
+    assert len(private) == 2
+    assert private <= tables
