@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from draftbench.experiment import NeuronExperiment
 from draftbench.naming import dns_label
+from draftbench.results import RUNS_FOLDER
 
 PROJECT = "draftbench"
 EXPERIMENT_TAG = f"{PROJECT}:experiment"
@@ -13,7 +14,7 @@ STACK_TAG = f"{PROJECT}:stack"
 
 # Folders of the results bucket. The writer is told its folder by the charts, the publisher keeps
 # its claims in the other one.
-RUNS_PREFIX = "runs/"
+RUNS_PREFIX = f"{RUNS_FOLDER}/"
 CLAIMS_PREFIX = "published/"
 
 
