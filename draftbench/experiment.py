@@ -156,6 +156,35 @@ class PromptClass(StrictModel):
         min_length=1,
         description="file stems in the folder; all of them when left out",
     )
+    weight: Annotated[float, Field(gt=0)] = Field(
+        default=1.0, description="this class's part of your output tokens, relative to the others'"
+    )
+
+
+class ConcurrencyLoad(StrictModel):
+    """So many requests in flight, always."""
+
+    kind: Literal["concurrency"]
+    concurrency: PositiveInt = Field(description="requests in flight")
+
+
+class PoissonLoad(StrictModel):
+    """Requests at random times, whatever is still in flight."""
+
+    kind: Literal["poisson"]
+    requests_per_second: Annotated[float, Field(gt=0)] = Field(description="mean rate")
+
+
+class LadderLoad(StrictModel):
+    """One concurrency after the other."""
+
+    kind: Literal["ladder"]
+    concurrencies: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = Field(
+        description="requests in flight on each rung"
+    )
+
+
+LoadSpec = Annotated[ConcurrencyLoad | PoissonLoad | LadderLoad, Field(discriminator="kind")]
 
 
 class Workload(StrictModel):
@@ -177,12 +206,27 @@ class Workload(StrictModel):
     temperature: Annotated[float, Field(ge=0)] = Field(
         default=0.0, description="0: greedy, the outputs of the variants can be compared"
     )
-    concurrency: PositiveInt = Field(description="requests in flight")
-    requests_per_case: PositiveInt = Field(
-        description="measured requests of each case and variant; prompts are reused in turn"
+    load: LoadSpec = Field(description="how requests are sent")
+    requests_per_round: PositiveInt = Field(
+        default=8, description="measured requests of each case and variant in one round"
+    )
+    min_requests: PositiveInt = Field(
+        default=16, description="measured requests of each case and variant, at least"
+    )
+    max_requests: PositiveInt = Field(
+        default=64, description="measured requests of each case and variant, at most"
+    )
+    target_interval_width: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.1,
+        description="rounds go on until the 95% interval of every class's speedup is no wider than "
+        "this part of the speedup",
     )
     warmup_requests: Annotated[int, Field(ge=0)] = Field(
-        default=1, description="requests before each case, not measured"
+        default=1, description="requests before each block, not measured"
+    )
+    parallel: bool = Field(
+        default=False,
+        description="true: load all variants at once, as llmperf examples do; false: one by one",
     )
     seed: int = Field(default=0, description="seed sent with every request")
     enable_thinking: bool = Field(

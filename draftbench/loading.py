@@ -23,8 +23,8 @@ from draftbench.rules import broken_rules
 
 Key = tuple[str | int, ...]
 
-# Parts that pydantic puts into an error's place to say which member of a union it tried.
-UNION_TAGS = {"baseline", "speculative", "on_demand", "spot", "capacity_block"}
+# What pydantic puts into an error's place to say which type of variant it tried.
+VARIANT_TAGS = {"baseline", "speculative"}
 
 
 def load_experiment(path: Path) -> Experiment:
@@ -164,6 +164,24 @@ def _model_for(
     return NeuronExperiment if releases[given].platform == "neuron" else LocalExperiment
 
 
+def _without_tags(location: Key, data: Any) -> Key:
+    """An error's place without the union members that pydantic names in it.
+
+    A member with a `kind` is named by it, right after the key that holds the union; `kind: x` may
+    have a key `x` too, so only the first such part is a tag.
+    """
+    key: list[str | int] = []
+    node, at_union = data, True
+    for part in location:
+        is_kind = at_union and isinstance(node, dict) and node.get("kind") == part
+        if is_kind or part in VARIANT_TAGS:
+            at_union = False
+            continue
+        key.append(part)
+        node, at_union = _at(node, (part,)), True
+    return tuple(key)
+
+
 def _is_echo(detail: ErrorDetails, data: Any) -> bool:
     """A list of wrong entries is also reported as too short: one problem told twice."""
     given = _at(data, tuple(detail["loc"]))
@@ -175,7 +193,7 @@ def _is_echo(detail: ErrorDetails, data: Any) -> bool:
 
 
 def _shape_problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem:
-    key = tuple(part for part in detail["loc"] if part not in UNION_TAGS)
+    key = _without_tags(detail["loc"], data)
     field_description = _description(model, key)
     kind = detail["type"]
     context = detail.get("ctx", {})

@@ -33,6 +33,7 @@ RUN_FILE = "run.json"
 
 UsageSource = Literal["every_chunk", "last_chunk", "none"]
 RunStatus = Literal["complete", "failed"]
+LoadKind = Literal["concurrency", "poisson"]
 
 # Names as llmperf writes them (token_benchmark_ray.py at f1d6bed); ours beside them.
 LLMPERF_FIELDS = (
@@ -60,6 +61,7 @@ class RequestRecord:
     tokens_per_step: output tokens after the first chunk / chunks after the first.
     run_queue_wait_s: how long the client was ready to run but had no core during this request.
     spoilt: why the timing cannot be trusted, None if it can.
+    llmperf_inter_token_latency_s: what llmperf would call inter-token latency, for comparison only.
     """
 
     error_code: int | None
@@ -82,6 +84,7 @@ class RequestRecord:
     output_sha256: str | None
     run_queue_wait_s: float | None
     spoilt: str | None
+    llmperf_inter_token_latency_s: float | None
 
     @property
     def failed(self) -> bool:
@@ -96,21 +99,63 @@ class RequestRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class SpeculationCounters:
-    """The server's own counters over one block (vLLM `spec_decode_num_*_total`), as differences."""
+    """The server's own counters over one block (vLLM `spec_decode_num_*_total`), as differences.
+
+    accepted_per_position: accepted tokens at draft position 0, 1, ...; empty where not told.
+    """
 
     drafts: int
     draft_tokens: int
     accepted_tokens: int
+    accepted_per_position: tuple[int, ...] = ()
 
     @property
     def acceptance_rate(self) -> float | None:
         """Accepted / drafted tokens, 0 to 1; None when nothing was drafted."""
         return self.accepted_tokens / self.draft_tokens if self.draft_tokens else None
 
+    @property
+    def mean_accepted_length(self) -> float | None:
+        """Tokens a step yields: one and the accepted ones (vLLM's acceptance length)."""
+        return 1 + self.accepted_tokens / self.drafts if self.drafts else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerTimings:
+    """The server's own view of a block's requests, as differences of its histograms.
+
+    vLLM `request_time_per_output_token_seconds` and `time_to_first_token_seconds`: sums in seconds
+    and counts of requests.
+    """
+
+    time_per_output_token_sum_s: float
+    time_per_output_token_count: int
+    ttft_sum_s: float
+    ttft_count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """How requests are sent: so many in flight, or at random times at a mean rate."""
+
+    kind: LoadKind
+    concurrency: int
+    requests_per_second: float | None
+
+    @property
+    def label(self) -> str:
+        """For file names and tables: `c4`, or `p2.5` for 2.5 requests a second."""
+        if self.kind == "poisson":
+            return f"p{self.requests_per_second:g}"
+        return f"c{self.concurrency}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class BlockResult:
-    """One result file: one case against one variant in one round."""
+    """One result file: one case against one variant in one round.
+
+    event_loop_lag_s: the longest that the client's event loop came late during the block.
+    """
 
     schema: str
     run_id: str
@@ -121,17 +166,22 @@ class BlockResult:
     round: int
     block: int
     model: str
-    concurrency: int
+    load: Load
     started_at_unix_s: float
     ended_at_unix_s: float
     warmup_requests: int
     speculation: SpeculationCounters | None
+    server: ServerTimings | None
+    event_loop_lag_s: float | None
     requests: tuple[RequestRecord, ...]
 
     @property
     def stem(self) -> str:
         """The file name without suffix: unique in the run, sorted in the order of measuring."""
-        return f"{self.block:04d}-{self.prompt_class}-{self.case}-{self.variant}-r{self.round}"
+        return (
+            f"{self.block:04d}-{self.prompt_class}-{self.case}-{self.load.label}-{self.variant}"
+            f"-r{self.round}"
+        )
 
     @property
     def key(self) -> str:
@@ -151,8 +201,22 @@ class BlockResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Price:
+    """What the slots of a run cost: a node's dated price and each variant's share of a node."""
+
+    usd_per_node_hour: float
+    as_of: str
+    source: str
+    node_shares: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """`run.json`: written last, so its presence means that the run is over."""
+    """`run.json`: written last, so its presence means that the run is over.
+
+    class_weights: each prompt class's part of the user's traffic; the parts add up to 1.
+    scheduling: the scheduling class that the client got, in words.
+    """
 
     schema: str
     run_id: str
@@ -164,7 +228,10 @@ class RunResult:
     variants: tuple[str, ...]
     baseline: str
     blocks: tuple[str, ...]
-    client: Mapping[str, Any]
+    max_tokens_per_step: Mapping[str, int]
+    class_weights: Mapping[str, float]
+    price: Price | None
+    scheduling: str
 
 
 def dump_block(block: BlockResult) -> bytes:
@@ -251,8 +318,10 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         return _checked(is_whole, value, where, "a whole number")
     if kind is str:
         return _checked(isinstance(value, str), value, where, "text")
-    if origin is not None:
-        return _checked(isinstance(value, dict), value, where, "an object")
+    if origin is not None:  # a mapping with text as keys
+        _checked(isinstance(value, dict), value, where, "an object")
+        inner = get_args(kind)[1]
+        return {name: _convert(inner, item, f"{where}.{name}") for name, item in value.items()}
     return _convert_record(kind, value, where)
 
 

@@ -373,6 +373,24 @@ def _content_problems(key: tuple[str | int, ...], folder: Path, case: str) -> It
         )
 
 
+def _request_counts_agree(experiment: Experiment, path: Path) -> Iterator[Problem]:
+    work = experiment.workload
+    if work.min_requests > work.max_requests:
+        yield Problem(
+            key=("workload", "min_requests"),
+            given=f"{work.min_requests} with max_requests {work.max_requests}",
+            allowed=f"at most {work.max_requests}",
+            reason="a run cannot need more requests than it may send",
+        )
+    if work.requests_per_round > work.max_requests:
+        yield Problem(
+            key=("workload", "requests_per_round"),
+            given=f"{work.requests_per_round} with max_requests {work.max_requests}",
+            allowed=f"at most {work.max_requests}",
+            reason="one round would send more requests than the run may",
+        )
+
+
 def _classes_and_cases_once(experiment: Experiment, path: Path) -> Iterator[Problem]:
     counts = Counter(c.name for c in experiment.workload.classes)
     for index, prompt_class in enumerate(experiment.workload.classes):
@@ -434,15 +452,25 @@ def _public_access_is_limited(experiment: Experiment, path: Path) -> Iterator[Pr
         except ValueError as error:
             reason = f"not an IPv4 range: {error}"
         else:
-            if network.prefixlen >= 8:
+            reason = _unfit_range(network)
+            if not reason:
                 continue
-            reason = "so wide a range opens the Kubernetes API to the internet"
         yield Problem(
             key=("aws", "public_access_cidrs", index),
             given=f'"{cidr}"',
-            allowed="an IPv4 range of /8 or narrower, e.g. 203.0.113.7/32",
+            allowed="public IPv4 ranges of /8 or narrower: your own address and /32",
             reason=reason,
         )
+
+
+def _unfit_range(network: ipaddress.IPv4Network) -> str:
+    """Why EKS or common sense refuses a range; empty if neither does."""
+    if network.prefixlen < 8:
+        return "so wide a range opens the Kubernetes API to the internet"
+    if not network.is_global:
+        # EKS: "The following CIDRs are not allowed in publicAccessCidrs".
+        return "EKS refuses private and reserved ranges; inside the VPC the API is reachable anyway"
+    return ""
 
 
 def _admin_arns(experiment: Experiment, path: Path) -> Iterator[Problem]:
@@ -522,6 +550,7 @@ RULES: tuple[Rule, ...] = (
     _slot_is_connected,
     _tensor_parallel_fills_the_slot,
     _prompts_are_there,
+    _request_counts_agree,
     _classes_and_cases_once,
     _prompts_fit_a_config_map,
     _zone_is_in_the_region,

@@ -8,6 +8,7 @@ Welsh 2007 (cluster bootstrap); Schuirmann 1987 (two one-sided tests for equival
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -119,4 +120,4 @@ def requests_for_width(estimate_now: Estimate, *, target_width: float) -> int | 
         return None
     if width <= target_width:
         return estimate_now.samples
-    return int(estimate_now.samples * (width / target_width) ** 2) + 1
+    return math.ceil(estimate_now.samples * (width / target_width) ** 2 - 1e-9)

@@ -6,9 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from draftbench.dialects import served_model_name
-from draftbench.experiment import Baseline, Experiment, Variant
-from draftbench.measuring.runspec import Endpoint, RequestShape, RunSpec
+from draftbench.experiment import (
+    Baseline,
+    Experiment,
+    LadderLoad,
+    LocalExperiment,
+    PoissonLoad,
+    Variant,
+    Workload,
+)
+from draftbench.measuring.runspec import Endpoint, RequestShape, RunSpec, Sampling
+from draftbench.placement import place
 from draftbench.prompts import load_case
+from draftbench.results import Load, Price
 from draftbench.rules import prompt_files
 
 
@@ -45,9 +55,17 @@ def run_spec(
             load_case(file, prompt_class=file.parent.name)
             for file in prompt_files(experiment, experiment_path)
         ),
-        concurrency=work.concurrency,
-        requests_per_case=work.requests_per_case,
-        warmup_requests=work.warmup_requests,
+        loads=loads(work),
+        sampling=Sampling(
+            requests_per_round=work.requests_per_round,
+            min_requests=work.min_requests,
+            max_requests=work.max_requests,
+            target_interval_width=work.target_interval_width,
+            warmup_requests=work.warmup_requests,
+        ),
+        parallel=work.parallel,
+        class_weights=class_weights(work),
+        price=price(experiment),
         ready_deadline_seconds=ready_deadline_seconds,
     )
 
@@ -57,3 +75,32 @@ def max_tokens_per_step(experiment: Experiment, variant: Variant) -> int:
     if isinstance(variant, Baseline):
         return 1
     return experiment.release_facts.methods[variant.method].max_tokens_per_step(variant.window)
+
+
+def loads(work: Workload) -> tuple[Load, ...]:
+    """The load shapes to measure, one after the other."""
+    load = work.load
+    if isinstance(load, PoissonLoad):
+        rate = load.requests_per_second
+        return (Load(kind="poisson", concurrency=0, requests_per_second=rate),)
+    rungs = load.concurrencies if isinstance(load, LadderLoad) else (load.concurrency,)
+    return tuple(Load(kind="concurrency", concurrency=n, requests_per_second=None) for n in rungs)
+
+
+def class_weights(work: Workload) -> dict[str, float]:
+    """Each class's part of the traffic; the parts add up to 1."""
+    total = sum(c.weight for c in work.classes)
+    return {c.name: c.weight / total for c in work.classes}
+
+
+def price(experiment: Experiment) -> Price | None:
+    """What the slots cost; None where nothing is rented."""
+    if isinstance(experiment, LocalExperiment):
+        return None
+    stated, placement = experiment.aws.price, place(experiment)
+    return Price(
+        usd_per_node_hour=stated.usd_per_hour,
+        as_of=stated.as_of.isoformat(),
+        source=stated.source,
+        node_shares={slot.variant: placement.node_share(slot) for slot in placement.slots},
+    )

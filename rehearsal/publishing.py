@@ -10,7 +10,6 @@ from typing import Any
 from draftbench.errors import DraftbenchError
 from draftbench.metrics import DIMENSIONS, NAMESPACE, TTFT
 from draftbench.reading import Run
-from draftbench.verdict import classes_of
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from rehearsal.emulator import RESULTS_BUCKET, Emulator, feed
@@ -57,7 +56,7 @@ def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
 
 def read_back(emulator: Emulator, run: Run) -> Iterator[Series]:
     """TTFT of every variant and class from CloudWatch."""
-    for prompt_class in classes_of(run.blocks):
+    for prompt_class in dict.fromkeys(block.prompt_class for block in run.blocks):
         for variant in run.result.variants:
             values = (run.result.experiment, variant, prompt_class)
             answer = emulator.cloudwatch.get_metric_statistics(

@@ -12,11 +12,12 @@ from urllib.parse import urlsplit
 from draftbench.cli.report import print_verdict
 from draftbench.errors import UserInputError
 from draftbench.measuring.runner import Runner, new_run_id
-from draftbench.measuring.runspec import Endpoint, RequestShape, RunSpec
+from draftbench.measuring.runspec import Endpoint, RequestShape, RunSpec, Sampling
 from draftbench.measuring.scheduling import raise_scheduling_class
 from draftbench.measuring.sink import FolderSink
 from draftbench.prompts import CASE_SUFFIX, Case, load_case
 from draftbench.reading import read_run
+from draftbench.results import Load
 
 API_KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default="measured", help="the variant's name in the files")
     parser.add_argument("--output-tokens", type=positive_int, default=128)
     parser.add_argument("--concurrency", type=positive_int, default=1)
+    parser.add_argument("--requests-per-second", type=float, help="Poisson load instead")
     parser.add_argument("--requests-per-case", type=positive_int, default=8)
     parser.add_argument("--warmup-requests", type=int, default=1)
     parser.add_argument("--timeout-seconds", type=float, default=300.0)
@@ -114,8 +116,23 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
             timeout_seconds=arguments.timeout_seconds,
         ),
         cases=find_cases(arguments.prompts),
-        concurrency=arguments.concurrency,
-        requests_per_case=arguments.requests_per_case,
-        warmup_requests=arguments.warmup_requests,
+        loads=(_load(arguments),),
+        sampling=Sampling(
+            requests_per_round=arguments.requests_per_case,
+            min_requests=arguments.requests_per_case,
+            max_requests=arguments.requests_per_case,
+            target_interval_width=1.0,
+            warmup_requests=arguments.warmup_requests,
+        ),
+        parallel=False,
+        class_weights={},
+        price=None,
         ready_deadline_seconds=30.0,
     )
+
+
+def _load(arguments: argparse.Namespace) -> Load:
+    rate = arguments.requests_per_second
+    if rate is not None:
+        return Load(kind="poisson", concurrency=0, requests_per_second=rate)
+    return Load(kind="concurrency", concurrency=arguments.concurrency, requests_per_second=None)

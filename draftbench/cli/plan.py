@@ -20,7 +20,7 @@ from draftbench.experiment import (
 from draftbench.loading import load_experiment
 from draftbench.placement import place
 from draftbench.rules import prompt_files
-from draftbench.workload import max_tokens_per_step
+from draftbench.workload import loads, max_tokens_per_step
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,11 +77,13 @@ def _decoding(experiment: Experiment, variant: Variant) -> str:
 def _workload_lines(experiment: Experiment, path: Path) -> Iterator[str]:
     work = experiment.workload
     files = list(prompt_files(experiment, path))
-    requests = len(files) * len(experiment.variants) * work.requests_per_case
+    shapes = loads(work)
+    blocks = len(files) * len(experiment.variants) * len(shapes)
     yield (
         f"workload    {len(files)} cases x {len(experiment.variants)} variants x "
-        f"{work.requests_per_case} requests = {requests} requests, "
-        f"{work.output_tokens} output tokens each, {work.concurrency} in flight"
+        f"{work.min_requests} to {work.max_requests} requests at "
+        f"{', '.join(load.label for load in shapes)} = {blocks * work.min_requests} to "
+        f"{blocks * work.max_requests} requests of {work.output_tokens} output tokens"
     )
     for file in files:
         yield f"  {file.parent.name}/{file.stem}"
@@ -117,10 +119,16 @@ def _cost_lines(experiment: NeuronExperiment) -> Iterator[str]:
 def advice_lines(experiment: Experiment) -> Iterator[str]:
     """What is allowed but rarely meant."""
     work, serving = experiment.workload, experiment.serving
-    if work.concurrency > serving.max_num_seqs:
+    most = max(load.concurrency for load in loads(work))
+    if most > serving.max_num_seqs:
         yield (
-            f"workload.concurrency {work.concurrency} is above serving.max_num_seqs "
+            f"{most} requests in flight are more than serving.max_num_seqs "
             f"{serving.max_num_seqs}: requests queue in the server and TTFT holds the queue's time"
+        )
+    if isinstance(experiment, NeuronExperiment) and not experiment.aws.admin_principal_arns:
+        yield (
+            "aws.admin_principal_arns is empty: nobody may use kubectl on the cluster, which starting "
+            "and watching a run takes; name the IAM role or user that you work with"
         )
     if not work.fixed_output_length:
         yield "outputs end where the model ends them: variants may produce different lengths"

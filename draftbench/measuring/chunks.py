@@ -30,7 +30,7 @@ class ServerStreamError(HttpError):
 
 @dataclass(kw_only=True)
 class Timeline:
-    """What a stream brought: arrival times (ns), tokens of each chunk, text, totals.
+    """What a stream brought: arrival times (ns), tokens of each chunk, text, totals, all events.
 
     `chunk_tokens` is None where the server did not count tokens chunk by chunk.
     """
@@ -42,6 +42,7 @@ class Timeline:
     text: str = ""
     finish_reason: str | None = None
     ended: bool = False
+    events: int = 0
 
     @property
     def usage_source(self) -> UsageSource:
@@ -64,6 +65,7 @@ class ChunkReader:
         self._final_tokens: int | None = None
         self._finish_reason: str | None = None
         self._ended = False
+        self._events = 0
 
     def feed(self, data: bytes, now_ns: int) -> None:
         """Take bytes that arrived at `now_ns`; raises StreamFormatError or ServerStreamError."""
@@ -81,8 +83,11 @@ class ChunkReader:
             raise StreamFormatError(f"an event of more than {MAX_EVENT_BYTES:,} bytes")
 
     def _event(self, event: bytes, now_ns: int) -> None:
-        lines = [line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")]
-        data = b"\n".join(lines)
+        if b"\n" in event:
+            lines = [line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")]
+            data = b"\n".join(lines)
+        else:
+            data = event[5:].strip() if event.startswith(b"data:") else b""
         if not data:
             return
         if data == b"[DONE]":
@@ -102,6 +107,7 @@ class ChunkReader:
             raise StreamFormatError(f"not a completion chunk: {data[:80]!r}") from error
 
     def _chunk(self, value: dict[str, Any], now_ns: int) -> None:
+        self._events += 1
         choices = value.get("choices") or []
         text = ""
         if choices:
@@ -147,6 +153,7 @@ class ChunkReader:
             text="".join(self._text),
             finish_reason=self._finish_reason,
             ended=self._ended or self._finish_reason is not None,
+            events=self._events,
         )
 
 

@@ -181,6 +181,7 @@ def _measured(
         output_sha256=hashlib.sha256(timeline.text.encode()).hexdigest() if not error else None,
         run_queue_wait_s=sum(waits) / 1e9 if waits else None,
         spoilt=_spoilt(timeline, sent_ns, waits) if figures else None,
+        llmperf_inter_token_latency_s=figures.llmperf_itl_s if figures else None,
     )
     tokens = timeline.chunk_tokens
     return Measured(
@@ -217,6 +218,7 @@ class Figures:
     throughput: float | None
     tokens_per_step: float | None
     first_chunk_tokens: int
+    llmperf_itl_s: float | None
 
 
 def figures_of(timeline: Timeline, sent_ns: int) -> Figures:
@@ -236,4 +238,6 @@ def figures_of(timeline: Timeline, sent_ns: int) -> Figures:
         throughput=total / e2e_s if total is not None and e2e_s > 0 else None,
         tokens_per_step=after_first / steps if decoded else None,
         first_chunk_tokens=first_tokens,
+        # llmperf at f1d6bed: all gaps, the one before the first chunk included, over all events.
+        llmperf_itl_s=e2e_s / timeline.events if timeline.events else None,
     )

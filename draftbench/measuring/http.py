@@ -1,9 +1,10 @@
 """HTTP/1.1 over asyncio, with the time at which bytes arrived.
 
 A load generator's own error must be far below what it measures, so bytes are stamped in the
-transport callback, before any parsing, and the parsing is done by llhttp (`httptools`). A request
-has a connection of its own, opened before the clock starts: no figure contains a handshake, and no
-request meets a connection that the server is about to close.
+transport callback, and parsed (by llhttp, `httptools`) only when every socket that had bytes has
+been stamped: no stream's time contains the parsing of another. A request has a connection of its
+own, opened before the clock starts: no figure contains a handshake, and no request meets a
+connection that the server is about to close.
 """
 
 from __future__ import annotations
@@ -47,8 +48,10 @@ class _Exchange(asyncio.Protocol):
     """One request and its response. The parser calls the `on_*` methods."""
 
     def __init__(self, on_body: BodyCallback, clock: Clock) -> None:
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self.done: asyncio.Future[None] = self._loop.create_future()
         self.status = 0
+        self._arrived: list[tuple[int, bytes]] = []
         self._deliver = on_body
         self._clock = clock
         self._now_ns = 0
@@ -56,9 +59,16 @@ class _Exchange(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
 
     def data_received(self, data: bytes) -> None:
-        self._now_ns = self._clock()
+        self._arrived.append((self._clock(), data))
+        if len(self._arrived) == 1:
+            # The loop runs this after the sockets that are readable now, before it waits again.
+            self._loop.call_soon(self._parse)
+
+    def _parse(self) -> None:
+        arrived, self._arrived = self._arrived, []
         try:
-            self._parser.feed_data(data)
+            for self._now_ns, data in arrived:
+                self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             cause = error.__context__
             self._finish(cause if isinstance(cause, HttpError) else BrokenStreamError(str(error)))
@@ -78,6 +88,7 @@ class _Exchange(asyncio.Protocol):
             self._finish(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._parse()
         if self.status and self._ends_with_connection and exc is None:
             self._finish(None)  # RFC 9112, 6.3: a body without length or chunks ends here
         elif not self.done.done():
@@ -124,8 +135,9 @@ async def exchange(
         reason = str(error) or f"no answer within {CONNECT_TIMEOUT_SECONDS:g} s"
         raise ConnectError(f"{parts.hostname}:{port}: {reason}") from error
     try:
+        request = _request_bytes(method, url, headers or {}, body)
         sent_ns = clock()
-        transport.write(_request_bytes(method, url, headers or {}, body))
+        transport.write(request)
         await protocol.done
     finally:
         transport.abort()

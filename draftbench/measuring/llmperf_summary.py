@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from draftbench.results import BlockResult, values_of
+from draftbench.statistics import quantile
 
 _METRICS = (
     "inter_token_latency_s",
@@ -24,15 +25,6 @@ _METRICS = (
 _QUANTILES = (25, 50, 75, 90, 95, 99)
 
 
-def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which `share` (0 to 1) of the values lie, interpolated linearly."""
-    ordered = sorted(values)
-    position = share * (len(ordered) - 1)
-    below = int(position)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
-
-
 def llmperf_summary(block: BlockResult) -> bytes:
     """The bytes of the summary file of a block."""
     done = [record for record in block.requests if not record.failed]
@@ -42,7 +34,7 @@ def llmperf_summary(block: BlockResult) -> bytes:
         "version": "draftbench",
         "name": block.stem,
         "model": block.model,
-        "num_concurrent_requests": block.concurrency,
+        "num_concurrent_requests": block.load.concurrency,
     }
     for metric in _METRICS:
         summary |= _statistics(metric, values_of(block.requests, metric))

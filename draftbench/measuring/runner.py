@@ -1,4 +1,4 @@
-"""The measuring program: every case against every variant, one variant loaded at a time.
+"""The measuring program: rounds of every case against every variant, until the answer is known.
 
 Result files are written as each block completes; `run.json` comes last, whatever happened.
 """
@@ -17,12 +17,14 @@ from datetime import UTC, datetime
 
 from draftbench.errors import DraftbenchError
 from draftbench.measuring.client import Client, Measured
-from draftbench.measuring.counters import difference, read_counters
+from draftbench.measuring.counters import read_metrics, speculation_between, timings_between
 from draftbench.measuring.http import HttpError, get_text
 from draftbench.measuring.llmperf_summary import llmperf_summary
-from draftbench.measuring.runspec import Endpoint, RunSpec
+from draftbench.measuring.load import AsyncioEngine, LoadEngine, Planned
+from draftbench.measuring.runspec import Endpoint, RunSpec, Sampling
+from draftbench.measuring.scheduling import EventLoopLag
 from draftbench.measuring.sink import Sink, SinkError
-from draftbench.prompts import Case, Prompt
+from draftbench.prompts import Case
 from draftbench.results import (
     BLOCKS_FOLDER,
     LLMPERF_RESPONSES_SUFFIX,
@@ -33,16 +35,23 @@ from draftbench.results import (
     RUN_SCHEMA,
     TRANSCRIPT_SUFFIX,
     BlockResult,
+    Load,
     RunResult,
     RunStatus,
     dump_block,
     dump_run,
     llmperf_responses,
 )
+from draftbench.verdict import Group, itl_speedup
 
 Progress = Callable[[str], None]
 
 READY_POLL_SECONDS = 1.0
+
+
+def rounds(sampling: Sampling) -> int:
+    """Rounds that `max_requests` has room for, at least one."""
+    return max(1, sampling.max_requests // sampling.requests_per_round)
 
 
 class NotReadyError(DraftbenchError):
@@ -67,7 +76,9 @@ class Runner:
     api_key: str | None = None
     wall_clock: Callable[[], float] = time.time
     make_client: Callable[..., Client] = Client
+    engine: LoadEngine = field(default_factory=AsyncioEngine)
     ready_poll_seconds: float = READY_POLL_SECONDS
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _blocks: list[BlockResult] = field(default_factory=list)
     _unwritten: dict[str, bytes] = field(default_factory=dict)
 
@@ -114,29 +125,60 @@ class Runner:
         return "ready" if status in (200, 404) else f"HTTP {status}"
 
     async def _measure_all(self) -> None:
-        total = len(self.spec.cases) * len(self.spec.endpoints)
-        for number, (case, endpoint) in enumerate(self._order(), start=1):
-            block = await self._measure_block(case, endpoint, number)
-            self._blocks.append(block)
-            self.progress(f"[{number}/{total}] {_describe(block)}")
+        """Round after round, until every class has its interval or its requests."""
+        for load in self.spec.loads:
+            open_classes = dict.fromkeys(case.prompt_class for case in self.spec.cases)
+            for number in range(1, rounds(self.spec.sampling) + 1):
+                await self._measure_round(load, number, set(open_classes))
+                sent = number * self.spec.sampling.requests_per_round
+                for name in list(open_classes):
+                    if self._is_known_well_enough(name, load, sent):
+                        del open_classes[name]
+                if not open_classes:
+                    break
 
-    def _order(self) -> Iterator[tuple[Case, Endpoint]]:
-        """Case by case; every other case starts with the last variant, so that drift evens out."""
+    async def _measure_round(self, load: Load, round_number: int, classes: set[str]) -> None:
+        """Every case of the open classes against every variant, one variant loaded at a time.
+
+        The order turns around from case to case and from round to round (ABBA), so that a drift of
+        the machine falls on both variants alike.
+        """
         for index, case in enumerate(self.spec.cases):
-            endpoints: Sequence[Endpoint] = self.spec.endpoints
-            for endpoint in endpoints if index % 2 == 0 else endpoints[::-1]:
-                yield case, endpoint
+            if case.prompt_class not in classes:
+                continue
+            turned = (index + round_number) % 2 == 0
+            endpoints = self.spec.endpoints[::-1] if turned else self.spec.endpoints
+            if self.spec.parallel:
+                await self._measure_together(case, endpoints, load, round_number)
+            else:
+                for endpoint in endpoints:
+                    await self._measure_block(case, endpoint, load, round_number)
 
-    async def _measure_block(self, case: Case, endpoint: Endpoint, number: int) -> BlockResult:
+    async def _measure_together(
+        self, case: Case, endpoints: Sequence[Endpoint], load: Load, round_number: int
+    ) -> None:
+        async with asyncio.TaskGroup() as group:
+            for endpoint in endpoints:
+                group.create_task(self._measure_block(case, endpoint, load, round_number))
+
+    async def _measure_block(
+        self, case: Case, endpoint: Endpoint, load: Load, round_number: int
+    ) -> None:
+        number = next(self._numbers)
         client = self.make_client(
             base_url=endpoint.base_url, shape=self.spec.shape, api_key=self.api_key
         )
-        await self._load(client, case, self.spec.warmup_requests, f"{number:04d}-warmup")
-        before = await read_counters(endpoint.base_url)
+        warmup = self._plan(case, self.spec.sampling.warmup_requests, 0, f"{number:04d}-warmup")
+        await self.engine.send(client, warmup, load, seed=self.spec.shape.seed)
+        first = (round_number - 1) * self.spec.sampling.requests_per_round
+        planned = self._plan(case, self.spec.sampling.requests_per_round, first, f"{number:04d}")
+        before = await read_metrics(endpoint.base_url)
         started_at_unix_s = self.wall_clock()
-        measured = await self._load(client, case, self.spec.requests_per_case, f"{number:04d}")
+        with EventLoopLag() as lag:
+            seed = self.spec.shape.seed + round_number
+            measured = await self.engine.send(client, planned, load, seed=seed)
         ended_at_unix_s = self.wall_clock()
-        after = await read_counters(endpoint.base_url)
+        after = await read_metrics(endpoint.base_url)
         block = BlockResult(
             schema=RESULT_SCHEMA,
             run_id=self.run_id,
@@ -144,37 +186,57 @@ class Runner:
             variant=endpoint.variant,
             prompt_class=case.prompt_class,
             case=case.name,
-            round=1,
+            round=round_number,
             block=number,
             model=self.spec.shape.model,
-            concurrency=self.spec.concurrency,
+            load=load,
             started_at_unix_s=started_at_unix_s,
             ended_at_unix_s=ended_at_unix_s,
-            warmup_requests=self.spec.warmup_requests,
-            speculation=difference(before, after),
+            warmup_requests=self.spec.sampling.warmup_requests,
+            speculation=speculation_between(before, after),
+            server=timings_between(before, after),
+            event_loop_lag_s=lag.longest_s,
             requests=tuple(m.record for m in measured),
         )
         # Another thread: an upload takes its time, and a signal must be heard meanwhile.
         await asyncio.to_thread(self._write_block, block, measured)
-        return block
+        self._blocks.append(block)
+        self.progress(f"[block {number}, round {round_number}] {_describe(block)}")
 
-    async def _load(
-        self, client: Client, case: Case, requests: int, id_prefix: str
-    ) -> list[Measured]:
-        """Send `requests` requests, prompts in turn, `concurrency` in flight; in sending order."""
-        prompts = itertools.islice(enumerate(itertools.cycle(case.prompts)), requests)
-        measured: dict[int, Measured] = {}
+    def _plan(self, case: Case, requests: int, first: int, id_prefix: str) -> list[Planned]:
+        """`requests` requests from the case's prompts in turn, starting with number `first`."""
+        return [
+            Planned(
+                request_id=f"{self.run_id}/{id_prefix}-{index:05d}",
+                prompt=case.prompts[(first + index) % len(case.prompts)],
+            )
+            for index in range(requests)
+        ]
 
-        async def worker(queue: Iterator[tuple[int, Prompt]]) -> None:
-            for index, prompt in queue:
-                measured[index] = await client.measure(
-                    prompt, request_id=f"{self.run_id}/{id_prefix}-{index:05d}"
+    def _is_known_well_enough(self, prompt_class: str, load: Load, sent: int) -> bool:
+        """Whether a class needs no further round, and says why or why not."""
+        sampling = self.spec.sampling
+        if sent < sampling.min_requests:
+            return False
+        widths = [
+            self._width(prompt_class, load, endpoint.variant)
+            for endpoint in self.spec.endpoints
+            if not endpoint.is_baseline
+        ]
+        known = [width for width in widths if width is not None]
+        if len(known) == len(widths) and max(known, default=0.0) <= sampling.target_interval_width:
+            if known:
+                self.progress(
+                    f"{prompt_class} at {load.label}: speedup known to {max(known):.1%} after "
+                    f"{sent} requests a case and variant"
                 )
+            return True
+        return False
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(self.spec.concurrency, requests)):
-                group.create_task(worker(prompts))
-        return [measured[index] for index in sorted(measured)]
+    def _width(self, prompt_class: str, load: Load, variant: str) -> float | None:
+        group = Group(prompt_class=prompt_class, load=load)
+        speedup = itl_speedup(self._blocks, group, variant=variant, baseline=self.spec.baseline)
+        return speedup.relative_width if speedup else None
 
     def _write_block(self, block: BlockResult, measured: Sequence[Measured]) -> None:
         """Raw evidence first, then the result file, then what is derived from it."""
@@ -213,7 +275,10 @@ class Runner:
             variants=tuple(e.variant for e in self.spec.endpoints),
             baseline=self.spec.baseline,
             blocks=tuple(block.stem for block in self._blocks),
-            client={"scheduling": self.scheduling},
+            max_tokens_per_step={e.variant: e.max_tokens_per_step for e in self.spec.endpoints},
+            class_weights=self.spec.class_weights,
+            price=self.spec.price,
+            scheduling=self.scheduling,
         )
         self.sink.write(f"{self.run_id}/{RUN_FILE}", dump_run(result))
         return result
@@ -248,4 +313,4 @@ def _describe(block: BlockResult) -> str:
     spoilt = sum(r.spoilt is not None for r in block.requests)
     notes = [f"{failed} failed"] * bool(failed) + [f"{spoilt} spoilt"] * bool(spoilt)
     suffix = f" ({', '.join(notes)})" if notes else ""
-    return f"{block.prompt_class}/{block.case} {block.variant}: {middle}{suffix}"
+    return f"{block.prompt_class}/{block.case} {block.load.label} {block.variant}: {middle}{suffix}"

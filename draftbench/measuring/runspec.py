@@ -12,8 +12,9 @@ from typing import Any
 
 from draftbench.errors import UserInputError
 from draftbench.prompts import Case, Prompt
+from draftbench.results import Load, Price
 
-RUN_SPEC_SCHEMA = "draftbench.runspec/1"
+RUN_SPEC_SCHEMA = "draftbench.runspec/2"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,16 +41,34 @@ class RequestShape:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How many requests: a consequence of how narrow the speedup's interval has to be.
+
+    All counts are of measured requests of one case, variant and load. A round adds
+    `requests_per_round` to each; rounds go on until every class has `min_requests` and an interval
+    no wider than `target_interval_width` (relative to the speedup), or `max_requests`.
+    """
+
+    requests_per_round: int
+    min_requests: int
+    max_requests: int
+    target_interval_width: float
+    warmup_requests: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """What to measure: every case against every endpoint."""
+    """What to measure: every case against every endpoint, in every load."""
 
     experiment: str
     endpoints: tuple[Endpoint, ...]
     shape: RequestShape
     cases: tuple[Case, ...]
-    concurrency: int
-    requests_per_case: int
-    warmup_requests: int
+    loads: tuple[Load, ...]
+    sampling: Sampling
+    parallel: bool
+    class_weights: Mapping[str, float]
+    price: Price | None
     ready_deadline_seconds: float
 
     @property
@@ -79,6 +98,9 @@ def _run_spec(value: Mapping[str, Any]) -> RunSpec:
         "endpoints": tuple(Endpoint(**e) for e in value["endpoints"]),
         "shape": RequestShape(**value["shape"]),
         "cases": tuple(_case(c) for c in value["cases"]),
+        "loads": tuple(Load(**load) for load in value["loads"]),
+        "sampling": Sampling(**value["sampling"]),
+        "price": None if value["price"] is None else Price(**value["price"]),
     }
     return RunSpec(**{**value, **parts})
 

@@ -9,9 +9,11 @@ raises its scheduling class so that it hardly happens.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 _SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
@@ -55,3 +57,34 @@ def spoilt_reason(
     if wait_after_ns > MAX_WAIT_SHARE * after_first_ns:
         return f"client waited {wait_after_ns / 1e6:.1f} ms for a core while tokens came"
     return None
+
+
+class EventLoopLag:
+    """How late the event loop came, at worst, while the block ran: `with EventLoopLag() as lag`.
+
+    A callback every `INTERVAL_SECONDS` notes by how much it was late: what lies above is time in
+    which arrivals were not stamped.
+    """
+
+    INTERVAL_SECONDS = 0.02
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self._due_s = 0.0
+        self._handle: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Self:
+        self._schedule(asyncio.get_running_loop())
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._due_s = loop.time() + self.INTERVAL_SECONDS
+        self._handle = loop.call_at(self._due_s, self._note, loop)
+
+    def _note(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.longest_s = max(self.longest_s, loop.time() - self._due_s)
+        self._schedule(loop)

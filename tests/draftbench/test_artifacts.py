@@ -42,7 +42,7 @@ CHANGES_NEITHER = {
     "name": put("name", value="other"),
     "variant name": put("variants", 1, "name", value="other"),
     "output length": put("workload", "output_tokens", value=300),
-    "concurrency": put("workload", "concurrency", value=2),
+    "load": put("workload", "load", "concurrency", value=2),
     "region": both(
         put("aws", "region", value="us-west-2"),
         put("aws", "availability_zone", value="us-west-2a"),

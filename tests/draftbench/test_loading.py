@@ -278,11 +278,25 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "/8 or narrower",
         "opens the Kubernetes API",
     ),
+    "documentation addresses, which EKS refuses": (
+        put("aws", "public_access_cidrs", value=["203.0.113.0/24"]),
+        "aws.public_access_cidrs[0]",
+        '"203.0.113.0/24"',
+        "public IPv4 ranges",
+        "EKS refuses private and reserved ranges",
+    ),
+    "private addresses": (
+        put("aws", "public_access_cidrs", value=["10.0.0.0/8"]),
+        "aws.public_access_cidrs[0]",
+        '"10.0.0.0/8"',
+        "public IPv4 ranges",
+        "EKS refuses private and reserved ranges",
+    ),
     "an address range with host bits": (
         put("aws", "public_access_cidrs", value=["203.0.113.7/24"]),
         "aws.public_access_cidrs[0]",
         '"203.0.113.7/24"',
-        "an IPv4 range",
+        "public IPv4 ranges",
         "host bits set",
     ),
     "a session ARN as administrator": (
@@ -356,8 +370,8 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "greedy",
     ),
     "a number in quotes": (
-        put("workload", "concurrency", value="4"),
-        "workload.concurrency",
+        put("workload", "load", "concurrency", value="4"),
+        "workload.load.concurrency",
         '"4"',
         "a whole number, not in quotes",
         "requests in flight",
@@ -383,9 +397,37 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "release",
         "another experiment",
     ),
+    "a load nobody knows": (
+        put("workload", "load", value={"kind": "burst"}),
+        "workload.load.kind",
+        '"burst"',
+        "concurrency, poisson, ladder",
+        "how requests are sent",
+    ),
+    "a key of another load": (
+        put("workload", "load", value={"kind": "poisson", "concurrency": 4}),
+        "workload.load.requests_per_second",
+        "nothing",
+        "mean rate",
+        "required",
+    ),
+    "more requests needed than allowed": (
+        put("workload", "min_requests", value=100),
+        "workload.min_requests",
+        "100 with max_requests 64",
+        "at most 64",
+        "cannot need more",
+    ),
+    "a round longer than the run": (
+        put("workload", "requests_per_round", value=100),
+        "workload.requests_per_round",
+        "100 with max_requests 64",
+        "at most 64",
+        "one round",
+    ),
     "no requests": (
-        put("workload", "requests_per_case", value=0),
-        "workload.requests_per_case",
+        put("workload", "requests_per_round", value=0),
+        "workload.requests_per_round",
         "0",
         "1 or more",
         "measured requests",
@@ -521,7 +563,8 @@ def test_the_published_experiment_is_the_published_one() -> None:
     assert isinstance(experiment, NeuronExperiment)
     assert experiment.release == "neuron-2.26.1"
     assert (experiment.serving.tensor_parallel_size, experiment.serving.lnc) == (32, 2)
-    assert (experiment.serving.max_num_seqs, experiment.workload.concurrency) == (4, 4)
+    assert experiment.serving.max_num_seqs == 4
+    assert experiment.workload.load.model_dump() == {"kind": "concurrency", "concurrency": 4}
     assert (experiment.workload.input_tokens, experiment.workload.output_tokens) == (64, 600)
 
 

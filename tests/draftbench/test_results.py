@@ -40,7 +40,7 @@ def edited(**changes: Any) -> bytes:
         (b"{}", "schema: given None"),
         (edited(schema="draftbench.result/2"), "schema: given 'draftbench.result/2'"),
         (edited(variant=3), "variant: given 3, allowed: text"),
-        (edited(concurrency=True), "concurrency: given True, allowed: a whole number"),
+        (edited(round=True), "round: given True, allowed: a whole number"),
         (edited(started_at_unix_s="now"), "started_at_unix_s: given 'now', allowed: a number"),
         (edited(requests={}), "requests: given {}, allowed: a list"),
         (edited(requests=[1]), r"requests\[0\]: given 1, allowed: an object"),

@@ -55,7 +55,8 @@ def experiments() -> dict[str, NeuronExperiment]:
         ),
         capacity=OnDemand(kind="on_demand"),
         initial_nodes=None,
-        public_access_cidrs=(),
+        # Documentation addresses: a file with them is refused, a template shows them as well.
+        public_access_cidrs=("203.0.113.0/24",),
         availability_zone="us-east-2a",
         load_generator_image=f"registry.example.com/llmperf@sha256:{'0' * 64}",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from draftbench.results import RESULT_SCHEMA, BlockResult, RequestRecord, SpeculationCounters
+from draftbench.results import RESULT_SCHEMA, BlockResult, Load, RequestRecord, SpeculationCounters
 
 # 2026-11-20T10:00:00Z, the start of a minute.
 START_UNIX_S = 1_795_168_800.0
@@ -34,6 +34,7 @@ def make_record(index: int = 0, **overrides: Any) -> RequestRecord:
         "output_sha256": "0" * 64,
         "run_queue_wait_s": 0.0,
         "spoilt": None,
+        "llmperf_inter_token_latency_s": 0.05,
     }
     return RequestRecord(**{**fields, **overrides})
 
@@ -56,6 +57,7 @@ def make_failed_record(index: int = 0, **overrides: Any) -> RequestRecord:
         "usage_source": "none",
         "finish_reason": None,
         "output_sha256": None,
+        "llmperf_inter_token_latency_s": None,
     }
     return make_record(index, **{**fields, **overrides})
 
@@ -73,11 +75,13 @@ def make_block(*, request_count: int = 3, **overrides: Any) -> BlockResult:
         "round": 1,
         "block": 3,
         "model": "Qwen/Qwen3-32B",
-        "concurrency": 4,
+        "load": Load(kind="concurrency", concurrency=4, requests_per_second=None),
         "started_at_unix_s": START_UNIX_S,
         "ended_at_unix_s": START_UNIX_S + max(request_count, 1) * SECONDS_PER_REQUEST,
         "warmup_requests": 2,
         "speculation": SpeculationCounters(drafts=100, draft_tokens=700, accepted_tokens=525),
+        "server": None,
+        "event_loop_lag_s": 0.0,
         "requests": requests,
     }
     return BlockResult(**{**fields, **overrides})

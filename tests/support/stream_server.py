@@ -125,6 +125,7 @@ def plain(status: str, body: bytes, content_type: str = "application/json") -> l
 def stream_server(script: Script) -> Iterator[StreamServer]:
     """Serve `script(request)` to every connection, each in a thread, until the block ends."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+    listener.settimeout(0.05)
     server = StreamServer(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}")
     closing = threading.Event()
     thread = threading.Thread(target=_accept, args=(listener, server, script, closing))
@@ -140,7 +141,6 @@ def stream_server(script: Script) -> Iterator[StreamServer]:
 def _accept(
     listener: socket.socket, server: StreamServer, script: Script, closing: threading.Event
 ) -> None:
-    listener.settimeout(0.05)
     threads: list[threading.Thread] = []
     while not closing.is_set():
         try:

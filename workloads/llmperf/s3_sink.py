@@ -22,12 +22,24 @@ class S3Sink:
         self.prefix = prefix.strip("/")
 
     def write(self, name: str, data: bytes) -> None:
-        """Put one object; S3 refuses a name that is taken (`If-None-Match: *`)."""
+        """Put one object; S3 refuses a name that is taken (`If-None-Match: *`).
+
+        When the answer to a PUT is lost, botocore sends it again and S3 then refuses our own object:
+        a name that is taken by these very bytes is written.
+        """
         key = f"{self.prefix}/{name}" if self.prefix else name
         try:
             self._client.put_object(Bucket=self.bucket, Key=key, Body=data, IfNoneMatch="*")
         except (BotoCoreError, ClientError) as error:
-            raise SinkError(f"s3://{self.bucket}/{key}: cannot be written: {error}") from error
+            if not self._holds(key, data):
+                raise SinkError(f"s3://{self.bucket}/{key}: cannot be written: {error}") from error
+
+    def _holds(self, key: str, data: bytes) -> bool:
+        try:
+            stored = self._client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        except (BotoCoreError, ClientError):
+            return False
+        return bool(stored == data)
 
 
 def parse_s3_url(url: str) -> tuple[str, str]:

@@ -69,6 +69,14 @@ def test_figures_follow_the_definitions() -> None:
     assert figures.tokens_per_step == pytest.approx(17 / 3)
 
 
+def test_llmperfs_own_figure_divides_everything_by_events() -> None:
+    """Seven events: a role, four chunks, usage, and another one."""
+    timeline = Timeline(
+        chunk_times_ns=[100_000_000, 280_000_000], chunk_tokens=[3, 17], output_tokens=20, events=7
+    )
+    assert figures_of(timeline, sent_ns=0).llmperf_itl_s == pytest.approx(0.28 / 7)
+
+
 def test_an_output_of_one_chunk_has_no_inter_token_latency() -> None:
     timeline = Timeline(chunk_times_ns=[5], chunk_tokens=[8], output_tokens=8)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gzip
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from draftbench.measuring.client import Client
+from draftbench.measuring.load import poisson_gaps
 from draftbench.measuring.runner import Runner, new_run_id
-from draftbench.measuring.runspec import Endpoint, RequestShape, RunSpec
+from draftbench.measuring.runspec import Endpoint, RequestShape, RunSpec, Sampling
 from draftbench.measuring.sink import FolderSink, SinkError
 from draftbench.prompts import Case, Prompt
 from draftbench.reading import Run, read_run
-from draftbench.results import RESULT_SUFFIX, RunResult
+from draftbench.results import RESULT_SUFFIX, Load, RunResult
 from tests.support.stream_server import Request, Script, Step, completion, plain, stream_server
 
 COUNTERS = """
@@ -29,7 +31,7 @@ vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="0"}} 3.
 """
 
 
-def server(*chunk_tokens: int, counters: str | None = None) -> Script:
+def server(*chunk_tokens: int, counters: str | None = None, gap_seconds: float = 0.0) -> Script:
     """A healthy server whose completions are chunks of so many tokens."""
     asked = 0
 
@@ -43,7 +45,7 @@ def server(*chunk_tokens: int, counters: str | None = None) -> Script:
             text = counters.format(drafts=10 * asked, drafted=70 * asked, accepted=35 * asked)
             return plain("200 OK", text.encode(), "text/plain")
         asked += 1
-        return completion(*chunk_tokens)
+        return completion(*chunk_tokens, gap_seconds=gap_seconds)
 
     return script
 
@@ -59,7 +61,19 @@ def case(name: str, prompts: int = 3) -> Case:
     )
 
 
-def spec(*urls: str, cases: Sequence[Case], requests: int = 4, deadline_s: float = 5.0) -> RunSpec:
+IN_PAIRS = Load(kind="concurrency", concurrency=2, requests_per_second=None)
+
+
+def spec(
+    *urls: str,
+    cases: Sequence[Case],
+    requests: int = 4,
+    deadline_s: float = 5.0,
+    max_rounds: int = 1,
+    target_width: float = 1.0,
+    loads: tuple[Load, ...] = (IN_PAIRS,),
+    parallel: bool = False,
+) -> RunSpec:
     names = ("baseline", "k7")
     return RunSpec(
         experiment="test",
@@ -77,9 +91,17 @@ def spec(*urls: str, cases: Sequence[Case], requests: int = 4, deadline_s: float
             timeout_seconds=5.0,
         ),
         cases=tuple(cases),
-        concurrency=2,
-        requests_per_case=requests,
-        warmup_requests=1,
+        loads=loads,
+        sampling=Sampling(
+            requests_per_round=requests,
+            min_requests=requests,
+            max_requests=requests * max_rounds,
+            target_interval_width=target_width,
+            warmup_requests=1,
+        ),
+        parallel=parallel,
+        class_weights={"structured": 1.0},
+        price=None,
         ready_deadline_seconds=deadline_s,
     )
 
@@ -121,6 +143,73 @@ def test_every_case_is_run_against_every_variant_and_every_other_case_in_reverse
     assert two_runs.result.blocks == tuple(b.stem for b in two_runs.blocks)
 
 
+def test_rounds_alternate_the_order_of_the_variants_and_go_on_with_the_prompts(
+    tmp_path: Path,
+) -> None:
+    with stream_server(server(1, 1)) as a, stream_server(server(2)) as b:
+        run(
+            spec(
+                a.base_url, b.base_url, cases=[case("count", 8)], max_rounds=4, target_width=0.0001
+            ),
+            tmp_path,
+        )
+
+    blocks = read_run(tmp_path / "test-1").blocks
+    assert [b.variant for b in blocks] == ["baseline", "k7", "k7", "baseline"] * 2
+    assert [b.round for b in blocks] == [1, 1, 2, 2, 3, 3, 4, 4]
+    prompts = [[r.prompt_id for r in b.requests] for b in blocks]
+    assert prompts[0] == prompts[1] == [f"count-{i}" for i in range(4)]
+    assert prompts[2] == prompts[3] == [f"count-{i}" for i in range(4, 8)]
+
+
+def test_a_run_stops_when_the_interval_is_narrow_enough(tmp_path: Path) -> None:
+    """Equal timelines on both sides: the speedup is known after the second round at the latest."""
+    slow = server(1, 1, gap_seconds=0.05)
+    with stream_server(slow) as a, stream_server(server(1, 1, gap_seconds=0.05)) as b:
+        run(
+            spec(
+                a.base_url,
+                b.base_url,
+                cases=[case("count", 8)],
+                requests=8,
+                max_rounds=4,
+                target_width=0.9,
+            ),
+            tmp_path,
+        )
+
+    assert max(b.round for b in read_run(tmp_path / "test-1").blocks) < 4
+
+
+def test_a_ladder_is_measured_rung_by_rung(tmp_path: Path) -> None:
+    rungs = tuple(Load(kind="concurrency", concurrency=n, requests_per_second=None) for n in (1, 3))
+    with stream_server(server(1, 1)) as plain_server:
+        run(spec(plain_server.base_url, cases=[case("count")], loads=rungs), tmp_path)
+
+    assert [b.load.label for b in read_run(tmp_path / "test-1").blocks] == ["c1", "c3"]
+
+
+def test_a_poisson_load_sends_at_the_same_times_to_both_variants(tmp_path: Path) -> None:
+    load = Load(kind="poisson", concurrency=0, requests_per_second=50.0)
+    with stream_server(server(1, 1)) as a, stream_server(server(2)) as b:
+        run(spec(a.base_url, b.base_url, cases=[case("count")], loads=(load,)), tmp_path)
+
+    blocks = read_run(tmp_path / "test-1").blocks
+    assert [len(b.requests) for b in blocks] == [4, 4]
+    assert list(itertools.islice(poisson_gaps(load, 1), 3)) == list(
+        itertools.islice(poisson_gaps(load, 1), 3)
+    )
+
+
+def test_parallel_loads_both_variants_in_the_same_round(tmp_path: Path) -> None:
+    with stream_server(server(1, 1)) as a, stream_server(server(2)) as b:
+        run(spec(a.base_url, b.base_url, cases=[case("count")], parallel=True), tmp_path)
+
+    blocks = read_run(tmp_path / "test-1").blocks
+    assert {b.variant for b in blocks} == {"baseline", "k7"}
+    assert len({b.block for b in blocks}) == 2
+
+
 def test_prompts_are_used_in_turn_and_the_same_for_both_variants(two_runs: Run) -> None:
     for block in two_runs.blocks:
         name = block.case
@@ -148,6 +237,7 @@ def test_speculation_counters_are_the_difference_over_the_block(two_runs: Run) -
     assert [b.speculation.drafts for b in drafted if b.speculation] == [40, 40]
     assert drafted[0].speculation is not None
     assert drafted[0].speculation.acceptance_rate == pytest.approx(0.5)
+    assert drafted[0].speculation.accepted_per_position == (0,)
 
 
 def test_a_server_without_counters_has_no_acceptance_rate(two_runs: Run) -> None:
@@ -171,7 +261,7 @@ def test_llmperf_files_stand_beside_the_result_file(tmp_path: Path) -> None:
     with stream_server(server(2, 3)) as plain_server:
         run(spec(plain_server.base_url, cases=[case("count")]), tmp_path)
     blocks = tmp_path / "test-1" / "blocks"
-    stem = "0001-structured-count-baseline-r1"
+    stem = "0001-structured-count-c2-baseline-r1"
 
     responses = json.loads((blocks / f"{stem}_individual_responses.json").read_text())
     summary = json.loads((blocks / f"{stem}_summary.json").read_text())
@@ -210,7 +300,7 @@ def test_a_block_without_one_good_request_fails_the_run(tmp_path: Path) -> None:
         result = run(spec(broken.base_url, cases=[case("count")]), tmp_path)
 
     assert result.status == "failed"
-    assert result.reason == "every request failed in 0001-structured-count-baseline-r1"
+    assert result.reason == "every request failed in 0001-structured-count-c2-baseline-r1"
     assert read_run(tmp_path / "test-1").blocks[0].requests[0].error_code == 500
 
 
@@ -268,7 +358,7 @@ def test_a_file_that_cannot_be_written_fails_the_run_by_name(tmp_path: Path) -> 
         result = run(spec(plain_server.base_url, cases=[case("count")]), tmp_path, sink)
 
     assert result.status == "failed"
-    assert "0001-structured-count-baseline-r1.result.json" in result.reason
+    assert "0001-structured-count-c2-baseline-r1.result.json" in result.reason
 
 
 def test_a_cancelled_run_still_says_that_it_is_over(tmp_path: Path) -> None:

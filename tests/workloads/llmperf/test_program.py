@@ -15,9 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from draftbench.measuring.runspec import Endpoint, RequestShape, RunSpec, dump_run_spec
+from draftbench.measuring.runspec import (
+    Endpoint,
+    RequestShape,
+    RunSpec,
+    Sampling,
+    dump_run_spec,
+)
 from draftbench.prompts import Case, Prompt
 from draftbench.reading import read_run
+from draftbench.results import Load
 from tests.conftest import ROOT
 from tests.support.stream_server import Request, Step, completion, plain, stream_server
 
@@ -83,9 +90,17 @@ def spec_for(url: str) -> RunSpec:
                 prompts=(Prompt(id="p", messages=({"role": "user", "content": "x"},)),),
             ),
         ),
-        concurrency=1,
-        requests_per_case=2,
-        warmup_requests=0,
+        loads=(Load(kind="concurrency", concurrency=1, requests_per_second=None),),
+        sampling=Sampling(
+            requests_per_round=2,
+            min_requests=2,
+            max_requests=2,
+            target_interval_width=0.1,
+            warmup_requests=0,
+        ),
+        parallel=False,
+        class_weights={"structured": 1.0},
+        price=None,
         ready_deadline_seconds=10.0,
     )
 
@@ -135,7 +150,7 @@ def test_a_signal_ends_the_run_and_run_json_says_so(image: Path, tmp_path: Path)
     [
         ("{}", "run specification"),
         ("nonsense", "run specification"),
-        (json.dumps({"schema": "draftbench.runspec/9"}), "schema is not draftbench.runspec/1"),
+        (json.dumps({"schema": "draftbench.runspec/9"}), "schema is not draftbench.runspec/2"),
     ],
 )
 def test_a_wrong_specification_exits_with_two_and_no_traceback(

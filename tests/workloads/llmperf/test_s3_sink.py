@@ -40,6 +40,12 @@ def test_a_name_that_is_taken_is_never_overwritten(sink: S3Sink) -> None:
     assert stored["Body"].read() == b"first"
 
 
+def test_writing_the_same_bytes_again_is_no_error(sink: S3Sink) -> None:
+    """The answer to a PUT may be lost: the second one finds the first one's object."""
+    sink.write("r1/run.json", b"{}")
+    sink.write("r1/run.json", b"{}")
+
+
 def test_a_bucket_that_is_not_there_is_told_with_the_address(sink: S3Sink) -> None:
     missing = S3Sink(boto3.client("s3"), bucket="nowhere", prefix="runs")
 
