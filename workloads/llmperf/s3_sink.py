@@ -24,8 +24,8 @@ class S3Sink:
     def write(self, name: str, data: bytes) -> None:
         """Put one object; S3 refuses a name that is taken (`If-None-Match: *`).
 
-        When the answer to a PUT is lost, botocore sends it again and S3 then refuses our own object:
-        a name that is taken by these very bytes is written.
+        When the answer to a PUT is lost, botocore sends it again and S3 then refuses our own
+        object: a name that is taken by these very bytes is written.
         """
         key = f"{self.prefix}/{name}" if self.prefix else name
         try:
