@@ -229,6 +229,7 @@ class RunResult:
     baseline: str
     blocks: tuple[str, ...]
     max_tokens_per_step: Mapping[str, int]
+    target_interval_width: float
     class_weights: Mapping[str, float]
     price: Price | None
     scheduling: str

@@ -14,7 +14,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from draftbench.results import BlockResult, Load, Price, RequestRecord
-from draftbench.statistics import Clusters, Estimate, equivalent, estimate
+from draftbench.statistics import (
+    Clusters,
+    Estimate,
+    equivalent,
+    estimate,
+    requests_for_width,
+)
 
 Judgement = Literal["pays", "does not pay", "costs", "cannot tell"]
 Pair = tuple[RequestRecord, RequestRecord]
@@ -160,6 +166,18 @@ def itl_speedup(
     return _ratio(pairs, "inter_token_latency_s")
 
 
+def pairs_by_prompt(
+    blocks: Sequence[BlockResult], group: Group, *, variant: str, baseline: str
+) -> list[list[Pair]]:
+    """The pairs of a group that have an inter-token latency on both sides, prompt by prompt."""
+    clusters: defaultdict[str, list[Pair]] = defaultdict(list)
+    found = _pairs(_of_group(blocks, group), baseline=baseline, variant=variant)
+    for cluster, (plain, drafted) in sorted(found, key=lambda p: p[0]):
+        if plain.inter_token_latency_s and drafted.inter_token_latency_s:
+            clusters[cluster].append((plain, drafted))
+    return list(clusters.values())
+
+
 def judge(speedup: Estimate | None) -> tuple[Judgement, str]:
     """What a speedup and its interval mean, and why in one sentence."""
     if speedup is None:
@@ -175,6 +193,14 @@ def judge(speedup: Estimate | None) -> tuple[Judgement, str]:
     return "cannot tell", (
         f"{speedup.low:.2f} to {speedup.high:.2f} does not decide it; measure more prompts"
     )
+
+
+def requests_short(speedup: Estimate | None, *, target_width: float) -> int | None:
+    """How many more samples would narrow the interval to its target; 0: none, None: cannot say."""
+    if speedup is None:
+        return None
+    needed = requests_for_width(speedup, target_width=target_width)
+    return None if needed is None else max(0, needed - speedup.samples)
 
 
 def too_many_spoilt(share: float) -> str:

@@ -42,7 +42,7 @@ from draftbench.results import (
     dump_run,
     llmperf_responses,
 )
-from draftbench.verdict import Group, itl_speedup
+from draftbench.verdict import Group, itl_speedup, requests_short
 
 Progress = Callable[[str], None]
 
@@ -136,6 +136,8 @@ class Runner:
                         del open_classes[name]
                 if not open_classes:
                     break
+            for name in open_classes:
+                self._say_what_is_missing(name, load)
 
     async def _measure_round(self, load: Load, round_number: int, classes: set[str]) -> None:
         """Every case of the open classes against every variant, one variant loaded at a time.
@@ -233,6 +235,21 @@ class Runner:
             return True
         return False
 
+    def _say_what_is_missing(self, prompt_class: str, load: Load) -> None:
+        target = self.spec.sampling.target_interval_width
+        for endpoint in self.spec.endpoints:
+            if endpoint.is_baseline:
+                continue
+            group = Group(prompt_class=prompt_class, load=load)
+            speedup = itl_speedup(
+                self._blocks, group, variant=endpoint.variant, baseline=self.spec.baseline
+            )
+            missing = requests_short(speedup, target_width=target)
+            width = speedup.relative_width if speedup else None
+            known = f"known to {width:.1%}" if width is not None else "not known"
+            more = f"; about {missing} more requests for {target:.0%}" if missing else ""
+            self.progress(f"{group.label}: speedup of {endpoint.variant} {known}{more}")
+
     def _width(self, prompt_class: str, load: Load, variant: str) -> float | None:
         group = Group(prompt_class=prompt_class, load=load)
         speedup = itl_speedup(self._blocks, group, variant=variant, baseline=self.spec.baseline)
@@ -276,6 +293,7 @@ class Runner:
             baseline=self.spec.baseline,
             blocks=tuple(block.stem for block in self._blocks),
             max_tokens_per_step={e.variant: e.max_tokens_per_step for e in self.spec.endpoints},
+            target_interval_width=self.spec.sampling.target_interval_width,
             class_weights=self.spec.class_weights,
             price=self.spec.price,
             scheduling=self.scheduling,

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from draftbench.results import RESULT_SCHEMA, BlockResult, Load, RequestRecord, SpeculationCounters
+from draftbench.results import (
+    RESULT_SCHEMA,
+    RUN_SCHEMA,
+    BlockResult,
+    Load,
+    RequestRecord,
+    RunResult,
+    SpeculationCounters,
+)
 
 # 2026-11-20T10:00:00Z, the start of a minute.
 START_UNIX_S = 1_795_168_800.0
@@ -85,3 +93,25 @@ def make_block(*, request_count: int = 3, **overrides: Any) -> BlockResult:
         "requests": requests,
     }
     return BlockResult(**{**fields, **overrides})
+
+
+def make_run(*blocks: BlockResult, **overrides: Any) -> RunResult:
+    """The end of a run with these blocks: a baseline and one variant."""
+    fields: dict[str, Any] = {
+        "schema": RUN_SCHEMA,
+        "run_id": "20261120-100000-a1b2c3",
+        "experiment": "qwen3-32b",
+        "status": "complete",
+        "reason": "",
+        "started_at_unix_s": START_UNIX_S,
+        "ended_at_unix_s": START_UNIX_S + 600,
+        "variants": ("baseline", "qwen3-1.7b-k7"),
+        "baseline": "baseline",
+        "blocks": tuple(block.stem for block in blocks),
+        "max_tokens_per_step": {"baseline": 1, "qwen3-1.7b-k7": 7},
+        "target_interval_width": 0.1,
+        "class_weights": {"structured": 1.0},
+        "price": None,
+        "scheduling": "real-time (SCHED_FIFO 1)",
+    }
+    return RunResult(**{**fields, **overrides})
