@@ -148,5 +148,6 @@ def _cluster_needs() -> str:
         "  a Pod Identity role that reads checkpoints and artifacts, for the service account\n"
         f"  {NAMESPACE}/{SERVING_SERVICE_ACCOUNT}, and one that writes results, for "
         f"{NAMESPACE}/{LOAD_GENERATOR_SERVICE_ACCOUNT};\n"
-        f"  a CPU node labelled {label} for the load generator."
+        f"  a CPU node labelled {label} for the load generator, in the zone\n"
+        "  of the accelerator nodes."
     )

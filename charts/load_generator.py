@@ -14,31 +14,25 @@ from charts.names import (
     CPU_NODE_LABELS,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
-    base_url,
+    SERVING_COMPONENT,
     content_name,
     has_cdk_token,
     load_generator_labels,
 )
+from charts.run_spec import RUN_SPEC_FILE, run_spec_config_map
 from charts.serving import serving_content
 from draftbench.errors import UserInputError
 from draftbench.experiment import NeuronExperiment
-from draftbench.measuring.runspec import dump_run_spec
 from draftbench.naming import content_hash, dns_label
 from draftbench.results import RUNS_FOLDER
-from draftbench.workload import run_spec
 
 CONTAINER_NAME = "llmperf"
 RUN_SPEC_FOLDER = "/etc/draftbench"
-RUN_SPEC_FILE = "run-spec.json"
 HOME = "/home/llmperf"
 USER_ID = 10001
 
-# The Kubernetes API refuses a larger ConfigMap.
-MAX_CONFIG_MAP_BYTES = 1024 * 1024
-# Time to wait for the services; the rest of the deadline is for measuring.
-READY_SHARE_OF_DEADLINE = 0.75
-# One more try for a run that failed, within the same deadline; wrong input is not tried again.
-RETRIES = 1
+# A run that failed is not tried again: each try would have the whole deadline anew, and pay for it.
+RETRIES = 0
 EXIT_WRONG_INPUT = 2
 # Time to write run.json after SIGTERM.
 TERMINATION_GRACE_SECONDS = 60
@@ -73,42 +67,11 @@ class LoadGeneratorChart(cdk8s.Chart):
             scope, id_, disable_resource_name_hashes=True, labels=load_generator_labels(experiment)
         )
         _check_image(bindings)
-        text = run_spec_text(experiment, experiment_path)
-        config_map = content_name("llmperf-run", text)
-        k8s.KubeConfigMap(
-            self,
-            "run-spec",
-            metadata=k8s.ObjectMeta(name=config_map, namespace=NAMESPACE),
-            immutable=True,
-            data={RUN_SPEC_FILE: text},
-        )
-        parts = _Parts(experiment=experiment, bindings=bindings, config_map=config_map)
+        properties = run_spec_config_map(experiment, experiment_path)
+        config_map = k8s.KubeConfigMap(self, "run-spec", **properties)
+        parts = _Parts(experiment=experiment, bindings=bindings, config_map=config_map.name)
         metadata = k8s.ObjectMeta(name=_job_name(parts), namespace=NAMESPACE)
         k8s.KubeJob(self, "job", metadata=metadata, spec=_job_spec(parts))
-
-
-def run_spec_text(experiment: NeuronExperiment, experiment_path: Path) -> str:
-    """The run specification as it stands in the ConfigMap.
-
-    Raises:
-        UserInputError: it does not fit into one.
-    """
-    spec = run_spec(
-        experiment,
-        experiment_path,
-        base_urls={variant.name: base_url(variant.name) for variant in experiment.variants},
-        ready_deadline_seconds=experiment.aws.deadline_minutes * 60 * READY_SHARE_OF_DEADLINE,
-    )
-    text = dump_run_spec(spec)
-    if len(text.encode()) > MAX_CONFIG_MAP_BYTES:
-        raise UserInputError(
-            f"{experiment_path}: workload.classes\n"
-            f"    given:   {len(text.encode()):,} bytes of prompts, written as JSON\n"
-            f"    allowed: at most {MAX_CONFIG_MAP_BYTES:,} bytes\n"
-            "    because: the prompts travel to the load generator in a ConfigMap, which holds no "
-            "more; take a sample of your prompts"
-        )
-    return text
 
 
 def _check_image(bindings: Bindings) -> None:
@@ -152,7 +115,6 @@ def _job_spec(parts: _Parts) -> k8s.JobSpec:
         completions=1,
         parallelism=1,
         backoff_limit=RETRIES,
-        active_deadline_seconds=parts.experiment.aws.deadline_minutes * 60,
         pod_failure_policy=_failure_policy(),
         template=k8s.PodTemplateSpec(
             metadata=k8s.ObjectMeta(labels=labels, annotations=_annotations(parts)),
@@ -189,6 +151,10 @@ def _pod_spec(parts: _Parts) -> k8s.PodSpec:
     writable = k8s.EmptyDirVolumeSource(size_limit=size)
     return k8s.PodSpec(
         restart_policy="Never",
+        # The pod's and not the Job's: that one starts when the Job is applied, this one when the
+        # pod is on its node.
+        active_deadline_seconds=parts.experiment.aws.deadline_minutes * 60,
+        affinity=_beside_the_servers(),
         service_account_name=LOAD_GENERATOR_SERVICE_ACCOUNT,
         automount_service_account_token=False,
         enable_service_links=False,
@@ -210,6 +176,25 @@ def _pod_spec(parts: _Parts) -> k8s.PodSpec:
             k8s.Volume(name="home", empty_dir=writable),
             k8s.Volume(name="tmp", empty_dir=writable),
         ],
+    )
+
+
+def _beside_the_servers() -> k8s.Affinity:
+    """The pod stays pending until the first server has its node and devices.
+
+    So a run starts by itself once the accelerator nodes are there, however long after the deploy,
+    and traffic to the servers stays within their zone. ONE term for all servers: the scheduler
+    counts only pods that match every required term (kube-scheduler, InterPodAffinity,
+    `updateWithAffinityTerms`), so with a term for each variant no pod would ever do. Not by
+    `suspend: true`: `kubectl apply` puts every field that it is given back to the given value, so
+    an apply after the start would suspend the run and delete its pod.
+    """
+    term = k8s.PodAffinityTerm(
+        topology_key="topology.kubernetes.io/zone",
+        label_selector=k8s.LabelSelector(match_labels=dict(SERVING_COMPONENT)),
+    )
+    return k8s.Affinity(
+        pod_affinity=k8s.PodAffinity(required_during_scheduling_ignored_during_execution=[term])
     )
 
 

@@ -305,7 +305,9 @@ class Aws(StrictModel):
         default=None, description="image URI of the load generator; left out: built by CDK"
     )
     deadline_minutes: PositiveInt = Field(
-        default=240, description="the measuring Job is ended after this many minutes"
+        default=240,
+        description="the measuring pod is ended this many minutes after it starts, which is when a "
+        "service has its node and devices",
     )
 
 

@@ -53,8 +53,13 @@ class BenchmarkStack(ExperimentStack):
     def _apply_charts(self, cluster: eks.ICluster, experiment_path: Path) -> None:
         """In order, and so removed in reverse.
 
-        A pod gets credentials only if its role is associated before it starts. What a new version
-        no longer has is pruned.
+        A pod gets credentials only if its role is associated before it starts.
+
+        A new version's objects replace those of the same name; what it no longer has is pruned, as
+        far as `kubectl apply --prune` goes: its list has workloads, services, volumes and
+        configuration, but no PodDisruptionBudget, ResourceClaimTemplate, NetworkPolicy or
+        ServiceAccount. The last two keep their names in every version; of the first two a leftover
+        selects no pod and is used by none. All of them go with the namespace.
         """
         previous: Construct = self.roles
         for chart in benchmark_charts(self._experiment, experiment_path, self._bindings()):

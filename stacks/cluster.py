@@ -8,7 +8,7 @@ from constructs import Construct
 from draftbench.experiment import NeuronExperiment
 from stacks.base import ExperimentStack
 from stacks.constructs.accelerator_nodes import AcceleratorNodes
-from stacks.constructs.add_ons import NodeAddOns, PodAddOns
+from stacks.constructs.add_ons import InsightsLogs, NodeAddOns, PodAddOns
 from stacks.constructs.control_plane import ControlPlane
 from stacks.constructs.cpu_nodes import CpuNodes
 from stacks.constructs.neuron_driver import neuron_driver
@@ -35,18 +35,17 @@ class ClusterStack(ExperimentStack):
         )
         self.cluster = self.control_plane.cluster
         node_add_ons = NodeAddOns(self, "NodeAddOns", cluster=self.cluster)
-        self._build_nodes(experiment, network, node_add_ons)
-        pod_add_ons = PodAddOns(
-            self, "PodAddOns", cluster=self.cluster, cluster_name=self.names.cluster
-        )
+        logs = InsightsLogs(self, "InsightsLogs", cluster_name=self.names.cluster)
+        self._build_nodes(experiment, network)
+        for nodes in (self.cpu_nodes, self.accelerator_nodes):
+            nodes.node.add_dependency(node_add_ons, logs)
+        pod_add_ons = PodAddOns(self, "PodAddOns", cluster=self.cluster, insights_logs=logs)
         driver = neuron_driver(self, "NeuronDriver", cluster=self.cluster)
         for dependant in (pod_add_ons, driver):
             dependant.node.add_dependency(self.cpu_nodes)
         self._build_outputs()
 
-    def _build_nodes(
-        self, experiment: NeuronExperiment, network: NetworkStack, add_ons: NodeAddOns
-    ) -> None:
+    def _build_nodes(self, experiment: NeuronExperiment, network: NetworkStack) -> None:
         role = node_role(self, "NodeRole")
         tags = self.names.tags("cluster")
         self.cpu_nodes = CpuNodes(
@@ -69,8 +68,6 @@ class ClusterStack(ExperimentStack):
             subnets=network.node_subnets,
             tags=tags,
         )
-        for nodes in (self.cpu_nodes, self.accelerator_nodes):
-            nodes.node.add_dependency(add_ons)
 
     def _build_outputs(self) -> None:
         CfnOutput(

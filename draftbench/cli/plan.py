@@ -127,8 +127,8 @@ def advice_lines(experiment: Experiment) -> Iterator[str]:
         )
     if isinstance(experiment, NeuronExperiment) and not experiment.aws.admin_principal_arns:
         yield (
-            "aws.admin_principal_arns is empty: nobody may use kubectl on the cluster, which "
-            "starting and watching a run takes; name the IAM role or user that you work with"
+            "aws.admin_principal_arns is empty: nobody may use kubectl on the cluster; a run "
+            "starts without it, watching its logs and stopping the services takes it"
         )
     if not work.fixed_output_length:
         yield "outputs end where the model ends them: variants may produce different lengths"

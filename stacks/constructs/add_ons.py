@@ -40,6 +40,20 @@ INSIGHTS_CONFIGURATION = {
 INSIGHTS_LOGS = ("application", "dataplane", "host", "performance")
 
 
+class InsightsLogs(Construct):
+    """The log groups that the CloudWatch agent writes to: before the nodes, and gone after them.
+
+    The agent makes a group that is missing. One that went while a node still had its agent would
+    come back, belong to nobody, and be in the next deploy's way.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, cluster_name: str) -> None:
+        super().__init__(scope, id_)
+        for log in INSIGHTS_LOGS:
+            name = f"/aws/containerinsights/{cluster_name}/{log}"
+            owned_log_group(self, log, log_group_name=name)
+
+
 class NodeAddOns(Construct):
     """What a node needs to become ready: it comes before the node groups and leaves after them.
 
@@ -72,27 +86,24 @@ class PodAddOns(Construct):
     """What runs as ordinary pods, and so needs nodes to come up."""
 
     def __init__(
-        self, scope: Construct, id_: str, *, cluster: eks.ICluster, cluster_name: str
+        self, scope: Construct, id_: str, *, cluster: eks.ICluster, insights_logs: InsightsLogs
     ) -> None:
         super().__init__(scope, id_)
         for name in ("coredns", "metrics-server"):
             _add_on(self, cluster, name)
         # No role: every volume is mounted with the rights of the pod that uses it.
         _add_on(self, cluster, "aws-mountpoint-s3-csi-driver")
-        self._build_insights(cluster, cluster_name)
+        self._build_insights(cluster).node.add_dependency(insights_logs)
 
-    def _build_insights(self, cluster: eks.ICluster, cluster_name: str) -> None:
+    def _build_insights(self, cluster: eks.ICluster) -> eks.CfnAddon:
         role = _managed_role(self, "cloudwatch", "CloudWatchAgentServerPolicy")
-        add_on = _add_on(
+        return _add_on(
             self,
             cluster,
             "amazon-cloudwatch-observability",
             configuration=INSIGHTS_CONFIGURATION,
             roles={"cloudwatch-agent": role},
         )
-        for log in INSIGHTS_LOGS:
-            name = f"/aws/containerinsights/{cluster_name}/{log}"
-            add_on.node.add_dependency(owned_log_group(self, f"{log}-logs", log_group_name=name))
 
 
 def _add_on(

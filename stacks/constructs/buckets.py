@@ -13,10 +13,15 @@ NO_ACCESS_LOG = (
     "to its folders. S3 delivers access logs hours late, into a bucket that cdk destroy has to "
     "empty and delete: it would fail on them. CloudTrail data events serve who wants a trail."
 )
+NO_ACCESS_LOG_OF_KEPT = (
+    "The bucket outlives its experiment and holds copies of published checkpoints, which one role "
+    "may read. A bucket for its access logs would have to be kept as well, and grow with nobody to "
+    "empty it. CloudTrail data events serve who wants a trail."
+)
 
 
 def private_bucket(scope: Construct, id_: str, *, kept: bool) -> aws_s3.Bucket:
-    """A bucket; `kept`: it outlives the stack, else it is emptied and deleted with it.
+    """A bucket; `kept`: it outlives the stack, policy included, else it is emptied and deleted.
 
     Encrypted with S3's own keys: a key of ours would be paid for after each destroy (keys are
     deleted a week later at the earliest) and open nothing to fewer people than the roles already
@@ -40,5 +45,9 @@ def private_bucket(scope: Construct, id_: str, *, kept: bool) -> aws_s3.Bucket:
         removal_policy=RemovalPolicy.RETAIN if kept else RemovalPolicy.DESTROY,
         auto_delete_objects=not kept,
     )
-    accept(bucket, "AwsSolutions-S1", reason=NO_ACCESS_LOG)
+    if kept and bucket.policy:
+        # Else the bucket would stay and its refusal of requests without TLS would go.
+        bucket.policy.apply_removal_policy(RemovalPolicy.RETAIN)
+    reason = NO_ACCESS_LOG_OF_KEPT if kept else NO_ACCESS_LOG
+    accept(bucket, "AwsSolutions-S1", reason=reason)
     return bucket

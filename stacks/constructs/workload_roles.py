@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam, aws_s3
@@ -33,13 +33,14 @@ class WorkloadRoles(Construct):
         super().__init__(scope, id_)
         self._cluster_name = cluster_name
         serving = self._role(SERVING_SERVICE_ACCOUNT, "reads checkpoints and compiled artifacts")
-        _let_read(serving, checkpoints, _checkpoint_prefixes(experiment))
-        _let_read(serving, artifacts, _artifact_prefixes(experiment))
+        _let_read(serving, checkpoints, _checkpoint_objects(experiment))
+        _let_read(serving, artifacts, _artifact_objects(experiment))
         load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "writes results")
+        # Get as well: where the answer to a put was lost, the writer looks whether it was its own.
         load_generator.add_to_policy(
             aws_iam.PolicyStatement(
                 sid="WriteResults",
-                actions=["s3:PutObject"],
+                actions=["s3:GetObject", "s3:PutObject"],
                 resources=[results.arn_for_objects(f"{RUNS_PREFIX}*")],
             )
         )
@@ -58,26 +59,32 @@ class WorkloadRoles(Construct):
         return role
 
 
-def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, prefixes: Iterable[str]) -> None:
-    """Objects below the prefixes. Mountpoint lists at the root as well, to see that the bucket is
-    there."""
-    folders = [f"{prefix}/*" for prefix in prefixes]
+def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]) -> None:
+    """Objects by key or by folder, and the list of all names.
+
+    The list has no condition on `s3:prefix`. Mountpoint asks for a path as an object before it
+    takes it for a folder, and S3 says "not found" only to who may list. A condition on the prefix
+    does not hold for a request that names an object: the answer would be "denied", and an error.
+    """
     role.add_to_policy(
         aws_iam.PolicyStatement(actions=["s3:ListBucket"], resources=[bucket.bucket_arn])
     )
     role.add_to_policy(
         aws_iam.PolicyStatement(
-            actions=["s3:GetObject"],
-            resources=[bucket.arn_for_objects(folder) for folder in folders],
+            actions=["s3:GetObject"], resources=[bucket.arn_for_objects(key) for key in objects]
         )
     )
-    accept_folders(role, bucket, *folders)
+    accept_folders(role, bucket, *(key for key in objects if key.endswith("/*")))
 
 
-def _checkpoint_prefixes(experiment: NeuronExperiment) -> list[str]:
+def _checkpoint_objects(experiment: NeuronExperiment) -> list[str]:
+    """Mounted by prefix: every path that is asked for is below it."""
     drafts = [v.draft for v in experiment.variants if isinstance(v, HubSpeculative)]
-    return list(dict.fromkeys(m.storage_prefix for m in (experiment.target, *drafts)))
+    prefixes = dict.fromkeys(m.storage_prefix for m in (experiment.target, *drafts))
+    return [f"{prefix}/*" for prefix in prefixes]
 
 
-def _artifact_prefixes(experiment: NeuronExperiment) -> list[str]:
-    return [artifact_key(experiment, variant) for variant in experiment.variants]
+def _artifact_objects(experiment: NeuronExperiment) -> list[str]:
+    """The whole bucket is mounted, so each folder is itself asked for as an object."""
+    keys = [artifact_key(experiment, variant) for variant in experiment.variants]
+    return [pattern for key in keys for pattern in (key, f"{key}/*")]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from charts.bindings import Bindings
+from charts.run_spec import MAX_CONFIG_MAP_JSON_BYTES, kubectl_json_bytes
 from draftbench.errors import UserInputError
 from draftbench.experiment import NeuronExperiment
 from tests.charts.rendering import BINDINGS, Object, an_experiment, experiment_path, render
@@ -142,9 +143,53 @@ def test_every_image_of_every_pod_stays() -> None:
     assert [i for i in images if i.endswith(":latest") or ":" not in i.rpartition("/")[2]] == []
 
 
-def test_prompts_that_no_config_map_holds_are_refused(copied: Path) -> None:
-    # Three bytes a character in the file, six in JSON: within the loader's limit, but not in here.
-    case = copied.parent.parent / "prompts" / "structured" / "count.jsonl"
-    case.write_text('{"id": "long", "prompt": "' + "\u6570" * 200_000 + '"}\n', encoding="utf-8")
-    with pytest.raises(UserInputError, match="at most 1,048,576 bytes"):
-        names(path=copied)
+def with_a_prompt_of(characters: str, experiment_file: Path) -> Path:
+    case = experiment_file.parent.parent / "prompts" / "structured" / "count.jsonl"
+    case.write_text(f'{{"id": "long", "prompt": "{characters}"}}\n', encoding="utf-8")
+    return experiment_file
+
+
+# Bytes that kubectl writes for a character: seven for what JSON inside JSON escapes, six for what
+# might be HTML, one for a letter. A ConfigMap could hold all of these.
+@pytest.mark.parametrize("characters", ["\u6570" * 36_000, "<" * 42_000, "x" * 250_000])
+def test_prompts_whose_copy_no_annotation_holds_are_refused(copied: Path, characters: str) -> None:
+    with pytest.raises(UserInputError) as refused:
+        names(path=with_a_prompt_of(characters, copied))
+    text = str(refused.value)
+    assert "allowed: at most 250,000 bytes" in text
+    assert [word for word in ("given:", "because:", "next:") if word not in text] == []
+
+
+@pytest.mark.parametrize("characters", ["\u6570" * 28_000, "<" * 32_000, "x" * 200_000])
+def test_prompts_that_an_annotation_holds_are_taken(copied: Path, characters: str) -> None:
+    assert names(path=with_a_prompt_of(characters, copied))["ConfigMap"] != names()["ConfigMap"]
+
+
+def test_the_size_that_is_checked_leaves_room_for_what_deployment_adds() -> None:
+    """An annotation may have 262,144 bytes with its name; CDK adds a label of 60 bytes."""
+    assert kubectl_json_bytes({"a": "<b>"}) == len('{"a":"<b>"}') + 10
+    assert MAX_CONFIG_MAP_JSON_BYTES + 2_000 < 262_144
+
+
+KEPT_NAMES = {
+    "NetworkPolicy": {"default-deny", "serving", "load-generator"},
+    "ServiceAccount": {"vllm", "llmperf"},
+}
+
+
+def names_of_kind(kind: str, charts: dict[str, list[Object]]) -> set[str]:
+    items = [item for objects in charts.values() for item in objects]
+    return {item["metadata"]["name"] for item in items if item["kind"] == kind}
+
+
+@pytest.mark.parametrize("kind", KEPT_NAMES)
+@pytest.mark.parametrize(
+    "experiment",
+    [an_experiment(), an_experiment("llama-3.1-8b-eagle3"), changed("serving", lnc=1)],
+    ids=["shipped", "the other one", "another slot"],
+)
+def test_what_guards_the_pods_and_is_never_pruned_keeps_its_name(
+    kind: str, experiment: NeuronExperiment
+) -> None:
+    """An old rule that stayed beside the new one would still allow what it allowed."""
+    assert names_of_kind(kind, render(experiment)) == KEPT_NAMES[kind]

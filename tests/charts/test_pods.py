@@ -154,9 +154,62 @@ def test_the_load_generator_reads_a_run_specification_of_all_services(name: str)
 def test_waiting_for_the_services_ends_before_the_deadline(name: str) -> None:
     (config_map,), (job,) = of_kind("ConfigMap", name), of_kind("Job", name)
     spec = load_run_spec(config_map["data"]["run-spec.json"])
-    deadline_seconds = job["spec"]["activeDeadlineSeconds"]
+    deadline_seconds = job["spec"]["template"]["spec"]["activeDeadlineSeconds"]
     assert deadline_seconds == an_experiment(name).aws.deadline_minutes * 60
     assert deadline_seconds / 2 < spec.ready_deadline_seconds < deadline_seconds
+
+
+def what_starts_too_early_or_twice(job: Object, servers: list[Object]) -> list[str]:
+    """How a Job would spend its deadline before the servers are there, or spend it twice."""
+    spec = job["spec"]
+    pod = spec["template"]["spec"]
+    found = ["deadline of the Job"] if "activeDeadlineSeconds" in spec else []
+    found += [] if "activeDeadlineSeconds" in pod else ["no deadline"]
+    found += ["suspended, which an apply would do again"] if spec.get("suspend") else []
+    found += ["retries"] if spec["backoffLimit"] else []
+    terms = pod["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    waited_for = [term["labelSelector"]["matchLabels"].items() for term in terms]
+    found += [] if waited_for else ["waits for nothing"]
+    for server in servers:
+        labels = server["spec"]["template"]["metadata"]["labels"].items()
+        # kube-scheduler counts a pod only when it matches EVERY required term.
+        if not all(wanted <= labels for wanted in waited_for):
+            found.append(server["metadata"]["name"])
+    return found
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_deadline_starts_when_a_server_has_its_devices(name: str) -> None:
+    (job,) = of_kind("Job", name)
+    assert what_starts_too_early_or_twice(job, of_kind("Deployment", name)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "finding"),
+    [
+        (lambda job: job.update(activeDeadlineSeconds=60), "deadline of the Job"),
+        (lambda job: job["template"]["spec"].pop("activeDeadlineSeconds"), "no deadline"),
+        (lambda job: job.update(suspend=True), "suspended, which an apply would do again"),
+        (lambda job: job.update(backoffLimit=1), "retries"),
+        (lambda job: _terms(job).clear(), "waits for nothing"),
+        (
+            lambda job: _terms(job).append(
+                {"labelSelector": {"matchLabels": {"draftbench.dev/variant": "baseline"}}}
+            ),
+            "vllm-qwen3-1-7b-k7",
+        ),
+    ],
+)
+def test_a_job_that_would_start_early_or_twice_is_found(change: Any, finding: str) -> None:
+    job = copy.deepcopy(of_kind("Job")[0])
+    change(job["spec"])
+    assert what_starts_too_early_or_twice(job, of_kind("Deployment")) == [finding]
+
+
+def _terms(job_spec: Object) -> list[Object]:
+    affinity = job_spec["template"]["spec"]["affinity"]["podAffinity"]
+    terms: list[Object] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
+    return terms
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from tests.charts.rendering import (
@@ -34,6 +36,29 @@ def test_checkpoints_are_mounted_by_model_and_revision() -> None:
         "draft": (BINDINGS.checkpoints_bucket, [*common, "prefix Qwen/Qwen3-1.7B/main/"]),
         "artifacts": (BINDINGS.artifacts_bucket, common),
     }
+
+
+def volumes_that_could_be_written(objects: list[Object]) -> list[str]:
+    """Volumes and claims with another access mode than ReadOnlyMany."""
+    return [
+        f"{item['kind']} {item['metadata']['name']}"
+        for item in objects
+        if item["spec"]["accessModes"] != ["ReadOnlyMany"]
+    ]
+
+
+@pytest.mark.parametrize("kind", ["PersistentVolume", "PersistentVolumeClaim"])
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_volumes_and_claims_are_for_reading_by_many(name: str, kind: str) -> None:
+    assert volumes_that_could_be_written(of_kind(kind, name)) == []
+
+
+@pytest.mark.parametrize("kind", ["PersistentVolume", "PersistentVolumeClaim"])
+def test_a_volume_or_claim_for_writing_is_found(kind: str) -> None:
+    changed = copy.deepcopy(of_kind(kind))
+    changed[-1]["spec"]["accessModes"].append("ReadWriteMany")
+    found = volumes_that_could_be_written(changed)
+    assert found == [f"{kind} {changed[-1]['metadata']['name']}"]
 
 
 def test_an_engine_that_cannot_load_artifacts_gets_no_volume_of_them() -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import os
 import subprocess
 import sys
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
 
 from charts.names import LOAD_GENERATOR_SERVICE_ACCOUNT, NAMESPACE, SERVING_SERVICE_ACCOUNT
 from draftbench import metrics
+from draftbench.artifacts import artifact_key
+from draftbench.experiment import NeuronExperiment
 from stacks.assets import copied_files
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS
 from stacks.dashboard import GRID_COLUMNS, INSIGHTS_NAMESPACE, dashboard_body
@@ -44,7 +48,7 @@ def test_charts_are_applied_one_after_the_other_once_the_roles_are_there() -> No
     assert associations <= set(template["Resources"][ids["foundation"]]["DependsOn"])
 
 
-def test_charts_prune_what_they_no_longer_have() -> None:
+def test_charts_prune_what_they_no_longer_have_as_far_as_kubectl_does() -> None:
     manifests = of_type(benchmark(), MANIFEST).values()
     labels = [m["Properties"]["PruneLabel"] for m in manifests]
     assert len(set(labels)) == 4
@@ -108,8 +112,112 @@ def test_servers_only_read_and_the_load_generator_only_writes() -> None:
     serving = [line for line in lines if line.startswith("WorkloadRolesvllm |")]
     load = [line for line in lines if line.startswith("WorkloadRolesllmperf |")]
     assert {line.split(" | ")[1] for line in serving} == {"s3:ListBucket", "s3:GetObject"}
-    assert load == ["WorkloadRolesllmperf | s3:PutObject | ${ResultsArn}/runs/*"]
+    assert load == [
+        "WorkloadRolesllmperf | s3:GetObject | ${ResultsArn}/runs/*",
+        "WorkloadRolesllmperf | s3:PutObject | ${ResultsArn}/runs/*",
+    ]
     assert not [line for line in serving if "Results" in line]
+
+
+PUBLISHER = "MetricsPublisherRole"
+# What the publisher reads, what it claims, and what says "not found" instead of "denied".
+PUBLISHER_NEEDS = (
+    ("s3:GetObject", "${ResultsArn}/runs/RUN/case.result.json"),
+    ("s3:GetObject", "${ResultsArn}/published/runs/RUN/case.result.json"),
+    ("s3:PutObject", "${ResultsArn}/published/runs/RUN/case.result.json"),
+    ("s3:ListBucket", "${ResultsArn}"),
+)
+
+
+def may(template: Template, role: str, action: str, resource: str) -> bool:
+    """Whether a role has a right without a condition."""
+    grants = [line.split(" | ") for line in rights(template) if " | if " not in line]
+    return any(
+        who == role and fnmatchcase(action, allowed) and fnmatchcase(resource, pattern)
+        for who, allowed, pattern in (grant for grant in grants if len(grant) == 3)
+    )
+
+
+def without(template: Template, action: str, fragment: str) -> Template:
+    """The template less one right: an action on the resources that a fragment is found in."""
+    changed = copy.deepcopy(template)
+    for policy in of_type(changed, "AWS::IAM::Policy").values():
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+            actions, resources = _listed(statement["Action"]), _listed(statement["Resource"])
+            left = [r for r in resources if fragment not in json.dumps(r)]
+            if action in actions and len(left) < len(resources):
+                if left:
+                    statement["Resource"] = left
+                else:
+                    statement["Action"] = [a for a in actions if a != action]
+    return changed
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+@pytest.mark.parametrize(("action", "resource"), PUBLISHER_NEEDS)
+def test_publisher_may_do_what_publishing_takes(action: str, resource: str) -> None:
+    assert may(benchmark(), PUBLISHER, action, resource)
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "fragment"),
+    [
+        (*need, fragment)
+        for need, fragment in zip(
+            PUBLISHER_NEEDS, ("/runs/*.result", "/published", "/published", "Results"), strict=True
+        )
+    ],
+)
+def test_a_right_that_the_publisher_lacks_is_found(
+    action: str, resource: str, fragment: str
+) -> None:
+    assert not may(without(benchmark(), action, fragment), PUBLISHER, action, resource)
+
+
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        ("s3:PutObject", "${ResultsArn}/runs/RUN/case.result.json"),
+        ("s3:GetObject", "${ResultsArn}/runs/RUN/case.transcript.jsonl.gz"),
+        ("s3:DeleteObject", "${ResultsArn}/published/runs/RUN/case.result.json"),
+    ],
+)
+def test_publisher_can_neither_change_results_nor_read_texts(action: str, resource: str) -> None:
+    assert not may(benchmark(), PUBLISHER, action, resource)
+
+
+def lookups_denied(template: Template, experiment: NeuronExperiment) -> list[str]:
+    """Objects that Mountpoint asks for on the way to a file, and the servers' role may not get.
+
+    It asks for each part of a path below the mount as an object, before it takes it for a folder.
+    """
+    paths = [
+        (f"${{ArtifactsArn}}/{artifact_key(experiment, variant)}", "_ARTIFACTS.json")
+        for variant in experiment.variants
+    ]
+    asked = [key for folder, file in paths for key in (folder, f"{folder}/{file}")]
+    asked += [f"${{CheckpointsArn}}/{experiment.target.storage_prefix}/config.json"]
+    return [key for key in asked if not may(template, "WorkloadRolesvllm", "s3:GetObject", key)]
+
+
+@pytest.mark.parametrize("name", tuple(experiments()))
+def test_servers_may_get_every_part_of_a_path_that_mountpoint_asks_for(name: str) -> None:
+    assert lookups_denied(benchmark(name), experiments()[name]) == []
+
+
+def test_a_folder_that_mountpoint_could_not_look_up_is_found() -> None:
+    experiment = experiments()["qwen3-32b"]
+    key = artifact_key(experiment, experiment.variants[0])
+    narrower = without(benchmark(), "s3:GetObject", f'/{key}"')
+    assert lookups_denied(narrower, experiment) == [f"${{ArtifactsArn}}/{key}"]
+
+
+def test_servers_may_list_so_that_what_is_missing_is_not_called_denied() -> None:
+    for bucket in ("${ArtifactsArn}", "${CheckpointsArn}"):
+        assert may(benchmark(), "WorkloadRolesvllm", "s3:ListBucket", bucket)
 
 
 def test_publisher_reports_the_messages_that_failed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from email import message_from_string
 from typing import Any
@@ -147,6 +148,33 @@ def test_nodes_come_after_the_network_plugin_and_before_what_runs_on_them() -> N
     pods = ("coredns", "metrics-server", "aws-mountpoint-s3-csi-driver")
     for dependant in (*(by_add_on[name] for name in pods), driver):
         assert cpu in needs(template, dependant)
+
+
+def logs_that_could_come_back(template: Template) -> set[tuple[str, str]]:
+    """Node groups and the Insights log groups that would be gone before their agents are."""
+    groups = of_type(template, "AWS::Logs::LogGroup").items()
+    written = {
+        k for k, r in groups if "/containerinsights/" in r["Properties"].get("LogGroupName", "")
+    }
+    (agent,) = (r for n, r in add_ons(template).items() if "cloudwatch" in n)
+    (agent_id,) = (k for k, r in template["Resources"].items() if r is agent)
+    writers = [agent_id, *of_type(template, "AWS::EKS::Nodegroup")]
+    assert len(written) == 4
+    assert len(writers) == 3
+    return {(w, log) for w in writers for log in written - needs(template, w)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_logs_of_the_nodes_go_after_every_node_that_writes_them(name: str) -> None:
+    assert logs_that_could_come_back(cluster(name)) == set()
+
+
+@pytest.mark.parametrize("fragment", ["Cpu", "Accelerator"])
+def test_a_node_group_that_outlives_its_logs_is_found(fragment: str) -> None:
+    template = copy.deepcopy(cluster())
+    (group,) = (k for k in of_type(template, "AWS::EKS::Nodegroup") if fragment in k)
+    template["Resources"][group]["DependsOn"] = []
+    assert {writer for writer, _ in logs_that_could_come_back(template)} >= {group}
 
 
 def test_neuron_driver_is_pinned_and_without_device_plugin() -> None:

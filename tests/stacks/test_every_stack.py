@@ -102,8 +102,10 @@ def test_only_checkpoints_that_are_kept_outlive_their_stack() -> None:
     ]
     kept = [name for name, e in experiments().items() if e.aws.keep_checkpoints]
     assert kept
-    assert [stack for stack, _ in retained] == [f"{name}/storage" for name in kept]
-    assert all(logical_id.startswith("Checkpoints") for _, logical_id in retained)
+    names = [(stack, logical_id[:-8]) for stack, logical_id in retained]
+    assert names == [
+        (f"{name}/storage", part) for name in kept for part in ("Checkpoints", "CheckpointsPolicy")
+    ]
 
 
 def test_every_stateful_resource_states_its_fate() -> None:

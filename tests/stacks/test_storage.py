@@ -52,6 +52,27 @@ def test_fate_of_the_buckets_is_the_experiments(name: str) -> None:
     assert names == {"Results", "Artifacts"} | (set() if kept else {"Checkpoints"})
 
 
+@pytest.mark.parametrize("name", tuple(experiments()))
+def test_a_bucket_that_stays_keeps_its_policy(name: str) -> None:
+    template = storage(name)
+    bucket = only(template, BUCKET, "Checkpoints")
+    policy = only(template, "AWS::S3::BucketPolicy", "Checkpoints")
+    stays = bucket["DeletionPolicy"] == "Retain"
+    assert stays is experiments()[name].aws.keep_checkpoints
+    assert (policy.get("DeletionPolicy") == "Retain") is stays
+
+
+def test_a_bucket_that_stays_is_not_excused_as_one_that_goes() -> None:
+    reasons = {
+        path: reason
+        for (path, rule), reason in synthesis().acceptances().items()
+        if rule == "AwsSolutions-S1" and path.startswith("draftbench-qwen3-32b-storage/")
+    }
+    assert len(reasons) == 3
+    goes = {path.rpartition("/")[2] for path, reason in reasons.items() if "as long as" in reason}
+    assert goes == {"Artifacts", "Results"}
+
+
 def _by_name(values: dict[str, str]) -> dict[str, str]:
     return {_name(key): value for key, value in values.items()}
 

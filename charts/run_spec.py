@@ -1,0 +1,64 @@
+"""The ConfigMap that carries the run specification, and with it the prompts, to the pod."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from cdk8s_plus_35 import k8s
+
+from charts.names import NAMESPACE, base_url, content_name
+from draftbench.errors import UserInputError
+from draftbench.experiment import NeuronExperiment
+from draftbench.measuring.runspec import dump_run_spec
+from draftbench.workload import run_spec
+
+RUN_SPEC_FILE = "run-spec.json"
+# kubectl keeps a copy of what it applied in an annotation, and all annotations of an object may
+# have 262,144 bytes together: far less than the 1 MiB of a ConfigMap. The rest is for labels and
+# the annotation's own name.
+MAX_CONFIG_MAP_JSON_BYTES = 250_000
+# Time to wait for the services; the rest of the deadline is for measuring.
+READY_SHARE_OF_DEADLINE = 0.75
+
+
+def run_spec_config_map(experiment: NeuronExperiment, experiment_path: Path) -> dict[str, Any]:
+    """Properties of the ConfigMap, named by its content.
+
+    Raises:
+        UserInputError: the prompts do not fit into one.
+    """
+    spec = run_spec(
+        experiment,
+        experiment_path,
+        base_urls={variant.name: base_url(variant.name) for variant in experiment.variants},
+        ready_deadline_seconds=experiment.aws.deadline_minutes * 60 * READY_SHARE_OF_DEADLINE,
+    )
+    text = dump_run_spec(spec)
+    name = content_name("llmperf-run", text)
+    properties: dict[str, Any] = {
+        "metadata": k8s.ObjectMeta(name=name, namespace=NAMESPACE),
+        "immutable": True,
+        "data": {RUN_SPEC_FILE: text},
+    }
+    _check_size(kubectl_json_bytes(k8s.KubeConfigMap.manifest(**properties)), experiment_path)
+    return properties
+
+
+def kubectl_json_bytes(value: Any) -> int:
+    """The size of an object as kubectl writes it: compact, `<`, `>` and `&` as six bytes each."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return len(text.encode()) + sum(text.count(character) for character in "<>&") * 5
+
+
+def _check_size(size: int, experiment_path: Path) -> None:
+    if size > MAX_CONFIG_MAP_JSON_BYTES:
+        raise UserInputError(
+            f"{experiment_path}: workload.classes\n"
+            f"    given:   {size:,} bytes of prompts, written as a ConfigMap in JSON\n"
+            f"    allowed: at most {MAX_CONFIG_MAP_JSON_BYTES:,} bytes\n"
+            "    because: the prompts travel to the load generator in a ConfigMap; kubectl keeps a "
+            "copy of it in an annotation, and annotations hold no more\n"
+            "    next:    take a sample of your prompts, or fewer cases (workload.classes[].cases)"
+        )
