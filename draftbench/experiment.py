@@ -266,7 +266,9 @@ Capacity = Annotated[OnDemand | Spot | CapacityBlock, Field(discriminator="kind"
 class Price(StrictModel):
     """What an accelerator node costs. Prices move: this is data with a date, never code."""
 
-    usd_per_hour: Annotated[float, Field(gt=0)] = Field(description="US dollars a node and hour")
+    usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        description="US dollars a node and hour"
+    )
     as_of: date = Field(description="the day this price was looked up, YYYY-MM-DD")
     source: str = Field(min_length=1, description="where it was looked up")
 

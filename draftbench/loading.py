@@ -152,7 +152,7 @@ def _model_for(
     """The release's platform decides which sections the file must have."""
     given = data.get("release")
     releases = catalog().releases
-    if given not in releases:
+    if not isinstance(given, str) or given not in releases:
         problem = Problem(
             key=("release",),
             given=_show(given) if "release" in data else "nothing",

@@ -44,7 +44,7 @@ def load_case(path: Path, *, prompt_class: str) -> Case:
         PromptSetError: with file, line, what was given and what is allowed.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise PromptSetError(f"{path}: cannot be read as UTF-8 text: {error}") from error
     return parse_case(text, prompt_class=prompt_class, name=path.stem, source=str(path))
@@ -53,7 +53,7 @@ def load_case(path: Path, *, prompt_class: str) -> Case:
 def parse_case(text: str, *, prompt_class: str, name: str, source: str) -> Case:
     """The prompts of JSON Lines text; `source` names it in errors."""
     prompts: list[Prompt] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             prompts.append(_parse_prompt(line, f"{source}:{number}"))
     if not prompts:

@@ -47,4 +47,10 @@ def read_run(folder: Path) -> Run:
             blocks.append(load_block(file.read_bytes()))
     except ResultFormatError as error:
         raise UserInputError(f"{file}: not a result file of this version: {error}") from error
+    missing = sorted(set(result.blocks) - {block.stem for block in blocks})
+    if missing:
+        raise UserInputError(
+            f"{folder}: {len(missing)} of {len(result.blocks)} result files are missing, the first "
+            f"is {missing[0]}{RESULT_SUFFIX}; copy the whole run"
+        )
     return Run(result=result, blocks=tuple(blocks))

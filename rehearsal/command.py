@@ -47,6 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     progress = _progress()
     experiment = load_experiment(arguments.experiment)
     _check_endpoint_arguments(arguments)
+    FolderSink(arguments.out).check()
     with embedded_aws() as emulator:
         if arguments.base_url:
             spec = own_endpoints(

@@ -46,7 +46,7 @@ def own_endpoints(
         )
     urls = {
         baseline(experiment).name: checked_base_url(base_url),
-        speculating[0].name: checked_base_url(speculative_url),
+        speculating[0].name: checked_base_url(speculative_url, option="--speculative-url"),
     }
     spec = run_spec(
         experiment,

@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 HOST = "127.0.0.1"  # a rehearsal listens to this machine only
-STARTUP_TIMEOUT_SECONDS = 180.0
+# A first start compiles bytecode; a server that dies is noticed at once, so patience costs nothing.
+STARTUP_TIMEOUT_SECONDS = 600.0
 STOP_GRACE_SECONDS = 5.0
 POLL_SECONDS = 0.1
 PROGRESS_EVERY_SECONDS = 5.0

@@ -7,8 +7,8 @@ from pathlib import Path
 from draftbench.errors import DraftbenchError
 
 NEXT_STEP = (
-    "measure your own endpoints instead: pass --base-url, --speculative-url and --model "
-    "(any OpenAI-compatible servers)"
+    "remove the engine's folder (rm -rf .engine-venv) and run again, or measure your own "
+    "vLLM-compatible endpoints: pass --base-url, --speculative-url and --model"
 )
 
 

@@ -13,6 +13,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from draftbench.errors import UserInputError
 from rehearsal.errors import EngineUnavailableError, read_log_tail
 
 ProgressCallback = Callable[[str], None]
@@ -89,13 +91,26 @@ def _is_complete(venv_dir: Path, python: Path, pins: EnginePins) -> bool:
     stamp = venv_dir / STAMP_NAME
     if not (stamp.is_file() and python.exists()):
         return False
-    return stamp.read_text(encoding="utf-8") == pins.fingerprint()
+    return stamp.read_text(encoding="utf-8") == _stamp_text(venv_dir, pins)
+
+
+def _stamp_text(venv_dir: Path, pins: EnginePins) -> str:
+    """The pins, and how many entries each package folder has: a damaged environment differs."""
+    folders = sorted(venv_dir.glob("lib/python*/site-packages/*"))
+    # Bytecode appears later, at the first start.
+    entries = (
+        f"{folder.name} {sum(1 for e in folder.iterdir() if e.name != '__pycache__')}"
+        for folder in folders
+        if folder.is_dir() and folder.name != "__pycache__"
+    )
+    return "\n".join([pins.fingerprint(), *entries])
 
 
 @contextmanager
 def _lock(venv_dir: Path) -> Iterator[None]:
-    venv_dir.parent.mkdir(parents=True, exist_ok=True)
-    with venv_dir.with_name(f"{venv_dir.name}.lock").open("w") as lock:
+    # In the temporary folder: the environment itself may be removed while the lock is held.
+    name = hashlib.sha256(str(venv_dir.resolve()).encode()).hexdigest()[:16]
+    with Path(tempfile.gettempdir(), f"draftbench-{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -129,6 +144,8 @@ def _create_environment(venv_dir: Path, python: Path, run: _StepRunner) -> list[
 
 def _clear(venv_dir: Path) -> None:
     """Remove what an earlier, unfinished or outdated install left; refuse any other folder."""
+    if venv_dir.exists() and not venv_dir.is_dir():
+        raise UserInputError(f"{venv_dir}: given a file, allowed: a folder for the engine")
     if venv_dir.exists() and any(venv_dir.iterdir()):
         ours = (venv_dir / LOG_NAME).exists() or (venv_dir / "pyvenv.cfg").exists()
         if not ours:
@@ -174,7 +191,7 @@ def _alias_vllm(venv_dir: Path, run: _StepRunner) -> None:
 
 def _write_stamp(venv_dir: Path, pins: EnginePins) -> None:
     unfinished = venv_dir / f"{STAMP_NAME}.part"
-    unfinished.write_text(pins.fingerprint(), encoding="utf-8")
+    unfinished.write_text(_stamp_text(venv_dir, pins), encoding="utf-8")
     unfinished.replace(venv_dir / STAMP_NAME)
 
 

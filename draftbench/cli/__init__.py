@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from draftbench import __version__
 from draftbench.errors import DraftbenchError
@@ -87,6 +89,10 @@ def _run(argv: Sequence[str]) -> int:
     # Only the first word: what follows belongs to the command, whose module is loaded when called.
     chosen = outer.parse_args(argv[:1])
     command = COMMANDS[chosen.command]
+    # The virtual environment's Node.js (cdk8s needs one) before the system's, also where the
+    # environment was not activated.
+    tools = Path(sys.executable).parent
+    os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
     module = importlib.import_module(command.module)
     parser = argparse.ArgumentParser(
         prog=f"python -m draftbench {chosen.command}", description=command.summary

@@ -33,10 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default="measured", help="the variant's name in the files")
     parser.add_argument("--output-tokens", type=positive_int, default=128)
     parser.add_argument("--concurrency", type=positive_int, default=1)
-    parser.add_argument("--requests-per-second", type=float, help="Poisson load instead")
+    parser.add_argument("--requests-per-second", type=positive_number, help="Poisson load instead")
     parser.add_argument("--requests-per-case", type=positive_int, default=8)
-    parser.add_argument("--warmup-requests", type=int, default=1)
-    parser.add_argument("--timeout-seconds", type=float, default=300.0)
+    parser.add_argument("--warmup-requests", type=whole_number, default=1)
+    parser.add_argument("--timeout-seconds", type=positive_number, default=300.0)
     parser.add_argument(
         "--natural-length", action="store_true", help="let the model end its outputs"
     )
@@ -50,13 +50,31 @@ def positive_int(text: str) -> int:
     return value
 
 
+def whole_number(text: str) -> int:
+    """An argument type: a whole number of at least 0."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is not 0 or more")
+    return value
+
+
+def positive_number(text: str) -> float:
+    """An argument type: a number above 0."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+    return value
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Measure and print the figures."""
     spec = _run_spec(arguments)
     run_id = new_run_id(spec.experiment)
+    sink = FolderSink(arguments.out)
+    sink.check()
     runner = Runner(
         spec=spec,
-        sink=FolderSink(arguments.out),
+        sink=sink,
         run_id=run_id,
         progress=lambda line: print(line, file=sys.stderr, flush=True),
         scheduling=raise_scheduling_class(),
@@ -71,15 +89,22 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def checked_base_url(url: str) -> str:
+def checked_base_url(url: str, *, option: str = "--base-url") -> str:
     """A base URL without a trailing slash or `/v1`; raises UserInputError when it is not one."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not _is_http_address(url):
         raise UserInputError(
-            f"--base-url: given {url!r}, allowed: http://HOST:PORT or https://HOST, for example "
+            f"{option}: given {url!r}, allowed: http://HOST:PORT or https://HOST, for example "
             "http://localhost:8000"
         )
     return url.rstrip("/").removesuffix("/v1")
+
+
+def _is_http_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, or too large
+        return False
 
 
 def find_cases(path: Path) -> tuple[Case, ...]:

@@ -19,6 +19,7 @@ from draftbench.experiment import (
 )
 from draftbench.loading import load_experiment
 from draftbench.placement import place
+from draftbench.prompts import load_case
 from draftbench.rules import prompt_files
 from draftbench.workload import loads, max_tokens_per_step
 
@@ -50,7 +51,7 @@ def plan_lines(experiment: Experiment, path: Path) -> Iterator[str]:
     if isinstance(experiment, NeuronExperiment):
         yield from _placement_lines(experiment)
         yield from _cost_lines(experiment)
-    advice = list(advice_lines(experiment))
+    advice = list(advice_lines(experiment, path))
     if advice:
         yield ""
         yield from (f"note: {line}" for line in advice)
@@ -116,7 +117,7 @@ def _cost_lines(experiment: NeuronExperiment) -> Iterator[str]:
     )
 
 
-def advice_lines(experiment: Experiment) -> Iterator[str]:
+def advice_lines(experiment: Experiment, path: Path) -> Iterator[str]:
     """What is allowed but rarely meant."""
     work, serving = experiment.workload, experiment.serving
     most = max(load.concurrency for load in loads(work))
@@ -124,6 +125,12 @@ def advice_lines(experiment: Experiment) -> Iterator[str]:
         yield (
             f"{most} requests in flight are more than serving.max_num_seqs "
             f"{serving.max_num_seqs}: requests queue in the server and TTFT holds the queue's time"
+        )
+    longest = _longest_prompt_words(experiment, path)
+    if longest > work.input_tokens:
+        yield (
+            f"the longest prompt has {longest} words, so more tokens than workload.input_tokens "
+            f"{work.input_tokens}: requests may not fit serving.max_model_len"
         )
     if isinstance(experiment, NeuronExperiment) and not experiment.aws.admin_principal_arns:
         yield (
@@ -135,6 +142,13 @@ def advice_lines(experiment: Experiment) -> Iterator[str]:
     for model in _hub_models(experiment):
         if model.revision == "main":
             yield f"{model.model} is not pinned: `revision: main` moves; give a commit"
+
+
+def _longest_prompt_words(experiment: Experiment, path: Path) -> int:
+    """Words of the longest prompt: a lower bound of its tokens in languages with spaces."""
+    cases = (load_case(f, prompt_class=f.parent.name) for f in prompt_files(experiment, path))
+    prompts = (prompt for case in cases for prompt in case.prompts)
+    return max(sum(len(m["content"].split()) for m in prompt.messages) for prompt in prompts)
 
 
 def _hub_models(experiment: Experiment) -> Iterator[HubModel]:

@@ -57,6 +57,7 @@ class ChunkReader:
 
     def __init__(self) -> None:
         self._buffer = b""
+        self._after_cr = False
         self._times_ns: list[int] = []  # events with text or tokens
         self._tokens: list[int | None] = []  # tokens of each, None where the event had no usage
         self._counted = 0
@@ -69,18 +70,18 @@ class ChunkReader:
 
     def feed(self, data: bytes, now_ns: int) -> None:
         """Take bytes that arrived at `now_ns`; raises StreamFormatError or ServerStreamError."""
-        self._buffer += data
-        if b"\r" in self._buffer:
-            # A lone \r at the end may be half of a line end.
-            keep = self._buffer.endswith(b"\r")
-            self._buffer = self._buffer.replace(b"\r\n", b"\n")
-            if not keep:
-                self._buffer = self._buffer.replace(b"\r", b"\n")
-        *events, self._buffer = self._buffer.split(b"\n\n")
+        *events, self._buffer = (self._buffer + self._newlines(data)).split(b"\n\n")
         for event in events:
             self._event(event, now_ns)
         if len(self._buffer) > MAX_EVENT_BYTES:
             raise StreamFormatError(f"an event of more than {MAX_EVENT_BYTES:,} bytes")
+
+    def _newlines(self, data: bytes) -> bytes:
+        """Bytes with every line end (\\n, \\r\\n or \\r, one of which may be cut in two) as \\n."""
+        if self._after_cr and data.startswith(b"\n"):
+            data = data[1:]
+        self._after_cr = data.endswith(b"\r")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
 
     def _event(self, event: bytes, now_ns: int) -> None:
         if b"\n" in event:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from draftbench.measuring.chunks import ChunkReader, ServerStreamError, StreamFormatError, Timeline
-from draftbench.measuring.http import Clock, ConnectError, HttpError, exchange
+from draftbench.measuring.http import Clock, ConnectError, HttpError, bearer, exchange
 from draftbench.measuring.runspec import RequestShape
 from draftbench.measuring.scheduling import WaitReader, run_queue_wait_ns, spoilt_reason
 from draftbench.prompts import Prompt
@@ -79,10 +79,8 @@ class Client:
         return _measured(stream, sent_ns, error, request_id, prompt.id, started_at_unix_s)
 
     def _headers(self) -> dict[str, str]:
-        headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-        if self.api_key:
-            headers["Authorization"] = f"Bearer {self.api_key}"
-        return headers
+        content = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        return {**content, **bearer(self.api_key)}
 
 
 def request_body(shape: RequestShape, prompt: Prompt) -> bytes:

@@ -51,10 +51,12 @@ def parse_metrics(text: str) -> Reading:
     return Reading(totals=dict(totals), accepted_at=dict(accepted_at))
 
 
-async def read_metrics(base_url: str) -> Reading:
+async def read_metrics(base_url: str, *, api_key: str | None = None) -> Reading:
     """The server's metrics now; NOTHING where it has no such endpoint."""
     try:
-        status, text = await get_text(f"{base_url}/metrics", timeout_seconds=_TIMEOUT_SECONDS)
+        status, text = await get_text(
+            f"{base_url}/metrics", timeout_seconds=_TIMEOUT_SECONDS, api_key=api_key
+        )
     except (HttpError, TimeoutError):
         return NOTHING
     return parse_metrics(text) if status == 200 else NOTHING

@@ -22,6 +22,7 @@ Clock = Callable[[], int]
 BodyCallback = Callable[[bytes, int], None]
 
 CONNECT_TIMEOUT_SECONDS = 10.0
+_READ_BYTES = 16 * 1024
 
 
 class HttpError(Exception):
@@ -44,13 +45,18 @@ class Response:
     sent_ns: int
 
 
-class _Exchange(asyncio.Protocol):
-    """One request and its response. The parser calls the `on_*` methods."""
+class _Exchange(asyncio.BufferedProtocol):
+    """One request and its response. The parser calls the `on_*` methods.
+
+    Buffered, because asyncio makes room for 256 KiB before every read of an ordinary protocol: that
+    takes four times as long as reading one event does.
+    """
 
     def __init__(self, on_body: BodyCallback, clock: Clock) -> None:
         self._loop = asyncio.get_running_loop()
         self.done: asyncio.Future[None] = self._loop.create_future()
         self.status = 0
+        self._buffer = memoryview(bytearray(_READ_BYTES))
         self._arrived: list[tuple[int, bytes]] = []
         self._deliver = on_body
         self._clock = clock
@@ -58,8 +64,11 @@ class _Exchange(asyncio.Protocol):
         self._ends_with_connection = True
         self._parser = httptools.HttpResponseParser(self)
 
-    def data_received(self, data: bytes) -> None:
-        self._arrived.append((self._clock(), data))
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 (asyncio's signature)
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._arrived.append((self._clock(), self._buffer[:nbytes].tobytes()))
         if len(self._arrived) == 1:
             # The loop runs this after the sockets that are readable now, before it waits again.
             self._loop.call_soon(self._parse)
@@ -159,9 +168,18 @@ def _request_bytes(method: str, url: str, headers: Mapping[str, str], body: byte
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-async def get_text(url: str, *, timeout_seconds: float) -> tuple[int, str]:
+def bearer(api_key: str | None) -> dict[str, str]:
+    """The header that carries an API key; none without one."""
+    return {"Authorization": f"Bearer {api_key}"} if api_key else {}
+
+
+async def get_text(
+    url: str, *, timeout_seconds: float, api_key: str | None = None
+) -> tuple[int, str]:
     """Status and body of a GET; raises HttpError or TimeoutError."""
     pieces: list[bytes] = []
     async with asyncio.timeout(timeout_seconds):
-        response = await exchange("GET", url, on_body=lambda data, _: pieces.append(data))
+        response = await exchange(
+            "GET", url, on_body=lambda data, _: pieces.append(data), headers=bearer(api_key)
+        )
     return response.status, b"".join(pieces).decode("utf-8", "replace")

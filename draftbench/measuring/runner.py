@@ -116,11 +116,18 @@ class Runner:
 
     async def _health(self, endpoint: Endpoint) -> str:
         try:
-            status, _ = await get_text(f"{endpoint.base_url}/health", timeout_seconds=5)
+            status, _ = await get_text(
+                f"{endpoint.base_url}/health", timeout_seconds=5, api_key=self.api_key
+            )
         except HttpError as error:
             return str(error)
         except TimeoutError:
             return "no answer within 5 s"
+        if status in (401, 403):
+            raise NotReadyError(
+                f"{endpoint.variant} at {endpoint.base_url} answers HTTP {status}: set the "
+                "environment variable OPENAI_API_KEY to its key"
+            )
         # Servers without a health endpoint answer 404: they answer.
         return "ready" if status in (200, 404) else f"HTTP {status}"
 
@@ -174,13 +181,13 @@ class Runner:
         await self.engine.send(client, warmup, load, seed=self.spec.shape.seed)
         first = (round_number - 1) * self.spec.sampling.requests_per_round
         planned = self._plan(case, self.spec.sampling.requests_per_round, first, f"{number:04d}")
-        before = await read_metrics(endpoint.base_url)
+        before = await read_metrics(endpoint.base_url, api_key=self.api_key)
         started_at_unix_s = self.wall_clock()
         with EventLoopLag() as lag:
             seed = self.spec.shape.seed + round_number
             measured = await self.engine.send(client, planned, load, seed=seed)
         ended_at_unix_s = self.wall_clock()
-        after = await read_metrics(endpoint.base_url)
+        after = await read_metrics(endpoint.base_url, api_key=self.api_key)
         block = BlockResult(
             schema=RESULT_SCHEMA,
             run_id=self.run_id,
@@ -303,8 +310,19 @@ class Runner:
 
     def _shortfall(self) -> str:
         """Why a run that measured every block is not complete; empty if it is."""
-        empty = [b.stem for b in self._blocks if all(r.failed for r in b.requests)]
-        return f"every request failed in {', '.join(empty)}" if empty else ""
+        empty = [b for b in self._blocks if all(r.failed for r in b.requests)]
+        if not empty:
+            return ""
+        return (
+            f"every request failed in {len(empty)} of {len(self._blocks)} blocks, first in "
+            f"{empty[0].stem}: {_first_error(empty[0])}"
+        )
+
+
+def _first_error(block: BlockResult) -> str:
+    """Code and message of a block's first failure, cut to a line."""
+    failed = next(r for r in block.requests if r.failed)
+    return f"{failed.error_code}: {' '.join(failed.error_msg.split())[:200]}"
 
 
 def _transcript(measured: Sequence[Measured]) -> bytes:
@@ -329,6 +347,7 @@ def _describe(block: BlockResult) -> str:
     middle = f"{latencies[len(latencies) // 2] * 1e3:.2f} ms/token" if latencies else "no figures"
     failed = sum(r.failed for r in block.requests)
     spoilt = sum(r.spoilt is not None for r in block.requests)
-    notes = [f"{failed} failed"] * bool(failed) + [f"{spoilt} spoilt"] * bool(spoilt)
+    notes = [f"{failed} failed: {_first_error(block)}"] if failed else []
+    notes += [f"{spoilt} spoilt"] * bool(spoilt)
     suffix = f" ({', '.join(notes)})" if notes else ""
     return f"{block.prompt_class}/{block.case} {block.load.label} {block.variant}: {middle}{suffix}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +27,13 @@ class FolderSink:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    def check(self) -> None:
+        """Raise SinkError now rather than after the first block when nothing can be written."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SinkError(f"{self.folder}: no folder can be made there: {error}") from error
+
     def write(self, name: str, data: bytes) -> None:
         """Write to a temporary name, then link: the name shows only whole files."""
         path = self.folder / name
@@ -37,7 +45,8 @@ class FolderSink:
         except OSError as error:
             raise SinkError(f"{path}: cannot be written: {error.strerror}") from error
         finally:
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
 
 
 class Tee:

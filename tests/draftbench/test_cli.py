@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -111,7 +112,10 @@ def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
         code = measure(server.base_url, tmp_path)
 
     assert code == 1
-    assert "the run failed: every request failed" in capsys.readouterr().err
+    assert "the run failed: every request failed in 1 of 1 blocks" in (
+        text := capsys.readouterr().err
+    )
+    assert "500: boom" in text
     assert (next(tmp_path.iterdir()) / "run.json").exists()
 
 
@@ -149,6 +153,14 @@ def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
             "no .jsonl file there",
         ),
         (["rehearse", "--base-url", "http://h"], "--speculative-url, --model missing"),
+        (
+            [
+                *("measure", "--base-url", "http://h:99999", "--model", "m", "--prompts", "p"),
+                "--out",
+                "o",
+            ],
+            "--base-url: given 'http://h:99999'",
+        ),
     ],
 )
 def test_a_users_mistake_is_a_sentence_and_exit_code_two(
@@ -156,3 +168,81 @@ def test_a_users_mistake_is_a_sentence_and_exit_code_two(
 ) -> None:
     assert main(argv) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--warmup-requests", "-1"],
+        ["--timeout-seconds", "-1"],
+        ["--timeout-seconds", "inf"],
+        ["--requests-per-second", "0"],
+    ],
+)
+def test_numbers_that_make_no_sense_are_usage_errors(tmp_path: Path, option: list[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        measure("http://127.0.0.1:9", tmp_path, *option)
+    assert done.value.code == 2
+
+
+def test_an_output_folder_that_cannot_be_made_is_told_before_measuring(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    with stream_server(healthy) as server:
+        assert measure(server.base_url, tmp_path / "file") == 1
+    assert "no folder can be made there" in capsys.readouterr().err
+    assert server.requests == []
+
+
+def test_a_run_with_missing_result_files_gets_no_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stream_server(healthy) as server:
+        measure(server.base_url, tmp_path)
+    (folder,) = tmp_path.iterdir()
+    next((folder / "blocks").glob("*.result.json")).unlink()
+    capsys.readouterr()
+
+    assert main(["report", str(folder)]) == 2
+    assert "1 of 1 result files are missing" in capsys.readouterr().err
+
+
+def test_a_server_that_wants_a_key_is_told_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stream_server(lambda _: plain("401 Unauthorized", b"")) as server:
+        assert measure(server.base_url, tmp_path) == 1
+    assert "set the environment variable OPENAI_API_KEY" in capsys.readouterr().err
+
+
+def test_the_key_is_sent_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+
+    def guarded(request: Request) -> Sequence[Step]:
+        if request.headers.get("authorization") != "Bearer k":
+            return plain("401 Unauthorized", b"")
+        return healthy(request)
+
+    with stream_server(guarded) as server:
+        assert measure(server.base_url, tmp_path) == 0
+
+
+def test_manifests_find_the_environments_own_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert main(["plan", QWEN]) == 0
+    assert (Path(os.environ["PATH"].split(os.pathsep)[0]) / "python").exists()
+
+
+def test_a_wrong_address_is_told_with_the_option_it_was_given_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = [
+        *("rehearse", "--base-url", "http://h", "--model", "m", "--out", str(tmp_path)),
+        *("--experiment", str(ROOT / "experiments" / "rehearsal.yaml")),
+        *("--speculative-url", "127.0.0.1:8001"),
+    ]
+    assert main(argv) == 2
+    assert "--speculative-url: given '127.0.0.1:8001'" in capsys.readouterr().err

@@ -66,6 +66,20 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "neuron-2.26.1, neuron-2.28.0",
         "did you mean 'neuron-2.26.1'?",
     ),
+    "a list of releases": (
+        put("release", value=["neuron-2.26.1"]),
+        "release",
+        '["neuron-2.26.1"]',
+        "neuron-2.26.1",
+        "names the serving image",
+    ),
+    "an endless price": (
+        put("aws", "price", "usd_per_hour", value=float("inf")),
+        "aws.price.usd_per_hour",
+        "Infinity",
+        "finite",
+        "US dollars",
+    ),
     "no release": (
         drop("release"),
         "release",

@@ -46,6 +46,15 @@ def test_prompts_and_conversations_are_read_in_order() -> None:
     assert parse(text) == ["b", "a"]
 
 
+def test_unusual_line_separators_inside_a_prompt_and_a_byte_order_mark_are_read(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "case.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"id": "a", "prompt": "x\xe2\x80\xa8y\xc2\x85z"}\r\n')
+    (prompt,) = load_case(path, prompt_class="mine").prompts
+    assert prompt.messages[0]["content"] == "x\u2028y\x85z"
+
+
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(PromptSetError, match="cannot be read"):
         load_case(tmp_path / "none.jsonl", prompt_class="mine")

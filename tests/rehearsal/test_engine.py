@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -247,6 +248,12 @@ def test_install_fails_with_the_log_then_succeeds_and_is_idempotent(
     assert install_engine(venv_dir, progress=lines.append, pins=pins) == python
     assert time.monotonic() - started_seconds < 0.1
     assert lines == [], "the second call did something"
+
+    (damaged,) = venv_dir.glob("lib/python*/site-packages/vllm-0.32.0.dist-info")
+    shutil.rmtree(damaged)
+    install_engine(venv_dir, progress=lines.append, pins=pins)
+    assert lines, "a damaged environment was taken for a whole one"
+    assert damaged.exists()
 
 
 def test_changed_pins_make_an_environment_outdated(tmp_path: Path) -> None:

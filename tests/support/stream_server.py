@@ -134,8 +134,8 @@ def stream_server(script: Script) -> Iterator[StreamServer]:
         yield server
     finally:
         closing.set()
-        listener.close()
         thread.join()
+        listener.close()
 
 
 def _accept(

@@ -300,7 +300,10 @@ def test_a_block_without_one_good_request_fails_the_run(tmp_path: Path) -> None:
         result = run(spec(broken.base_url, cases=[case("count")]), tmp_path)
 
     assert result.status == "failed"
-    assert result.reason == "every request failed in 0001-structured-count-c2-baseline-r1"
+    assert result.reason == (
+        "every request failed in 1 of 1 blocks, first in 0001-structured-count-c2-baseline-r1: "
+        "500: boom"
+    )
     assert read_run(tmp_path / "test-1").blocks[0].requests[0].error_code == 500
 
 
