@@ -1,5 +1,5 @@
-# What a newcomer calls. Everything lives in .venv (tools), .engine-venv (the CPU engine) and
-# node_modules (the CDK command line); `make clean` removes them.
+# What a newcomer calls. Everything lives in .venv (tools), .engine-venv (the CPU engine),
+# .llmperf-venv (llmperf on Ray) and node_modules (the CDK command line); `make clean` removes them.
 
 PYTHON     ?= python3
 EXPERIMENT ?= experiments/qwen3-32b.yaml
@@ -7,12 +7,13 @@ EXPERIMENT ?= experiments/qwen3-32b.yaml
 CDK_CLI    := 2.1148.1
 
 VENV  := .venv
+LLMPERF_VENV := .llmperf-venv
 STAMP := $(VENV)/.installed
 RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-engine check snapshots schema lock synth plan deploy destroy clean
+.PHONY: help setup rehearse test test-engine test-llmperf check snapshots schema lock synth plan deploy destroy clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -33,10 +34,21 @@ rehearse: $(STAMP) ## a whole experiment on this machine, with a verdict (ARGS="
 	@$(RUN) python -m draftbench rehearse $(ARGS)
 
 test: $(STAMP) ## every test that needs no engine and no account
-	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine"
+	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf"
 
 test-engine: $(STAMP) ## tests against the real engine (installed by `make rehearse`)
 	$(RUN) DRAFTBENCH_ENGINE_PYTHON="$(CURDIR)/.engine-venv/bin/python" python -m pytest -q -m engine
+
+test-llmperf: $(STAMP) ## tests of llmperf on Ray (LLMPERF_SOURCE=a checkout of github.com/ray-project/llmperf)
+	@test -f "$(LLMPERF_SOURCE)/src/llmperf/requests_launcher.py" || { \
+	  echo "given LLMPERF_SOURCE='$(LLMPERF_SOURCE)', allowed: a folder that holds src/llmperf/. llmperf is on no package index;" >&2; \
+	  echo "next: check out https://github.com/ray-project/llmperf (the commit in workloads/llmperf/Dockerfile), then" >&2; \
+	  echo "      make test-llmperf LLMPERF_SOURCE=path/to/llmperf" >&2; exit 1; }
+	$(PYTHON) -m venv $(LLMPERF_VENV)
+	$(LLMPERF_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r workloads/llmperf/requirements.txt
+	@$(LLMPERF_VENV)/bin/python -c 'import pathlib, site, sys; \
+	  pathlib.Path(site.getsitepackages()[0], "llmperf.pth").write_text(sys.argv[1])' "$(abspath $(LLMPERF_SOURCE))/src"
+	$(RUN) DRAFTBENCH_LLMPERF_PYTHON="$(CURDIR)/$(LLMPERF_VENV)/bin/python" python -m pytest -q -m llmperf
 
 check: $(STAMP) ## formatting, lint and types
 	$(RUN) ruff format --check .
@@ -69,4 +81,4 @@ lock: ## resolve requirements/*.in anew into requirements.txt
 	rm -rf .lock-venv
 
 clean: ## remove everything that was installed or made here
-	rm -rf $(VENV) .engine-venv node_modules cdk.out .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(LLMPERF_VENV) .engine-venv node_modules cdk.out .mypy_cache .ruff_cache .pytest_cache

@@ -11,7 +11,11 @@ ROOT = Path(__file__).resolve().parents[1]
 _STRIPPED_PREFIXES = ("AWS_", "CDK_", "DRAFTBENCH_")
 _STRIPPED = ("KUBECONFIG", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 # Set by the person who runs the tests, for the tests.
-_KEPT = ("DRAFTBENCH_UPDATE_SNAPSHOTS", "DRAFTBENCH_ENGINE_PYTHON")
+_KEPT = (
+    "DRAFTBENCH_UPDATE_SNAPSHOTS",
+    "DRAFTBENCH_ENGINE_PYTHON",
+    "DRAFTBENCH_LLMPERF_PYTHON",
+)
 
 
 @pytest.fixture(autouse=True)

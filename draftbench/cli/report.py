@@ -18,8 +18,9 @@ from draftbench.errors import UserInputError
 from draftbench.reading import Run, read_run
 from draftbench.report.against import Change, changes, check_comparable, sentence
 from draftbench.report.facts import RunFacts, VariantFacts, facts_of
+from draftbench.report.sentences import TRAFFIC_MIX, missing_requests, mix_sentences
 from draftbench.report.transcripts import read_transcripts
-from draftbench.report.words import interval, milliseconds, number, ratio
+from draftbench.report.words import MISSING, interval, milliseconds, number, ratio
 from draftbench.statistics import Estimate
 
 # The domain does not know AWS: who reads S3 is looked up when a run lies there.
@@ -132,8 +133,10 @@ def print_verdict(
     _print_table(console, _figures_table(facts))
     if facts.speculative:
         _print_table(console, _verdict_table(facts))
+    for line in mix_sentences(facts):
+        _say(console, line)
     for variant in facts.speculative:
-        for line in _sentences(variant):
+        for line in _sentences(facts, variant):
             _say(console, line)
     for line in facts.attention:
         _say(console, f"ATTENTION: {line}")
@@ -198,6 +201,11 @@ def _verdict_table(facts: RunFacts) -> Table:
             ratios = (ratio(itl), interval(itl), ratio(e2e), interval(e2e))
             prompts = str(itl.prompts if itl else 0)
             _add_row(table, (*group, row.variant, row.judgement, *ratios, prompts))
+    for mix in facts.mixes:
+        ratios = (ratio(mix.speedup), interval(mix.speedup), MISSING, MISSING)
+        prompts = str(mix.speedup.prompts if mix.speedup else 0)
+        names = (TRAFFIC_MIX, mix.load.label, mix.variant, mix.judgement)
+        _add_row(table, (*names, *ratios, prompts))
     return table
 
 
@@ -208,11 +216,11 @@ def _table(title: str, *headings: str) -> Table:
     return table
 
 
-def _sentences(variant: VariantFacts) -> Iterator[str]:
+def _sentences(facts: RunFacts, variant: VariantFacts) -> Iterator[str]:
     row = variant.comparison
     if row is None:
         return
-    yield f"{variant.label}: {row.judgement}; {row.reason}."
+    yield f"{variant.label}: {row.judgement}; {row.reason}.{missing_requests(facts, variant)}"
     difference = row.ttft_difference_s
     if difference is not None and difference.low is not None and difference.high is not None:
         words = {True: "unchanged", False: "not shown to be unchanged", None: "cannot tell"}

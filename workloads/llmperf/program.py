@@ -17,11 +17,12 @@ import boto3
 from botocore.config import Config
 
 from draftbench.errors import DraftbenchError, UserInputError
+from draftbench.measuring.load import LoadEngine
 from draftbench.measuring.runner import Runner, new_run_id
 from draftbench.measuring.runspec import RunSpec, load_run_spec
-from draftbench.measuring.scheduling import raise_scheduling_class
 from draftbench.measuring.sink import FolderSink, Sink
 from draftbench.results import RunResult
+from workloads.llmperf.ray_engine import ENGINES, open_engine
 from workloads.llmperf.s3_sink import S3Sink, parse_s3_url
 
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 8})
@@ -33,7 +34,10 @@ def main(argv: Sequence[str]) -> int:
     try:
         spec = _read_spec(arguments.run_spec)
         sink = _sink(arguments.results)
-        result = asyncio.run(_run(spec, sink))
+        # Before the event loop: Ray sets signal handlers, and the run's own must be the last.
+        opened = open_engine(arguments.engine, arguments.ray_address, spec, _log)
+        with opened as (engine, scheduling):
+            result = asyncio.run(_run(spec, sink, engine, scheduling))
     except DraftbenchError as error:
         _log(str(error))
         return error.exit_code
@@ -48,6 +52,18 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m workloads.llmperf", description=__doc__)
     parser.add_argument("--run-spec", required=True, type=Path, help="run specification, JSON")
     parser.add_argument("--results", required=True, help="s3://BUCKET/PREFIX or a local folder")
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="ray: llmperf's library, a process for each request in flight; asyncio: one process; "
+        "auto (the default): ray where it and llmperf are installed and the load fits",
+    )
+    parser.add_argument(
+        "--ray-address",
+        help="a Ray cluster that runs this image, for example ray://HEAD_SERVICE:10001 "
+        "(default: Ray is started here)",
+    )
     return parser
 
 
@@ -65,13 +81,14 @@ def _sink(results: str) -> Sink:
     return S3Sink(boto3.client("s3", config=_RETRIES), bucket=bucket, prefix=prefix)
 
 
-async def _run(spec: RunSpec, sink: Sink) -> RunResult:
+async def _run(spec: RunSpec, sink: Sink, engine: LoadEngine, scheduling: str) -> RunResult:
     runner = Runner(
         spec=spec,
         sink=sink,
         run_id=new_run_id(spec.experiment),
         progress=_log,
-        scheduling=raise_scheduling_class(),
+        scheduling=scheduling,
+        engine=engine,
     )
     task = asyncio.ensure_future(runner.run())
     # A deadline or a drained node sends SIGTERM: the run is over, and its run.json must say so.

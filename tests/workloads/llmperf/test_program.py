@@ -187,6 +187,36 @@ def test_the_program_needs_nothing_that_the_image_lacks(image: Path) -> None:
     assert answer.stdout.strip() == "[]"
 
 
+def test_a_run_with_asyncio_does_not_load_ray(image: Path, tmp_path: Path) -> None:
+    """Even where it is installed: a run on asyncio pays nothing for it."""
+    for name in ("ray", "llmperf"):
+        (image / name).mkdir()
+        (image / name / "__init__.py").write_text("raise RuntimeError('loaded')")
+    with stream_server(healthy) as server:
+        (tmp_path / "spec.json").write_text(dump_run_spec(spec_for(server.base_url)))
+        arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
+        process = start(image, *arguments, "--engine", "asyncio")
+        log = process.communicate(timeout=30)[1]
+
+    assert process.returncode == 0, log
+    assert "engine: asyncio (asked for)" in log
+
+
+def test_ray_that_is_not_installed_is_refused(image: Path, tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    (image / "llmperf.py").write_text("")  # a module of that name that is not the library
+
+    process = start(
+        image, "--run-spec", str(tmp_path / "spec.json"), "--results", "out", "--engine", "ray"
+    )
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == 2
+    assert "--engine ray: not installed: " in log
+    assert "--engine asyncio" in log
+    assert "Traceback" not in log
+
+
 def test_the_image_is_pinned() -> None:
     text = DOCKERFILE.read_text()
     requirements = (DOCKERFILE.parent / "requirements.txt").read_text().splitlines()

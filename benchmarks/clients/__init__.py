@@ -1,0 +1,1 @@
+"""The clients that `fidelity.py` compares; each runs as a process of its own."""

@@ -1,0 +1,92 @@
+"""The floor: an asyncio protocol that stamps what arrives and decodes it after the run.
+
+    python -m benchmarks.clients.bare BASE_URL STREAMS REQUESTS
+
+No failure handling, no checks, no limits: what any asyncio client must pay. Prints one JSON line
+that `observed.Observed` reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from urllib.parse import urlsplit
+
+
+class Bare(asyncio.Protocol):
+    """Keeps (time, bytes) of everything that arrives until the stream ends."""
+
+    def __init__(self) -> None:
+        self.pieces: list[tuple[int, bytes]] = []
+        self.done = asyncio.get_running_loop().create_future()
+
+    def data_received(self, data: bytes) -> None:
+        """Stamp and keep."""
+        self.pieces.append((time.perf_counter_ns(), data))
+        if data.endswith(b"0\r\n\r\n"):
+            self.done.set_result(None)
+
+
+async def one(url: str, body: bytes) -> tuple[int, list[tuple[int, bytes]]]:
+    """One request on a connection of its own: send time, arrivals."""
+    parts = urlsplit(url)
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    transport, bare = await asyncio.get_running_loop().create_connection(
+        Bare, parts.hostname or "", parts.port or 80
+    )
+    sent_ns = time.perf_counter_ns()
+    transport.write(head.encode() + body)
+    await bare.done
+    transport.abort()
+    return sent_ns, bare.pieces
+
+
+async def load(url: str, streams: int, requests: int) -> list[tuple[int, list[tuple[int, bytes]]]]:
+    """`requests` requests, `streams` at a time."""
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    results = []
+    queue = iter(range(requests))
+
+    async def worker() -> None:
+        for number in queue:
+            message = {"role": "user", "content": f"request {number}"}
+            body = {"messages": [message], "stream": True, "stream_options": options}
+            results.append(await one(url, json.dumps(body).encode()))
+
+    await asyncio.gather(*(worker() for _ in range(streams)))
+    return results
+
+
+def chunks(pieces: list[tuple[int, bytes]]) -> list[tuple[int, int]]:
+    """(arrival, tokens so far) of each event with a token."""
+    found, total = [], 0
+    for at_ns, data in pieces:
+        for line in data.split(b"\n"):
+            if line.startswith(b"data: {") and (event := json.loads(line[6:]))["choices"]:
+                tokens = event["usage"]["completion_tokens"]
+                if tokens > total:
+                    total = tokens
+                    found.append((at_ns, total))
+    return found
+
+
+def main() -> None:
+    """Run and print."""
+    url, streams, requests = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    ttft_s, itl_s, tokens, starts, ends = [], [], 0, [], []
+    for sent_ns, pieces in asyncio.run(load(url, streams, requests)):
+        found = chunks(pieces)
+        (first_ns, first), (last_ns, total) = found[0], found[-1]
+        ttft_s.append((first_ns - sent_ns) / 1e9)
+        itl_s.append((last_ns - first_ns) / 1e9 / (total - first))
+        tokens += total
+        starts.append(sent_ns)
+        ends.append(last_ns)
+    throughput = tokens / ((max(ends) - min(starts)) / 1e9)
+    print(json.dumps({"ttft_s": ttft_s, "itl_s": itl_s, "throughput_token_per_s": throughput}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""What a client says it observed, in one form for all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """Per-request figures in seconds, and the client's own output throughput.
+
+    itl_s: the client's time per output token after the first, by its own definition.
+    spoilt: samples that the client itself distrusts; None where it has no such notion.
+    """
+
+    ttft_s: tuple[float, ...]
+    itl_s: tuple[float, ...]
+    throughput_token_per_s: float
+    spoilt: int | None = None
+
+    @classmethod
+    def from_json(cls, text: str) -> Observed:
+        """What `clients.bare` and `clients.ours` print."""
+        value = json.loads(text)
+        return cls(**{**value, "ttft_s": tuple(value["ttft_s"]), "itl_s": tuple(value["itl_s"])})
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Linear interpolation between order statistics, the same for every client and the truth."""
+    ordered = sorted(values)
+    position = share * (len(ordered) - 1)
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)

@@ -1,0 +1,303 @@
+"""How far from the truth each client is: ours, a bare asyncio reader, and four peers.
+
+    python -m benchmarks.fidelity --cache FOLDER [--engine .engine-venv] [--peers aiperf guidellm]
+
+Every client measures the ground-truth server (`ground_truth/`) in processes of its own, on the
+same machine and its cores, in turn, each against a fresh server. Compared are distributions over
+requests: the client's median TTFT minus the true median, its p99 minus the true p99, its median ITL
+over the true one, its output throughput over the true one. The true TTFT starts when the kernel had
+the request and ends right after the write of the first token, so an error is the client's own way
+from its clock to the socket and back. "Late" is how much later than planned the server wrote: what
+a client that takes the cores does to the server it measures; "queued" is how long a request that
+had arrived waited for the server to read it.
+
+CPU and memory are of the client and its children, start-up included. Peers that cannot be installed
+or that fail are rows of the table, with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.clients.observed import Observed, quantile
+from benchmarks.ground_truth.timeline import WINDOWS, TimelineSpec
+from benchmarks.ground_truth.tokenizer import write_tokenizer
+from benchmarks.ground_truth.truth import RequestTruth, output_tokens, throughput_token_per_s
+from benchmarks.peers import PEERS, Job, UnavailableError, environment_of
+from benchmarks.processes import Finished, ProcessFailedError, run_measured
+
+ROOT = Path(__file__).resolve().parents[1]
+OWN = ("bare", "ours")
+TITLES = {"bare": "bare asyncio reader", "ours": "draftbench"}
+MIN_REQUESTS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One load on one timeline."""
+
+    window: int
+    streams: int
+    requests: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One client in one cell; the units are in the names, errors are client minus truth."""
+
+    ttft_error_median_ms: float
+    ttft_error_p99_ms: float
+    itl_error_percent: float
+    throughput_error_percent: float
+    cpu_s_per_1k_tokens: float
+    peak_mib: float
+    late_median_ms: float
+    late_p99_ms: float
+    queued_p99_ms: float
+    true_ttft_median_ms: float
+    true_ttft_p99_ms: float
+    true_itl_median_ms: float
+    requests_seen: float
+    spoilt: float | None
+
+
+@contextmanager
+def ground_truth_server(spec: TimelineSpec) -> Iterator[str]:
+    """A server in a process of its own; its base URL."""
+    timeline = json.dumps(dataclasses.asdict(spec))
+    command = [sys.executable, "-m", "benchmarks.ground_truth.server", "--timeline", timeline]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None  # noqa: S101 (it is a pipe)
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.terminate()
+
+
+def measure(client: str, cell: Cell, options: argparse.Namespace) -> Row:
+    """Run one client in one cell.
+
+    Raises:
+        UnavailableError: the client is not here.
+        ProcessFailedError: it failed, or did not end within `--timeout`.
+    """
+    with tempfile.TemporaryDirectory() as folder, ground_truth_server(WINDOWS[cell.window]) as url:
+        tokenizer = Path(folder) / "ground-truth"
+        write_tokenizer(tokenizer)
+        job = Job(
+            url=url,
+            streams=cell.streams,
+            requests=cell.requests,
+            output_tokens=WINDOWS[cell.window].output_tokens,
+            folder=Path(folder) / "job",
+            tokenizer=tokenizer,
+        )
+        job.folder.mkdir()
+        finished, observed = _run(client, job, options)
+        return _row(observed, finished, truths_of(url, cell.requests))
+
+
+def _run(client: str, job: Job, options: argparse.Namespace) -> tuple[Finished, Observed]:
+    if client in OWN:
+        module = f"benchmarks.clients.{client}"
+        load = (job.url, str(job.streams), str(job.requests))
+        finished = run_measured(
+            [sys.executable, "-m", module, *load],
+            folder=job.folder,
+            timeout_seconds=options.timeout,
+            environment={"PYTHONPATH": str(ROOT)},
+        )
+        return finished, Observed.from_json(finished.output)
+    peer = PEERS[client]
+    binaries = environment_of(peer, options.cache, options.engine)
+    finished = run_measured(
+        peer.command(binaries, job),
+        folder=job.folder,
+        timeout_seconds=options.timeout,
+        environment=peer.environment,
+    )
+    try:
+        return finished, peer.read(job.folder)
+    except (OSError, LookupError, TypeError, ValueError) as error:
+        raise ProcessFailedError(f"its report cannot be read: {error!r}") from error
+
+
+def truths_of(url: str, requests: int) -> list[RequestTruth]:
+    """What the server saw of the measured load; probes that a tool sends first are left out."""
+    with urllib.request.urlopen(f"{url}/truth", timeout=60) as answer:  # noqa: S310 (loopback)
+        found = [RequestTruth.from_dict(value) for value in json.load(answer)]
+    complete = [truth for truth in found if truth.complete]
+    if len(complete) < requests:
+        raise ProcessFailedError(f"only {len(complete)} of {requests} requests were completed")
+    return complete[-requests:]
+
+
+def _row(observed: Observed, finished: Finished, truths: Sequence[RequestTruth]) -> Row:
+    ttft_s = [truth.ttft_s for truth in truths]
+    itl_s = [truth.itl_s for truth in truths if truth.itl_s is not None]
+    late_s = [late for truth in truths for late in truth.lateness_s]
+    queued_s = [(truth.handled_ns - truth.arrived_ns) / 1e9 for truth in truths]
+    true_throughput = throughput_token_per_s(truths)
+    median, p99 = statistics.median(ttft_s), quantile(ttft_s, 0.99)
+    itl_median = statistics.median(itl_s)
+    return Row(
+        ttft_error_median_ms=(statistics.median(observed.ttft_s) - median) * 1e3,
+        ttft_error_p99_ms=(quantile(observed.ttft_s, 0.99) - p99) * 1e3,
+        itl_error_percent=(statistics.median(observed.itl_s) / itl_median - 1) * 100,
+        throughput_error_percent=(observed.throughput_token_per_s / true_throughput - 1) * 100,
+        cpu_s_per_1k_tokens=finished.cpu_seconds / output_tokens(truths) * 1000,
+        peak_mib=finished.peak_mib,
+        late_median_ms=statistics.median(late_s) * 1e3,
+        late_p99_ms=quantile(late_s, 0.99) * 1e3,
+        queued_p99_ms=quantile(queued_s, 0.99) * 1e3,
+        true_ttft_median_ms=median * 1e3,
+        true_ttft_p99_ms=p99 * 1e3,
+        true_itl_median_ms=itl_median * 1e3,
+        requests_seen=len(observed.ttft_s),
+        spoilt=observed.spoilt,
+    )
+
+
+Results = dict[Cell, dict[str, list[Row] | str]]
+
+
+def run_all(options: argparse.Namespace) -> Results:
+    """Every client in every cell, `--rounds` times; a reason in place of rows where it failed."""
+    results: Results = {}
+    clients = [*OWN, *options.peers]
+    for window in options.windows:
+        for streams in options.streams:
+            requests = max(MIN_REQUESTS, streams * options.requests_per_stream)
+            cell = Cell(window=window, streams=streams, requests=requests)
+            results[cell] = {client: [] for client in clients}
+            for number in range(options.rounds):
+                # What comes first may find the machine in another state: take turns.
+                for client in clients if number % 2 == 0 else clients[::-1]:
+                    _add(results[cell], client, cell, options)
+    return results
+
+
+def _add(
+    rows: dict[str, list[Row] | str], client: str, cell: Cell, options: argparse.Namespace
+) -> None:
+    so_far = rows[client]
+    if isinstance(so_far, str):
+        return
+    try:
+        so_far.append(measure(client, cell, options))
+    except (UnavailableError, ProcessFailedError) as error:
+        rows[client] = str(error)
+    print(f"window {cell.window}, {cell.streams} streams: {client} done", file=sys.stderr)
+
+
+def middle(rows: Sequence[Row]) -> Row:
+    """Each figure's median over the rounds."""
+    merged: dict[str, Any] = {}
+    for field in dataclasses.fields(Row):
+        values = [value for row in rows if (value := getattr(row, field.name)) is not None]
+        merged[field.name] = statistics.median(values) if values else None
+    return Row(**merged)
+
+
+HEADER = (
+    "| client | TTFT error ms, median / p99 | ITL error | throughput error "
+    "| CPU s per 1k tokens | memory MiB | server late ms, median / p99 | queued p99 ms |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
+
+
+def markdown(results: Results) -> str:
+    """One table per cell."""
+    parts = []
+    for cell, rows in results.items():
+        kind = "1 token a chunk" if cell.window == 1 else "1 to 8 tokens a chunk"
+        plural = "stream" if cell.streams == 1 else "streams"
+        parts.append(
+            f"### Window {cell.window} ({kind}), {cell.streams} {plural}, "
+            f"{cell.requests} requests\n\n{HEADER}"
+        )
+        parts[-1] += "".join(f"\n{_line(client, found)}" for client, found in rows.items())
+    return "\n\n".join(parts) + "\n"
+
+
+def _line(client: str, found: list[Row] | str) -> str:
+    version = f" {PEERS[client].version}" if client in PEERS else ""
+    title = f"{TITLES.get(client, client)}{version}"
+    if isinstance(found, str):
+        reason = " ".join(found.split())[-160:].replace("|", "/")
+        return f"| {title} | left out: {reason} | | | | | | |"
+    row = middle(found)
+    return (
+        f"| {title} | {row.ttft_error_median_ms:+.2f} / {row.ttft_error_p99_ms:+.2f} "
+        f"| {row.itl_error_percent:+.3f}% | {row.throughput_error_percent:+.2f}% "
+        f"| {row.cpu_s_per_1k_tokens:.3f} | {row.peak_mib:.0f} "
+        f"| {row.late_median_ms:.2f} / {row.late_p99_ms:.2f} | {row.queued_p99_ms:.2f} |"
+    )
+
+
+def as_json(results: Results) -> str:
+    """Every row of every round."""
+    cells = [
+        {
+            **dataclasses.asdict(cell),
+            "clients": {
+                client: found if isinstance(found, str) else [dataclasses.asdict(r) for r in found]
+                for client, found in rows.items()
+            },
+        }
+        for cell, rows in results.items()
+    ]
+    return json.dumps({"cores": os.cpu_count(), "cells": cells}, indent=1) + "\n"
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="clients against a server with known times")
+    add = parser.add_argument
+    add("--cache", type=Path, required=True, help="folder for the peers' environments")
+    add("--engine", type=Path, default=ROOT / ".engine-venv", help="environment with vllm")
+    add("--peers", nargs="*", choices=tuple(PEERS), default=list(PEERS))
+    add("--windows", nargs="+", type=int, choices=tuple(WINDOWS), default=list(WINDOWS))
+    add("--streams", nargs="+", type=int, default=[1, 8, 64, 256])
+    add("--requests-per-stream", type=int, default=2, help=f"at least {MIN_REQUESTS} in all")
+    add("--rounds", type=int, default=1, help="the table has medians over them")
+    add("--timeout", type=float, default=180.0, help="seconds for one client in one cell")
+    add("--markdown", type=Path, help="write the tables here too")
+    add("--json", type=Path, help="write every row here")
+    options = parser.parse_args(arguments)
+    options.cache, options.engine = options.cache.absolute(), options.engine.absolute()
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    options = _options(arguments)
+    for name in options.peers:  # before anything is timed
+        try:
+            environment_of(PEERS[name], options.cache, options.engine)
+        except UnavailableError as error:
+            print(f"{name} is left out: {error}", file=sys.stderr)
+    results = run_all(options)
+    table = markdown(results)
+    print(table)
+    if options.markdown:
+        options.markdown.write_text(table)
+    if options.json:
+        options.json.write_text(as_json(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

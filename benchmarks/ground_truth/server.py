@@ -1,0 +1,251 @@
+"""The ground-truth server: emits a known token timeline and records when each chunk was written.
+
+    python -m benchmarks.ground_truth.server --port 8000 --timeline '{"chunk_tokens": [1, 8]}'
+
+Chat and plain completions, `/v1/models`, `/health`, an empty `/metrics`; `GET /truth` is what
+happened since the last `DELETE /truth` (`truth.RequestTruth`, JSON). It works on sockets, not on
+asyncio transports: a chunk is one `send`, stamped right after it, and the kernel's receive time of
+a request (SO_TIMESTAMPNS) tells when it was there, whatever the server was doing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from benchmarks.ground_truth.timeline import (
+    POOL,
+    Api,
+    Event,
+    TimelineSpec,
+    Usage,
+    events_of,
+    plan_of,
+)
+from benchmarks.ground_truth.truth import RequestTruth
+
+MODEL = "ground-truth"
+_APIS: dict[str, Api] = {"/v1/chat/completions": "chat", "/v1/completions": "completion"}
+_STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
+_SO_TIMESTAMPNS = 35  # Linux, asm-generic/socket.h; not in the socket module
+_TIMESPEC = struct.Struct("qq")
+
+
+class Server:
+    """What to emit, and what was emitted."""
+
+    def __init__(self, spec: TimelineSpec) -> None:
+        self.spec = spec
+        self.requests: list[tuple[RequestTruth, bytes]] = []
+        self.events = cache(self._events)
+        for api in _APIS.values():
+            for index in range(POOL):
+                self.events(api, spec.usage, index)
+
+    def _events(self, api: Api, usage: Usage, index: int) -> tuple[Event, ...]:
+        plan = plan_of(self.spec, index)
+        events = events_of(plan, api=api, model=MODEL, usage=usage)
+        return tuple(Event(e.offset_ns, e.tokens, _framed(e.data)) for e in events)
+
+    def usage_for(self, options: dict[str, Any]) -> Usage:
+        """What the request asks for, but no more than this server tells."""
+        if self.spec.usage == "off" or not options.get("include_usage"):
+            return "off"
+        return self.spec.usage if options.get("continuous_usage_stats") else "last_chunk"
+
+    def report(self) -> list[dict[str, Any]]:
+        """Every request so far."""
+        return [{**truth.to_dict(), "prompt": _prompt(body)} for truth, body in self.requests]
+
+    def accept(self, listener: socket.socket) -> None:
+        """Take all connections that wait."""
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except BlockingIOError:
+                return
+            connection.setblocking(False)  # noqa: FBT003 (its only form)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _Connection(self, connection)
+
+
+class _Connection:
+    """One connection: reads requests, plays their events one after the other."""
+
+    def __init__(self, server: Server, connection: socket.socket) -> None:
+        self._server = server
+        self._socket = connection
+        self._loop = asyncio.get_running_loop()
+        self._received = b""
+        self._arrived_ns = 0
+        self._unsent = b""
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop.add_reader(connection, self._readable)
+        self._readable()
+
+    def _readable(self) -> None:
+        try:
+            data, ancillary, _, _ = self._socket.recvmsg(1 << 16, 256)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, ancillary = b"", []
+        if not data:
+            self._close()
+            return
+        self._arrived_ns = _kernel_time_ns(ancillary)
+        self._received += data
+        head, blank, rest = self._received.partition(b"\r\n\r\n")
+        if not blank:
+            return
+        first, *lines = head.decode("latin-1").split("\r\n")
+        fields = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in lines)}
+        length = int(fields.get("content-length", 0))
+        if len(rest) >= length:
+            self._received = rest[length:]
+            method, path = first.split(" ")[:2]
+            self._answer(method, path, rest[:length])
+
+    def _answer(self, method: str, path: str, body: bytes) -> None:
+        if method == "POST" and path in _APIS:
+            self._stream(_APIS[path], body)
+        elif path == "/truth":
+            self._plain(json.dumps(self._server.report()).encode())
+            if method == "DELETE":
+                self._server.requests.clear()
+        elif path == "/v1/models":
+            model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "draftbench"}
+            self._plain(json.dumps({"object": "list", "data": [model]}).encode())
+        elif path in ("/health", "/metrics"):
+            self._plain(b"", "text/plain")
+        else:
+            self._plain(b'{"error": {"message": "not here"}}', status="404 Not Found")
+
+    def _plain(self, body: bytes, kind: str = "application/json", status: str = "200 OK") -> None:
+        head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+        self._send(head.encode() + body)
+
+    def _stream(self, api: Api, body: bytes) -> None:
+        server = self._server
+        request = json.loads(body)
+        index = len(server.requests)
+        usage = server.usage_for(request.get("stream_options") or {})
+        events = server.events(api, usage, index % POOL)
+        handled_ns = time.monotonic_ns()
+        truth = RequestTruth(
+            index=index,
+            prompt="",
+            arrived_ns=self._arrived_ns or handled_ns,
+            handled_ns=handled_ns,
+            tokens=[],
+            due_ns=[],
+            written_ns=[],
+            complete=False,
+        )
+        server.requests.append((truth, body))
+        self._send(_STREAM_HEAD)
+        self._play(events, 0, truth)
+
+    def _play(self, events: tuple[Event, ...], position: int, truth: RequestTruth) -> None:
+        """Write what is due, then wait for what is not."""
+        while position < len(events):
+            event = events[position]
+            due_ns = truth.handled_ns + event.offset_ns
+            if due_ns > time.monotonic_ns():
+                self._timer = self._loop.call_at(due_ns / 1e9, self._play, events, position, truth)
+                return
+            self._send(event.data)
+            if event.tokens:
+                truth.written_ns.append(time.monotonic_ns())
+                truth.due_ns.append(due_ns)
+                truth.tokens.append(event.tokens)
+            position += 1
+        self._send(b"0\r\n\r\n")
+        self._timer = None
+        truth.complete = self._socket.fileno() >= 0
+
+    def _send(self, data: bytes) -> None:
+        if self._socket.fileno() < 0:
+            return
+        if not self._unsent:
+            try:
+                data = data[self._socket.send(data) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                self._close()
+                return
+        if data:  # a client that does not read: the rest goes when it does
+            self._unsent += data
+            self._loop.add_writer(self._socket, self._writable)
+
+    def _writable(self) -> None:
+        data, self._unsent = self._unsent, b""
+        self._loop.remove_writer(self._socket)
+        self._send(data)
+
+    def _close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
+
+
+def _framed(data: bytes) -> bytes:
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+
+
+def _kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> int:
+    """The kernel's receive time on the monotonic clock; 0 where the system does not tell."""
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
+            seconds, nanoseconds = _TIMESPEC.unpack(data[: _TIMESPEC.size])
+            age_ns = time.time_ns() - (int(seconds) * 1_000_000_000 + int(nanoseconds))
+            return time.monotonic_ns() - max(age_ns, 0)
+    return 0
+
+
+def _prompt(body: bytes) -> str:
+    value = json.loads(body)
+    text = value["messages"][-1]["content"] if "messages" in value else value.get("prompt", "")
+    return (text if isinstance(text, str) else json.dumps(text))[:64]
+
+
+async def serve(spec: TimelineSpec, port: int, announce: Callable[[int], None]) -> None:
+    """Serve on loopback until cancelled; `announce` gets the port."""
+    with socket.create_server(("127.0.0.1", port), backlog=1024) as listener:
+        listener.setblocking(False)  # noqa: FBT003 (its only form)
+        if sys.platform == "linux":  # inherited by accepted sockets
+            listener.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        server = Server(spec)
+        asyncio.get_running_loop().add_reader(listener, server.accept, listener)
+        gc.disable()  # a collection would be a pause in the timeline
+        announce(listener.getsockname()[1])
+        await asyncio.Event().wait()
+
+
+def main() -> None:
+    """Serve; the first line on standard output is the port."""
+    parser = argparse.ArgumentParser(description="a server with a known token timeline")
+    parser.add_argument("--port", type=int, default=0, help="0, the default, takes a free one")
+    parser.add_argument("--timeline", default="{}", help="JSON: fields of timeline.TimelineSpec")
+    options = parser.parse_args()
+    spec = TimelineSpec.from_json(options.timeline)
+    asyncio.run(serve(spec, options.port, lambda port: print(port, flush=True)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Token timelines: what the ground-truth server emits, and when.
+
+A specification (JSON) with a seed gives every request its plan; request n of a server has plan
+n modulo `POOL`, so all of them are encoded before the first request comes.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+POOL = 64
+PROMPT_TOKENS = 16
+DONE = b"data: [DONE]\n\n"
+
+Usage = Literal["every_chunk", "last_chunk", "off"]
+Api = Literal["chat", "completion"]
+
+# One ASCII letter is one token of the tokenizer in `tokenizer.py`: peers that count tokens
+# themselves come to the right number.
+_LETTERS = "speculative decoding "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """`tokens` output tokens, due `offset_ns` after the request was read."""
+
+    offset_ns: int
+    tokens: int
+    reasoning: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One request's timeline. A role-only chunk without a token, if any, is due at once."""
+
+    chunks: tuple[Chunk, ...]
+    role_chunk: bool = False
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens of all chunks."""
+        return sum(chunk.tokens for chunk in self.chunks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineSpec:
+    """How plans are drawn.
+
+    chunk_tokens: smallest and largest number of tokens in a chunk, uniform between them.
+    first_chunk_tokens: tokens of the first chunk; None draws them like those of the others.
+    jitter: each wait (that for the first token too) is multiplied by a factor within 1 +- jitter.
+    usage: the most that the server tells; a request gets no more than it asks for.
+    reasoning_tokens: so many of the first tokens come as reasoning deltas (chat only).
+    """
+
+    output_tokens: int = 121
+    chunk_tokens: tuple[int, int] = (1, 1)
+    first_chunk_tokens: int | None = None
+    ttft_seconds: float = 0.2
+    gap_seconds: float = 0.045
+    jitter: float = 0.0
+    role_chunk: bool = False
+    usage: Usage = "every_chunk"
+    reasoning_tokens: int = 0
+    seed: int = 0
+
+    @classmethod
+    def from_json(cls, text: str) -> TimelineSpec:
+        """A specification as JSON object; fields that are not given have their defaults."""
+        value: Mapping[str, Any] = json.loads(text)
+        known = {field.name for field in fields(cls)}
+        if unknown := set(value) - known:
+            raise ValueError(f"unknown {sorted(unknown)}; a timeline has {sorted(known)}")
+        spec = cls(**{**value, "chunk_tokens": tuple(value.get("chunk_tokens", (1, 1)))})
+        low, high = spec.chunk_tokens
+        if not 1 <= low <= high or spec.output_tokens < 1 or not 0 <= spec.jitter < 1:
+            raise ValueError(f"need 1 <= {low} <= {high}, a token, and a jitter below 1: {value}")
+        return spec
+
+
+# Window 1: one token a step. Window 7: one to eight tokens a step, as a draft of seven gives them;
+# the first comes alone, from the prefill, which spares the peers that divide by N - 1.
+WINDOWS = {
+    1: TimelineSpec(),
+    7: TimelineSpec(
+        chunk_tokens=(1, 8),
+        first_chunk_tokens=1,
+        gap_seconds=0.06,
+        jitter=0.3,
+        role_chunk=True,
+        seed=7,
+    ),
+}
+
+
+def plan_of(spec: TimelineSpec, index: int) -> Plan:
+    """The plan of request `index`, the same whenever it is asked for."""
+    rng = random.Random(spec.seed * 1_000_003 + index % POOL)  # noqa: S311 (a load, no secret)
+    chunks: list[Chunk] = []
+    sent, due_seconds = 0, 0.0
+    while sent < spec.output_tokens:
+        wait_seconds = spec.gap_seconds if chunks else spec.ttft_seconds
+        due_seconds += wait_seconds * (1 + rng.uniform(-spec.jitter, spec.jitter))
+        drawn = rng.randint(*spec.chunk_tokens)
+        if not chunks and spec.first_chunk_tokens is not None:
+            drawn = spec.first_chunk_tokens
+        tokens = min(drawn, spec.output_tokens - sent)
+        reasoning = sent < spec.reasoning_tokens
+        chunks.append(Chunk(offset_ns=int(due_seconds * 1e9), tokens=tokens, reasoning=reasoning))
+        sent += tokens
+    return Plan(chunks=tuple(chunks), role_chunk=spec.role_chunk)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Bytes due `offset_ns` after the request was read; `tokens` is 0 where they carry none."""
+
+    offset_ns: int
+    tokens: int
+    data: bytes
+
+
+def events_of(plan: Plan, *, api: Api, model: str, usage: Usage) -> tuple[Event, ...]:
+    """A plan as the server-sent events that vLLM would write."""
+    return tuple(_events(plan, api, model, usage))
+
+
+def _events(plan: Plan, api: Api, model: str, usage: Usage) -> Iterator[Event]:
+    every = usage == "every_chunk"
+    if plan.role_chunk and api == "chat":
+        choice: dict[str, Any] = {"delta": {"role": "assistant", "content": ""}}
+        yield Event(0, 0, _encode(api, model, choice, 0 if every else None))
+    sent = 0
+    for chunk in plan.chunks:
+        choice = _choice(api, chunk, sent)
+        sent += chunk.tokens
+        if chunk is plan.chunks[-1]:
+            choice["finish_reason"] = "length"
+        data = _encode(api, model, choice, sent if every else None)
+        yield Event(chunk.offset_ns, chunk.tokens, data)
+    end_ns = plan.chunks[-1].offset_ns
+    if usage != "off":
+        yield Event(end_ns, 0, _encode(api, model, None, sent))
+    yield Event(end_ns, 0, DONE)
+
+
+def _choice(api: Api, chunk: Chunk, sent: int) -> dict[str, Any]:
+    text = "".join(_LETTERS[i % len(_LETTERS)] for i in range(sent, sent + chunk.tokens))
+    if api == "completion":
+        return {"text": text}
+    return {"delta": {"reasoning_content" if chunk.reasoning else "content": text}}
+
+
+def _encode(api: Api, model: str, choice: dict[str, Any] | None, tokens: int | None) -> bytes:
+    value: dict[str, Any] = {
+        "id": "chatcmpl-ground-truth",
+        "object": "chat.completion.chunk" if api == "chat" else "text_completion",
+        "created": 1_795_168_800,
+        "model": model,
+        "choices": [],
+    }
+    if choice is not None:
+        value["choices"] = [{"index": 0, "logprobs": None, "finish_reason": None, **choice}]
+    if tokens is not None:
+        value["usage"] = {
+            "prompt_tokens": PROMPT_TOKENS,
+            "total_tokens": PROMPT_TOKENS + tokens,
+            "completion_tokens": tokens,
+        }
+    return b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"

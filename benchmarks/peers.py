@@ -1,0 +1,264 @@
+"""Other tools, pinned: how each is installed, asked for the same load, and read.
+
+Each gets chat completions, `requests` requests at `streams` at a time, prompts of 16 tokens, and
+server-side token counts where it can use them. "ITL" is the figure of each that divides by tokens:
+
+- aiperf: `inter_token_latency` of `profile_export.jsonl`; with per-chunk usage its divisor leaves
+  out the first chunk's tokens. Throughput: `output_token_throughput` of its JSON export.
+- guidellm: `inter_token_latency_ms` of each successful request in its JSON; throughput is the mean
+  of its rate distribution `output_tokens_per_second`.
+- vllm bench serve: TTFT and E2E of `--save-detailed`, and from them its TPOT as it defines it,
+  (E2E - TTFT) / (N - 1): what it calls ITL is per chunk. Throughput: `output_throughput`.
+- inference-perf: `time_per_output_token` of its per-request report; throughput is
+  `output_tokens_per_sec` of its summary. Prompts share four tokens: its only offline data set for
+  chat.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.clients.observed import Observed
+
+INSTALL_TIMEOUT_SECONDS = 900.0
+PROMPT_TOKENS = 16
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+QUIET = {"DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_TARGET_DEVICE": "cpu"}
+
+
+class UnavailableError(Exception):
+    """A peer cannot be run here; the text says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One load. `folder` is for the tool's files, `tokenizer` is a Hugging Face folder."""
+
+    url: str
+    streams: int
+    requests: int
+    output_tokens: int
+    folder: Path
+    tokenizer: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """A tool: `command` gets its environment's `bin` folder, `read` the folder of the job."""
+
+    name: str
+    version: str
+    interpreters: Sequence[str]
+    command: Callable[[Path, Job], list[str | Path]]
+    read: Callable[[Path], Observed]
+    environment: dict[str, str]
+
+
+def environment_of(peer: Peer, cache: Path, engine: Path | None) -> Path:
+    """The `bin` folder of a peer, installed into the cache when it is not there yet.
+
+    Raises:
+        UnavailableError: no fitting Python, or the installation failed.
+    """
+    if peer.name == "vllm-bench":
+        return _engine_environment(engine)
+    folder = cache / f"{peer.name}-{peer.version}"
+    done = folder / ".installed"
+    if not done.exists():
+        _install(peer, folder)
+        done.touch()
+    return folder / "bin"
+
+
+def _install(peer: Peer, folder: Path) -> None:
+    python = next(filter(None, map(shutil.which, peer.interpreters)), None)
+    if python is None:
+        raise UnavailableError(f"needs {' or '.join(peer.interpreters)} on PATH")
+    shutil.rmtree(folder, ignore_errors=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    for command in (
+        [python, "-m", "venv", str(folder)],
+        [*pip, "--disable-pip-version-check", f"{peer.name}=={peer.version}"],
+    ):
+        try:
+            subprocess.run(
+                command, check=True, capture_output=True, timeout=INSTALL_TIMEOUT_SECONDS
+            )
+        except subprocess.CalledProcessError as error:
+            reason = error.stderr.decode(errors="replace").strip()[-300:]
+            raise UnavailableError(f"installation failed: {reason}") from error
+        except subprocess.TimeoutExpired as error:
+            raise UnavailableError(f"no end within {INSTALL_TIMEOUT_SECONDS:.0f} s") from error
+
+
+def _engine_environment(engine: Path | None) -> Path:
+    python = engine / "bin" / "python" if engine else None
+    if python is None or not python.exists():
+        raise UnavailableError("needs the engine of `make rehearse`; name it with --engine")
+    code = "import importlib.metadata as m; print(m.version('vllm'))"
+    answer = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    if answer.stdout.strip() != VLLM_BENCH.version:
+        found = answer.stdout.strip() or "none"
+        raise UnavailableError(f"needs vllm {VLLM_BENCH.version}, the engine has {found}")
+    return python.parent
+
+
+def _aiperf(binaries: Path, job: Job) -> list[str | Path]:
+    return [
+        *(binaries / "aiperf", "profile", "--model", "ground-truth", "--url", job.url),
+        *("--endpoint-type", "chat", "--streaming", "--tokenizer", job.tokenizer),
+        *("--use-server-token-count", "--per-chunk-usage", "--ui", "none"),
+        *("--concurrency", str(job.streams), "--request-count", str(job.requests)),
+        *("--isl", str(PROMPT_TOKENS), "--osl", str(job.output_tokens)),
+        *("--export-level", "records", "--output-artifact-dir", job.folder),
+    ]
+
+
+def _read_aiperf(folder: Path) -> Observed:
+    lines = (folder / "profile_export.jsonl").read_text().splitlines()
+    metrics = [json.loads(line)["metrics"] for line in lines]
+    summary = _json(folder / "profile_export_aiperf.json")
+    return Observed(
+        ttft_s=tuple(m["time_to_first_token"]["value"] / 1e3 for m in metrics),
+        itl_s=tuple(m["inter_token_latency"]["value"] / 1e3 for m in metrics),
+        throughput_token_per_s=summary["output_token_throughput"]["avg"],
+    )
+
+
+def _guidellm(binaries: Path, job: Job) -> list[str | Path]:
+    data = f"prompt_tokens={PROMPT_TOKENS},output_tokens={job.output_tokens}"
+    return [
+        *(binaries / "guidellm", "run", "--disable-console"),
+        *("--backend", f"kind=openai_http,target={job.url},model=ground-truth"),
+        *("--profile", f"kind=concurrent,streams={job.streams}"),
+        *("--constraint", f"kind=max_requests,count={job.requests}"),
+        *("--tokenizer", f"kind=huggingface_auto,model={job.tokenizer}"),
+        *("--data", f"kind=synthetic_text,{data}"),
+        *("--output", f"kind=json,path={job.folder / 'guidellm.json'}"),
+    ]
+
+
+def _read_guidellm(folder: Path) -> Observed:
+    benchmark = _json(folder / "guidellm.json")["benchmarks"][0]
+    requests = benchmark["requests"]["successful"]
+    return Observed(
+        ttft_s=tuple(r["time_to_first_token_ms"] / 1e3 for r in requests),
+        itl_s=tuple(r["inter_token_latency_ms"] / 1e3 for r in requests),
+        throughput_token_per_s=benchmark["metrics"]["output_tokens_per_second"]["successful"][
+            "mean"
+        ],
+    )
+
+
+def _vllm_bench(binaries: Path, job: Job) -> list[str | Path]:
+    return [
+        *(binaries / "python", "-m", "vllm.entrypoints.cli.main", "bench", "serve"),
+        *("--backend", "openai-chat", "--endpoint", "/v1/chat/completions"),
+        *("--base-url", job.url, "--model", "ground-truth", "--tokenizer", job.tokenizer),
+        *("--dataset-name", "random", "--random-input-len", str(PROMPT_TOKENS)),
+        *("--random-output-len", str(job.output_tokens), "--ignore-eos"),
+        *("--num-prompts", str(job.requests), "--max-concurrency", str(job.streams)),
+        *("--ready-check-timeout-sec", "0", "--disable-tqdm"),
+        *("--save-result", "--save-detailed", "--result-dir", job.folder),
+        *("--result-filename", "vllm.json"),
+    ]
+
+
+def _read_vllm_bench(folder: Path) -> Observed:
+    value = _json(folder / "vllm.json")
+    rows = zip(value["ttfts"], value["latencies"], value["output_lens"], strict=True)
+    return Observed(
+        ttft_s=tuple(value["ttfts"]),
+        itl_s=tuple((e2e - ttft) / (tokens - 1) for ttft, e2e, tokens in rows),
+        throughput_token_per_s=value["output_throughput"],
+    )
+
+
+def _inference_perf(binaries: Path, job: Job) -> list[str | Path]:
+    prompts = {"num_groups": 1, "num_prompts_per_group": job.requests, "seed": 1}
+    lengths = {"system_prompt_len": 4, "question_len": 12, "output_len": job.output_tokens}
+    fields = dict.fromkeys(("request", "response", "info", "response_chunks"), False)
+    requests_report = {
+        "per_stage": False,
+        "per_request": True,
+        "use_server_output_tokens": True,
+        "per_request_fields": fields | {"computed_metrics": True},
+    }
+    stage = {"num_requests": job.requests, "concurrency_level": job.streams}
+    config = {
+        "api": {"type": "chat", "streaming": True},
+        "data": {"type": "shared_prefix", "shared_prefix": prompts | lengths},
+        "load": {"type": "concurrent", "stages": [stage]},
+        "server": {"type": "vllm", "model_name": "ground-truth", "base_url": job.url},
+        "tokenizer": {"pretrained_model_name_or_path": str(job.tokenizer)},
+        "report": {"prometheus": {"summary": False}, "request_lifecycle": requests_report},
+        "storage": {"local_storage": {"path": str(job.folder / "report")}},
+    }
+    path = job.folder / "config.yml"
+    path.write_text(json.dumps(config))  # JSON is YAML
+    return [binaries / "inference-perf", "-c", path]
+
+
+def _read_inference_perf(folder: Path) -> Observed:
+    rows = _json(folder / "report" / "per_request_lifecycle_metrics.json")
+    summary = _json(folder / "report" / "summary_lifecycle_metrics.json")
+    metrics = [row["computed_metrics"] for row in rows]
+    return Observed(
+        ttft_s=tuple(m["time_to_first_token"] for m in metrics),
+        itl_s=tuple(m["time_per_output_token"] for m in metrics),
+        throughput_token_per_s=summary["successes"]["throughput"]["output_tokens_per_sec"],
+    )
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+_HERE = f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+VLLM_BENCH = Peer(
+    name="vllm-bench",
+    version="0.32.0",
+    interpreters=(),
+    command=_vllm_bench,
+    read=_read_vllm_bench,
+    environment=QUIET | OFFLINE,
+)
+PEERS = {
+    peer.name: peer
+    for peer in (
+        Peer(
+            name="aiperf",
+            version="0.13.0",
+            interpreters=("python3.11", "python3.12", _HERE),
+            command=_aiperf,
+            read=_read_aiperf,
+            # Refuses a tokenizer in a folder when the hub is set to offline.
+            environment=QUIET,
+        ),
+        Peer(
+            name="guidellm",
+            version="0.8.1",
+            interpreters=("python3.11", "python3.12", _HERE),
+            command=_guidellm,
+            read=_read_guidellm,
+            environment=QUIET | OFFLINE,
+        ),
+        VLLM_BENCH,
+        Peer(
+            name="inference-perf",
+            version="0.7.0",
+            interpreters=("python3.12",),
+            command=_inference_perf,
+            read=_read_inference_perf,
+            environment=QUIET | OFFLINE,
+        ),
+    )
+}

@@ -1,0 +1,59 @@
+"""The texts and chunk times of a run's requests, read from the transcripts beside the results."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from draftbench.errors import UserInputError
+from draftbench.results import BLOCKS_FOLDER, TRANSCRIPT_SUFFIX, BlockResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transcript:
+    """One request's text and when its chunks came, in microseconds since it was sent."""
+
+    text: str
+    chunk_offsets_us: array[int]
+
+    @property
+    def step_latencies_s(self) -> list[float]:
+        """Times between consecutive chunks: what a step of the server took, in seconds."""
+        return [(later - earlier) / 1e6 for earlier, later in pairwise(self.chunk_offsets_us)]
+
+
+# By request id, which is unique in a run.
+Transcripts = Mapping[str, Transcript]
+
+
+def read_transcripts(folder: Path, blocks: tuple[BlockResult, ...]) -> Transcripts:
+    """The transcripts of those blocks that have a file; a block without one has none.
+
+    Raises:
+        UserInputError: a file is not a transcript.
+    """
+    found: dict[str, Transcript] = {}
+    for block in blocks:
+        path = folder / BLOCKS_FOLDER / f"{block.stem}{TRANSCRIPT_SUFFIX}"
+        if path.is_file():
+            found |= _read(path)
+    return found
+
+
+def _read(path: Path) -> dict[str, Transcript]:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            return dict(_transcript(json.loads(line)) for line in lines)
+    except (OSError, EOFError, ValueError, KeyError, TypeError, OverflowError) as error:
+        raise UserInputError(f"{path}: not a transcript of this version: {error!r}") from error
+
+
+def _transcript(value: Mapping[str, Any]) -> tuple[str, Transcript]:
+    offsets = array("Q", value["chunk_offsets_us"])
+    return value["request_id"], Transcript(text=str(value["text"]), chunk_offsets_us=offsets)

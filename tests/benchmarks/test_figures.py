@@ -1,0 +1,233 @@
+"""For any timeline our figures are those of the timeline: exact clocks, no network.
+
+What is expected is computed here with fractions, from the plan alone; nothing of the client's code
+takes part in it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.ground_truth.timeline import (
+    DONE,
+    Chunk,
+    Plan,
+    TimelineSpec,
+    Usage,
+    events_of,
+    plan_of,
+)
+from draftbench.measuring.chunks import ChunkReader, StreamFormatError, Timeline
+from draftbench.measuring.client import Figures, figures_of
+
+# Figures are floats: a few units in the last of 16 digits.
+EXACT = 1e-12
+SENT_NS = 5_000_000_000
+
+MODES: tuple[Usage, ...] = ("every_chunk", "last_chunk", "off")
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    steps = draw(
+        st.lists(
+            st.tuples(st.integers(1, 10_000_000_000), st.integers(1, 9), st.booleans()),
+            min_size=1,
+            max_size=40,
+        )
+    )
+    offsets = itertools.accumulate(wait_ns for wait_ns, _, _ in steps)
+    return Plan(
+        chunks=tuple(
+            Chunk(offset_ns=offset_ns, tokens=tokens, reasoning=reasoning)
+            for offset_ns, (_, tokens, reasoning) in zip(offsets, steps, strict=True)
+        ),
+        role_chunk=draw(st.booleans()),
+    )
+
+
+def measured(plan: Plan, usage: Usage) -> tuple[Timeline, Figures]:
+    """What the client makes of the plan when every event arrives at the moment it is due."""
+    reader = ChunkReader()
+    for event in events_of(plan, api="chat", model="m", usage=usage):
+        reader.feed(event.data, SENT_NS + event.offset_ns)
+    timeline = reader.timeline()
+    return timeline, figures_of(timeline, SENT_NS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """Seconds and tokens, from the plan; None where there is nothing to divide by."""
+
+    ttft_s: Fraction
+    itl_s: Fraction | None
+    e2e_s: Fraction
+    throughput: Fraction | None
+    tokens_per_step: Fraction | None
+
+
+def expected(plan: Plan, usage: Usage) -> Expected:
+    first, last = plan.chunks[0], plan.chunks[-1]
+    total = sum(chunk.tokens for chunk in plan.chunks)
+    # Without counts for each chunk the first one is taken to hold one token; without any count
+    # there are no figures per token.
+    after_first = total - (first.tokens if usage == "every_chunk" else 1)
+    steps = len(plan.chunks) - 1
+    divides = usage != "off" and steps > 0
+    span_ns = last.offset_ns - first.offset_ns
+    e2e_s = Fraction(last.offset_ns, 10**9)
+    return Expected(
+        ttft_s=Fraction(first.offset_ns, 10**9),
+        itl_s=Fraction(span_ns, 10**9 * after_first) if divides else None,
+        e2e_s=e2e_s,
+        throughput=total / e2e_s if usage != "off" else None,
+        tokens_per_step=Fraction(after_first, steps) if divides else None,
+    )
+
+
+@given(plans(), st.sampled_from(MODES))
+def test_figures_are_those_of_the_timeline(plan: Plan, usage: Usage) -> None:
+    timeline, figures = measured(plan, usage)
+
+    for name, value in vars(expected(plan, usage)).items():
+        got = getattr(figures, name)
+        if value is None:
+            assert got is None, name
+        else:
+            assert got == pytest.approx(float(value), rel=EXACT), name
+    assert timeline.chunk_times_ns == [SENT_NS + chunk.offset_ns for chunk in plan.chunks]
+    if usage == "every_chunk":
+        assert timeline.chunk_tokens == [chunk.tokens for chunk in plan.chunks]
+
+
+@given(plans(), st.sampled_from(MODES))
+def test_a_role_only_first_chunk_moves_no_figure(plan: Plan, usage: Usage) -> None:
+    _, without = measured(replace(plan, role_chunk=False), usage)
+    _, with_role = measured(replace(plan, role_chunk=True), usage)
+
+    # llmperf's figure counts every event, which is what is wrong with it.
+    assert replace(with_role, llmperf_itl_s=None) == replace(without, llmperf_itl_s=None)
+
+
+@given(plans())
+def test_reasoning_moves_no_figure(plan: Plan) -> None:
+    as_content = Plan(
+        chunks=tuple(replace(chunk, reasoning=False) for chunk in plan.chunks),
+        role_chunk=plan.role_chunk,
+    )
+    assert measured(plan, "every_chunk")[1] == measured(as_content, "every_chunk")[1]
+
+
+LINE_ENDS = (b"\n", b"\r\n", b"\r")
+
+
+@st.composite
+def transmissions(draw: st.DrawFn) -> tuple[bytes, list[bytes], bytes]:
+    """A stream as some server may write it, cut where some network may cut it; its line end."""
+    plan = draw(plans())
+    end = draw(st.sampled_from(LINE_ENDS))
+    body = b""
+    for event in events_of(plan, api="chat", model="m", usage=draw(st.sampled_from(MODES))):
+        data = event.data.strip().removeprefix(b"data: ")
+        match draw(st.integers(0, 4)):
+            case 0:
+                lines = [b"data:" + data]
+            case 1:
+                lines = [b": a comment", b"data:  " + data + b" "]
+            case 2 if data != b"[DONE]":  # JSON on two lines
+                lines = [b"data: {", b"data: " + data[1:]]
+            case 3:
+                lines = [b"event: chunk", b"id: 7", b"data: " + data]
+            case _:
+                lines = [b"data: " + data]
+        body += end.join([*lines, b"", b""])
+    cuts = sorted(draw(st.sets(st.integers(1, len(body) - 1), max_size=30)))
+    pieces = [body[a:b] for a, b in itertools.pairwise([0, *cuts, len(body)])]
+    return body, pieces, end
+
+
+def reference(body: bytes, pieces: list[bytes], end: bytes) -> tuple[list[int], str, int]:
+    """Arrival of every chunk with tokens, text, events: the slow way, on the whole body at once.
+
+    Piece n arrives at n. An event has arrived with the piece that brings the end of its empty line:
+    of \\r\\n, the first byte.
+    """
+    arrivals = [number for number, piece in enumerate(pieces) for _ in piece]
+    times, text, events, counted, position = [], "", 0, 0, 0
+    for raw in body.split(end + end)[:-1]:
+        position += len(raw) + 2 * len(end)
+        lines = [line[5:] for line in raw.split(end) if line[:5] == b"data:"]
+        data = b"\n".join(lines).strip()
+        if data == b"[DONE]":
+            continue
+        events += 1
+        value = json.loads(data)
+        if not value["choices"]:
+            continue
+        delta = value["choices"][0]["delta"]
+        said = delta.get("content", "") + delta.get("reasoning_content", "")
+        text += said
+        total = value["usage"]["completion_tokens"] if "usage" in value else None
+        if (total is None and said) or (total is not None and total > counted):
+            times.append(arrivals[position - len(end)])
+        counted = total if total is not None else counted
+    return times, text, events
+
+
+@given(transmissions())
+def test_any_line_ends_and_cuts_give_what_the_whole_body_gives(
+    transmission: tuple[bytes, list[bytes], bytes],
+) -> None:
+    body, pieces, end = transmission
+    reader = ChunkReader()
+    for number, piece in enumerate(pieces):
+        reader.feed(piece, number)
+    timeline = reader.timeline()
+
+    times, text, events = reference(body, pieces, end)
+    assert timeline.chunk_times_ns == times
+    assert timeline.text == text
+    assert timeline.events == events
+    assert timeline.ended
+
+
+@given(st.binary(min_size=1, max_size=60).filter(lambda data: data.strip() not in (b"", b"[DONE]")))
+def test_what_is_not_json_is_refused_with_its_beginning(data: bytes) -> None:
+    line = data.replace(b"\n", b"?").replace(b"\r", b"?")
+    try:
+        if isinstance(json.loads(line), dict):
+            return
+    except ValueError:
+        pass
+    with pytest.raises(StreamFormatError, match="in the stream"):
+        ChunkReader().feed(b"data: " + line + b"\n\n", 0)
+
+
+def test_a_plan_is_the_same_whenever_it_is_drawn() -> None:
+    spec = TimelineSpec(chunk_tokens=(1, 8), jitter=0.3, seed=4)
+
+    assert plan_of(spec, 5) == plan_of(spec, 5)
+    assert plan_of(spec, 5) != plan_of(spec, 6)
+    assert plan_of(spec, 5).output_tokens == spec.output_tokens
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"gap": 1}', '{"chunk_tokens": [3, 2]}', '{"chunk_tokens": [0, 2]}', '{"jitter": 1}'],
+)
+def test_a_timeline_that_makes_no_sense_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"need|unknown"):
+        TimelineSpec.from_json(text)
+
+
+def test_done_ends_every_stream() -> None:
+    for usage in MODES:
+        events = events_of(plan_of(TimelineSpec(), 0), api="completion", model="m", usage=usage)
+        assert events[-1].data == DONE

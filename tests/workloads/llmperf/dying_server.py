@@ -1,0 +1,37 @@
+"""A server that answers until it is asked `dies`: its process then ends in the middle of a stream.
+
+Prints its address on standard output.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+
+from tests.support.stream_server import (
+    HEADERS,
+    Request,
+    Sleep,
+    Step,
+    Write,
+    completion,
+    event,
+    stream_server,
+)
+
+LIFETIME_SECONDS = 60
+
+
+def answer(request: Request) -> Sequence[Step]:
+    if request.json["messages"][0]["content"] != "dies":
+        return completion(1, 1)
+    threading.Timer(0.2, os._exit, (0,)).start()
+    return [Write(HEADERS), Write(event("x", tokens=1)), Sleep(LIFETIME_SECONDS)]
+
+
+if __name__ == "__main__":
+    with stream_server(answer) as server:
+        print(server.base_url, flush=True)  # noqa: T201 (the address is what it is asked for)
+        time.sleep(LIFETIME_SECONDS)
