@@ -22,12 +22,14 @@ from draftbench.statistics import (
     quantile,
 )
 from draftbench.verdict import (
+    MAX_SPOILT_SHARE,
     Group,
     Judgement,
     Pair,
     judge,
     pairs_by_prompt,
     summarize,
+    too_many_spoilt,
 )
 
 ClassPairs = Mapping[str, Sequence[Sequence[Pair]]]
@@ -74,6 +76,13 @@ def judge_mix(
     }
     speedup = mix_speedup(pairs, weights) if all(pairs.values()) else None
     judgement, reason = judge(speedup)
+    spoilt = max(
+        summarize(blocks, group, name).spoilt_share
+        for group in groups.values()
+        for name in (baseline, variant)
+    )
+    if spoilt > MAX_SPOILT_SHARE:
+        judgement, reason = "cannot tell", too_many_spoilt(spoilt)
     return MixVerdict(
         load=load,
         variant=variant,

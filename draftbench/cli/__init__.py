@@ -46,7 +46,8 @@ COMMANDS: Mapping[str, Command] = {
         summary="measure one OpenAI-compatible endpoint with the client that the Job uses",
     ),
     "report": Command(
-        module="draftbench.cli.report", summary="the verdict of a run, from its folder"
+        module="draftbench.cli.report",
+        summary="the verdict of a run, from its folder or S3: tables, HTML, Markdown, plots, CSV",
     ),
     "rehearse": Command(
         module="rehearsal.command",

@@ -70,6 +70,22 @@ def test_a_class_that_was_not_measured_leaves_the_mix_open() -> None:
     assert verdict.judgement == "cannot tell"
 
 
+def test_too_many_spoilt_samples_refuse_the_mix_too() -> None:
+    blocks = blocks_of("structured", baseline_s=0.04, variant_s=0.01)
+    waited = [make_record(i, prompt_id=f"w{i}", spoilt="waited") for i in range(3)]
+    blocks[1] = make_block(variant="k7", requests=(*blocks[1].requests, *waited))
+    verdict = judge_mix(
+        blocks,
+        load=LOAD,
+        variant="k7",
+        baseline="baseline",
+        weights={"structured": 1.0},
+        price=None,
+    )
+    assert verdict.judgement == "cannot tell"
+    assert "spoilt" in verdict.reason
+
+
 def test_the_saving_is_the_part_of_the_baselines_cost() -> None:
     price = Price(
         usd_per_node_hour=8.6,
