@@ -113,12 +113,14 @@ class RayActors:
             DraftbenchError: Ray did not start, or did not start the actors in time.
         """
         self._folder = None if address else tempfile.mkdtemp(prefix="ray-")
+        self.actors: Sequence[LaunchedActor] = ()
         try:
             self._init_ray(address)
             cpus = CLUSTER_ACTOR_CPUS if address else 0
-            self.actors: Sequence[LaunchedActor] = _create(count, cpus)
+            self.actors = _create(count, cpus)
             self.scheduling = self._ready_scheduling(count, address)
         except BaseException:
+            self.end_actors()
             self.close()
             raise
 
@@ -148,11 +150,17 @@ class RayActors:
             ) from error
         return " or ".join(sorted(set(answers)))
 
-    def close(self) -> None:
-        """End every actor, at once, and Ray with them where it was started here."""
-        for actor in getattr(self, "actors", ()):
+    def end_actors(self) -> None:
+        """End every actor at once, whatever it measures."""
+        for actor in self.actors:
             with suppress(RayError):
                 ray.kill(actor.handle)
+
+    def close(self) -> None:
+        """Leave Ray, or end it where it was started here. No thread may still call an actor.
+
+        A call after this would start another Ray.
+        """
         ray.shutdown()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)

@@ -58,8 +58,11 @@ class Actors(Protocol):
     def scheduling(self) -> str:
         """The scheduling class that requests are measured in."""
 
+    def end_actors(self) -> None:
+        """End every actor at once, whatever it measures."""
+
     def close(self) -> None:
-        """End every actor, at once, and Ray with them where it was started here."""
+        """Leave Ray, or end it where it was started here. No thread may still call an actor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,9 +145,13 @@ def open_engine(
         UserInputError: the engine asked for cannot be had here.
         DraftbenchError: Ray did not start, or its cluster has no room.
     """
+    if choice == "asyncio" and ray_address:
+        raise UserInputError(
+            f"--ray-address: given {ray_address} with --engine asyncio; allowed: with ray or auto"
+        )
     reason = why_not_ray(spec, ray_address) if choice != "asyncio" else "asked for"
-    if choice == "ray" and reason:
-        raise UserInputError(f"--engine ray: {reason}; next: --engine asyncio needs neither")
+    if reason and (choice == "ray" or ray_address):
+        raise UserInputError(f"--engine ray: {reason}; next: --engine asyncio needs no Ray")
     if reason:
         progress(f"engine: asyncio ({reason})")
         yield AsyncioEngine(), raise_scheduling_class()
@@ -174,8 +181,9 @@ def _ray_engine(
     try:
         yield engine, actors.scheduling
     finally:
-        actors.close()
+        actors.end_actors()
         engine.close()
+        actors.close()
 
 
 def why_not_ray(

@@ -53,8 +53,9 @@ def opened(kind: str) -> Iterator[tuple[LoadEngine, list[Any]]]:
     try:
         yield engine, [actor.handle for actor in actors.actors]
     finally:
-        actors.close()
+        actors.end_actors()
         engine.close()
+        actors.close()
 
 
 def kill_later(handle: Any, seconds: float) -> None:

@@ -178,8 +178,9 @@ def with_a_killed_actor() -> Sequence[Any]:
             **scenario(server.base_url, FOUR, ("long",) * 8),
             "kill_an_actor_after_seconds": 0.5,
         }
-        (records,) = run("ray", [killing])
-    return records
+        records = run("ray", [killing])
+    killed: Sequence[Any] = records[0]
+    return killed
 
 
 @pytest.fixture(scope="module")

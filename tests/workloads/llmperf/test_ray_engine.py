@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from workloads.llmperf import ray_engine
 from workloads.llmperf.ray_engine import (
     ERROR_LOST_ACTOR,
     MAX_LOCAL_ACTORS,
+    EngineChoice,
     RayEngine,
     actors_needed,
     lost_request,
@@ -240,10 +242,20 @@ def test_auto_without_ray_is_asyncio_and_the_log_says_why() -> None:
 
 
 @pytest.mark.usefixtures("no_ray")
-def test_ray_that_was_asked_for_and_is_not_there_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("choice", "address", "message"),
+    [
+        ("ray", None, "--engine ray: not installed: ray; next: --engine asyncio"),
+        ("auto", "ray://head:10001", "--engine ray: not installed: ray; next: --engine asyncio"),
+        ("asyncio", "ray://head:10001", "--ray-address: given ray://head:10001 with --engine"),
+    ],
+)
+def test_ray_that_was_asked_for_and_cannot_be_had_is_refused(
+    choice: EngineChoice, address: str | None, message: str
+) -> None:
     with (
-        pytest.raises(UserInputError, match=r"--engine ray: not installed: ray; next: --engine"),
-        open_engine("ray", None, spec(concurrency(1)), print),
+        pytest.raises(UserInputError, match=re.escape(message)),
+        open_engine(choice, address, spec(concurrency(1)), print),
     ):
         pass
 
@@ -255,14 +267,17 @@ class FakeActors:
     count: int
     address: str | None
     scheduling: str = "real-time (SCHED_FIFO 1)"
-    closed: bool = False
+    calls: list[str] = field(default_factory=list)
 
     @property
     def actors(self) -> list[FakeActor]:
         return [FakeActor(Watch()) for _ in range(self.count)]
 
+    def end_actors(self) -> None:
+        self.calls.append("end_actors")
+
     def close(self) -> None:
-        self.closed = True
+        self.calls.append("close")
 
 
 def test_auto_with_ray_starts_the_actors_that_the_run_needs_and_ends_them(
@@ -281,9 +296,9 @@ def test_auto_with_ray_starts_the_actors_that_the_run_needs_and_ends_them(
     opened = open_engine("auto", "ray://head:10001", spec(concurrency(4)), told.append)
     with opened as (engine, scheduling):
         assert isinstance(engine, RayEngine)
-        assert not started[0].closed
+        assert started[0].calls == []
 
     assert (started[0].count, started[0].address) == (4, "ray://head:10001")
     assert scheduling == "real-time (SCHED_FIFO 1)"
-    assert started[0].closed
+    assert started[0].calls == ["end_actors", "close"]
     assert told[0].startswith("engine: llmperf on Ray, ray://head:10001, 4 actors (real-time")
