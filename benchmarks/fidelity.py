@@ -11,6 +11,9 @@ from its clock to the socket and back. "Late" is how much later than planned the
 a client that takes the cores does to the server it measures; "queued" is how long a request that
 had arrived waited for the server to read it.
 
+Our client and the bare reader also tell which request is which, so a second table has the errors of
+single requests, where nothing cancels: median and p99 of (client minus truth of the same request).
+
 CPU and memory are of the client and its children, start-up included. Peers that cannot be installed
 or that fail are rows of the table, with the reason.
 """
@@ -72,6 +75,9 @@ class Row:
     true_itl_median_ms: float
     requests_seen: float
     spoilt: float | None
+    request_ttft_error_median_ms: float | None
+    request_ttft_error_p99_ms: float | None
+    request_itl_error_worst_percent: float | None
 
 
 @contextmanager
@@ -168,7 +174,25 @@ def _row(observed: Observed, finished: Finished, truths: Sequence[RequestTruth])
         true_itl_median_ms=itl_median * 1e3,
         requests_seen=len(observed.ttft_s),
         spoilt=observed.spoilt,
+        **_single_errors(observed, truths),
     )
+
+
+def _single_errors(observed: Observed, truths: Sequence[RequestTruth]) -> dict[str, float | None]:
+    """Errors of single requests, where the client says which is which."""
+    ttft_ms: list[float] = []
+    itl_percent: list[float] = []
+    by_prompt = {truth.prompt: truth for truth in truths}
+    rows = zip(observed.prompts or (), observed.ttft_s, observed.itl_s, strict=False)
+    for prompt, ttft_s, itl_s in rows:
+        truth = by_prompt[prompt]
+        ttft_ms.append((ttft_s - truth.ttft_s) * 1e3)
+        itl_percent.append(abs(itl_s / (truth.itl_s or itl_s) - 1) * 100)
+    return {
+        "request_ttft_error_median_ms": statistics.median(ttft_ms) if ttft_ms else None,
+        "request_ttft_error_p99_ms": quantile(ttft_ms, 0.99) if ttft_ms else None,
+        "request_itl_error_worst_percent": max(itl_percent, default=None),
+    }
 
 
 Results = dict[Cell, dict[str, list[Row] | str]]
@@ -218,6 +242,11 @@ HEADER = (
     "|---|---|---|---|---|---|---|---|"
 )
 
+SINGLE_HEADER = (
+    "| single requests | TTFT error ms, median / p99 | worst ITL error | called spoilt |\n"
+    "|---|---|---|---|"
+)
+
 
 def markdown(results: Results) -> str:
     """One table per cell."""
@@ -230,6 +259,8 @@ def markdown(results: Results) -> str:
             f"{cell.requests} requests\n\n{HEADER}"
         )
         parts[-1] += "".join(f"\n{_line(client, found)}" for client, found in rows.items())
+        parts.append(SINGLE_HEADER)
+        parts[-1] += "".join(f"\n{_single_line(c, f)}" for c, f in rows.items() if c in OWN)
     return "\n\n".join(parts) + "\n"
 
 
@@ -245,6 +276,18 @@ def _line(client: str, found: list[Row] | str) -> str:
         f"| {row.itl_error_percent:+.3f}% | {row.throughput_error_percent:+.2f}% "
         f"| {row.cpu_s_per_1k_tokens:.3f} | {row.peak_mib:.0f} "
         f"| {row.late_median_ms:.2f} / {row.late_p99_ms:.2f} | {row.queued_p99_ms:.2f} |"
+    )
+
+
+def _single_line(client: str, found: list[Row] | str) -> str:
+    if isinstance(found, str):
+        return f"| {TITLES[client]} | left out | | |"
+    row = middle(found)
+    spoilt = "" if row.spoilt is None else f"{row.spoilt:.0f} of {row.requests_seen:.0f}"
+    return (
+        f"| {TITLES[client]} "
+        f"| {row.request_ttft_error_median_ms:+.3f} / {row.request_ttft_error_p99_ms:+.3f} "
+        f"| {row.request_itl_error_worst_percent:.3f}% | {spoilt} |"
     )
 
 

@@ -14,6 +14,9 @@ import sys
 import time
 from urllib.parse import urlsplit
 
+# Send time, and (time, bytes) of everything that arrived.
+Arrivals = tuple[int, list[tuple[int, bytes]]]
+
 
 class Bare(asyncio.Protocol):
     """Keeps (time, bytes) of everything that arrives until the stream ends."""
@@ -29,7 +32,7 @@ class Bare(asyncio.Protocol):
             self.done.set_result(None)
 
 
-async def one(url: str, body: bytes) -> tuple[int, list[tuple[int, bytes]]]:
+async def one(url: str, body: bytes) -> Arrivals:
     """One request on a connection of its own: send time, arrivals."""
     parts = urlsplit(url)
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -43,17 +46,18 @@ async def one(url: str, body: bytes) -> tuple[int, list[tuple[int, bytes]]]:
     return sent_ns, bare.pieces
 
 
-async def load(url: str, streams: int, requests: int) -> list[tuple[int, list[tuple[int, bytes]]]]:
+async def load(url: str, streams: int, requests: int) -> dict[str, Arrivals]:
     """`requests` requests, `streams` at a time."""
     options = {"include_usage": True, "continuous_usage_stats": True}
-    results = []
+    results = {}
     queue = iter(range(requests))
 
     async def worker() -> None:
         for number in queue:
-            message = {"role": "user", "content": f"request {number}"}
+            prompt = f"request {number}"
+            message = {"role": "user", "content": prompt}
             body = {"messages": [message], "stream": True, "stream_options": options}
-            results.append(await one(url, json.dumps(body).encode()))
+            results[prompt] = await one(url, json.dumps(body).encode())
 
     await asyncio.gather(*(worker() for _ in range(streams)))
     return results
@@ -76,7 +80,8 @@ def main() -> None:
     """Run and print."""
     url, streams, requests = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     ttft_s, itl_s, tokens, starts, ends = [], [], 0, [], []
-    for sent_ns, pieces in asyncio.run(load(url, streams, requests)):
+    results = asyncio.run(load(url, streams, requests))
+    for sent_ns, pieces in results.values():
         found = chunks(pieces)
         (first_ns, first), (last_ns, total) = found[0], found[-1]
         ttft_s.append((first_ns - sent_ns) / 1e9)
@@ -85,7 +90,8 @@ def main() -> None:
         starts.append(sent_ns)
         ends.append(last_ns)
     throughput = tokens / ((max(ends) - min(starts)) / 1e9)
-    print(json.dumps({"ttft_s": ttft_s, "itl_s": itl_s, "throughput_token_per_s": throughput}))
+    figures = {"ttft_s": ttft_s, "itl_s": itl_s, "prompts": list(results)}
+    print(json.dumps({**figures, "throughput_token_per_s": throughput}))
 
 
 if __name__ == "__main__":

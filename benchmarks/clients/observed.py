@@ -13,18 +13,21 @@ class Observed:
 
     itl_s: the client's time per output token after the first, by its own definition.
     spoilt: samples that the client itself distrusts; None where it has no such notion.
+    prompts: what each request said, to find its truth; None where a tool does not tell.
     """
 
     ttft_s: tuple[float, ...]
     itl_s: tuple[float, ...]
     throughput_token_per_s: float
     spoilt: int | None = None
+    prompts: tuple[str, ...] | None = None
 
     @classmethod
     def from_json(cls, text: str) -> Observed:
         """What `clients.bare` and `clients.ours` print."""
         value = json.loads(text)
-        return cls(**{**value, "ttft_s": tuple(value["ttft_s"]), "itl_s": tuple(value["itl_s"])})
+        lists = {name: tuple(found) for name, found in value.items() if isinstance(found, list)}
+        return cls(**{**value, **lists})
 
 
 def quantile(values: Sequence[float], share: float) -> float:

@@ -59,6 +59,7 @@ def main() -> None:
         "ttft_s": [record.ttft_s for record in records],
         "itl_s": [record.inter_token_latency_s for record in records],
         "throughput_token_per_s": tokens / (end - start),
+        "prompts": [f"request {record.prompt_id}" for record in records],
         "spoilt": sum(record.spoilt is not None for record in records),
     }
     print(json.dumps(observed))
