@@ -166,6 +166,8 @@ class _Connection:
             if due_ns > time.monotonic_ns():
                 self._timer = self._loop.call_at(due_ns / 1e9, self._play, events, position, truth)
                 return
+            if position == len(events) - 1:  # a client may leave as soon as it has read this one
+                truth.complete = self._socket.fileno() >= 0
             self._send(event.data)
             if event.tokens:
                 truth.written_ns.append(time.monotonic_ns())
@@ -174,7 +176,6 @@ class _Connection:
             position += 1
         self._send(b"0\r\n\r\n")
         self._timer = None
-        truth.complete = self._socket.fileno() >= 0
 
     def _send(self, data: bytes) -> None:
         if self._socket.fileno() < 0:
