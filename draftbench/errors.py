@@ -10,7 +10,8 @@ An error says where, what was given, what is allowed, why, and what to do next.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,12 @@ class DraftbenchError(Exception):
     """The thing asked for failed."""
 
     exit_code = 1
+
+
+def suggestion(given: object, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the known word nearest to a given one; empty if none is near."""
+    close = difflib.get_close_matches(str(given), list(known), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 class UserInputError(DraftbenchError):

@@ -7,7 +7,6 @@ in one form, each with its line in the file.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from draftbench.catalog import catalog
-from draftbench.errors import ExperimentError, Problem, UserInputError
+from draftbench.errors import ExperimentError, Problem, UserInputError, suggestion
 from draftbench.experiment import Experiment, LocalExperiment, NeuronExperiment
 from draftbench.rules import broken_rules
 
@@ -158,7 +157,7 @@ def _model_for(
             given=_show(given) if "release" in data else "nothing",
             allowed=", ".join(releases),
             reason="the release names the serving image and with it what can be served"
-            + _suggestion(given, releases),
+            + suggestion(given, releases),
         )
         raise ExperimentError(path, _with_lines([problem], lines))
     return NeuronExperiment if releases[given].platform == "neuron" else LocalExperiment
@@ -257,13 +256,8 @@ def _unknown_key(key: Key, model: type[BaseModel]) -> Problem:
         given=f"an unknown key, {key[-1]!r}",
         allowed=", ".join(known),
         reason="a key that is ignored would run another experiment than the file describes"
-        + _suggestion(key[-1], known),
+        + suggestion(key[-1], known),
     )
-
-
-def _suggestion(given: object, known: Any) -> str:
-    close = difflib.get_close_matches(str(given), list(known), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _fields_at(model: type[BaseModel], key: Key) -> dict[str, Any]:

@@ -27,9 +27,11 @@ from draftbench.verdict import (
     Judgement,
     Pair,
     judge,
+    output_throughput,
     pairs_by_prompt,
-    summarize,
+    spoilt_share,
     too_many_spoilt,
+    usd_per_million_tokens,
 )
 
 ClassPairs = Mapping[str, Sequence[Sequence[Pair]]]
@@ -77,7 +79,7 @@ def judge_mix(
     speedup = mix_speedup(pairs, weights) if all(pairs.values()) else None
     judgement, reason = judge(speedup)
     spoilt = max(
-        summarize(blocks, group, name).spoilt_share
+        spoilt_share(blocks, group, name)
         for group in groups.values()
         for name in (baseline, variant)
     )
@@ -137,7 +139,8 @@ def _cost(
 ) -> float | None:
     total = 0.0
     for name, group in groups.items():
-        cost = summarize(blocks, group, variant, price).usd_per_million_output_tokens
+        throughput = output_throughput(blocks, group, variant)
+        cost = usd_per_million_tokens(price, variant, throughput)
         if cost is None:
             return None
         total += weights[name] * cost

@@ -6,7 +6,6 @@ so that it goes wrong here instead, in a second and for nothing.
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import re
 from collections import Counter
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from draftbench.catalog import accelerator, catalog
-from draftbench.errors import Problem, PromptSetError
+from draftbench.errors import Problem, PromptSetError, suggestion
 from draftbench.experiment import (
     SET_NAME_PATTERN,
     Baseline,
@@ -326,7 +325,7 @@ def _prompts_are_there(experiment: Experiment, path: Path) -> Iterator[Problem]:
                 given=f'"{prompt_class.name}"',
                 allowed=", ".join(known) or "a folder name",
                 reason=f"a prompt class is a folder in {work.prompts_dir}"
-                + _suggest(prompt_class.name, known),
+                + suggestion(prompt_class.name, known),
             )
 
 
@@ -355,7 +354,7 @@ def _case_problems(
                 given=f'"{case}"',
                 allowed=", ".join(known),
                 reason=f"no file {case}{CASE_SUFFIX} in the folder {folder.name}"
-                + _suggest(case, known),
+                + suggestion(case, known),
             )
         else:
             yield from _content_problems((*key, index) if cases else key, folder, case)
@@ -512,11 +511,6 @@ def _nodes_fit_the_plan(experiment: Experiment, path: Path) -> Iterator[Problem]
             allowed=f"0 to {planned}, what the placement needs",
             reason="a node more than the placement needs costs money and measures nothing",
         )
-
-
-def _suggest(given: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _speculative(experiment: Experiment) -> Iterator[tuple[int, Speculative]]:

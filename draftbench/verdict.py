@@ -75,12 +75,6 @@ class VariantSummary:
         """Requests whose figures count."""
         return self.requests - self.failed - self.spoilt
 
-    @property
-    def spoilt_share(self) -> float:
-        """Spoilt requests / requests that did not fail."""
-        finished = self.requests - self.failed
-        return self.spoilt / finished if finished else 0.0
-
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
@@ -141,7 +135,7 @@ def compare(
     difference = _ttft_difference(pairs)
     identical = sum(a.output_sha256 == b.output_sha256 for a, b in both)
     judgement, reason = judge(speedup)
-    spoilt = max(summarize(ours, group, name).spoilt_share for name in (baseline, variant))
+    spoilt = max(spoilt_share(ours, group, name) for name in (baseline, variant))
     if spoilt > MAX_SPOILT_SHARE:
         judgement, reason = "cannot tell", too_many_spoilt(spoilt)
     return Comparison(
@@ -176,6 +170,18 @@ def pairs_by_prompt(
         if plain.inter_token_latency_s and drafted.inter_token_latency_s:
             clusters[cluster].append((plain, drafted))
     return list(clusters.values())
+
+
+def spoilt_share(blocks: Sequence[BlockResult], group: Group, variant: str) -> float:
+    """Spoilt requests / requests that did not fail, of one variant in one group."""
+    own = [b for b in _of_group(blocks, group) if b.variant == variant]
+    finished = [r for b in own for r in b.requests if not r.failed]
+    return sum(r.spoilt is not None for r in finished) / len(finished) if finished else 0.0
+
+
+def output_throughput(blocks: Sequence[BlockResult], group: Group, variant: str) -> float | None:
+    """Output tokens a second of one variant in one group; None where nothing was measured."""
+    return _throughput([b for b in _of_group(blocks, group) if b.variant == variant])
 
 
 def judge(speedup: Estimate | None) -> tuple[Judgement, str]:

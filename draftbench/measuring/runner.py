@@ -42,6 +42,7 @@ from draftbench.results import (
     dump_run,
     llmperf_responses,
 )
+from draftbench.statistics import Estimate
 from draftbench.verdict import Group, itl_speedup, requests_short
 
 Progress = Callable[[str], None]
@@ -227,16 +228,14 @@ class Runner:
         sampling = self.spec.sampling
         if sent < sampling.min_requests:
             return False
-        widths = [
-            self._width(prompt_class, load, endpoint.variant)
-            for endpoint in self.spec.endpoints
-            if not endpoint.is_baseline
-        ]
+        group = Group(prompt_class=prompt_class, load=load)
+        speedups = self._speedups(group).values()
+        widths = [speedup.relative_width if speedup else None for speedup in speedups]
         known = [width for width in widths if width is not None]
         if len(known) == len(widths) and max(known, default=0.0) <= sampling.target_interval_width:
             if known:
                 self.progress(
-                    f"{prompt_class} at {load.label}: speedup known to {max(known):.1%} after "
+                    f"{group.label}: speedup known to {max(known):.1%} after "
                     f"{sent} requests a case and variant"
                 )
             return True
@@ -244,23 +243,24 @@ class Runner:
 
     def _say_what_is_missing(self, prompt_class: str, load: Load) -> None:
         target = self.spec.sampling.target_interval_width
-        for endpoint in self.spec.endpoints:
-            if endpoint.is_baseline:
-                continue
-            group = Group(prompt_class=prompt_class, load=load)
-            speedup = itl_speedup(
-                self._blocks, group, variant=endpoint.variant, baseline=self.spec.baseline
-            )
+        group = Group(prompt_class=prompt_class, load=load)
+        for variant, speedup in self._speedups(group).items():
             missing = requests_short(speedup, target_width=target)
             width = speedup.relative_width if speedup else None
             known = f"known to {width:.1%}" if width is not None else "not known"
             more = f"; about {missing} more requests for {target:.0%}" if missing else ""
-            self.progress(f"{group.label}: speedup of {endpoint.variant} {known}{more}")
+            self.progress(f"{group.label}: speedup of {variant} {known}{more}")
 
-    def _width(self, prompt_class: str, load: Load, variant: str) -> float | None:
-        group = Group(prompt_class=prompt_class, load=load)
-        speedup = itl_speedup(self._blocks, group, variant=variant, baseline=self.spec.baseline)
-        return speedup.relative_width if speedup else None
+    def _speedups(self, group: Group) -> dict[str, Estimate | None]:
+        """The speedup of each speculative variant in a group, from the blocks so far."""
+        baseline = self.spec.baseline
+        return {
+            endpoint.variant: itl_speedup(
+                self._blocks, group, variant=endpoint.variant, baseline=baseline
+            )
+            for endpoint in self.spec.endpoints
+            if not endpoint.is_baseline
+        }
 
     def _write_block(self, block: BlockResult, measured: Sequence[Measured]) -> None:
         """Raw evidence first, then the result file, then what is derived from it."""
