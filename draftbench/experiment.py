@@ -295,11 +295,22 @@ class Aws(StrictModel):
         default=(), description="IAM roles or users who get cluster administrator access"
     )
     capacity: Capacity = Field(description="how accelerator nodes are bought")
-    initial_nodes: Annotated[int, Field(ge=0)] | None = Field(
-        default=None,
-        description="accelerator nodes at deploy; left out: as many as the placement needs",
-    )
     price: Price = Field(description="price of one accelerator node")
+    budget_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        description="accelerator nodes go to zero when their hours x price reach this, US dollars"
+    )
+    notify_email: str | None = Field(
+        default=None,
+        pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$",
+        description="gets each decision about the accelerator nodes, once the address is confirmed",
+    )
+    hub_token_secret: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9/_+=.@-]+$",
+        max_length=512,
+        description="NAME of the Secrets Manager secret that holds the hub token, for gated "
+        "models; the token itself belongs in no file",
+    )
     keep_checkpoints: bool = Field(
         description="true: the checkpoints bucket outlives `cdk destroy`; false: it goes"
     )
@@ -308,8 +319,8 @@ class Aws(StrictModel):
     )
     deadline_minutes: PositiveInt = Field(
         default=240,
-        description="the measuring pod is ended this many minutes after it starts, which is when a "
-        "service has its node and devices",
+        description="accelerator nodes go to zero this many minutes after the deploy, whatever the "
+        "state; the measuring pod gets no longer either",
     )
 
 
@@ -323,6 +334,9 @@ class ExperimentBase(StrictModel):
         json_schema_extra={"enum": [*catalog().releases]},
     )
     workload: Workload
+    repetition: PositiveInt = Field(
+        default=1, description="raise it to measure once more what is otherwise unchanged"
+    )
 
     @property
     def release_facts(self) -> Release:

@@ -496,20 +496,12 @@ def _nodes_fit_the_plan(experiment: Experiment, path: Path) -> Iterator[Problem]
     # Legal slots divide the node, so whole nodes fill up without a gap.
     per_node = instance.devices // experiment.serving.slot_devices
     planned = -(-len(experiment.variants) // per_node)
-    initial = experiment.aws.initial_nodes
     if planned > MAX_NODES:
         yield Problem(
             key=("variants",),
             given=f"{len(experiment.variants)} variants = {planned} nodes",
             allowed=f"at most {MAX_NODES * per_node} variants ({MAX_NODES} nodes)",
             reason="every variant holds a slot for the whole run; split the experiment",
-        )
-    if initial is not None and initial > planned:
-        yield Problem(
-            key=("aws", "initial_nodes"),
-            given=str(initial),
-            allowed=f"0 to {planned}, what the placement needs",
-            reason="a node more than the placement needs costs money and measures nothing",
         )
 
 

@@ -6,7 +6,7 @@ from aws_cdk import Environment, Stack, Tags
 from constructs import Construct
 
 from draftbench.experiment import NeuronExperiment
-from stacks.names import Names
+from draftbench.names import Names
 
 
 class ExperimentStack(Stack):

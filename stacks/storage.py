@@ -6,11 +6,11 @@ from aws_cdk import CfnOutput
 from constructs import Construct
 
 from draftbench.experiment import NeuronExperiment
+from draftbench.names import RUNS_PREFIX
 from stacks.base import ExperimentStack
 from stacks.constructs.buckets import private_bucket
 from stacks.constructs.log_groups import own_auto_delete_logs
 from stacks.constructs.results_queue import ResultsQueue
-from stacks.names import RUNS_PREFIX
 
 
 class StorageStack(ExperimentStack):

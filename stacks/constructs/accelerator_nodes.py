@@ -61,10 +61,7 @@ class AcceleratorNodes(Construct):
         self._name = name
         self._cluster = cluster
         self._experiment = experiment
-        needed = place(experiment).nodes
-        initial = experiment.aws.initial_nodes
-        self.initial_nodes = needed if initial is None else initial
-        self.max_nodes = max(needed, self.initial_nodes)
+        self.max_nodes = place(experiment).nodes
         template = self._build_template(vpc, tags)
         self.group = self._build_group(role, subnets, template)
 
@@ -164,6 +161,6 @@ class AcceleratorNodes(Construct):
             labels=dict(ACCELERATOR_NODE_LABELS),
             taints=[taint],
             min_size=0,
-            desired_size=self.initial_nodes,
+            desired_size=0,
             max_size=self.max_nodes,
         )

@@ -17,12 +17,12 @@ from aws_cdk.aws_lambda_event_sources import SqsEventSource
 from constructs import Construct
 
 from draftbench import metrics
+from draftbench.names import CLAIMS_PREFIX, RUNS_PREFIX
 from draftbench.results import RESULT_SUFFIX
 from stacks.assets import PUBLISHER_HANDLER, publisher_code
 from stacks.constructs.findings import accept, accept_folders
 from stacks.constructs.log_groups import owned_log_group
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS, ResultsQueue
-from stacks.names import CLAIMS_PREFIX, RUNS_PREFIX
 
 # A run writes a file every few minutes; more at once come only from a replay.
 BATCH_SIZE = 5

@@ -11,9 +11,9 @@ from constructs import Construct
 from charts.names import LOAD_GENERATOR_SERVICE_ACCOUNT, NAMESPACE, SERVING_SERVICE_ACCOUNT
 from draftbench.artifacts import artifact_key
 from draftbench.experiment import HubSpeculative, NeuronExperiment
+from draftbench.names import RUNS_PREFIX
 from stacks.constructs.findings import accept_folders
 from stacks.constructs.pod_roles import pod_role
-from stacks.names import RUNS_PREFIX
 
 
 class WorkloadRoles(Construct):

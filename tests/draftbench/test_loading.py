@@ -320,12 +320,12 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "arn:aws:iam::111122223333:role/Admin",
         "neither",
     ),
-    "more nodes than the placement needs": (
-        put("aws", "initial_nodes", value=2),
-        "aws.initial_nodes",
-        "2",
-        "0 to 1",
-        "measures nothing",
+    "no budget": (
+        drop("aws", "budget_usd"),
+        "aws.budget_usd",
+        "nothing",
+        "US dollars",
+        "required",
     ),
     "an unquoted Kubernetes version": (
         put("aws", "kubernetes_version", value=1.35),

@@ -19,8 +19,8 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
 from draftbench.experiment import Aws, HubSpeculative, NeuronExperiment, OnDemand, Spot
+from draftbench.names import Names
 from stacks.application import build_application, load_deployable
-from stacks.names import Names
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("network", "storage", "cluster", "benchmark")
@@ -54,14 +54,16 @@ def experiments() -> dict[str, NeuronExperiment]:
             }
         ),
         capacity=OnDemand(kind="on_demand"),
-        initial_nodes=None,
         # Documentation addresses: a file with them is refused, a template shows them as well.
         public_access_cidrs=("203.0.113.0/24",),
         availability_zone="us-east-2a",
         load_generator_image=f"registry.example.com/llmperf@sha256:{'0' * 64}",
     )
     spot = _changed(
-        qwen.model_copy(update={"name": "spot"}), capacity=Spot(kind="spot"), initial_nodes=3
+        qwen.model_copy(update={"name": "spot"}),
+        capacity=Spot(kind="spot"),
+        notify_email="bench@example.com",
+        hub_token_secret="draftbench/hub-token",
     )
     return {e.name: e for e in (qwen, llama, on_demand, spot)}
 

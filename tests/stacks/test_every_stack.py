@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from stacks.names import EXPERIMENT_TAG, STACK_TAG
+from draftbench.names import EXPERIMENT_TAG, STACK_TAG
 from tests.stacks.rendering import rights
 from tests.stacks.synthesis import PARTS, Resource, experiments, of_type, synthesis
 
