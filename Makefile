@@ -13,7 +13,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-engine test-llmperf check snapshots schema lock synth plan deploy destroy clean
+.PHONY: help setup rehearse test test-engine test-llmperf fidelity check snapshots schema lock synth plan deploy destroy clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ test-llmperf: $(STAMP) ## tests of llmperf on Ray (LLMPERF_SOURCE=a checkout of 
 	  pathlib.Path(site.getsitepackages()[0], "llmperf.pth").write_text(sys.argv[1])' "$(abspath $(LLMPERF_SOURCE))/src"
 	$(RUN) DRAFTBENCH_LLMPERF_PYTHON="$(CURDIR)/$(LLMPERF_VENV)/bin/python" python -m pytest -q -m llmperf
 
+fidelity: $(STAMP) ## this client and others against a server that knows the truth (ARGS="--streams 64")
+	$(RUN) python -m benchmarks.fidelity --cache .peers $(ARGS)
+
 check: $(STAMP) ## formatting, lint and types
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
@@ -82,4 +85,4 @@ lock: ## resolve requirements/*.in anew into requirements.txt
 	rm -rf .lock-venv
 
 clean: ## remove everything that was installed or made here
-	rm -rf $(VENV) $(LLMPERF_VENV) .engine-venv node_modules cdk.out .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(LLMPERF_VENV) .engine-venv .peers node_modules cdk.out .mypy_cache .ruff_cache .pytest_cache

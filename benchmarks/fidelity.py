@@ -1,6 +1,7 @@
 """How far from the truth each client is: ours, a bare asyncio reader, and four peers.
 
     python -m benchmarks.fidelity --cache FOLDER [--engine .engine-venv] [--peers aiperf guidellm]
+        [--llmperf .llmperf-venv]
 
 Every client measures the ground-truth server (`ground_truth/`) in processes of its own, on the
 same machine and its cores, in turn, each against a fresh server. Compared are distributions over
@@ -41,10 +42,15 @@ from benchmarks.ground_truth.tokenizer import write_tokenizer
 from benchmarks.ground_truth.truth import RequestTruth, output_tokens, throughput_token_per_s
 from benchmarks.peers import PEERS, Job, UnavailableError, environment_of
 from benchmarks.processes import Finished, ProcessFailedError, run_measured
+from workloads.llmperf.ray_engine import MAX_LOCAL_ACTORS
 
 ROOT = Path(__file__).resolve().parents[1]
-OWN = ("bare", "ours")
-TITLES = {"bare": "bare asyncio reader", "ours": "draftbench"}
+OWN = ("bare", "ours", "ours-ray")
+TITLES = {
+    "bare": "bare asyncio reader",
+    "ours": "draftbench",
+    "ours-ray": "draftbench, llmperf on Ray",
+}
 MIN_REQUESTS = 4
 
 
@@ -118,10 +124,8 @@ def measure(client: str, cell: Cell, options: argparse.Namespace) -> Row:
 
 def _run(client: str, job: Job, options: argparse.Namespace) -> tuple[Finished, Observed]:
     if client in OWN:
-        module = f"benchmarks.clients.{client}"
-        load = (job.url, str(job.streams), str(job.requests))
         finished = run_measured(
-            [sys.executable, "-m", module, *load],
+            _own_command(client, job, options.llmperf),
             folder=job.folder,
             timeout_seconds=options.timeout,
             environment={"PYTHONPATH": str(ROOT)},
@@ -139,6 +143,21 @@ def _run(client: str, job: Job, options: argparse.Namespace) -> tuple[Finished, 
         return finished, peer.read(job.folder)
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise ProcessFailedError(f"its report cannot be read: {error!r}") from error
+
+
+def _own_command(client: str, job: Job, llmperf: Path) -> list[str]:
+    load = [job.url, str(job.streams), str(job.requests)]
+    if client != "ours-ray":
+        return [sys.executable, "-m", f"benchmarks.clients.{client}", *load]
+    python = llmperf / "bin" / "python"
+    if not python.exists():
+        raise UnavailableError("needs the environment of `make test-llmperf`; --llmperf names it")
+    if job.streams > MAX_LOCAL_ACTORS:
+        raise UnavailableError(
+            f"a process a stream, and one machine gets at most {MAX_LOCAL_ACTORS}; more need a "
+            "Ray cluster"
+        )
+    return [str(python), "-m", "benchmarks.clients.ours", *load, "--ray"]
 
 
 def truths_of(url: str, requests: int) -> list[RequestTruth]:
@@ -311,6 +330,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--cache", type=Path, required=True, help="folder for the peers' environments")
     add("--engine", type=Path, default=ROOT / ".engine-venv", help="environment with vllm")
+    add("--llmperf", type=Path, default=ROOT / ".llmperf-venv", help="environment with llmperf")
     add("--peers", nargs="*", choices=tuple(PEERS), default=list(PEERS))
     add("--windows", nargs="+", type=int, choices=tuple(WINDOWS), default=list(WINDOWS))
     add("--streams", nargs="+", type=int, default=[1, 8, 64, 256])
@@ -320,7 +340,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--markdown", type=Path, help="write the tables here too")
     add("--json", type=Path, help="write every row here")
     options = parser.parse_args(arguments)
-    options.cache, options.engine = options.cache.absolute(), options.engine.absolute()
+    for name in ("cache", "engine", "llmperf"):
+        setattr(options, name, getattr(options, name).absolute())
     return options
 
 

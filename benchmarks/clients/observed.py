@@ -24,8 +24,8 @@ class Observed:
 
     @classmethod
     def from_json(cls, text: str) -> Observed:
-        """What `clients.bare` and `clients.ours` print."""
-        value = json.loads(text)
+        """What `clients.bare` and `clients.ours` print on their last line."""
+        value = json.loads(text.strip().splitlines()[-1])
         lists = {name: tuple(found) for name, found in value.items() if isinstance(found, list)}
         return cls(**{**value, **lists})
 

@@ -1,10 +1,11 @@
 """draftbench's client under the load that a block makes.
 
-    python -m benchmarks.clients.ours BASE_URL STREAMS REQUESTS
+    python -m benchmarks.clients.ours BASE_URL STREAMS REQUESTS [--ray]
 
-Ordinary scheduling, as in a pod without CAP_SYS_NICE: a real-time client would win by taking the
-server's cores. Prints one JSON line that `observed.Observed` reads, and how many samples the client
-called spoilt; those are in the figures all the same, like every sample of every other client.
+`--ray` drives it by llmperf on Ray, as the Job does. Else from one event loop with ordinary
+scheduling, as in a pod without CAP_SYS_NICE: a real-time client would win by taking the server's
+cores. Prints one JSON line that `observed.Observed` reads, and how many samples the client called
+spoilt; those are in the figures all the same, like every sample of every other client.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from draftbench.measuring.client import Client, Measured
+from draftbench.measuring.load import AsyncioEngine, LoadEngine, Planned
 from draftbench.measuring.runspec import RequestShape
 from draftbench.prompts import Prompt
+from draftbench.results import Load
 
 SHAPE = RequestShape(
     model="ground-truth",
@@ -28,28 +33,47 @@ SHAPE = RequestShape(
 )
 
 
-async def load(url: str, streams: int, requests: int) -> list[Measured]:
+def load(engine: LoadEngine, url: str, streams: int, requests: int) -> list[Measured]:
     """`requests` requests, `streams` at a time."""
     client = Client(base_url=url, shape=SHAPE)
-    results: list[Measured] = []
-    queue = iter(range(requests))
+    planned = [
+        Planned(
+            request_id=str(number),
+            prompt=Prompt(
+                id=str(number), messages=({"role": "user", "content": f"request {number}"},)
+            ),
+        )
+        for number in range(requests)
+    ]
+    shape = Load(kind="concurrency", concurrency=streams, requests_per_second=None)
+    return asyncio.run(engine.send(client, planned, shape, seed=0))
 
-    async def worker() -> None:
-        for number in queue:
-            message = {"role": "user", "content": f"request {number}"}
-            prompt = Prompt(id=str(number), messages=(message,))
-            results.append(await client.measure(prompt, request_id=str(number)))
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(streams):
-            group.create_task(worker())
-    return results
+@contextmanager
+def ray_engine(actors: int) -> Iterator[LoadEngine]:
+    """llmperf on Ray, started here. Imported here: only some environments have it."""
+    from workloads.llmperf.ray_actors import RayActors
+    from workloads.llmperf.ray_engine import RayEngine
+
+    opened = RayActors(actors, None)
+    engine = RayEngine(opened.actors, lambda line: print(line, file=sys.stderr))
+    try:
+        yield engine
+    finally:
+        opened.end_actors()
+        engine.close()
+        opened.close()
 
 
 def main() -> None:
     """Run and print."""
     url, streams, requests = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    records = [measured.record for measured in asyncio.run(load(url, streams, requests))]
+    if sys.argv[4:] == ["--ray"]:
+        with ray_engine(streams) as engine:
+            measured = load(engine, url, streams, requests)
+    else:
+        measured = load(AsyncioEngine(), url, streams, requests)
+    records = [m.record for m in measured]
     if failed := [record.error_msg for record in records if record.failed]:
         sys.exit(f"{len(failed)} requests failed: {failed[0]}")
     tokens = sum(record.number_output_tokens or 0 for record in records)
@@ -62,7 +86,8 @@ def main() -> None:
         "prompts": [f"request {record.prompt_id}" for record in records],
         "spoilt": sum(record.spoilt is not None for record in records),
     }
-    print(json.dumps(observed))
+    # On a line of its own: Ray writes to standard output too.
+    print(f"\n{json.dumps(observed)}")
 
 
 if __name__ == "__main__":

@@ -13,12 +13,20 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from draftbench.measuring.chunks import ChunkReader, ServerStreamError, StreamFormatError, Timeline
-from draftbench.measuring.http import Clock, ConnectError, HttpError, bearer, exchange
+from draftbench.measuring.http import (
+    Clock,
+    ConnectError,
+    HttpError,
+    Response,
+    bearer,
+    exchange,
+)
 from draftbench.measuring.runspec import RequestShape
-from draftbench.measuring.scheduling import WaitReader, run_queue_wait_ns, spoilt_reason
+from draftbench.measuring.scheduling import WaitReader, Waits, run_queue_wait_ns, spoilt_reason
 from draftbench.prompts import Prompt
 from draftbench.results import RequestRecord
 
@@ -28,6 +36,7 @@ ERROR_TIMEOUT = -2
 ERROR_BROKEN_STREAM = -3
 ERROR_BAD_STREAM = -4
 ERROR_NO_TOKENS = -5
+ERROR_LOST_ACTOR = -6  # on Ray: the process that had the request ended
 
 _MAX_ERROR_BODY_BYTES = 2_000
 
@@ -57,8 +66,8 @@ class Client:
         """Send one request. A failure is a record with its reason, never an exception."""
         stream = _Stream(self.read_wait)
         error: tuple[int, str] | None = None
+        response: Response | None = None
         called_at_unix_s, called_ns = self.wall_clock(), self.clock()
-        sent_ns = called_ns
         try:
             async with asyncio.timeout(self.shape.timeout_seconds):
                 response = await exchange(
@@ -69,14 +78,15 @@ class Client:
                     on_body=stream.on_body,
                     clock=self.clock,
                 )
-            sent_ns = response.sent_ns
             error = stream.verdict(response.status)
         except TimeoutError:
             error = (ERROR_TIMEOUT, f"no end within {self.shape.timeout_seconds:g} s")
         except HttpError as failure:
             error = (_error_code(failure), str(failure))
+        sent_ns = response.sent_ns if response else called_ns
         started_at_unix_s = called_at_unix_s + (sent_ns - called_ns) / 1e9
-        return _measured(stream, sent_ns, error, request_id, prompt.id, started_at_unix_s)
+        spoilt = stream.spoilt(response) if response and not error else None
+        return _measured(stream, sent_ns, error, request_id, prompt.id, started_at_unix_s, spoilt)
 
     def _headers(self) -> dict[str, str]:
         content = {"Content-Type": "application/json", "Accept": "text/event-stream"}
@@ -130,13 +140,36 @@ class _Stream:
             return ERROR_NO_TOKENS, "the server sent no output token"
         return None
 
+    @cached_property
     def waits_ns(self) -> tuple[int, int] | None:
-        """Run-queue wait before the first chunk and after it; None where Linux does not tell."""
+        """Run-queue wait before the first chunk and after it, until this is first asked for; None
+        where Linux does not tell."""
         end = self._read_wait()
         start, first = self._wait_at_start_ns, self._wait_at_first_ns
         if start is None or first is None or end is None:
             return None
         return first - start, end - first
+
+    def spoilt(self, response: Response) -> str | None:
+        """Why a whole completion's timing cannot be trusted, None if it can."""
+        waits = self.waits_ns
+        if waits is None:
+            return None
+        times = self.reader.timeline().chunk_times_ns
+        first_ns, last_ns = times[0], times[-1]
+        # Chunks that were read together have one time, that of the last.
+        alone = len(times) == 1 or times[1] > first_ns
+        return spoilt_reason(
+            Waits(
+                sending_ns=response.sending_ns,
+                to_first_wait_ns=waits[0],
+                to_first_ns=first_ns - response.sent_ns,
+                after_first_wait_ns=waits[1],
+                after_first_ns=last_ns - first_ns,
+                first_is_exact=response.kernel_stamped and alone,
+                last_is_exact=response.kernel_stamped,
+            )
+        )
 
 
 def _error_code(error: HttpError) -> int:
@@ -154,8 +187,9 @@ def _measured(
     request_id: str,
     prompt_id: str,
     started_at_unix_s: float,
+    spoilt: str | None,
 ) -> Measured:
-    waits = stream.waits_ns()
+    waits = stream.waits_ns
     timeline = stream.reader.timeline()
     figures = None if error else figures_of(timeline, sent_ns)
     record = RequestRecord(
@@ -178,7 +212,7 @@ def _measured(
         finish_reason=timeline.finish_reason,
         output_sha256=hashlib.sha256(timeline.text.encode()).hexdigest() if not error else None,
         run_queue_wait_s=sum(waits) / 1e9 if waits else None,
-        spoilt=_spoilt(timeline, sent_ns, waits) if figures else None,
+        spoilt=spoilt,
         llmperf_inter_token_latency_s=figures.llmperf_itl_s if figures else None,
     )
     tokens = timeline.chunk_tokens
@@ -192,18 +226,6 @@ def _measured(
 
 def _sum(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a + b
-
-
-def _spoilt(timeline: Timeline, sent_ns: int, waits: tuple[int, int] | None) -> str | None:
-    if waits is None:
-        return None
-    first, last = timeline.chunk_times_ns[0], timeline.chunk_times_ns[-1]
-    return spoilt_reason(
-        wait_to_first_ns=waits[0],
-        to_first_ns=first - sent_ns,
-        wait_after_ns=waits[1],
-        after_first_ns=last - first,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

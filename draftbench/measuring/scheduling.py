@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -48,14 +49,39 @@ def raise_scheduling_class() -> str:
     return "real-time (SCHED_FIFO 1)"
 
 
-def spoilt_reason(
-    *, wait_to_first_ns: int, to_first_ns: int, wait_after_ns: int, after_first_ns: int
-) -> str | None:
-    """Why a request's timing cannot be trusted, None if it can: waits against their intervals."""
-    if wait_to_first_ns > MAX_WAIT_SHARE * to_first_ns:
-        return f"client waited {wait_to_first_ns / 1e6:.1f} ms for a core before the first token"
-    if wait_after_ns > MAX_WAIT_SHARE * after_first_ns:
-        return f"client waited {wait_after_ns / 1e6:.1f} ms for a core while tokens came"
+@dataclass(frozen=True, kw_only=True)
+class Waits:
+    """A request's waits for a core beside the intervals that they fall into, nanoseconds.
+
+    first_is_exact, last_is_exact: the kernel stamped that chunk alone, whatever the client did.
+    """
+
+    sending_ns: int
+    to_first_wait_ns: int
+    to_first_ns: int
+    after_first_wait_ns: int
+    after_first_ns: int
+    first_is_exact: bool
+    last_is_exact: bool
+
+
+def spoilt_reason(waits: Waits) -> str | None:
+    """Why a request's timing cannot be trusted, None if it can.
+
+    A chunk that the kernel did not stamp alone may have come as long before its time as the client
+    waited for a core: too long when that is more than `MAX_WAIT_SHARE` of TTFT or of the decoding.
+    """
+    most_before = MAX_WAIT_SHARE * min(waits.to_first_ns, waits.after_first_ns or waits.to_first_ns)
+    if waits.sending_ns > MAX_WAIT_SHARE * waits.to_first_ns:
+        return f"client took {waits.sending_ns / 1e6:.1f} ms to send the request"
+    if not waits.first_is_exact and waits.to_first_wait_ns > most_before:
+        milliseconds = waits.to_first_wait_ns / 1e6
+        return f"client waited {milliseconds:.1f} ms for a core before the first token"
+    most_after = MAX_WAIT_SHARE * waits.after_first_ns
+    if not waits.last_is_exact and waits.after_first_wait_ns > most_after:
+        return (
+            f"client waited {waits.after_first_wait_ns / 1e6:.1f} ms for a core while tokens came"
+        )
     return None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -122,11 +123,13 @@ def plain(status: str, body: bytes, content_type: str = "application/json") -> l
 
 
 @contextmanager
-def stream_server(script: Script) -> Iterator[StreamServer]:
+def stream_server(script: Script, *, tls: ssl.SSLContext | None = None) -> Iterator[StreamServer]:
     """Serve `script(request)` to every connection, each in a thread, until the block ends."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+    scheme, port = "https" if tls else "http", listener.getsockname()[1]
+    server = StreamServer(base_url=f"{scheme}://127.0.0.1:{port}")
+    listener = tls.wrap_socket(listener, server_side=True) if tls else listener
     listener.settimeout(0.05)
-    server = StreamServer(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}")
     closing = threading.Event()
     thread = threading.Thread(target=_accept, args=(listener, server, script, closing))
     thread.start()

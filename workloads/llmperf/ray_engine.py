@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from typing import Literal, Protocol
 
 from draftbench.errors import UserInputError
-from draftbench.measuring.client import Client, Measured
+from draftbench.measuring.client import ERROR_LOST_ACTOR, Client, Measured
 from draftbench.measuring.load import AsyncioEngine, LoadEngine, Planned
 from draftbench.measuring.runspec import RunSpec
 from draftbench.measuring.scheduling import raise_scheduling_class
@@ -30,9 +30,6 @@ ENGINES: tuple[EngineChoice, ...] = ("auto", "ray", "asyncio")
 # An actor is a process of about 50 MiB beside 400 MiB for Ray itself, and takes half a second of
 # two cores to start: so many fit into half of the pod's memory.
 MAX_LOCAL_ACTORS = 32
-
-# Beside the codes of `draftbench.measuring.client`: the process that had the request ended.
-ERROR_LOST_ACTOR = -6
 
 _NEEDED_MODULES = ("ray", "llmperf.requests_launcher")
 _NOTICEABLE_WAIT_SECONDS = 0.005

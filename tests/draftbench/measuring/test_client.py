@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import sys
+from collections.abc import Sequence
 
 import pytest
 
 from draftbench.measuring import client as client_module
+from draftbench.measuring import http
 from draftbench.measuring.chunks import Timeline
 from draftbench.measuring.client import Client, Measured, figures_of
 from draftbench.measuring.runspec import RequestShape
 from draftbench.prompts import Prompt
+from draftbench.results import RequestRecord
 from tests.support.stream_server import (
     DONE,
     HEADERS,
@@ -353,11 +357,23 @@ def test_no_server_is_a_connect_error() -> None:
     assert record.error_code == client_module.ERROR_CONNECT
 
 
-def test_a_client_that_waited_for_a_core_marks_its_sample_as_spoilt() -> None:
-    waits = iter([0, 0, 400_000_000])
-    with stream_server(play(*completion(1, 1, gap_seconds=0.05))) as server:
+# Waits for a core that the client reads at the start, at the first token and at the end.
+BEFORE_THE_FIRST, AFTER_THE_FIRST = (0, 400_000_000, 400_000_000), (0, 0, 400_000_000)
+
+
+def measured_with_waits(script: Script, waits_ns: Sequence[int]) -> RequestRecord:
+    waits = iter(waits_ns)
+    with stream_server(script) as server:
         client = Client(base_url=server.base_url, shape=SHAPE, read_wait=lambda: next(waits))
-        record = asyncio.run(client.measure(PROMPT, request_id="r")).record
+        return asyncio.run(client.measure(PROMPT, request_id="r")).record
+
+
+def test_a_wait_for_a_core_while_tokens_came_spoils_a_sample_that_the_kernel_did_not_stamp(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http.sys, "platform", "elsewhere")
+    script = play(*completion(1, 1, ttft_seconds=0.1, gap_seconds=0.05))
+    record = measured_with_waits(script, AFTER_THE_FIRST)
 
     assert record.spoilt == "client waited 400.0 ms for a core while tokens came"
     assert record.run_queue_wait_s == pytest.approx(0.4)
@@ -365,10 +381,21 @@ def test_a_client_that_waited_for_a_core_marks_its_sample_as_spoilt() -> None:
     assert not record.failed
 
 
-def test_waiting_before_the_first_token_spoils_too() -> None:
-    waits = iter([0, 400_000_000, 400_000_000])
-    with stream_server(play(*completion(1, 1))) as server:
-        client = Client(base_url=server.base_url, shape=SHAPE, read_wait=lambda: next(waits))
-        record = asyncio.run(client.measure(PROMPT, request_id="r")).record
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's receive times are Linux's")
+@pytest.mark.parametrize("waits_ns", [BEFORE_THE_FIRST, AFTER_THE_FIRST])
+def test_the_same_wait_is_counted_and_harmless_where_the_kernel_stamped(
+    waits_ns: tuple[int, ...],
+) -> None:
+    script = play(*completion(1, 1, ttft_seconds=0.1, gap_seconds=0.2))
+    record = measured_with_waits(script, waits_ns)
+
+    assert record.spoilt is None
+    assert record.run_queue_wait_s == pytest.approx(0.4)
+
+
+def test_tokens_that_were_read_together_after_a_wait_are_spoilt_whoever_stamped() -> None:
+    together = Write(event("a", tokens=1) + event("b", tokens=2, finish="stop"))
+    script = play(Write(HEADERS), Sleep(0.1), together, Write(DONE))
+    record = measured_with_waits(script, BEFORE_THE_FIRST)
 
     assert record.spoilt == "client waited 400.0 ms for a core before the first token"

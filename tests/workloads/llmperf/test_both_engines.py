@@ -21,6 +21,7 @@ from draftbench.measuring.client import (
     ERROR_BAD_STREAM,
     ERROR_BROKEN_STREAM,
     ERROR_CONNECT,
+    ERROR_LOST_ACTOR,
     ERROR_TIMEOUT,
 )
 from draftbench.measuring.runspec import RequestShape
@@ -38,7 +39,6 @@ from tests.support.stream_server import (
     plain,
     stream_server,
 )
-from workloads.llmperf.ray_engine import ERROR_LOST_ACTOR
 
 PYTHON = os.environ.get("DRAFTBENCH_LLMPERF_PYTHON", "")
 

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from draftbench.errors import UserInputError
-from draftbench.measuring.client import Client, Measured
+from draftbench.measuring.client import ERROR_LOST_ACTOR, Client, Measured
 from draftbench.measuring.load import AsyncioEngine, Planned
 from draftbench.measuring.runspec import Endpoint, RequestShape, RunSpec, Sampling
 from draftbench.prompts import Case, Prompt
 from draftbench.results import Load
 from workloads.llmperf import ray_engine
 from workloads.llmperf.ray_engine import (
-    ERROR_LOST_ACTOR,
     MAX_LOCAL_ACTORS,
     EngineChoice,
     RayEngine,
