@@ -27,6 +27,25 @@ NAME_PATTERN = r"^[a-z]([a-z0-9.-]*[a-z0-9])?$"
 MAX_NAME_LENGTH = 32
 # Prompt classes and cases are folders and files, metric dimensions and parts of object keys.
 SET_NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]*$"
+HUB_ID_PATTERN = r"^[A-Za-z0-9][\w.-]*/[\w.-]+$"
+REVISION_PATTERN = r"^[\w.-]+$"
+RESERVATION_PATTERN = r"^cr-[0-9a-f]{17}$"
+REGION_PATTERN = r"^[a-z]{2}(-[a-z]+)+-\d$"
+EMAIL_PATTERN = r"^[^@\s]+@[^@\s]+\.[^@\s]+$"
+SECRET_NAME_PATTERN = r"^[A-Za-z0-9/_+=.@-]+$"  # noqa: S105 (what a NAME may look like)
+
+# What a pattern allows, in words, for messages.
+PATTERN_WORDS = {
+    NAME_PATTERN: "lower-case letters, digits, hyphens and dots, a letter first, no hyphen or dot "
+    "last",
+    SET_NAME_PATTERN: "lower-case letters, digits, hyphens, underscores; a letter or digit first",
+    HUB_ID_PATTERN: "OWNER/NAME, as in Qwen/Qwen3-32B",
+    REVISION_PATTERN: "a branch, tag or commit: letters, digits, dots, hyphens and underscores",
+    RESERVATION_PATTERN: "cr- and 17 hex digits, as in cr-0123456789abcdef0",
+    REGION_PATTERN: "a region such as us-east-2",
+    EMAIL_PATTERN: "an e-mail address",
+    SECRET_NAME_PATTERN: "a secret's name: letters, digits and /_+=.@-",
+}
 
 PositiveInt = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=NAME_PATTERN)]
@@ -36,12 +55,12 @@ class HubModel(StrictModel):
     """A checkpoint of the model hub, staged in the checkpoints bucket."""
 
     model: str = Field(
-        pattern=r"^[A-Za-z0-9][\w.-]*/[\w.-]+$",
+        pattern=HUB_ID_PATTERN,
         description="hub id, OWNER/NAME, as in Qwen/Qwen3-32B",
     )
     revision: str = Field(
         default="main",
-        pattern=r"^[\w.-]+$",
+        pattern=REVISION_PATTERN,
         description="branch, tag or commit; a commit makes runs comparable over months",
     )
     tokenizer_family: str | None = Field(
@@ -254,7 +273,7 @@ class CapacityBlock(StrictModel):
 
     kind: Literal["capacity_block"]
     reservation_id: str = Field(
-        pattern=r"^cr-[0-9a-f]{17}$",
+        pattern=RESERVATION_PATTERN,
         description="id of the Capacity Block, cr- and 17 hex digits: without it EC2 launches "
         "nothing into the block",
     )
@@ -276,9 +295,7 @@ class Price(StrictModel):
 class Aws(StrictModel):
     """Where and on what the experiment runs."""
 
-    region: str = Field(
-        pattern=r"^[a-z]{2}(-[a-z]+)+-\d$", description="AWS region, e.g. us-east-2"
-    )
+    region: str = Field(pattern=REGION_PATTERN, description="AWS region, e.g. us-east-2")
     availability_zone: str = Field(
         description="the one zone of the accelerator nodes, e.g. us-east-2c: EFA, placement group "
         "and Capacity Block all live in one zone"
@@ -301,12 +318,12 @@ class Aws(StrictModel):
     )
     notify_email: str | None = Field(
         default=None,
-        pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$",
+        pattern=EMAIL_PATTERN,
         description="gets each decision about the accelerator nodes, once the address is confirmed",
     )
     hub_token_secret: str | None = Field(
         default=None,
-        pattern=r"^[A-Za-z0-9/_+=.@-]+$",
+        pattern=SECRET_NAME_PATTERN,
         max_length=512,
         description="NAME of the Secrets Manager secret that holds the hub token, for gated "
         "models; the token itself belongs in no file",
@@ -353,6 +370,12 @@ class NeuronExperiment(ExperimentBase):
         description="two or more; exactly one has method none"
     )
     aws: Aws
+
+    @property
+    def models(self) -> tuple[HubModel, ...]:
+        """The checkpoints to stage: the target's and the drafts', each once."""
+        drafts = (v.draft for v in self.variants if isinstance(v, HubSpeculative))
+        return tuple({m.storage_prefix: m for m in (self.target, *drafts)}.values())
 
     @property
     def image(self) -> str:

@@ -17,7 +17,12 @@ from pydantic_core import ErrorDetails
 
 from draftbench.catalog import catalog
 from draftbench.errors import ExperimentError, Problem, UserInputError, suggestion
-from draftbench.experiment import Experiment, LocalExperiment, NeuronExperiment
+from draftbench.experiment import (
+    PATTERN_WORDS,
+    Experiment,
+    LocalExperiment,
+    NeuronExperiment,
+)
 from draftbench.rules import broken_rules
 
 Key = tuple[str | int, ...]
@@ -233,7 +238,9 @@ def _allowed(kind: str, context: dict[str, Any], message: str, key: Key) -> str:
         "string_too_long": f"at most {context.get('max_length')} characters",
         "string_too_short": f"at least {context.get('min_length')} character(s)",
         "too_short": f"at least {context.get('min_length')} entries",
-        "string_pattern_mismatch": f"text that matches {context.get('pattern')}",
+        "string_pattern_mismatch": PATTERN_WORDS.get(
+            context.get("pattern", ""), f"text that matches {context.get('pattern')}"
+        ),
         "int_type": "a whole number, not in quotes",
         "int_from_float": "a whole number",
         "float_type": "a number, not in quotes",

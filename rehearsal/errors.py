@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from draftbench.errors import DraftbenchError
@@ -36,10 +37,21 @@ class EngineUnavailableError(DraftbenchError):
         return f"{self.what}\n  last lines of {self.log_path}:{tail}\n  next step: {self.next_step}"
 
 
+# The last line of a Python traceback, whatever a logger wrote before it.
+_EXCEPTION = re.compile(r"\b[A-Za-z_][\w.]*(Error|Exception): .")
+
+
 def read_log_tail(log_path: Path, *, lines: int = 15) -> list[str]:
-    """The last `lines` non-empty lines of a log; an empty list if it cannot be read."""
+    """The last `lines` non-empty lines of a log; an empty list if it cannot be read.
+
+    The first exception comes before them when they do not show it: what fails later, and what fails
+    while cleaning up, is its consequence.
+    """
     try:
         text = log_path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
+    written = [line.rstrip() for line in text.splitlines() if line.strip()]
+    before, tail = written[:-lines], written[-lines:]
+    first = next((line for line in before if _EXCEPTION.search(line)), None)
+    return [first, "...", *tail] if first else tail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from draftbench.errors import ExperimentError, UserInputError
-from draftbench.experiment import LocalExperiment, NeuronExperiment
+from draftbench.experiment import PATTERN_WORDS, LocalExperiment, NeuronExperiment
 from draftbench.loading import experiment_json_schema, load_experiment
 from tests.conftest import ROOT
 from tests.support.experiments import Edit, both, drop, put, write_experiment
@@ -282,7 +283,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("aws", "region", value="Ohio"),
         "aws.region",
         '"Ohio"',
-        "text that matches",
+        "a region such as us-east-2",
         "us-east-2",
     ),
     "the whole internet": (
@@ -603,3 +604,9 @@ def test_the_published_schema_file_is_the_models_schema() -> None:
     """`make schema` writes it; editors find it beside the experiments."""
     published = json.loads((ROOT / "experiments" / "experiment.schema.json").read_text())
     assert published == experiment_json_schema()
+
+
+def test_every_pattern_of_the_schema_has_words() -> None:
+    patterns = set(re.findall(r'"pattern": (".*")', json.dumps(experiment_json_schema(), indent=1)))
+    assert len(patterns) >= 8
+    assert {json.loads(p) for p in patterns} <= PATTERN_WORDS.keys()
