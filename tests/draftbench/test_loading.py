@@ -227,7 +227,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("variants", 1, "name", value="Draft_7"),
         "variants[1].name",
         '"Draft_7"',
-        "[a-z]",
+        "lower-case letters",
         "DNS name",
     ),
     "a Capacity Block without its reservation": (
@@ -255,7 +255,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("aws", "capacity", value={"kind": "capacity_block", "reservation_id": "i-123"}),
         "aws.capacity.reservation_id",
         '"i-123"',
-        "^cr-[0-9a-f]{17}$",
+        "cr- and 17 hex digits",
         "launches nothing into the block",
     ),
     "a reservation id for Spot": (
