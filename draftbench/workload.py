@@ -27,7 +27,7 @@ def run_spec(
     experiment_path: Path,
     *,
     base_urls: Mapping[str, str],
-    ready_deadline_seconds: float,
+    ready_deadline_seconds: float | None,
 ) -> RunSpec:
     """The run specification; `base_urls` gives each variant's server, without `/v1`."""
     work = experiment.workload
@@ -56,13 +56,7 @@ def run_spec(
             for file in prompt_files(experiment, experiment_path)
         ),
         loads=loads(work),
-        sampling=Sampling(
-            requests_per_round=work.requests_per_round,
-            min_requests=work.min_requests,
-            max_requests=work.max_requests,
-            target_interval_width=work.target_interval_width,
-            warmup_requests=work.warmup_requests,
-        ),
+        sampling=sampling(work),
         parallel=work.parallel,
         class_weights=class_weights(work),
         price=price(experiment),
@@ -75,6 +69,17 @@ def max_tokens_per_step(experiment: Experiment, variant: Variant) -> int:
     if isinstance(variant, Baseline):
         return 1
     return experiment.release_facts.methods[variant.method].max_tokens_per_step(variant.window)
+
+
+def sampling(work: Workload) -> Sampling:
+    """How many requests a run sends."""
+    return Sampling(
+        requests_per_round=work.requests_per_round,
+        min_requests=work.min_requests,
+        max_requests=work.max_requests,
+        target_interval_width=work.target_interval_width,
+        warmup_requests=work.warmup_requests,
+    )
 
 
 def loads(work: Workload) -> tuple[Load, ...]:
@@ -103,4 +108,5 @@ def price(experiment: Experiment) -> Price | None:
         as_of=stated.as_of.isoformat(),
         source=stated.source,
         node_shares={slot.variant: placement.node_share(slot) for slot in placement.slots},
+        nodes=placement.nodes,
     )

@@ -8,36 +8,56 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from draftbench.artifacts import artifact_key
+from draftbench.assumptions import OPTION
+from draftbench.cli.plan_advice import advice_lines, time_advice
+from draftbench.cli.plan_timeline import COMPILED_OPTION, Given, plan_times, time_lines
 from draftbench.dialects import ModelPaths, serving_command
+from draftbench.errors import UserInputError
 from draftbench.experiment import (
     Baseline,
     Experiment,
-    HubModel,
     HubSpeculative,
     NeuronExperiment,
     Variant,
 )
 from draftbench.loading import load_experiment
 from draftbench.placement import place
-from draftbench.prompts import load_case
 from draftbench.rules import prompt_files
 from draftbench.workload import loads, max_tokens_per_step
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The experiment file."""
+    """The experiment file, and what its time line takes for granted."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
+    parser.add_argument(
+        OPTION,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="replace an assumption of the time line (docs/timeline.md): node_start_minutes=5 or "
+        "compile_minutes=30..60; may be given several times",
+    )
+    parser.add_argument(
+        COMPILED_OPTION,
+        action="append",
+        default=[],
+        metavar="VARIANT",
+        help="this variant's compiled graph is in the bucket already; may be given several times",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plan."""
     path: Path = arguments.experiment
-    for line in plan_lines(load_experiment(path), path):
+    experiment = load_experiment(path)
+    given = Given(assume=tuple(arguments.assume), compiled=tuple(arguments.compiled))
+    # All of it before the first line: a wrong option is told alone.
+    for line in list(plan_lines(experiment, path, given)):
         print(line)
     return 0
 
 
-def plan_lines(experiment: Experiment, path: Path) -> Iterator[str]:
+def plan_lines(experiment: Experiment, path: Path, given: Given) -> Iterator[str]:
     """The plan as lines of text."""
     release = experiment.release_facts
     yield f"experiment  {experiment.name}"
@@ -48,10 +68,17 @@ def plan_lines(experiment: Experiment, path: Path) -> Iterator[str]:
     for variant in experiment.variants:
         yield from _variant_lines(experiment, variant)
     yield from _workload_lines(experiment, path)
+    advice = list(advice_lines(experiment, path))
     if isinstance(experiment, NeuronExperiment):
         yield from _placement_lines(experiment)
-        yield from _cost_lines(experiment)
-    advice = list(advice_lines(experiment, path))
+        times = plan_times(experiment, cases=len(list(prompt_files(experiment, path))), given=given)
+        yield from time_lines(times)
+        advice += time_advice(times)
+    elif given != Given():
+        raise UserInputError(
+            f"{OPTION}, {COMPILED_OPTION}: given for release {experiment.release}, allowed with a "
+            "Neuron release: an experiment on this machine rents nothing and has no time line"
+        )
     if advice:
         yield ""
         yield from (f"note: {line}" for line in advice)
@@ -100,58 +127,3 @@ def _placement_lines(experiment: NeuronExperiment) -> Iterator[str]:
     for slot in placement.slots:
         share = placement.node_share(slot)
         yield f"  node {slot.node}: {slot.variant}, {slot.devices} devices, {share:.1%} of the node"
-
-
-def _cost_lines(experiment: NeuronExperiment) -> Iterator[str]:
-    price, nodes = experiment.aws.price, place(experiment).nodes
-    hourly_usd = nodes * price.usd_per_hour
-    hours = experiment.aws.deadline_minutes / 60
-    yield ""
-    yield (
-        f"cost        {hourly_usd:.2f} USD an hour while the accelerator nodes are up "
-        f"({nodes} x {price.usd_per_hour:.2f}; {price.source}, {price.as_of.isoformat()})"
-    )
-    yield (
-        f"  at most {hourly_usd * hours:.2f} USD for the {experiment.aws.deadline_minutes} minutes "
-        "that the measuring Job may take; cluster, NAT and CPU nodes are extra"
-    )
-
-
-def advice_lines(experiment: Experiment, path: Path) -> Iterator[str]:
-    """What is allowed but rarely meant."""
-    work, serving = experiment.workload, experiment.serving
-    most = max(load.concurrency for load in loads(work))
-    if most > serving.max_num_seqs:
-        yield (
-            f"{most} requests in flight are more than serving.max_num_seqs "
-            f"{serving.max_num_seqs}: requests queue in the server and TTFT holds the queue's time"
-        )
-    longest = _longest_prompt_words(experiment, path)
-    if longest > work.input_tokens:
-        yield (
-            f"the longest prompt has {longest} words, so more tokens than workload.input_tokens "
-            f"{work.input_tokens}: requests may not fit serving.max_model_len"
-        )
-    if isinstance(experiment, NeuronExperiment) and not experiment.aws.admin_principal_arns:
-        yield (
-            "aws.admin_principal_arns is empty: nobody may use kubectl on the cluster; a run "
-            "starts without it, watching its logs and stopping the services takes it"
-        )
-    if not work.fixed_output_length:
-        yield "outputs end where the model ends them: variants may produce different lengths"
-    for model in _hub_models(experiment):
-        if model.revision == "main":
-            yield f"{model.model} is not pinned: `revision: main` moves; give a commit"
-
-
-def _longest_prompt_words(experiment: Experiment, path: Path) -> int:
-    """Words of the longest prompt: a lower bound of its tokens in languages with spaces."""
-    cases = (load_case(f, prompt_class=f.parent.name) for f in prompt_files(experiment, path))
-    prompts = (prompt for case in cases for prompt in case.prompts)
-    return max(sum(len(m["content"].split()) for m in prompt.messages) for prompt in prompts)
-
-
-def _hub_models(experiment: Experiment) -> Iterator[HubModel]:
-    if isinstance(experiment, NeuronExperiment):
-        yield experiment.target
-        yield from (v.draft for v in experiment.variants if isinstance(v, HubSpeculative))

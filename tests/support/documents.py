@@ -1,0 +1,26 @@
+"""Blocks of a document that are made by the project: between two comments, held equal by a test."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.snapshot import UPDATE_VARIABLE
+
+
+def assert_block(document: Path, name: str, expected: str) -> None:
+    """What stands between `<!-- NAME: ... -->` and `<!-- end of NAME -->` is `expected`."""
+    text = document.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(f"<!-- {name}:")
+    comment, arrow, rest = rest.partition("-->\n")
+    actual, end, after = rest.partition(f"<!-- end of {name} -->")
+    assert begin, f"{document.name} has no block {name}"
+    assert end, f"{document.name} has no end of {name}"
+    if actual == expected:
+        return
+    if os.environ.get(UPDATE_VARIABLE):
+        document.write_text(before + begin + comment + arrow + expected + end + after, "utf-8")
+        pytest.fail(f"{document.name} was rewritten: look at the diff, then run the tests again")
+    pytest.fail(f"{document.name}, block {name}, is not what it is made from: `make snapshots`")

@@ -1,0 +1,41 @@
+"""A time line that can be computed by hand: the shipped experiment, round assumptions."""
+
+from __future__ import annotations
+
+from draftbench.assumptions import assumption_data
+from draftbench.experiment import NeuronExperiment
+from draftbench.loading import load_experiment
+from tests.conftest import ROOT
+
+CASES = 8
+# Gbit/s at which a GiB takes one second.
+GIB_A_SECOND = 2**30 * 8 / 1e9
+
+
+def shipped(name: str = "qwen3-32b") -> NeuronExperiment:
+    loaded = load_experiment(ROOT / "experiments" / f"{name}.yaml")
+    assert isinstance(loaded, NeuronExperiment)
+    return loaded
+
+
+QWEN = shipped()
+BY_HAND = assumption_data().assumptions.replaced(
+    [
+        "deploy_minutes=30",
+        "redeploy_minutes=5",
+        "stager_start_minutes=1",
+        f"hub_gbit_per_s={GIB_A_SECOND}",
+        "scale_up_minutes=1",
+        "node_start_minutes=5",
+        "image_pull_minutes=4",
+        "compile_minutes=30",
+        f"load_gbit_per_s={GIB_A_SECOND}",
+        "warm_up_minutes=1",
+        "baseline_ms_per_token=50",
+        "speculative_ms_per_token=25",
+        "first_token_seconds=0",
+        "block_overhead_seconds=0",
+        "teardown_minutes=5",
+        "guard_minutes=0",
+    ]
+)
