@@ -13,7 +13,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-engine test-llmperf fidelity check snapshots schema lock synth plan deploy destroy clean
+.PHONY: help setup rehearse test test-engine test-llmperf fidelity check snapshots schema lock synth plan preflight deploy destroy leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -72,11 +72,18 @@ plan: $(STAMP) ## what EXPERIMENT means and costs; no AWS call
 synth: $(STAMP) node_modules/.bin/cdk ## templates of EXPERIMENT into cdk.out/
 	$(CDK) synth --quiet
 
+preflight: $(STAMP) ## would a deploy of EXPERIMENT get what it needs from the account?
+	@$(RUN) python -m draftbench preflight $(EXPERIMENT)
+
 deploy: $(STAMP) node_modules/.bin/cdk ## build EXPERIMENT in the AWS account of your credentials
 	$(CDK) deploy --all
 
-destroy: $(STAMP) node_modules/.bin/cdk ## remove it again
-	$(CDK) destroy --all
+destroy: $(STAMP) node_modules/.bin/cdk ## remove it again, and say what remains (ARGS=--force: do not ask)
+	$(CDK) destroy --all $(ARGS)
+	@$(RUN) python -m draftbench leftovers $(EXPERIMENT)
+
+leftovers: $(STAMP) ## what of EXPERIMENT still exists in the account, and what it costs
+	@$(RUN) python -m draftbench leftovers $(EXPERIMENT)
 
 lock: ## resolve requirements/*.in anew into requirements.txt
 	$(PYTHON) -m venv .lock-venv

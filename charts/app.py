@@ -8,6 +8,7 @@ from typing import Any
 import cdk8s
 
 from charts.bindings import Bindings
+from charts.checkpoint_stager import StagingChart
 from charts.foundation import FoundationChart
 from charts.load_generator import LoadGeneratorChart
 from charts.serving import ServingChart
@@ -22,11 +23,12 @@ def benchmark_charts(
     *,
     app: cdk8s.App | None = None,
 ) -> tuple[cdk8s.Chart, ...]:
-    """Foundation, storage, serving, load generator: each needs the ones before it."""
+    """Foundation, storage, staging, serving, load generator: each needs the ones before it."""
     scope = app or cdk8s.App()
     return (
         FoundationChart(scope, "foundation", experiment=experiment),
         StorageChart(scope, "storage", experiment=experiment, bindings=bindings),
+        StagingChart(scope, "staging", experiment=experiment, bindings=bindings),
         ServingChart(scope, "serving", experiment=experiment, bindings=bindings),
         LoadGeneratorChart(
             scope,

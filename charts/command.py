@@ -18,6 +18,7 @@ from charts.names import (
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     SERVING_SERVICE_ACCOUNT,
+    STAGER_SERVICE_ACCOUNT,
 )
 from draftbench.errors import DraftbenchError, UserInputError
 from draftbench.experiment import LocalExperiment, NeuronExperiment
@@ -128,7 +129,7 @@ def _next_steps(files: Sequence[Path]) -> str:
     missing = [v for v in VARIABLES.values() if placeholder(v) in text]
     names = shlex.join(str(file) for file in files)
     if missing:
-        # Only these: the manifests hold other $ signs, in a script and maybe in the prompts.
+        # Only these: the manifests may hold other $ signs, in prompts.
         only = " ".join(placeholder(variable) for variable in missing)
         lines += [
             f"Values to fill in: {', '.join(missing)}. Export them, then apply:",
@@ -145,9 +146,11 @@ def _cluster_needs() -> str:
         "The cluster needs:\n"
         "  Kubernetes 1.34 or later with the Neuron DRA driver, the Mountpoint for Amazon S3 CSI\n"
         "  driver, the EKS Pod Identity agent and network policies that are enforced;\n"
-        "  a Pod Identity role that reads checkpoints and artifacts, for the service account\n"
-        f"  {NAMESPACE}/{SERVING_SERVICE_ACCOUNT}, and one that writes results, for "
-        f"{NAMESPACE}/{LOAD_GENERATOR_SERVICE_ACCOUNT};\n"
-        f"  a CPU node labelled {label} for the load generator, in the zone\n"
-        "  of the accelerator nodes."
+        "  a Pod Identity role that reads checkpoints and reads and writes artifacts, for the\n"
+        f"  service account {NAMESPACE}/{SERVING_SERVICE_ACCOUNT}, one that writes results,\n"
+        f"  for {NAMESPACE}/{LOAD_GENERATOR_SERVICE_ACCOUNT}, and one that writes checkpoints and\n"
+        "  reads the hub token's secret if the experiment names one, for\n"
+        f"  {NAMESPACE}/{STAGER_SERVICE_ACCOUNT};\n"
+        f"  a CPU node labelled {label} for stagers and load generator,\n"
+        "  in the zone of the accelerator nodes."
     )

@@ -14,6 +14,8 @@ from charts.names import (
     NAMESPACE,
     SERVING_COMPONENT,
     SERVING_SERVICE_ACCOUNT,
+    STAGER_COMPONENT,
+    STAGER_SERVICE_ACCOUNT,
     experiment_labels,
 )
 from draftbench.dialects import SERVING_PORT
@@ -41,8 +43,12 @@ class FoundationChart(cdk8s.Chart):
             scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)
         )
         self._namespace()
-        for name in (SERVING_SERVICE_ACCOUNT, LOAD_GENERATOR_SERVICE_ACCOUNT):
-            # Neither talks to the Kubernetes API. Pod Identity and the S3 driver bring their own
+        for name in (
+            STAGER_SERVICE_ACCOUNT,
+            SERVING_SERVICE_ACCOUNT,
+            LOAD_GENERATOR_SERVICE_ACCOUNT,
+        ):
+            # None talks to the Kubernetes API. Pod Identity and the S3 driver bring their own
             # tokens, which this does not switch off.
             k8s.KubeServiceAccount(
                 self,
@@ -51,6 +57,7 @@ class FoundationChart(cdk8s.Chart):
                 automount_service_account_token=False,
             )
         self._deny_by_default()
+        self._stager_policy()
         self._serving_policy()
         self._load_generator_policy()
 
@@ -69,35 +76,36 @@ class FoundationChart(cdk8s.Chart):
             ),
         )
 
+    def _stager_policy(self) -> None:
+        """In: nobody. Out: names, credentials, and the Internet: hubs have no fixed addresses."""
+        egress = [_dns(), _credentials(), _public_https()]
+        self._policy("stager", STAGER_COMPONENT, ingress=[], egress=egress)
+
     def _serving_policy(self) -> None:
-        """In: the load generator. Out: names only.
+        """In: the load generator. Out: names, credentials, S3.
 
         The kubelet's probes come from the pod's own node, which a network policy never shuts out.
-        Checkpoints and artifacts are read by the S3 driver's pods, not through this pod's network,
-        and the Neuron runtime reads the instance type from /sys: no metadata service, and with it
-        no way to the node's credentials.
+        Checkpoints and artifacts are read by the S3 driver's pods, not through this pod's network.
+        The container beside vLLM uploads compiled graphs; a policy holds for a whole pod, so vLLM
+        may go where it may. The Neuron runtime reads the instance type from /sys: no metadata
+        service, and with it no way to the node's credentials.
         """
         ingress = k8s.NetworkPolicyIngressRule(
             from_=[_pods(LOAD_GENERATOR_COMPONENT)], ports=[_port(SERVING_PORT)]
         )
-        self._policy("serving", SERVING_COMPONENT, ingress=[ingress], egress=[_dns()])
+        egress = [_dns(), _credentials(), _public_https()]
+        self._policy("serving", SERVING_COMPONENT, ingress=[ingress], egress=egress)
 
     def _load_generator_policy(self) -> None:
         """In: nobody. Out: names, the services, credentials, S3."""
         servers = k8s.NetworkPolicyEgressRule(
             to=[_pods(SERVING_COMPONENT)], ports=[_port(SERVING_PORT)]
         )
-        agent = k8s.NetworkPolicyEgressRule(
-            to=[_addresses(POD_IDENTITY_AGENT_CIDR)], ports=[_port(POD_IDENTITY_AGENT_PORT)]
-        )
-        s3 = k8s.NetworkPolicyEgressRule(
-            to=[_addresses("0.0.0.0/0", except_=PRIVATE_CIDRS)], ports=[_port(443)]
-        )
         self._policy(
             "load-generator",
             LOAD_GENERATOR_COMPONENT,
             ingress=[],
-            egress=[_dns(), servers, agent, s3],
+            egress=[_dns(), servers, _credentials(), _public_https()],
         )
 
     def _policy(
@@ -135,6 +143,19 @@ def _addresses(cidr: str, *, except_: Sequence[str] = ()) -> k8s.NetworkPolicyPe
 
 def _port(number: int, protocol: str = "TCP") -> k8s.NetworkPolicyPort:
     return k8s.NetworkPolicyPort(port=k8s.IntOrString.from_number(number), protocol=protocol)
+
+
+def _credentials() -> k8s.NetworkPolicyEgressRule:
+    return k8s.NetworkPolicyEgressRule(
+        to=[_addresses(POD_IDENTITY_AGENT_CIDR)], ports=[_port(POD_IDENTITY_AGENT_PORT)]
+    )
+
+
+def _public_https() -> k8s.NetworkPolicyEgressRule:
+    """S3, which answers on public addresses only, and for the stager the model hub."""
+    return k8s.NetworkPolicyEgressRule(
+        to=[_addresses("0.0.0.0/0", except_=PRIVATE_CIDRS)], ports=[_port(443)]
+    )
 
 
 def _dns() -> k8s.NetworkPolicyEgressRule:

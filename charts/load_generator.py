@@ -18,24 +18,43 @@ from charts.names import (
     content_name,
     has_cdk_token,
     load_generator_labels,
+    stable_hash,
 )
-from charts.run_spec import RUN_SPEC_FILE, run_spec_config_map
+from charts.run_spec import (
+    DEADLINE_CONFIG_MAP,
+    DEADLINE_FILE,
+    RUN_SPEC_FILE,
+    deadline_config_map,
+    run_spec_config_map,
+)
 from charts.serving import serving_content
 from draftbench.errors import UserInputError
 from draftbench.experiment import NeuronExperiment
-from draftbench.naming import content_hash, dns_label
+from draftbench.measuring.job import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_WRONG_INPUT,
+    JOB_NAME_LABEL,
+    JOB_NAME_VARIABLE,
+    JOB_UID_LABEL,
+    JOB_UID_VARIABLE,
+)
+from draftbench.naming import dns_label
 from draftbench.results import RUNS_FOLDER
 
 CONTAINER_NAME = "llmperf"
 RUN_SPEC_FOLDER = "/etc/draftbench"
+DEADLINE_FOLDER = "/etc/draftbench-deadline"
 HOME = "/home/llmperf"
 USER_ID = 10001
 
-# A run that failed is not tried again: each try would have the whole deadline anew, and pay for it.
-RETRIES = 0
-EXIT_WRONG_INPUT = 2
-# Time to write run.json after SIGTERM.
+# Pods that died on their own, out of memory for one: the next pod goes on where they were, and the
+# deadline is one for all of them. A run that failed says so by its exit code and is not retried.
+RETRIES = 3
+# Time to finish an upload and write the journal after SIGTERM.
 TERMINATION_GRACE_SECONDS = 60
+# The program ends by itself at the run's deadline. This ends one that hangs, for another to go on.
+POD_DEADLINE_SECONDS = 24 * 3600
 
 LOAD_GENERATOR_CPUS = 2
 LOAD_GENERATOR_MEMORY_GIB = 4
@@ -52,7 +71,10 @@ class _Parts:
 
 
 class LoadGeneratorChart(cdk8s.Chart):
-    """ConfigMap and Job, both named by their content: neither is ever changed in place."""
+    """Run specification and Job, named by their content and never changed in place; the deadline.
+
+    `job_name`: the runs of the Job lie below `runs/<job name>-`.
+    """
 
     def __init__(
         self,
@@ -70,7 +92,9 @@ class LoadGeneratorChart(cdk8s.Chart):
         properties = run_spec_config_map(experiment, experiment_path)
         config_map = k8s.KubeConfigMap(self, "run-spec", **properties)
         parts = _Parts(experiment=experiment, bindings=bindings, config_map=config_map.name)
-        metadata = k8s.ObjectMeta(name=_job_name(parts), namespace=NAMESPACE)
+        k8s.KubeConfigMap(self, "deadline", **deadline_config_map(experiment))
+        self.job_name = _job_name(parts)
+        metadata = k8s.ObjectMeta(name=self.job_name, namespace=NAMESPACE)
         k8s.KubeJob(self, "job", metadata=metadata, spec=_job_spec(parts))
 
 
@@ -116,6 +140,8 @@ def _job_spec(parts: _Parts) -> k8s.JobSpec:
         parallelism=1,
         backoff_limit=RETRIES,
         pod_failure_policy=_failure_policy(),
+        # Not while the pod before it is still ending: two would measure at once.
+        pod_replacement_policy="Failed",
         template=k8s.PodTemplateSpec(
             metadata=k8s.ObjectMeta(labels=labels, annotations=_annotations(parts)),
             spec=_pod_spec(parts),
@@ -124,26 +150,35 @@ def _job_spec(parts: _Parts) -> k8s.JobSpec:
 
 
 def _annotations(parts: _Parts) -> dict[str, str]:
-    # Part of the Job's content, and so of its name: servers that changed are measured again.
-    servers = content_hash(serving_content(parts.experiment, parts.bindings), length=16)
-    return {"draftbench.dev/serving-content": servers}
+    # Part of the Job's content, and so of its name: servers that changed are measured again, and
+    # so is what the user wants measured once more.
+    servers = stable_hash(serving_content(parts.experiment, parts.bindings), length=16)
+    return {
+        "draftbench.dev/serving-content": servers,
+        "draftbench.dev/repetition": str(parts.experiment.repetition),
+    }
 
 
 def _failure_policy() -> k8s.PodFailurePolicy:
-    wrong_input = k8s.PodFailurePolicyRule(
-        action="FailJob",
-        on_exit_codes=k8s.PodFailurePolicyOnExitCodesRequirement(
-            container_name=CONTAINER_NAME, operator="In", values=[EXIT_WRONG_INPUT]
-        ),
-    )
-    # A pod that lost its node did not fail.
+    over = _on_exit("FailJob", EXIT_FAILED, EXIT_WRONG_INPUT)
+    # A pod that was told to end, or lost its node, did not fail: it does not count as a retry.
+    interrupted = _on_exit("Ignore", EXIT_INTERRUPTED)
     disrupted = k8s.PodFailurePolicyRule(
         action="Ignore",
         on_pod_conditions=[
             k8s.PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
         ],
     )
-    return k8s.PodFailurePolicy(rules=[wrong_input, disrupted])
+    return k8s.PodFailurePolicy(rules=[over, interrupted, disrupted])
+
+
+def _on_exit(action: str, *codes: int) -> k8s.PodFailurePolicyRule:
+    return k8s.PodFailurePolicyRule(
+        action=action,
+        on_exit_codes=k8s.PodFailurePolicyOnExitCodesRequirement(
+            container_name=CONTAINER_NAME, operator="In", values=list(codes)
+        ),
+    )
 
 
 def _pod_spec(parts: _Parts) -> k8s.PodSpec:
@@ -151,9 +186,7 @@ def _pod_spec(parts: _Parts) -> k8s.PodSpec:
     writable = k8s.EmptyDirVolumeSource(size_limit=size)
     return k8s.PodSpec(
         restart_policy="Never",
-        # The pod's and not the Job's: that one starts when the Job is applied, this one when the
-        # pod is on its node.
-        active_deadline_seconds=parts.experiment.aws.deadline_minutes * 60,
+        active_deadline_seconds=POD_DEADLINE_SECONDS,
         affinity=_beside_the_servers(),
         service_account_name=LOAD_GENERATOR_SERVICE_ACCOUNT,
         automount_service_account_token=False,
@@ -171,6 +204,9 @@ def _pod_spec(parts: _Parts) -> k8s.PodSpec:
         volumes=[
             k8s.Volume(
                 name="run-spec", config_map=k8s.ConfigMapVolumeSource(name=parts.config_map)
+            ),
+            k8s.Volume(
+                name="deadline", config_map=k8s.ConfigMapVolumeSource(name=DEADLINE_CONFIG_MAP)
             ),
             # Ray writes below $HOME and /tmp; the rest of the container is read-only.
             k8s.Volume(name="home", empty_dir=writable),
@@ -203,6 +239,7 @@ def _container(parts: _Parts) -> k8s.Container:
     arguments = {
         "--run-spec": f"{RUN_SPEC_FOLDER}/{RUN_SPEC_FILE}",
         "--results": f"s3://{bindings.results_bucket}/{RUNS_FOLDER}",
+        "--deadline-minutes-file": f"{DEADLINE_FOLDER}/{DEADLINE_FILE}",
     }
     # boto3 reads the second name, other SDKs the first.
     environment = {
@@ -217,7 +254,11 @@ def _container(parts: _Parts) -> k8s.Container:
         image_pull_policy="IfNotPresent",
         command=["python", "-m", "workloads.llmperf"],
         args=[part for pair in arguments.items() for part in pair],
-        env=[k8s.EnvVar(name=name, value=value) for name, value in environment.items()],
+        env=[
+            *(k8s.EnvVar(name=name, value=value) for name, value in environment.items()),
+            _from_label(JOB_NAME_VARIABLE, JOB_NAME_LABEL),
+            _from_label(JOB_UID_VARIABLE, JOB_UID_LABEL),
+        ],
         resources=_resources(),
         security_context=k8s.SecurityContext(
             allow_privilege_escalation=False,
@@ -226,10 +267,18 @@ def _container(parts: _Parts) -> k8s.Container:
         ),
         volume_mounts=[
             k8s.VolumeMount(name="run-spec", mount_path=RUN_SPEC_FOLDER, read_only=True),
+            # The folder and not the file: a file that is mounted alone is never updated.
+            k8s.VolumeMount(name="deadline", mount_path=DEADLINE_FOLDER, read_only=True),
             k8s.VolumeMount(name="home", mount_path=HOME),
             k8s.VolumeMount(name="tmp", mount_path="/tmp"),  # noqa: S108 (a volume of this pod)
         ],
     )
+
+
+def _from_label(variable: str, label: str) -> k8s.EnvVar:
+    """What the Job controller wrote on the pod: the same for every pod of the Job."""
+    field = k8s.ObjectFieldSelector(field_path=f"metadata.labels['{label}']")
+    return k8s.EnvVar(name=variable, value_from=k8s.EnvVarSource(field_ref=field))
 
 
 def _resources() -> k8s.ResourceRequirements:

@@ -15,6 +15,7 @@ NAMESPACE = "draftbench"
 # EKS Pod Identity associates an IAM role with each of these.
 SERVING_SERVICE_ACCOUNT = "vllm"
 LOAD_GENERATOR_SERVICE_ACCOUNT = "llmperf"
+STAGER_SERVICE_ACCOUNT = "stager"
 
 # Labels that the node groups carry.
 CPU_NODE_LABELS: Mapping[str, str] = {"draftbench.dev/node-group": "cpu"}
@@ -24,6 +25,7 @@ ACCELERATOR_TAINT_KEY = "aws.amazon.com/neuron"
 
 SERVING_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "serving"}
 LOAD_GENERATOR_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "load-generator"}
+STAGER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "checkpoint-stager"}
 
 CONTENT_HASH_LENGTH = 8
 # A CDK token's text is a number that moves when unrelated code does.
@@ -72,12 +74,26 @@ def load_generator_labels(experiment: NeuronExperiment) -> dict[str, str]:
     }
 
 
+def stager_labels(experiment: NeuronExperiment) -> dict[str, str]:
+    """Labels of the checkpoint stagers' objects."""
+    return {
+        "app.kubernetes.io/name": "checkpoint-stager",
+        **STAGER_COMPONENT,
+        **experiment_labels(experiment),
+    }
+
+
 def content_name(prefix: str, content: Any) -> str:
     """A name for an object that cannot be changed in place: other content, other name.
 
     CDK tokens in the content count as one and the same, whatever number they have in this synth.
     """
-    return f"{prefix}-{content_hash(_masked(content), length=CONTENT_HASH_LENGTH)}"
+    return f"{prefix}-{stable_hash(content, length=CONTENT_HASH_LENGTH)}"
+
+
+def stable_hash(content: Any, *, length: int) -> str:
+    """A hash of content in which every CDK token counts as one and the same."""
+    return content_hash(_masked(content), length=length)
 
 
 def has_cdk_token(text: str) -> bool:

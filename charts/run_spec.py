@@ -19,8 +19,8 @@ RUN_SPEC_FILE = "run-spec.json"
 # have 262,144 bytes together: far less than the 1 MiB of a ConfigMap. The rest is for labels and
 # the annotation's own name.
 MAX_CONFIG_MAP_JSON_BYTES = 250_000
-# Time to wait for the services; the rest of the deadline is for measuring.
-READY_SHARE_OF_DEADLINE = 0.75
+DEADLINE_CONFIG_MAP = "llmperf-deadline"
+DEADLINE_FILE = "deadline-minutes"
 
 
 def run_spec_config_map(experiment: NeuronExperiment, experiment_path: Path) -> dict[str, Any]:
@@ -33,7 +33,8 @@ def run_spec_config_map(experiment: NeuronExperiment, experiment_path: Path) -> 
         experiment,
         experiment_path,
         base_urls={variant.name: base_url(variant.name) for variant in experiment.variants},
-        ready_deadline_seconds=experiment.aws.deadline_minutes * 60 * READY_SHARE_OF_DEADLINE,
+        # The pod reads its deadline from a file: in here it would be part of the Job's content.
+        ready_deadline_seconds=None,
     )
     text = dump_run_spec(spec)
     name = content_name("llmperf-run", text)
@@ -44,6 +45,18 @@ def run_spec_config_map(experiment: NeuronExperiment, experiment_path: Path) -> 
     }
     _check_size(kubectl_json_bytes(k8s.KubeConfigMap.manifest(**properties)), experiment_path)
     return properties
+
+
+def deadline_config_map(experiment: NeuronExperiment) -> dict[str, Any]:
+    """Properties of the ConfigMap that says how long a run may take.
+
+    It keeps its name and is changed in place: a deadline that is moved reaches the pod that
+    measures, and the Job stays the one that it is.
+    """
+    return {
+        "metadata": k8s.ObjectMeta(name=DEADLINE_CONFIG_MAP, namespace=NAMESPACE),
+        "data": {DEADLINE_FILE: str(experiment.aws.deadline_minutes)},
+    }
 
 
 def kubectl_json_bytes(value: Any) -> int:

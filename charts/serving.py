@@ -9,6 +9,7 @@ from cdk8s_plus_35 import k8s
 from constructs import Construct
 
 from charts.bindings import Bindings
+from charts.graph_scripts import graph_scripts_config_map
 from charts.names import (
     NAMESPACE,
     content_name,
@@ -45,6 +46,7 @@ class ServingChart(cdk8s.Chart):
             metadata=_metadata(claim_template_name(experiment)),
             spec=_claim_template_spec(experiment),
         )
+        k8s.KubeConfigMap(self, "graph-scripts", **graph_scripts_config_map())
         for variant in experiment.variants:
             self._deployment(variant)
             self._service(variant)

@@ -17,11 +17,15 @@ SHARED_MEMORY_GIB_PER_DEVICE = 2
 SCRATCH_GIB_PER_DEVICE = 25
 # The container's own writable layer and its log.
 CONTAINER_LAYER_GIB = 20
+# The container beside the server: it hashes and uploads what was compiled, part by part, once.
+UPLOADER_CPUS = 1
+UPLOADER_MEMORY_GIB = 1
+UPLOADER_EPHEMERAL_STORAGE_GIB = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class SlotResources:
-    """Resources of one service."""
+    """Resources of one server; the container beside it has its own, out of the same slot."""
 
     cpus: int
     memory_gib: int
@@ -38,8 +42,8 @@ def slot_resources(experiment: NeuronExperiment) -> SlotResources:
     share = SLOTS_SHARE_OF_NODE * devices / node.devices
     scratch = SCRATCH_GIB_PER_DEVICE * devices
     return SlotResources(
-        cpus=math.floor(node.vcpus * share),
-        memory_gib=math.floor(node.memory_gib * share),
+        cpus=math.floor(node.vcpus * share) - UPLOADER_CPUS,
+        memory_gib=math.floor(node.memory_gib * share) - UPLOADER_MEMORY_GIB,
         shared_memory_gib=SHARED_MEMORY_GIB_PER_DEVICE * devices,
         scratch_gib=scratch,
         ephemeral_storage_gib=scratch + CONTAINER_LAYER_GIB,

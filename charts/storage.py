@@ -60,18 +60,11 @@ def draft_volume(variant: Variant, bindings: Bindings) -> BucketVolume | None:
     return _checkpoint("draft", variant.draft.storage_prefix, bindings)
 
 
-def artifacts_volume(experiment: NeuronExperiment, bindings: Bindings) -> BucketVolume | None:
-    """Compiled graphs, a folder a key; None where the engine cannot load them from a folder."""
-    if not reads_compiled_artifacts(experiment):
-        return None
+def artifacts_volume(bindings: Bindings) -> BucketVolume:
+    """Compiled graphs, a folder a key: the whole bucket, so that one volume serves all variants."""
     return BucketVolume(
         role="artifacts", bucket=bindings.artifacts_bucket, region=bindings.region, prefix=None
     )
-
-
-def reads_compiled_artifacts(experiment: NeuronExperiment) -> bool:
-    """NxD Inference reads NEURON_COMPILED_ARTIFACTS; vLLM Neuron has a cache folder instead."""
-    return experiment.release_facts.dialect in ("neuron_v0_nxdi", "neuron_v1_nxdi")
 
 
 def _checkpoint(role: str, prefix: str, bindings: Bindings) -> BucketVolume:
@@ -92,7 +85,7 @@ class StorageChart(cdk8s.Chart):
         volumes = [
             target_volume(experiment, bindings),
             *(draft_volume(variant, bindings) for variant in experiment.variants),
-            artifacts_volume(experiment, bindings),
+            artifacts_volume(bindings),
         ]
         for volume in dict.fromkeys(v for v in volumes if v is not None):
             self._volume(volume, volume.name(experiment))

@@ -6,53 +6,40 @@ comes from the experiment, which the variants share, so the comparison is fair.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from cdk8s_plus_35 import k8s
 
 from charts.bindings import Bindings
+from charts.graph_scripts import MOUNT_PATH as SCRIPTS_PATH
+from charts.graph_scripts import graph_scripts_mount, graph_scripts_volume
 from charts.names import ACCELERATOR_TAINT_KEY, SERVING_SERVICE_ACCOUNT, variant_labels
-from charts.slot import SlotResources, slot_resources
-from charts.storage import (
-    BucketVolume,
-    artifacts_volume,
-    draft_volume,
-    reads_compiled_artifacts,
-    target_volume,
+from charts.slot import (
+    UPLOADER_CPUS,
+    UPLOADER_EPHEMERAL_STORAGE_GIB,
+    UPLOADER_MEMORY_GIB,
+    slot_resources,
 )
-from draftbench.artifacts import artifact_key
+from charts.storage import BucketVolume, artifacts_volume, draft_volume, target_volume
+from draftbench.artifacts import artifact_inputs, artifact_key
+from draftbench.catalog import ArtifactFolder, CompilerCache
 from draftbench.dialects import SERVING_PORT, ModelPaths, serving_command
 from draftbench.experiment import NeuronExperiment, Variant
 
 CONTAINER_NAME = "vllm"
+UPLOADER_NAME = "graph-uploader"
 DEVICE_CLAIM_NAME = "neuron"
 PORT_NAME = "http"
 
 ARTIFACTS_PATH = "/artifacts"
 SCRATCH_PATH = "/scratch"
 SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 (the container's own, mounted by this pod)
-# Uploaded last, so a folder that has it is whole.
-ARTIFACTS_MARKER = "_ARTIFACTS.json"
 
 # A start that finds no compiled graphs compiles the model, which can take an hour and more.
 STARTUP_ALLOWANCE_MINUTES = 120
 STARTUP_PERIOD_SECONDS = 10
 TERMINATION_GRACE_SECONDS = 60
-
-# The engine loads compiled graphs from this folder, or compiles and writes them there: the bucket's
-# when it has them, else the node's disk. `exec`, so that signals reach vLLM.
-START_SCRIPT = f"""\
-set -eu
-compiled="{ARTIFACTS_PATH}/$ARTIFACT_KEY"
-if [ -e "$compiled/{ARTIFACTS_MARKER}" ]; then
-  echo "loading compiled graphs from $compiled"
-else
-  compiled="{SCRATCH_PATH}/$ARTIFACT_KEY"
-  echo "not in the bucket: $ARTIFACT_KEY; compiling to $compiled, which can take an hour or more"
-fi
-export NEURON_COMPILED_ARTIFACTS="$compiled"
-exec vllm serve "$@"
-"""
 
 # Everything is local: the engine asks no hub and reports to nobody. A pod's log is not buffered.
 _COMMON_ENVIRONMENT: Mapping[str, str] = {
@@ -85,7 +72,10 @@ def pod_template(
         security_context=k8s.PodSecurityContext(
             seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault")
         ),
-        containers=[_container(experiment, variant, bindings)],
+        containers=[
+            _container(experiment, variant, bindings),
+            _uploader(experiment, bindings),
+        ],
         volumes=_volumes(experiment, variant, bindings),
     )
     labels = variant_labels(experiment, variant)
@@ -93,15 +83,12 @@ def pod_template(
 
 
 def _container(experiment: NeuronExperiment, variant: Variant, bindings: Bindings) -> k8s.Container:
-    # The images' ENTRYPOINT only runs its arguments, and does not pass signals on: replaced.
-    command = ["vllm", "serve"]
-    if reads_compiled_artifacts(experiment):
-        command = ["/bin/bash", "-c", START_SCRIPT, "start-vllm"]
+    slot = slot_resources(experiment)
     return k8s.Container(
         name=CONTAINER_NAME,
         image=experiment.image,
         image_pull_policy="IfNotPresent",
-        command=command,
+        command=_start_command(experiment),
         args=list(serving_command(experiment, variant, ModelPaths()).arguments),
         env=_environment(experiment, variant),
         ports=[k8s.ContainerPort(name=PORT_NAME, container_port=SERVING_PORT, protocol="TCP")],
@@ -113,25 +100,95 @@ def _container(experiment: NeuronExperiment, variant: Variant, bindings: Binding
         readiness_probe=_probe(period_seconds=10, failures=6),
         # Five minutes: a restart costs a reload, or an hour of compiling.
         liveness_probe=_probe(period_seconds=30, failures=10),
-        resources=_resources(slot_resources(experiment)),
-        security_context=k8s.SecurityContext(
-            allow_privilege_escalation=False, capabilities=k8s.Capabilities(drop=["ALL"])
+        resources=_resources(
+            cpus=slot.cpus,
+            memory_gib=slot.memory_gib,
+            ephemeral_storage_gib=slot.ephemeral_storage_gib,
+            claims=[k8s.ResourceClaim(name=DEVICE_CLAIM_NAME)],
         ),
+        security_context=_no_rights(),
+        # Why graphs were refused is then in `kubectl describe pod`.
+        termination_message_policy="FallbackToLogsOnError",
         volume_mounts=_mounts(experiment, variant, bindings),
     )
 
 
+def _start_command(experiment: NeuronExperiment) -> list[str]:
+    """The same for every variant; vLLM takes the place of `start`.
+
+    The images' ENTRYPOINT only runs its arguments, and does not pass signals on: replaced.
+    """
+    paths = ModelPaths()
+    return [
+        *("python3", SCRIPTS_PATH, "start"),
+        f"--artifacts={ARTIFACTS_PATH}",
+        f"--scratch={SCRATCH_PATH}",
+        f"--checkpoint=target={paths.target}",
+        f"--checkpoint=draft={paths.draft}",
+        *_compiled_graphs_flags(experiment),
+        *("--", "vllm", "serve"),
+    ]
+
+
+def _compiled_graphs_flags(experiment: NeuronExperiment) -> list[str]:
+    """How this release's engine is told of compiled graphs."""
+    match experiment.release_facts.compiled_graphs:
+        case ArtifactFolder(variable=variable):
+            return [f"--artifact-folder={variable}"]
+        case CompilerCache(variable=variable, folder=folder):
+            return ["--compiler-cache", variable, folder]
+        case None:
+            raise ValueError(f"{experiment.release}: the catalogue says that it compiles nothing")
+
+
+def _uploader(experiment: NeuronExperiment, bindings: Bindings) -> k8s.Container:
+    """Uploads what vLLM compiled; told nothing of the variant, whose key `start` writes down.
+
+    A container beside vLLM and no Job: the graphs are on this pod's disk, and a pod of their own
+    could not have the devices that compiling takes, which this one holds. It never ends by itself:
+    with a container that restarts the pod would not be ready.
+    """
+    arguments = {
+        "--scratch": SCRATCH_PATH,
+        "--bucket": bindings.artifacts_bucket,
+        "--health-url": f"http://127.0.0.1:{SERVING_PORT}/health",
+    }
+    # boto3 reads the second name, other SDKs the first.
+    environment = {
+        "AWS_REGION": bindings.region,
+        "AWS_DEFAULT_REGION": bindings.region,
+        "PYTHONUNBUFFERED": "1",
+    }
+    return k8s.Container(
+        name=UPLOADER_NAME,
+        image=experiment.image,
+        image_pull_policy="IfNotPresent",
+        command=["python3", SCRIPTS_PATH, "upload"],
+        args=[f"{name}={value}" for name, value in arguments.items()],
+        env=[k8s.EnvVar(name=name, value=value) for name, value in environment.items()],
+        resources=_resources(
+            cpus=UPLOADER_CPUS,
+            memory_gib=UPLOADER_MEMORY_GIB,
+            ephemeral_storage_gib=UPLOADER_EPHEMERAL_STORAGE_GIB,
+        ),
+        security_context=_no_rights(read_only_root_filesystem=True),
+        volume_mounts=[
+            k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
+            graph_scripts_mount(),
+        ],
+    )
+
+
 def _environment(experiment: NeuronExperiment, variant: Variant) -> list[k8s.EnvVar]:
+    inputs = artifact_inputs(experiment, variant)
     values = {
         **_COMMON_ENVIRONMENT,
+        "ARTIFACT_KEY": artifact_key(experiment, variant),
+        "ARTIFACT_INPUTS": json.dumps(inputs, sort_keys=True, separators=(",", ":")),
+        "BASE_COMPILE_WORK_DIR": f"{SCRATCH_PATH}/compile-work/",
         "NEURON_COMPILE_CACHE_URL": f"{SCRATCH_PATH}/compile-cache",
         **serving_command(experiment, variant, ModelPaths()).environment,
     }
-    if reads_compiled_artifacts(experiment):
-        values["ARTIFACT_KEY"] = artifact_key(experiment, variant)
-        values["BASE_COMPILE_WORK_DIR"] = f"{SCRATCH_PATH}/compile-work/"
-    else:
-        values["VLLM_CACHE_ROOT"] = f"{SCRATCH_PATH}/vllm-cache"
     return [k8s.EnvVar(name=name, value=value) for name, value in sorted(values.items())]
 
 
@@ -146,16 +203,28 @@ def _probe(*, period_seconds: int, failures: int) -> k8s.Probe:
     )
 
 
-def _resources(slot: SlotResources) -> k8s.ResourceRequirements:
+def _resources(
+    *,
+    cpus: int,
+    memory_gib: int,
+    ephemeral_storage_gib: int,
+    claims: list[k8s.ResourceClaim] | None = None,
+) -> k8s.ResourceRequirements:
     # Limits equal requests (QoS class Guaranteed): while one variant compiles or is measured, its
     # neighbour on the node can take nothing from it.
     amounts = {
-        "cpu": k8s.Quantity.from_string(str(slot.cpus)),
-        "memory": _gib(slot.memory_gib),
-        "ephemeral-storage": _gib(slot.ephemeral_storage_gib),
+        "cpu": k8s.Quantity.from_string(str(cpus)),
+        "memory": _gib(memory_gib),
+        "ephemeral-storage": _gib(ephemeral_storage_gib),
     }
-    return k8s.ResourceRequirements(
-        requests=amounts, limits=amounts, claims=[k8s.ResourceClaim(name=DEVICE_CLAIM_NAME)]
+    return k8s.ResourceRequirements(requests=amounts, limits=amounts, claims=claims)
+
+
+def _no_rights(*, read_only_root_filesystem: bool | None = None) -> k8s.SecurityContext:
+    return k8s.SecurityContext(
+        allow_privilege_escalation=False,
+        read_only_root_filesystem=read_only_root_filesystem,
+        capabilities=k8s.Capabilities(drop=["ALL"]),
     )
 
 
@@ -167,7 +236,7 @@ def _bucket_mounts(
     volumes = {
         paths.target: target_volume(experiment, bindings),
         paths.draft: draft_volume(variant, bindings),
-        ARTIFACTS_PATH: artifacts_volume(experiment, bindings),
+        ARTIFACTS_PATH: artifacts_volume(bindings),
     }
     return {path: volume for path, volume in volumes.items() if volume is not None}
 
@@ -185,6 +254,7 @@ def _volumes(
         ),
         k8s.Volume(name="scratch", empty_dir=scratch),
         k8s.Volume(name="shared-memory", empty_dir=shared),
+        graph_scripts_volume(),
     ]
 
 
@@ -203,6 +273,7 @@ def _mounts(
         ),
         k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
         k8s.VolumeMount(name="shared-memory", mount_path=SHARED_MEMORY_PATH),
+        graph_scripts_mount(),
     ]
 
 

@@ -37,6 +37,27 @@ class MethodFacts(StrictModel):
         return self.max_tokens_per_step(window) - 1
 
 
+class ArtifactFolder(StrictModel):
+    """The engine loads compiled graphs from a folder, a read-only one too, or compiles into it."""
+
+    kind: Literal["artifact_folder"]
+    variable: str
+    """Names the folder to the engine."""
+
+
+class CompilerCache(StrictModel):
+    """The engine keeps compiled graphs in a cache that it has to be able to write."""
+
+    kind: Literal["compiler_cache"]
+    variable: str
+    """Names the cache to the engine."""
+    folder: str
+    """Where the graphs are, below the cache."""
+
+
+CompiledGraphs = Annotated[ArtifactFolder | CompilerCache, Field(discriminator="kind")]
+
+
 class Release(StrictModel):
     """One servable image: which vLLM, which command-line dialect, which methods."""
 
@@ -45,6 +66,8 @@ class Release(StrictModel):
     vllm_version: str
     dialect: Dialect
     methods: dict[SpeculativeMethod, MethodFacts]
+    compiled_graphs: CompiledGraphs | None
+    """How compiled graphs are saved and found again; None: nothing is compiled."""
     sources: tuple[str, ...]
 
 
@@ -54,6 +77,8 @@ class ModelFacts(StrictModel):
     tokenizer_family: str
     kind: Literal["causal_lm", "eagle3_head"]
     checkpoint_gib: float
+    # The hub gives it only to accounts that accepted its licence: downloading takes a token.
+    gated: bool = False
 
 
 class Instance(StrictModel):

@@ -337,7 +337,7 @@ class Aws(StrictModel):
     deadline_minutes: PositiveInt = Field(
         default=240,
         description="accelerator nodes go to zero this many minutes after the deploy, whatever the "
-        "state; the measuring pod gets no longer either",
+        "state; the measuring run gets as many from its first pod's start; may be moved meanwhile",
     )
 
 

@@ -11,6 +11,12 @@ from draftbench.results import RUNS_FOLDER
 PROJECT = "draftbench"
 EXPERIMENT_TAG = f"{PROJECT}:experiment"
 STACK_TAG = f"{PROJECT}:stack"
+# An experiment's stacks, in the order in which they need each other.
+STACK_PARTS = ("network", "storage", "cluster", "benchmark")
+
+# Outputs of the storage stack that commands look up: `s3://BUCKET/`.
+CHECKPOINTS_OUTPUT = "CheckpointsLocation"
+ARTIFACTS_OUTPUT = "ArtifactsLocation"
 
 # Folders of the results bucket. The writer is told its folder by the charts, the publisher keeps
 # its claims in the other one.

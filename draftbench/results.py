@@ -7,6 +7,12 @@ Standard library only. A run is a folder (or S3 prefix) named by its run id:
     <run id>/blocks/0003-....transcript.jsonl.gz    each request's text and chunk times, raw
     <run id>/run.json                               written last: the run is over, complete or not
 
+and, where servers were lost, and where the run is a Job's that its pods go on with:
+
+    <run id>/interrupted/0004-....block.json, ....transcript.jsonl.gz   evidence of blocks that
+                                                    count for nothing and were measured again
+    <run id>/journal/0002-0003-measured.json        what the second pod did from when to when
+
 A block is one case against one variant in one round. Seconds everywhere; `started_at_unix_s` is
 wall-clock time (UTC), every duration comes from one monotonic clock. A figure that was not measured
 is None, never 0.
@@ -21,7 +27,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 RESULT_SCHEMA = "draftbench.result/1"
-RUN_SCHEMA = "draftbench.run/1"
+RUN_SCHEMA = "draftbench.run/2"
 RESULT_SUFFIX = ".result.json"
 TRANSCRIPT_SUFFIX = ".transcript.jsonl.gz"
 LLMPERF_RESPONSES_SUFFIX = "_individual_responses.json"
@@ -29,11 +35,15 @@ LLMPERF_SUMMARY_SUFFIX = "_summary.json"
 # All runs of a results bucket lie below this folder.
 RUNS_FOLDER = "runs"
 BLOCKS_FOLDER = "blocks"
+INTERRUPTED_FOLDER = "interrupted"
+# Not RESULT_SUFFIX: files that end so are published.
+INTERRUPTED_SUFFIX = ".block.json"
 RUN_FILE = "run.json"
 
 UsageSource = Literal["every_chunk", "last_chunk", "none"]
 RunStatus = Literal["complete", "failed"]
 LoadKind = Literal["concurrency", "poisson"]
+InterruptionKind = Literal["servers", "load generator"]
 
 # Names as llmperf writes them (token_benchmark_ray.py at f1d6bed); ours beside them.
 LLMPERF_FIELDS = (
@@ -202,12 +212,49 @@ class BlockResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """What the slots of a run cost: a node's dated price and each variant's share of a node."""
+    """What the slots of a run cost: a node's dated price and each variant's share of a node.
+
+    nodes: accelerator nodes that the placement uses, all billed while the run lasts.
+    """
 
     usd_per_node_hour: float
     as_of: str
     source: str
     node_shares: Mapping[str, float]
+    nodes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interruption:
+    """Something that a run lost on its way, and went on without.
+
+    servers: they stopped answering during the `blocks`, which were measured again.
+    load generator: its pod ended before the run did; another one went on at the next block.
+    lost_s: time whose work counts for nothing: the blocks that were cut off, and for a pod the time
+        until the next one started.
+    """
+
+    kind: InterruptionKind
+    at_unix_s: float
+    lost_s: float
+    blocks: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeAccount:
+    """Where a run's time went, seconds; together from its first start to its end.
+
+    measuring_s: blocks that count, with their warm-ups.
+    waiting_s: for servers to be ready: image pull, load, compile, as far as the run saw it.
+    lost_s: as in the interruptions.
+    idle_s: all the rest: reading the servers' metrics, writing files, statistics.
+    """
+
+    measuring_s: float
+    waiting_s: float
+    lost_s: float
+    idle_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +263,7 @@ class RunResult:
 
     class_weights: each prompt class's part of the user's traffic; the parts add up to 1.
     scheduling: the scheduling class that the client got, in words.
+    started_at_unix_s: of the first pod, where a Job resumed the run.
     """
 
     schema: str
@@ -233,16 +281,18 @@ class RunResult:
     class_weights: Mapping[str, float]
     price: Price | None
     scheduling: str
+    time: TimeAccount
+    interruptions: tuple[Interruption, ...]
 
 
 def dump_block(block: BlockResult) -> bytes:
     """The bytes of a result file."""
-    return _dump(asdict(block))
+    return dump_record(asdict(block))
 
 
 def dump_run(run: RunResult) -> bytes:
     """The bytes of `run.json`."""
-    return _dump(asdict(run))
+    return dump_record(asdict(run))
 
 
 def load_block(data: bytes) -> BlockResult:
@@ -251,12 +301,12 @@ def load_block(data: bytes) -> BlockResult:
     Raises:
         ResultFormatError: saying which key is wrong.
     """
-    return _load(BlockResult, data, RESULT_SCHEMA)
+    return load_record(BlockResult, data, RESULT_SCHEMA)
 
 
 def load_run(data: bytes) -> RunResult:
     """Read a `run.json`; raises ResultFormatError."""
-    return _load(RunResult, data, RUN_SCHEMA)
+    return load_record(RunResult, data, RUN_SCHEMA)
 
 
 def llmperf_responses(block: BlockResult) -> bytes:
@@ -269,17 +319,19 @@ def llmperf_responses(block: BlockResult) -> bytes:
         "round": block.round,
         "run_id": block.run_id,
     }
-    return _dump([{**asdict(record), **context} for record in block.requests])
+    return dump_record([{**asdict(record), **context} for record in block.requests])
 
 
-def _dump(value: object) -> bytes:
+def dump_record(value: object) -> bytes:
+    """A value as one line of strict JSON."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 T = TypeVar("T")
 
 
-def _load(kind: type[T], data: bytes, schema: str) -> T:
+def load_record(kind: type[T], data: bytes, schema: str) -> T:
+    """Read a dataclass from strict JSON, every key and type checked; raises ResultFormatError."""
     try:
         value = json.loads(data, parse_constant=_refuse_constant)
     except ValueError as error:

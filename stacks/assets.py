@@ -24,6 +24,15 @@ PUBLISHER_FILES = (
     "draftbench/metrics.py",
     "draftbench/results.py",
 )
+CAPACITY_HANDLER = "lambdas.capacity_controller.handler.handler"
+CAPACITY_FILES = (
+    "lambdas/__init__.py",
+    "lambdas/capacity_controller",
+    "draftbench/__init__.py",
+    "draftbench/capacity.py",
+    "draftbench/results.py",
+    "draftbench/staging.py",
+)
 LOAD_GENERATOR_DOCKERFILE = "workloads/llmperf/Dockerfile"
 
 
@@ -31,6 +40,13 @@ def publisher_code() -> aws_lambda.Code:
     """The metrics publisher with the two modules of the domain that it reads results with."""
     return aws_lambda.Code.from_asset(
         str(ROOT), exclude=all_but(PUBLISHER_FILES), ignore_mode=IgnoreMode.DOCKER
+    )
+
+
+def capacity_code() -> aws_lambda.Code:
+    """The capacity controller with the modules of the domain that it reads plans and runs with."""
+    return aws_lambda.Code.from_asset(
+        str(ROOT), exclude=all_but(CAPACITY_FILES), ignore_mode=IgnoreMode.DOCKER
     )
 
 

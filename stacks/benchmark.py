@@ -10,10 +10,13 @@ from constructs import Construct
 
 from charts.app import benchmark_charts, objects_of
 from charts.bindings import Bindings
+from charts.load_generator import LoadGeneratorChart
 from draftbench.experiment import NeuronExperiment
 from stacks.assets import load_generator_image
 from stacks.base import ExperimentStack
+from stacks.capacity_plan import capacity_plan
 from stacks.cluster import ClusterStack
+from stacks.constructs.capacity_controller import CapacityController
 from stacks.constructs.metrics_publisher import MetricsPublisher
 from stacks.constructs.workload_roles import WorkloadRoles
 from stacks.dashboard import dashboard_body
@@ -47,11 +50,23 @@ class BenchmarkStack(ExperimentStack):
             artifacts=storage.artifacts,
             results=storage.results,
         )
-        self._apply_charts(cluster.cluster, experiment_path)
+        job_name, applied = self._apply_charts(cluster.cluster, experiment_path)
+        self.capacity = CapacityController(
+            self,
+            "CapacityController",
+            plan=capacity_plan(experiment, job_name=job_name),
+            notify_email=experiment.aws.notify_email,
+            checkpoints=storage.checkpoints,
+            results=storage.results,
+            deployed_after=[applied],
+        )
+        self._build_capacity_outputs()
         self._build_dashboard()
 
-    def _apply_charts(self, cluster: eks.ICluster, experiment_path: Path) -> None:
-        """In order, and so removed in reverse.
+    def _apply_charts(
+        self, cluster: eks.ICluster, experiment_path: Path
+    ) -> tuple[str, eks.KubernetesManifest]:
+        """The measuring Job's name and the last chart: applied in order, removed in reverse.
 
         A pod gets credentials only if its role is associated before it starts.
 
@@ -62,7 +77,8 @@ class BenchmarkStack(ExperimentStack):
         selects no pod and is used by none. All of them go with the namespace.
         """
         previous: Construct = self.roles
-        for chart in benchmark_charts(self._experiment, experiment_path, self._bindings()):
+        charts = benchmark_charts(self._experiment, experiment_path, self._bindings())
+        for chart in charts:
             manifest = eks.KubernetesManifest(
                 self,
                 f"Chart-{chart.node.id}",
@@ -72,6 +88,8 @@ class BenchmarkStack(ExperimentStack):
             )
             manifest.node.add_dependency(previous)
             previous = manifest
+        (measuring,) = (chart for chart in charts if isinstance(chart, LoadGeneratorChart))
+        return measuring.job_name, manifest
 
     def _bindings(self) -> Bindings:
         given = self._experiment.aws.load_generator_image
@@ -87,6 +105,22 @@ class BenchmarkStack(ExperimentStack):
             llmperf_image=image,
             llmperf_image_fingerprint=fingerprint,
         )
+
+    def _build_capacity_outputs(self) -> None:
+        capacity = self.capacity
+        log_group = capacity.log_group.log_group_name
+        outputs = {
+            "NotificationsTopic": (
+                capacity.topic.topic_arn,
+                "Each decision about the accelerator nodes; subscribe what you like",
+            ),
+            "DecisionsCommand": (
+                f"aws logs tail {log_group} --region {self.region} --follow",
+                "Shows each decision about the accelerator nodes, and why",
+            ),
+        }
+        for id_, (value, description) in outputs.items():
+            CfnOutput(self, id_, value=value, description=description)
 
     def _build_dashboard(self) -> None:
         body = dashboard_body(

@@ -13,6 +13,7 @@ from stacks.constructs.control_plane import ControlPlane
 from stacks.constructs.cpu_nodes import CpuNodes
 from stacks.constructs.neuron_driver import neuron_driver
 from stacks.constructs.nodes import node_role
+from stacks.constructs.raw_resources import tag_raw_resources
 from stacks.network import NetworkStack
 
 
@@ -34,6 +35,8 @@ class ClusterStack(ExperimentStack):
             vpc=network.vpc,
         )
         self.cluster = self.control_plane.cluster
+        barrier = self.cluster.node.find_child("KubectlReadyBarrier")
+        tag_raw_resources(barrier, self.names.tags("cluster"))
         node_add_ons = NodeAddOns(self, "NodeAddOns", cluster=self.cluster)
         logs = InsightsLogs(self, "InsightsLogs", cluster_name=self.names.cluster)
         self._build_nodes(experiment, network)
@@ -76,13 +79,12 @@ class ClusterStack(ExperimentStack):
             value=f"aws eks update-kubeconfig --name {self.names.cluster} --region {self.region}",
             description="Lets kubectl reach the cluster, for administrators of the experiment file",
         )
-        nodes = self.accelerator_nodes
-        sizes = f"minSize=0,maxSize={nodes.max_nodes},desiredSize={nodes.max_nodes}"
+        group = self.accelerator_nodes.group.nodegroup_name
         CfnOutput(
             self,
-            "ScaleUpCommand",
-            value=f"aws eks update-nodegroup-config --region {self.region} --cluster-name "
-            f"{self.names.cluster} --nodegroup-name {nodes.group.nodegroup_name} "
-            f"--scaling-config {sizes}",
-            description="Starts the accelerator nodes and their bill; desiredSize=0 ends both",
+            "AcceleratorNodesCommand",
+            value=f"aws eks describe-nodegroup --region {self.region} --cluster-name "
+            f"{self.names.cluster} --nodegroup-name {group} "
+            "--query 'nodegroup.[status,scalingConfig,health.issues]'",
+            description="Shows how many accelerator nodes are asked for, and what keeps them away",
         )

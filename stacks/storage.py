@@ -5,11 +5,13 @@ from __future__ import annotations
 from aws_cdk import CfnOutput
 from constructs import Construct
 
+from draftbench.capacity import STOP_KEY
 from draftbench.experiment import NeuronExperiment
-from draftbench.names import RUNS_PREFIX
+from draftbench.names import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT, RUNS_PREFIX
 from stacks.base import ExperimentStack
-from stacks.constructs.buckets import private_bucket
-from stacks.constructs.log_groups import own_auto_delete_logs
+from stacks.constructs.buckets import announce_on_event_bridge, private_bucket
+from stacks.constructs.log_groups import AUTO_DELETE_PROVIDER, own_auto_delete_logs
+from stacks.constructs.raw_resources import tag_raw_resources
 from stacks.constructs.results_queue import ResultsQueue
 
 
@@ -22,19 +24,42 @@ class StorageStack(ExperimentStack):
         self.artifacts = private_bucket(self, "Artifacts", kept=False)
         self.results = private_bucket(self, "Results", kept=False)
         self.results_queue = ResultsQueue(self, "ResultsQueue", bucket=self.results)
+        # The capacity controller looks when a model is staged and when a run is over.
+        for bucket in (self.checkpoints, self.results):
+            announce_on_event_bridge(bucket)
         own_auto_delete_logs(self)
+        tag_raw_resources(self.node.find_child(AUTO_DELETE_PROVIDER), self.names.tags("storage"))
         self._build_outputs()
 
     def _build_outputs(self) -> None:
         CfnOutput(
             self,
-            "CheckpointsLocation",
+            CHECKPOINTS_OUTPUT,
             value=f"s3://{self.checkpoints.bucket_name}/",
             description="Where the checkpoints have to be before accelerator nodes start",
+        )
+        CfnOutput(
+            self,
+            ARTIFACTS_OUTPUT,
+            value=f"s3://{self.artifacts.bucket_name}/",
+            description="Compiled graphs, a folder a key: python -m draftbench artifacts FILE",
         )
         CfnOutput(
             self,
             "ResultsLocation",
             value=f"s3://{self.results.bucket_name}/{RUNS_PREFIX}",
             description="One folder a run: python -m draftbench report LOCATION/RUN",
+        )
+        stop = f"--region {self.region} --bucket {self.results.bucket_name} --key {STOP_KEY}"
+        CfnOutput(
+            self,
+            "StopNodesCommand",
+            value=f"aws s3api put-object {stop}",
+            description="Takes the accelerator nodes to zero and keeps them there",
+        )
+        CfnOutput(
+            self,
+            "ResumeNodesCommand",
+            value=f"aws s3api delete-object {stop}",
+            description="Lets them come up again, if there is something to measure",
         )

@@ -12,13 +12,14 @@ import pytest
 
 from tests.conftest import ROOT
 
-PACKAGES = ("draftbench", "charts", "stacks", "lambdas", "workloads", "rehearsal")
+PACKAGES = ("draftbench", "charts", "stacks", "lambdas", "workloads", "rehearsal", "account")
 MAY_IMPORT = {
     "draftbench": {"draftbench"},
     "charts": {"charts", "draftbench"},
     "lambdas": {"lambdas", "draftbench"},
     "workloads": {"workloads", "draftbench"},
     "stacks": {"stacks", "charts", "draftbench"},
+    "account": {"account", "draftbench"},
     # The rehearsal puts the deployed parts together on one machine, as `stacks` does on AWS.
     "rehearsal": {"rehearsal", "workloads", "lambdas", "draftbench"},
 }
@@ -30,14 +31,18 @@ FOREIGN = {
     "workloads": {"aws_cdk", "cdk8s", "pydantic", "yaml", "moto"},
     "stacks": {"boto3", "moto"},
     "rehearsal": {"aws_cdk", "cdk8s"},
+    "account": {"aws_cdk", "cdk8s", "moto"},
 }
 STDLIB_ONLY = (
+    "artifact_manifest.py",
     "results.py",
+    "capacity.py",
     "metrics.py",
     "errors.py",
     "prompts.py",
     "verdict.py",
     "speculation.py",
+    "staging.py",
 )
 
 
@@ -75,6 +80,7 @@ def test_a_package_imports_only_what_it_may(package: str) -> None:
         ("charts", "import stacks.cluster"),
         ("lambdas", "from pydantic import BaseModel"),
         ("stacks", "import lambdas.metrics_publisher"),
+        ("account", "from stacks.network import second_zone"),
     ],
 )
 def test_a_planted_violation_is_found(package: str, source: str) -> None:

@@ -35,7 +35,11 @@ class Command:
 COMMANDS: Mapping[str, Command] = {
     "plan": Command(
         module="draftbench.cli.plan",
-        summary="variants, placement, artifact keys, flags and cost of an experiment; no AWS call",
+        summary="variants, placement, artifact keys, flags, time line and cost; no AWS call",
+    ),
+    "preflight": Command(
+        module="account.preflight",
+        summary="check the account before a deploy: region, quota, reservation, bootstrap, secret",
     ),
     "manifests": Command(
         module="charts.command",
@@ -48,6 +52,14 @@ COMMANDS: Mapping[str, Command] = {
     "report": Command(
         module="draftbench.cli.report",
         summary="the verdict of a run, from its folder or S3: tables, HTML, Markdown, plots, CSV",
+    ),
+    "artifacts": Command(
+        module="account.artifacts",
+        summary="which compiled graphs exist, which variants would compile; --run prunes",
+    ),
+    "leftovers": Command(
+        module="account.leftovers",
+        summary="what of an experiment still exists in the account, and what it costs a month",
     ),
     "rehearse": Command(
         module="rehearsal.command",

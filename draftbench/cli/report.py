@@ -19,6 +19,7 @@ from draftbench.reading import Run, read_run
 from draftbench.report.against import Change, changes, check_comparable, sentence
 from draftbench.report.facts import RunFacts, VariantFacts, facts_of
 from draftbench.report.sentences import TRAFFIC_MIX, missing_requests, mix_sentences
+from draftbench.report.spending import spending_sentences
 from draftbench.report.transcripts import read_transcripts
 from draftbench.report.words import MISSING, interval, milliseconds, number, ratio
 from draftbench.statistics import Estimate
@@ -140,6 +141,9 @@ def print_verdict(
             _say(console, line)
     for line in facts.attention:
         _say(console, f"ATTENTION: {line}")
+    if result.price or result.interruptions:
+        for line in spending_sentences(result):
+            _say(console, line)
     _say(console, _samples_line(run))
 
 

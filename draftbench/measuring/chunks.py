@@ -32,11 +32,13 @@ class ServerStreamError(HttpError):
 class Timeline:
     """What a stream brought: arrival times (ns), tokens of each chunk, text, totals, all events.
 
-    `chunk_tokens` is None where the server did not count tokens chunk by chunk.
+    `chunk_tokens` is None where the server did not count tokens chunk by chunk. `chunk_characters`
+    are the lengths of the chunks' texts: with both, a place in the text is a token.
     """
 
     chunk_times_ns: list[int] = field(default_factory=list)
     chunk_tokens: list[int] | None = None
+    chunk_characters: list[int] = field(default_factory=list)
     output_tokens: int | None = None
     input_tokens: int | None = None
     text: str = ""
@@ -60,6 +62,7 @@ class ChunkReader:
         self._after_cr = False
         self._times_ns: list[int] = []  # events with text or tokens
         self._tokens: list[int | None] = []  # tokens of each, None where the event had no usage
+        self._characters: list[int] = []
         self._counted = 0
         self._text: list[str] = []
         self._input_tokens: int | None = None
@@ -119,8 +122,11 @@ class ChunkReader:
         if tokens or (text and tokens is None):
             self._times_ns.append(now_ns)
             self._tokens.append(tokens)
+            self._characters.append(0)
         if text:
             self._text.append(text)
+            if self._characters:  # text that came without a token belongs to the last one
+                self._characters[-1] += len(text)
 
     def _usage(self, usage: dict[str, Any] | None, *, in_stream: bool) -> int | None:
         """Tokens that this event adds; None when it does not say."""
@@ -149,6 +155,7 @@ class ChunkReader:
         return Timeline(
             chunk_times_ns=self._times_ns,
             chunk_tokens=exact if every_chunk and exact else None,
+            chunk_characters=self._characters,
             output_tokens=self._final_tokens,
             input_tokens=self._input_tokens,
             text="".join(self._text),

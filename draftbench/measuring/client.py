@@ -49,6 +49,7 @@ class Measured:
     text: str
     chunk_offsets_us: tuple[int, ...]
     chunk_tokens: tuple[int, ...] | None
+    chunk_characters: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,6 +222,7 @@ def _measured(
         text=timeline.text,
         chunk_offsets_us=tuple((t - sent_ns) // 1000 for t in timeline.chunk_times_ns),
         chunk_tokens=tuple(tokens) if tokens is not None else None,
+        chunk_characters=tuple(timeline.chunk_characters),
     )
 
 

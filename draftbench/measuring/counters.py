@@ -62,6 +62,11 @@ async def read_metrics(base_url: str, *, api_key: str | None = None) -> Reading:
     return parse_metrics(text) if status == 200 else NOTHING
 
 
+def restarted(before: Reading, after: Reading) -> bool:
+    """Whether the server counts less than before: it is not the process that it was."""
+    return any(after.totals.get(name, total) < total for name, total in before.totals.items())
+
+
 def speculation_between(before: Reading, after: Reading) -> SpeculationCounters | None:
     """What was drafted and accepted between two readings.
 

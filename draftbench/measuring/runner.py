@@ -1,53 +1,63 @@
 """The measuring program: rounds of every case against every variant, until the answer is known.
 
-Result files are written as each block completes; `run.json` comes last, whatever happened.
+Result files are written as each block completes; `run.json` comes last, when the run is over. With
+a `history` the run is one that several pods share: what is measured already is taken as it is, in
+its place, so every decision comes out as in a run that nobody interrupted; and a pod that is told
+to end leaves the run open for the next one.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gzip
 import itertools
-import json
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from draftbench.errors import DraftbenchError
-from draftbench.measuring.client import Client, Measured
-from draftbench.measuring.counters import read_metrics, speculation_between, timings_between
-from draftbench.measuring.http import HttpError, get_text
-from draftbench.measuring.llmperf_summary import llmperf_summary
-from draftbench.measuring.load import AsyncioEngine, LoadEngine, Planned
+from draftbench.measuring.blocks import BlockSender, Sent, Step, describe, first_error
+from draftbench.measuring.client import Client
+from draftbench.measuring.history import BlockKey, History
+from draftbench.measuring.journal import (
+    Entry,
+    Journal,
+    account,
+    dump_entry,
+    interruptions,
+    subject_of,
+    times_lost,
+)
+from draftbench.measuring.load import AsyncioEngine, LoadEngine
+from draftbench.measuring.readiness import READY_POLL_SECONDS, Readiness
+from draftbench.measuring.runfiles import RunFiles
 from draftbench.measuring.runspec import Endpoint, RunSpec, Sampling
-from draftbench.measuring.scheduling import EventLoopLag
-from draftbench.measuring.sink import Sink, SinkError
-from draftbench.prompts import Case
+from draftbench.measuring.sink import Sink
 from draftbench.results import (
-    BLOCKS_FOLDER,
-    LLMPERF_RESPONSES_SUFFIX,
-    LLMPERF_SUMMARY_SUFFIX,
-    RESULT_SCHEMA,
-    RESULT_SUFFIX,
     RUN_FILE,
     RUN_SCHEMA,
-    TRANSCRIPT_SUFFIX,
     BlockResult,
     Load,
     RunResult,
     RunStatus,
-    dump_block,
     dump_run,
-    llmperf_responses,
 )
 from draftbench.statistics import Estimate
 from draftbench.verdict import Group, itl_speedup, requests_short
 
 Progress = Callable[[str], None]
 
-READY_POLL_SECONDS = 1.0
+# Of a deadline: the first wait for servers gets so much, the rest is for measuring.
+READY_SHARE_OF_DEADLINE = 0.75
+DEADLINE_POLL_SECONDS = 30.0
+# A block whose servers are lost so often may be what ends them.
+MAX_LOSSES_OF_A_BLOCK = 3
+
+INTERRUPTED = "ended before the last block: interrupted"
+DEFECT = "ended before the last block: a defect that the log shows"
+TOLD_TO_END = "its pod was told to end, as when its node is drained"
 
 
 def rounds(sampling: Sampling) -> int:
@@ -55,8 +65,8 @@ def rounds(sampling: Sampling) -> int:
     return max(1, sampling.max_requests // sampling.requests_per_round)
 
 
-class NotReadyError(DraftbenchError):
-    """A server was not ready by the deadline."""
+class ServersLostError(DraftbenchError):
+    """Servers were lost in the same block time and again."""
 
 
 def new_run_id(experiment: str, *, now: datetime | None = None) -> str:
@@ -67,7 +77,12 @@ def new_run_id(experiment: str, *, now: datetime | None = None) -> str:
 
 @dataclass(kw_only=True)
 class Runner:
-    """One run. `sink` gets names relative to the results root, run id first."""
+    """One run. `sink` gets names relative to the results root, run id first.
+
+    history: what earlier pods left, empty for the first one; None: this process is the only one.
+    deadline_seconds: for the whole run, from the start of its first pod; asked again and again, so
+        that it may be moved while the run lasts. None: without an end.
+    """
 
     spec: RunSpec
     sink: Sink
@@ -75,62 +90,128 @@ class Runner:
     progress: Progress
     scheduling: str
     api_key: str | None = None
+    history: History | None = None
+    deadline_seconds: Callable[[], float | None] = lambda: None
     wall_clock: Callable[[], float] = time.time
     make_client: Callable[..., Client] = Client
     engine: LoadEngine = field(default_factory=AsyncioEngine)
     ready_poll_seconds: float = READY_POLL_SECONDS
-    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    deadline_poll_seconds: float = DEADLINE_POLL_SECONDS
     _blocks: list[BlockResult] = field(default_factory=list)
-    _unwritten: dict[str, bytes] = field(default_factory=dict)
+    _doing: str = ""
+
+    def __post_init__(self) -> None:
+        known = self.history or History()
+        self._earlier = {BlockKey.of(block): block for block in known.blocks}
+        self._numbers = itertools.count(known.next_block)
+        self._files = RunFiles(self.sink, self.run_id, self.progress)
+        self._journal = Journal(
+            known.entries, attempt=known.attempt, clock=self.wall_clock, write=self._write_entry
+        )
+        self._readiness = Readiness(
+            api_key=self.api_key,
+            progress=self.progress,
+            clock=self.wall_clock,
+            poll_seconds=self.ready_poll_seconds,
+        )
+        self._sender = BlockSender(
+            spec=self.spec,
+            run_id=self.run_id,
+            api_key=self.api_key,
+            make_client=self.make_client,
+            engine=self.engine,
+            readiness=self._readiness,
+            wall_clock=self.wall_clock,
+        )
 
     async def run(self) -> RunResult:
         """Measure everything; the result says whether the run is complete, and if not, why.
 
-        A cancelled run (a signal, a deadline) still writes its `run.json`, as failed.
+        A run that is cancelled (a signal) is over, and its `run.json` says that it failed; with a
+        history it is not: the journal has a note, and another pod goes on.
         """
-        started_at_unix_s = self.wall_clock()
-        reason = "ended before the last block: interrupted, or a defect that the log shows"
+        self._begin()
         try:
-            await self._wait_until_ready()
-            await self._measure_all()
-            reason = self._shortfall()
+            reason = await self._measure_until_deadline()
         except DraftbenchError as error:
             reason = str(error)
-        finally:
-            result = self._finish(started_at_unix_s, reason)
-        return result
+        except asyncio.CancelledError:
+            if self.history is None:
+                self._finish(INTERRUPTED)
+            else:
+                self._files.flush()
+                self._journal.note("ended", reason=TOLD_TO_END)
+            raise
+        except BaseException:
+            self._finish(DEFECT)
+            raise
+        return self._finish(reason)
+
+    def fail(self, reason: str) -> RunResult:
+        """End a run that cannot even begin: who pays for its servers looks for its `run.json`."""
+        self._begin()
+        return self._finish(reason)
+
+    def _begin(self) -> None:
+        self._journal.note("started")
+        if self.history is not None:
+            self._files.complete(self.history.blocks, self.history.names)
+        if self._earlier:
+            self.progress(f"going on after {len(self._earlier)} blocks that are measured")
+
+    def _write_entry(self, entry: Entry) -> None:
+        """A file only where another pod may need it."""
+        if self.history is None:
+            return
+        # The first at once: where nothing can be recorded, nothing is to be measured.
+        write = self._files.write_now if entry.kind == "started" else self._files.write
+        write(entry.name, dump_entry(entry))
+
+    async def _measure_until_deadline(self) -> str:
+        """Why the run is not complete; empty if it is."""
+        try:
+            async with asyncio.timeout(None) as scope:
+                watching = asyncio.ensure_future(self._watch_deadline(scope))
+                try:
+                    await self._wait_until_ready()
+                    await self._measure_all()
+                finally:
+                    watching.cancel()
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            minutes = (self.deadline_seconds() or 0) / 60
+            return (
+                f"the deadline, {minutes:g} minutes from the run's start, passed {self._doing}; "
+                f"{len(self._blocks)} blocks are measured"
+            )
+        return self._shortfall()
+
+    async def _watch_deadline(self, scope: asyncio.Timeout) -> None:
+        while not scope.expired():
+            if (left_seconds := self._seconds_left()) is not None:
+                scope.reschedule(asyncio.get_running_loop().time() + left_seconds)
+            await asyncio.sleep(self.deadline_poll_seconds)
+
+    def _seconds_left(self, share: float = 1.0) -> float | None:
+        """Of the deadline, or of a share of it; None: as long as it takes."""
+        total = self.deadline_seconds()
+        if total is None:
+            return None
+        return max(0.0, self._journal.started_at_unix_s + share * total - self.wall_clock())
 
     async def _wait_until_ready(self) -> None:
-        """Wait for `/health` of every server, at most the specification's deadline."""
-        deadline = time.monotonic() + self.spec.ready_deadline_seconds
-        for endpoint in self.spec.endpoints:
-            self.progress(f"waiting for {endpoint.variant} at {endpoint.base_url}")
-            answer = await self._health(endpoint)
-            while answer != "ready":
-                if time.monotonic() >= deadline:
-                    raise NotReadyError(
-                        f"{endpoint.variant} at {endpoint.base_url} was not ready within "
-                        f"{self.spec.ready_deadline_seconds:g} s; last answer: {answer}"
-                    )
-                await asyncio.sleep(self.ready_poll_seconds)
-                answer = await self._health(endpoint)
-
-    async def _health(self, endpoint: Endpoint) -> str:
+        """Wait for every server, as long as the specification or the deadline allows."""
+        at_most_seconds = self.spec.ready_deadline_seconds
+        were_ready = any(e.kind in ("measured", "lost") for e in self._journal.entries)
+        if at_most_seconds is None and not were_ready:
+            at_most_seconds = self._seconds_left(READY_SHARE_OF_DEADLINE)
+        self._doing = "while waiting for the servers"
+        started_at_unix_s = self.wall_clock()
         try:
-            status, _ = await get_text(
-                f"{endpoint.base_url}/health", timeout_seconds=5, api_key=self.api_key
-            )
-        except HttpError as error:
-            return str(error)
-        except TimeoutError:
-            return "no answer within 5 s"
-        if status in (401, 403):
-            raise NotReadyError(
-                f"{endpoint.variant} at {endpoint.base_url} answers HTTP {status}: set the "
-                "environment variable OPENAI_API_KEY to its key"
-            )
-        # Servers without a health endpoint answer 404: they answer.
-        return "ready" if status in (200, 404) else f"HTTP {status}"
+            await self._readiness.wait(self.spec.endpoints, at_most_seconds=at_most_seconds)
+        finally:
+            self._journal.note("waited", started_at_unix_s)
 
     async def _measure_all(self) -> None:
         """Round after round, until every class has its interval or its requests."""
@@ -158,70 +239,60 @@ class Runner:
                 continue
             turned = (index + round_number) % 2 == 0
             endpoints = self.spec.endpoints[::-1] if turned else self.spec.endpoints
-            if self.spec.parallel:
-                await self._measure_together(case, endpoints, load, round_number)
-            else:
-                for endpoint in endpoints:
-                    await self._measure_block(case, endpoint, load, round_number)
+            together = [endpoints] if self.spec.parallel else [(e,) for e in endpoints]
+            step = Step(case=case, load=load, round=round_number)
+            for loaded in together:
+                await self._measure_step(step, loaded)
 
-    async def _measure_together(
-        self, case: Case, endpoints: Sequence[Endpoint], load: Load, round_number: int
-    ) -> None:
-        async with asyncio.TaskGroup() as group:
-            for endpoint in endpoints:
-                group.create_task(self._measure_block(case, endpoint, load, round_number))
-
-    async def _measure_block(
-        self, case: Case, endpoint: Endpoint, load: Load, round_number: int
-    ) -> None:
-        number = next(self._numbers)
-        client = self.make_client(
-            base_url=endpoint.base_url, shape=self.spec.shape, api_key=self.api_key
-        )
-        warmup = self._plan(case, self.spec.sampling.warmup_requests, 0, f"{number:04d}-warmup")
-        await self.engine.send(client, warmup, load, seed=self.spec.shape.seed)
-        first = (round_number - 1) * self.spec.sampling.requests_per_round
-        planned = self._plan(case, self.spec.sampling.requests_per_round, first, f"{number:04d}")
-        before = await read_metrics(endpoint.base_url, api_key=self.api_key)
+    async def _measure_step(self, step: Step, endpoints: Sequence[Endpoint]) -> None:
+        """The variants that are loaded at once, unless they are measured; again when lost."""
+        keys = [step.key(endpoint) for endpoint in endpoints]
+        if all(key in self._earlier for key in keys):
+            self._blocks += [self._earlier[key] for key in keys]
+            return
         started_at_unix_s = self.wall_clock()
-        with EventLoopLag() as lag:
-            seed = self.spec.shape.seed + round_number
-            measured = await self.engine.send(client, planned, load, seed=seed)
-        ended_at_unix_s = self.wall_clock()
-        after = await read_metrics(endpoint.base_url, api_key=self.api_key)
-        block = BlockResult(
-            schema=RESULT_SCHEMA,
-            run_id=self.run_id,
-            experiment=self.spec.experiment,
-            variant=endpoint.variant,
-            prompt_class=case.prompt_class,
-            case=case.name,
-            round=round_number,
-            block=number,
-            model=self.spec.shape.model,
-            load=load,
-            started_at_unix_s=started_at_unix_s,
-            ended_at_unix_s=ended_at_unix_s,
-            warmup_requests=self.spec.sampling.warmup_requests,
-            speculation=speculation_between(before, after),
-            server=timings_between(before, after),
-            event_loop_lag_s=lag.longest_s,
-            requests=tuple(m.record for m in measured),
-        )
-        # Another thread: an upload takes its time, and a signal must be heard meanwhile.
-        await asyncio.to_thread(self._write_block, block, measured)
-        self._blocks.append(block)
-        self.progress(f"[block {number}, round {round_number}] {_describe(block)}")
+        sent = await self._send_together(step, endpoints)
+        while lost := [s.lost for s in sent if s.lost]:
+            await self._give_up(sent, started_at_unix_s, "; ".join(lost))
+            await self._wait_until_ready()
+            started_at_unix_s = self.wall_clock()
+            sent = await self._send_together(step, endpoints)
+        # A variant that was measured before the pod ended, and the one loaded beside it was not,
+        # has been loaded again and nothing more.
+        new = [s for s, key in zip(sent, keys, strict=True) if key not in self._earlier]
+        self._blocks += [self._earlier.get(k, s.block) for s, k in zip(sent, keys, strict=True)]
+        for s in new:
+            await _in_thread(self._files.write_block, s.block, s.measured)
+            self.progress(f"[block {s.block.block}, round {step.round}] {describe(s.block)}")
+        stems = tuple(s.block.stem for s in new)
+        self._journal.note("measured", started_at_unix_s, blocks=stems)
 
-    def _plan(self, case: Case, requests: int, first: int, id_prefix: str) -> list[Planned]:
-        """`requests` requests from the case's prompts in turn, starting with number `first`."""
-        return [
-            Planned(
-                request_id=f"{self.run_id}/{id_prefix}-{index:05d}",
-                prompt=case.prompts[(first + index) % len(case.prompts)],
-            )
-            for index in range(requests)
+    async def _send_together(self, step: Step, endpoints: Sequence[Endpoint]) -> list[Sent]:
+        numbers = [next(self._numbers) for _ in endpoints]
+        self._doing = f"in block {numbers[0]}"
+        sends = [
+            self._sender.send(step, endpoint, number=number)
+            for endpoint, number in zip(endpoints, numbers, strict=True)
         ]
+        if len(sends) == 1:
+            return [await sends[0]]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(send) for send in sends]
+        return [task.result() for task in tasks]
+
+    async def _give_up(self, sent: Sequence[Sent], started_at_unix_s: float, reason: str) -> None:
+        """Keep the evidence of blocks whose servers were lost, and count."""
+        for s in sent:
+            await _in_thread(self._files.write_lost, s.block, s.measured)
+        stems = tuple(s.block.stem for s in sent)
+        self._journal.note("lost", started_at_unix_s, blocks=stems, reason=reason)
+        self.progress(f"[block {sent[0].block.block}] given up, will be measured again: {reason}")
+        times = times_lost(self._journal.entries, subject_of(stems[0]))
+        if times >= MAX_LOSSES_OF_A_BLOCK:
+            raise ServersLostError(
+                f"servers were lost {times} times in {subject_of(stems[0])}, which may be what "
+                f"ends them; the last time: {reason}"
+            )
 
     def _is_known_well_enough(self, prompt_class: str, load: Load, sent: int) -> bool:
         """Whether a class needs no further round, and says why or why not."""
@@ -262,31 +333,14 @@ class Runner:
             if not endpoint.is_baseline
         }
 
-    def _write_block(self, block: BlockResult, measured: Sequence[Measured]) -> None:
-        """Raw evidence first, then the result file, then what is derived from it."""
-        stem = f"{BLOCKS_FOLDER}/{block.stem}"
-        self._write(f"{stem}{TRANSCRIPT_SUFFIX}", _transcript(measured))
-        self._write(f"{stem}{RESULT_SUFFIX}", dump_block(block))
-        self._write(f"{stem}{LLMPERF_RESPONSES_SUFFIX}", llmperf_responses(block))
-        self._write(f"{stem}{LLMPERF_SUMMARY_SUFFIX}", llmperf_summary(block))
-
-    def _write(self, name: str, data: bytes) -> None:
-        """A file that cannot be written now is kept and tried again before the run ends."""
-        try:
-            self.sink.write(f"{self.run_id}/{name}", data)
-        except SinkError as error:
-            self.progress(f"not written yet, will be tried again: {error}")
-            self._unwritten[name] = data
-
-    def _finish(self, started_at_unix_s: float, reason: str) -> RunResult:
-        kept, self._unwritten = self._unwritten, {}
-        for name, data in kept.items():
-            self._write(name, data)
-        if self._unwritten:
-            names = ", ".join(self._unwritten)
+    def _finish(self, reason: str) -> RunResult:
+        unwritten = self._files.flush()
+        if unwritten:
+            names = ", ".join(unwritten)
             reason = (
                 f"{reason}; " * bool(reason) + f"result files that could not be written: {names}"
             )
+        ended_at_unix_s = self.wall_clock()
         status: RunStatus = "failed" if reason else "complete"
         result = RunResult(
             schema=RUN_SCHEMA,
@@ -294,8 +348,8 @@ class Runner:
             experiment=self.spec.experiment,
             status=status,
             reason=reason,
-            started_at_unix_s=started_at_unix_s,
-            ended_at_unix_s=self.wall_clock(),
+            started_at_unix_s=self._journal.started_at_unix_s,
+            ended_at_unix_s=ended_at_unix_s,
             variants=tuple(e.variant for e in self.spec.endpoints),
             baseline=self.spec.baseline,
             blocks=tuple(block.stem for block in self._blocks),
@@ -304,8 +358,10 @@ class Runner:
             class_weights=self.spec.class_weights,
             price=self.spec.price,
             scheduling=self.scheduling,
+            time=account(self._journal.entries, ended_at_unix_s=ended_at_unix_s),
+            interruptions=interruptions(self._journal.entries),
         )
-        self.sink.write(f"{self.run_id}/{RUN_FILE}", dump_run(result))
+        self._files.write_now(RUN_FILE, dump_run(result))
         return result
 
     def _shortfall(self) -> str:
@@ -315,39 +371,18 @@ class Runner:
             return ""
         return (
             f"every request failed in {len(empty)} of {len(self._blocks)} blocks, first in "
-            f"{empty[0].stem}: {_first_error(empty[0])}"
+            f"{empty[0].stem}: {first_error(empty[0])}"
         )
 
 
-def _first_error(block: BlockResult) -> str:
-    """Code and message of a block's first failure, cut to a line."""
-    failed = next(r for r in block.requests if r.failed)
-    return f"{failed.error_code}: {' '.join(failed.error_msg.split())[:200]}"
+async def _in_thread(work: Callable[..., None], *arguments: Any) -> None:
+    """Let a thread write: an upload takes its time, and a signal must be heard meanwhile.
 
-
-def _transcript(measured: Sequence[Measured]) -> bytes:
-    lines = (
-        json.dumps(
-            {
-                "request_id": m.record.request_id,
-                "text": m.text,
-                "chunk_offsets_us": m.chunk_offsets_us,
-                "chunk_tokens": m.chunk_tokens,
-            },
-            separators=(",", ":"),
-        )
-        for m in measured
-    )
-    return gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
-
-
-def _describe(block: BlockResult) -> str:
-    counted = [r for r in block.requests if r.counts]
-    latencies = sorted(r.inter_token_latency_s for r in counted if r.inter_token_latency_s)
-    middle = f"{latencies[len(latencies) // 2] * 1e3:.2f} ms/token" if latencies else "no figures"
-    failed = sum(r.failed for r in block.requests)
-    spoilt = sum(r.spoilt is not None for r in block.requests)
-    notes = [f"{failed} failed: {_first_error(block)}"] if failed else []
-    notes += [f"{spoilt} spoilt"] * bool(spoilt)
-    suffix = f" ({', '.join(notes)})" if notes else ""
-    return f"{block.prompt_class}/{block.case} {block.load.label} {block.variant}: {middle}{suffix}"
+    Heard, and obeyed once the files are whole.
+    """
+    writing = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        await writing
+        raise

@@ -14,7 +14,7 @@ from draftbench.errors import UserInputError
 from draftbench.prompts import Case, Prompt
 from draftbench.results import Load, Price
 
-RUN_SPEC_SCHEMA = "draftbench.runspec/2"
+RUN_SPEC_SCHEMA = "draftbench.runspec/3"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,10 @@ class Sampling:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """What to measure: every case against every endpoint, in every load."""
+    """What to measure: every case against every endpoint, in every load.
+
+    ready_deadline_seconds: how long servers are waited for; None: as the run's deadline says.
+    """
 
     experiment: str
     endpoints: tuple[Endpoint, ...]
@@ -69,7 +72,7 @@ class RunSpec:
     parallel: bool
     class_weights: Mapping[str, float]
     price: Price | None
-    ready_deadline_seconds: float
+    ready_deadline_seconds: float | None
 
     @property
     def baseline(self) -> str:

@@ -11,7 +11,7 @@ from draftbench.errors import DraftbenchError
 
 
 class SinkError(DraftbenchError):
-    """A result file could not be written."""
+    """A result file could not be written, or read back."""
 
 
 class Sink(Protocol):
@@ -21,8 +21,18 @@ class Sink(Protocol):
         """Write one file; raises SinkError, also when the name is taken."""
 
 
+class Store(Sink, Protocol):
+    """A sink whose files can be read back."""
+
+    def names(self, folder: str) -> list[str]:
+        """Names of all files below a folder, sorted; raises SinkError."""
+
+    def read(self, name: str) -> bytes:
+        """One file; raises SinkError."""
+
+
 class FolderSink:
-    """Writes below a local folder."""
+    """Writes below a local folder, and reads back."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,6 +57,23 @@ class FolderSink:
         finally:
             with suppress(OSError):
                 partial.unlink(missing_ok=True)
+
+    def names(self, folder: str) -> list[str]:
+        """Whole files only: what a killed writer left half done begins with a dot."""
+        paths = (path for path in (self.folder / folder).rglob("*") if path.is_file())
+        return sorted(
+            path.relative_to(self.folder).as_posix()
+            for path in paths
+            if not path.name.startswith(".")
+        )
+
+    def read(self, name: str) -> bytes:
+        """One file."""
+        path = self.folder / name
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise SinkError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 class Tee:

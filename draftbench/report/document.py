@@ -9,8 +9,18 @@ from datetime import UTC, datetime
 from draftbench.report.against import Change, sentence
 from draftbench.report.drawing import Plot
 from draftbench.report.facts import LATENCIES, TAIL_SHARES, GroupFacts, RunFacts, VariantFacts
+from draftbench.report.outputs import Divergence
 from draftbench.report.plots import group_plots, overview_plots
 from draftbench.report.sentences import TRAFFIC_MIX, missing_requests, mix_sentences
+from draftbench.report.spending import (
+    ABOUT_COSTS,
+    INTERRUPTION_HEADINGS,
+    SPENDING_HEADINGS,
+    interruption_count,
+    interruption_rows,
+    spending_rows,
+    spending_sentences,
+)
 from draftbench.report.words import (
     MISSING,
     interval,
@@ -43,7 +53,8 @@ ABOUT_SECOND_OPINIONS = (
 )
 ABOUT_OUTPUTS = (
     "At temperature 0 speculation should not change the output; numerics may differ in the last "
-    "bits. Positions are characters from the beginning of the output."
+    "bits. Texts are compared character by character; where they part is told in output tokens, by "
+    "the baseline's chunks."
 )
 
 
@@ -98,6 +109,7 @@ def document_of(facts: RunFacts, changes: Sequence[Change] = (), other_run: str 
     if changes:
         sections.append(_against(changes, facts.run.result.run_id, other_run))
     sections += [_figures(facts), *_groups(facts), _second_opinions(facts), _outputs(facts)]
+    sections.append(_spending(facts))
     return Document(
         title=f"{facts.run.result.experiment}: does speculation pay?",
         facts=tuple(_header(facts)),
@@ -122,6 +134,7 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
         "requests",
         f"{len(records)}, {failed} failed, {spoilt} spoilt by the client's own waiting (left out)",
     )
+    yield "interruptions", interruption_count(result)
     yield "client scheduling", result.scheduling
     if price := result.price:
         hourly = f"{price.usd_per_node_hour:.2f} USD a node hour"
@@ -428,11 +441,11 @@ def _outputs(facts: RunFacts) -> Section:
         if (c := v.comparison)
     ]
     examples = [
-        (*_names(v), d.prompt, str(d.position), d.baseline_goes_on, d.variant_goes_on)
+        (*_names(v), d.prompt, _token(d), str(d.character), d.baseline_goes_on, d.variant_goes_on)
         for v in facts.speculative
         for d in v.divergences[:MOST_DIVERGENCES]
     ]
-    headings = ("identical", "share", "parted at, first", "median", "texts compared")
+    headings = ("identical", "share", "parted after tokens, fewest", "median", "texts compared")
     return Section(
         title="Greedy outputs",
         paragraphs=(ABOUT_OUTPUTS,),
@@ -440,7 +453,7 @@ def _outputs(facts: RunFacts) -> Section:
             *_tables(("class", "load", "variant", *headings), rows, names=3),
             *_tables(
                 (
-                    *("class", "load", "variant", "prompt", "character"),
+                    *("class", "load", "variant", "prompt", "token", "character"),
                     *("the baseline goes on", "the variant goes on"),
                 ),
                 examples,
@@ -450,12 +463,29 @@ def _outputs(facts: RunFacts) -> Section:
     )
 
 
+def _spending(facts: RunFacts) -> Section:
+    result = facts.run.result
+    about = (ABOUT_COSTS,) if result.price else ()
+    return Section(
+        title="Time and cost of the run",
+        paragraphs=(*spending_sentences(result), *about),
+        tables=(
+            *_tables(SPENDING_HEADINGS, spending_rows(result), names=1),
+            *_tables(INTERRUPTION_HEADINGS, interruption_rows(result), names=4),
+        ),
+    )
+
+
 def _parted(variant: VariantFacts) -> tuple[str, str, str]:
-    """First and median position of divergence, and how many differing pairs have their texts."""
-    positions = [d.position for d in variant.divergences]
+    """Fewest and median tokens before the divergence; differing pairs whose texts are there."""
+    tokens = [d.token for d in variant.divergences if d.token is not None]
     comparison = variant.comparison
     differing = comparison.pairs - comparison.identical_outputs if comparison else 0
-    if not positions:
-        return MISSING, MISSING, f"0 of {differing}"
-    median = positions[len(positions) // 2]
-    return str(positions[0]), str(median), f"{len(positions)} of {differing}"
+    compared = f"{len(variant.divergences)} of {differing}"
+    if not tokens:
+        return MISSING, MISSING, compared
+    return str(min(tokens)), str(sorted(tokens)[len(tokens) // 2]), compared
+
+
+def _token(divergence: Divergence) -> str:
+    return MISSING if divergence.token is None else str(divergence.token)

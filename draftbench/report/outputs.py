@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from draftbench.report.transcripts import Transcripts
+from draftbench.report.transcripts import Transcript, Transcripts
 from draftbench.results import BlockResult
 from draftbench.verdict import Group, pairs_by_prompt
 
@@ -14,10 +14,15 @@ CONTEXT_CHARACTERS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence:
-    """A pair whose texts differ: the first character that does, and what follows in each."""
+    """A pair whose texts differ: where, and what follows in each.
+
+    token: output tokens that both have before they part, by the baseline's chunks; None: not known.
+    character: the position of the first character that differs.
+    """
 
     prompt: str
-    position: int
+    token: int | None
+    character: int
     baseline_goes_on: str
     variant_goes_on: str
 
@@ -36,18 +41,19 @@ def divergences(
         for plain, drafted in cluster:
             ours, theirs = transcripts.get(plain.request_id), transcripts.get(drafted.request_id)
             if ours and theirs and ours.text != theirs.text:
-                found.append(_divergence(plain.prompt_id, ours.text, theirs.text))
-    return tuple(sorted(found, key=lambda d: (d.position, d.prompt)))
+                found.append(_divergence(plain.prompt_id, ours, theirs))
+    return tuple(sorted(found, key=lambda d: (d.character, d.prompt)))
 
 
-def _divergence(prompt: str, ours: str, theirs: str) -> Divergence:
-    position = first_difference(ours, theirs)
-    end = position + CONTEXT_CHARACTERS
+def _divergence(prompt: str, ours: Transcript, theirs: Transcript) -> Divergence:
+    at = first_difference(ours.text, theirs.text)
+    end = at + CONTEXT_CHARACTERS
     return Divergence(
         prompt=prompt,
-        position=position,
-        baseline_goes_on=ours[position:end],
-        variant_goes_on=theirs[position:end],
+        token=ours.tokens_before(at),
+        character=at,
+        baseline_goes_on=ours.text[at:end],
+        variant_goes_on=theirs.text[at:end],
     )
 
 

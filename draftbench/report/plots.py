@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -40,8 +41,10 @@ def overview_plots(facts: RunFacts) -> Iterator[Plot]:
 def group_plots(facts: RunFacts, number: int, group: GroupFacts) -> Iterator[Plot]:
     """The plots of one group; `number` makes their names unique."""
     suffix = f"{number:02d}-{_slug(group.group.label)}"
+    for latency in _LATENCIES:
+        if any(latency.of(variant) for variant in group.variants):
+            yield _over_time_plot(facts, group, latency, f"{latency.slug}-over-time-{suffix}")
     if any(v.summary.inter_token_latency_s for v in group.variants):
-        yield _over_time_plot(facts, group, f"itl-over-time-{suffix}")
         yield _itl_distribution_plot(group, f"itl-distribution-{suffix}")
     if any(v.step_latencies_s for v in group.variants):
         yield _step_distribution_plot(group, f"step-latency-{suffix}")
@@ -82,41 +85,71 @@ def _speedup_value(comparison: Comparison) -> float:
     return comparison.itl_speedup.value if comparison.itl_speedup else 0.0
 
 
-def _over_time_plot(facts: RunFacts, group: GroupFacts, name: str) -> Plot:
+@dataclass(frozen=True, kw_only=True)
+class _Latency:
+    """A latency of a request: what it is called, where it is, and how it is shown."""
+
+    slug: str
+    name: str
+    field: str
+    unit: str
+
+    def of(self, variant: VariantFacts) -> list[tuple[float, float]]:
+        """(start, milliseconds) of each request that counts."""
+        values = ((r, getattr(r, self.field)) for r in variant.records if r.counts)
+        return [(r.started_at_unix_s, v * 1e3) for r, v in values if v is not None]
+
+
+_LATENCIES = (
+    _Latency(slug="itl", name="ITL", field="inter_token_latency_s", unit="ms a token"),
+    _Latency(slug="ttft", name="TTFT", field="ttft_s", unit="ms"),
+    _Latency(slug="e2e", name="E2E", field="end_to_end_latency_s", unit="ms"),
+)
+
+
+def _over_time_plot(facts: RunFacts, group: GroupFacts, latency: _Latency, name: str) -> Plot:
     start = facts.run.result.started_at_unix_s
     seconds = facts.run.result.ended_at_unix_s - start
     unit, divisor = ("min", 60.0) if seconds > SECONDS_AXIS_LIMIT_S else ("s", 1.0)
+    found = [latency.of(variant) for variant in group.variants]
+    medians = [quantile([y for _, y in points], 0.5) if points else None for points in found]
 
     def draw(axes: Axes, theme: Theme) -> None:
-        for index, variant in enumerate(group.variants):
+        for index, (points, median) in enumerate(zip(found, medians, strict=True)):
             own = look(theme, index)
-            known = [r for r in variant.records if r.counts and r.inter_token_latency_s is not None]
-            x = [(r.started_at_unix_s - start) / divisor for r in known]
-            y = [_itl_ms(r) for r in known]
+            x, y = [(at - start) / divisor for at, _ in points], [value for _, value in points]
             axes.plot(x, y, own.marker, color=own.colour, markersize=3.5, alpha=0.6)
-            if variant.median_itl_s is not None:
-                axes.axhline(
-                    variant.median_itl_s * 1e3, color=own.colour, linestyle=own.line, linewidth=1.5
-                )
+            if median is not None:
+                axes.axhline(median, color=own.colour, linestyle=own.line, linewidth=1.5)
         axes.set_ylim(bottom=0)
-        label_axes(axes, theme, x=f"since the run started ({unit})", y="ITL (ms a token)")
-        _legend_with_medians(axes, theme, group)
+        label_axes(
+            axes,
+            theme,
+            x=f"since the run started ({unit})",
+            y=f"{latency.name} ({latency.unit})",
+        )
+        names = [
+            short(v.name) + (f", median {median:.2f} ms" if median is not None else "")
+            for v, median in zip(group.variants, medians, strict=True)
+        ]
+        legend(axes, theme, names, [look(theme, i) for i in range(len(names))])
 
     return Plot(
         name=name,
-        title=_finding(group),
-        caption=f"ITL of each request over time, lines at the medians. {sample(group.variants)}",
+        title=_finding(group) if latency.slug == "itl" else _medians(group, latency, medians),
+        caption=f"{latency.name} of each request over time, lines at the medians. "
+        f"{sample(group.variants)}",
         draw=draw,
     )
 
 
-def _legend_with_medians(axes: Axes, theme: Theme, group: GroupFacts) -> None:
-    names = [
-        short(v.name)
-        + (f", median {v.median_itl_s * 1e3:.2f} ms" if v.median_itl_s is not None else "")
-        for v in group.variants
+def _medians(group: GroupFacts, latency: _Latency, medians: Sequence[float | None]) -> str:
+    parts = [
+        f"{median:.1f} ms for {short(variant.name)}"
+        for variant, median in zip(group.variants, medians, strict=True)
+        if median is not None
     ]
-    legend(axes, theme, names, [look(theme, i) for i in range(len(names))])
+    return f"{group.group.label}: median {latency.name} {', '.join(parts)}"
 
 
 def _itl_ms(record: RequestRecord) -> float:

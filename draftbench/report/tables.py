@@ -14,7 +14,8 @@ from dataclasses import fields
 from draftbench.mix import MixVerdict
 from draftbench.report.facts import RunFacts, VariantFacts
 from draftbench.report.sentences import TRAFFIC_MIX
-from draftbench.results import BlockResult, RequestRecord
+from draftbench.report.spending import parts
+from draftbench.results import BlockResult, RequestRecord, RunResult
 from draftbench.statistics import Estimate
 
 Cell = str | int | float | None
@@ -33,6 +34,7 @@ def figures_csv(facts: RunFacts) -> str:
     """One row a figure."""
     rows = [row for variant in facts.variants for row in _variant_rows(variant)]
     rows += [row for mix in facts.mixes for row in _mix_rows(mix)]
+    rows += _run_rows(facts.run.result)
     return _csv(FIGURE_COLUMNS, rows)
 
 
@@ -41,6 +43,14 @@ def _mix_rows(mix: MixVerdict) -> Iterator[tuple[Cell, ...]]:
     yield (*who, "itl_speedup", *_estimate_cells(mix.speedup, 0.95))
     yield (*who, "judgement", mix.judgement, *(None,) * 5)
     yield (*who, "saving_share", mix.saving_share, *(None,) * 5)
+
+
+def _run_rows(run: RunResult) -> Iterator[tuple[Cell, ...]]:
+    """Of the run as a whole: no class, load or variant."""
+    for part in parts(run):
+        yield (None, None, None, f"run_{part.key}_s", part.seconds, *(None,) * 5)
+        yield (None, None, None, f"run_{part.key}_usd", part.usd, *(None,) * 5)
+    yield (None, None, None, "run_interruptions", len(run.interruptions), *(None,) * 5)
 
 
 def requests_csv(blocks: Sequence[BlockResult]) -> str:

@@ -12,7 +12,7 @@ from constructs import Construct
 from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY
 from draftbench.catalog import accelerator
 from draftbench.experiment import CapacityBlock, NeuronExperiment
-from draftbench.placement import place
+from draftbench.names import Names
 from stacks.constructs.nodes import launch_template, template_spec
 
 # Containers and kubelet are on the NVMe disks; the root disk holds the system alone.
@@ -34,6 +34,12 @@ spec:
 
 --NODECONFIG--
 """
+# The part of the node group's name that says how its nodes are bought.
+BUYING_NAMES = {"on_demand": "od", "spot": "spot", "capacity_block": "block"}
+# The same for every experiment: a deploy that finds it unchanged leaves the size alone, and the
+# capacity controller sets it (decision record 5). EKS takes no maximum below 1.
+SIZE_AT_CREATION = 0
+MAX_SIZE_AT_CREATION = 1
 CAPACITY_TYPES = {
     "on_demand": eks.CapacityType.ON_DEMAND,
     "spot": eks.CapacityType.SPOT,
@@ -41,8 +47,18 @@ CAPACITY_TYPES = {
 }
 
 
+def node_group_name(cluster_name: str, kind: str) -> str:
+    """`CLUSTER-accelerator-spot`: another way of buying is another node group.
+
+    Said and not generated, so that nobody need import it from the stack: CloudFormation refuses to
+    change what another stack imports, as a replaced group would. With the way of buying in it,
+    because a group of a fixed name cannot be replaced either. At most 61 of EKS's 63 characters.
+    """
+    return f"{cluster_name}-accelerator-{BUYING_NAMES[kind]}"
+
+
 class AcceleratorNodes(Construct):
-    """A managed node group that may be empty, and is as large as the placement at most."""
+    """A managed node group that is empty until the capacity controller sizes it."""
 
     def __init__(
         self,
@@ -59,9 +75,11 @@ class AcceleratorNodes(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self._name = name
+        self._group_name = node_group_name(
+            Names.of(experiment).cluster, experiment.aws.capacity.kind
+        )
         self._cluster = cluster
         self._experiment = experiment
-        self.max_nodes = place(experiment).nodes
         template = self._build_template(vpc, tags)
         self.group = self._build_group(role, subnets, template)
 
@@ -160,7 +178,8 @@ class AcceleratorNodes(Construct):
             launch_template_spec=template_spec(template),
             labels=dict(ACCELERATOR_NODE_LABELS),
             taints=[taint],
-            min_size=0,
-            desired_size=0,
-            max_size=self.max_nodes,
+            nodegroup_name=self._group_name,
+            min_size=SIZE_AT_CREATION,
+            desired_size=SIZE_AT_CREATION,
+            max_size=MAX_SIZE_AT_CREATION,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from aws_cdk import Duration, RemovalPolicy, aws_s3
 from constructs import Construct
 
@@ -18,6 +20,19 @@ NO_ACCESS_LOG_OF_KEPT = (
     "may read. A bucket for its access logs would have to be kept as well, and grow with nobody to "
     "empty it. CloudTrail data events serve who wants a trail."
 )
+
+
+def announce_on_event_bridge(bucket: aws_s3.Bucket) -> None:
+    """Have S3 tell EventBridge of every change in the bucket; rules choose from it.
+
+    Written on the bucket itself, beside what notifications it has: CDK's way would bring a function
+    that may change the notifications of every bucket in the account.
+    """
+    resource = cast(aws_s3.CfnBucket, bucket.node.default_child)
+    resource.add_property_override(
+        "NotificationConfiguration.EventBridgeConfiguration.EventBridgeEnabled",
+        True,  # noqa: FBT003
+    )
 
 
 def private_bucket(scope: Construct, id_: str, *, kept: bool) -> aws_s3.Bucket:

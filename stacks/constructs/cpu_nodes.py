@@ -1,4 +1,4 @@
-"""The CPU nodes: cluster services and the load generator."""
+"""The CPU nodes: cluster services, checkpoint stagers and the load generator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from stacks.constructs.nodes import launch_template, template_spec
 # what the system keeps. Two nodes: cluster services find room beside it and survive one's loss.
 INSTANCE_TYPE = "m7i.xlarge"
 NODES = 2
-ROOT_GIB = 50
+# Two stagers' files on their way (24 GiB each) beside images and logs. The kubelet clears pods away
+# from a tenth of the disk on.
+ROOT_GIB = 100
 
 
 class CpuNodes(Construct):

@@ -10,7 +10,7 @@ from aws_cdk import CfnResource, RemovalPolicy, Stack, aws_logs
 from constructs import Construct, IConstruct
 
 RETENTION = aws_logs.RetentionDays.ONE_MONTH
-_AUTO_DELETE_PROVIDER = "Custom::S3AutoDeleteObjectsCustomResourceProvider"
+AUTO_DELETE_PROVIDER = "Custom::S3AutoDeleteObjectsCustomResourceProvider"
 
 
 def owned_log_group(
@@ -41,7 +41,7 @@ def own_function_logs(function: IConstruct, *, scope: Construct, id_: str) -> No
 
 def own_auto_delete_logs(stack: Stack) -> None:
     """The log of the function that empties buckets, when the stack has one."""
-    provider = stack.node.try_find_child(_AUTO_DELETE_PROVIDER)
+    provider = stack.node.try_find_child(AUTO_DELETE_PROVIDER)
     if provider is not None:
         handler = provider.node.find_child("Handler")
         own_function_logs(handler, scope=stack, id_="AutoDeleteObjectsLogGroup")

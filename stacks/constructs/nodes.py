@@ -58,7 +58,12 @@ def launch_template(
         tag_specifications=_tag_specifications({"Name": name, **tags}),
         **settings,
     )
-    return aws_ec2.CfnLaunchTemplate(scope, id_, launch_template_data=data)
+    own = aws_ec2.CfnLaunchTemplate.LaunchTemplateTagSpecificationProperty(
+        resource_type="launch-template", tags=_cfn_tags(tags)
+    )
+    return aws_ec2.CfnLaunchTemplate(
+        scope, id_, launch_template_data=data, tag_specifications=[own]
+    )
 
 
 def template_spec(template: aws_ec2.CfnLaunchTemplate) -> eks.LaunchTemplateSpec:
@@ -78,8 +83,11 @@ def _root_disk(size_gib: int) -> aws_ec2.CfnLaunchTemplate.BlockDeviceMappingPro
 def _tag_specifications(
     tags: Mapping[str, str],
 ) -> list[aws_ec2.CfnLaunchTemplate.TagSpecificationProperty]:
-    cfn_tags = [CfnTag(key=key, value=value) for key, value in tags.items()]
     return [
-        aws_ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type=kind, tags=cfn_tags)
+        aws_ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type=kind, tags=_cfn_tags(tags))
         for kind in TAGGED_RESOURCES
     ]
+
+
+def _cfn_tags(tags: Mapping[str, str]) -> list[CfnTag]:
+    return [CfnTag(key=key, value=value) for key, value in tags.items()]

@@ -1,16 +1,22 @@
-"""What the experiment's own pods may do in AWS: the servers read, the load generator writes."""
+"""What the experiment's own pods may do in AWS: each its own part of one bucket or two."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aws_cdk import ArnFormat, Stack, aws_iam, aws_s3
 from aws_cdk import aws_eks_v2 as eks
-from aws_cdk import aws_iam, aws_s3
 from constructs import Construct
 
-from charts.names import LOAD_GENERATOR_SERVICE_ACCOUNT, NAMESPACE, SERVING_SERVICE_ACCOUNT
+from charts.names import (
+    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    NAMESPACE,
+    SERVING_SERVICE_ACCOUNT,
+    STAGER_SERVICE_ACCOUNT,
+)
+from draftbench.artifact_manifest import manifest_key
 from draftbench.artifacts import artifact_key
-from draftbench.experiment import HubSpeculative, NeuronExperiment
+from draftbench.experiment import NeuronExperiment
 from draftbench.names import RUNS_PREFIX
 from stacks.constructs.findings import accept_folders
 from stacks.constructs.pod_roles import pod_role
@@ -32,16 +38,31 @@ class WorkloadRoles(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self._cluster_name = cluster_name
-        serving = self._role(SERVING_SERVICE_ACCOUNT, "reads checkpoints and compiled artifacts")
+        stager = self._role(STAGER_SERVICE_ACCOUNT, "put checkpoints into their bucket")
+        _let_read(stager, checkpoints, _checkpoint_objects(experiment))
+        _let_stage(stager, checkpoints, _checkpoint_objects(experiment))
+        if experiment.aws.hub_token_secret:
+            _let_read_secret(stager, experiment.aws.hub_token_secret)
+        serving = self._role(SERVING_SERVICE_ACCOUNT, "read checkpoints, keep compiled artifacts")
         _let_read(serving, checkpoints, _checkpoint_objects(experiment))
         _let_read(serving, artifacts, _artifact_objects(experiment))
+        _let_upload_graphs(serving, artifacts, _artifact_keys(experiment))
         load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "writes results")
-        # Get as well: where the answer to a put was lost, the writer looks whether it was its own.
+        # Get and list as well: a pod goes on where the one before it was, and where the answer to a
+        # put was lost, the writer looks whether it was its own.
         load_generator.add_to_policy(
             aws_iam.PolicyStatement(
                 sid="WriteResults",
                 actions=["s3:GetObject", "s3:PutObject"],
                 resources=[results.arn_for_objects(f"{RUNS_PREFIX}*")],
+            )
+        )
+        load_generator.add_to_policy(
+            aws_iam.PolicyStatement(
+                sid="ListRuns",
+                actions=["s3:ListBucket"],
+                resources=[results.bucket_arn],
+                conditions={"StringLike": {"s3:prefix": f"{RUNS_PREFIX}*"}},
             )
         )
         accept_folders(load_generator, results, f"{RUNS_PREFIX}*")
@@ -79,12 +100,63 @@ def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]
 
 def _checkpoint_objects(experiment: NeuronExperiment) -> list[str]:
     """Mounted by prefix: every path that is asked for is below it."""
-    drafts = [v.draft for v in experiment.variants if isinstance(v, HubSpeculative)]
-    prefixes = dict.fromkeys(m.storage_prefix for m in (experiment.target, *drafts))
-    return [f"{prefix}/*" for prefix in prefixes]
+    return [f"{model.storage_prefix}/*" for model in experiment.models]
+
+
+def _let_stage(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]) -> None:
+    """Put, and give up an upload in parts. Never delete: what is there may be somebody's."""
+    role.add_to_policy(
+        aws_iam.PolicyStatement(
+            sid="StageCheckpoints",
+            actions=["s3:AbortMultipartUpload", "s3:PutObject"],
+            resources=[bucket.arn_for_objects(key) for key in objects],
+        )
+    )
+
+
+def _let_read_secret(role: aws_iam.Role, name: str) -> None:
+    """The one secret: Secrets Manager ends its ARN in a hyphen and six characters of its own."""
+    arn = Stack.of(role).format_arn(
+        service="secretsmanager",
+        resource="secret",
+        resource_name=f"{name}-??????",
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )
+    role.add_to_policy(
+        aws_iam.PolicyStatement(
+            sid="ReadHubToken", actions=["secretsmanager:GetSecretValue"], resources=[arn]
+        )
+    )
 
 
 def _artifact_objects(experiment: NeuronExperiment) -> list[str]:
     """The whole bucket is mounted, so each folder is itself asked for as an object."""
-    keys = [artifact_key(experiment, variant) for variant in experiment.variants]
-    return [pattern for key in keys for pattern in (key, f"{key}/*")]
+    return [pattern for key in _artifact_keys(experiment) for pattern in (key, f"{key}/*")]
+
+
+def _artifact_keys(experiment: NeuronExperiment) -> list[str]:
+    return [artifact_key(experiment, variant) for variant in experiment.variants]
+
+
+def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, keys: Sequence[str]) -> None:
+    """Folders below the experiment's own keys, and each key's manifest: that one only once.
+
+    Delete, because the slower of two uploads of one key removes its own folder.
+    """
+    folders = [f"{key}/*/*" for key in keys]
+    role.add_to_policy(
+        aws_iam.PolicyStatement(
+            sid="UploadGraphs",
+            actions=["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"],
+            resources=[bucket.arn_for_objects(folder) for folder in folders],
+        )
+    )
+    role.add_to_policy(
+        aws_iam.PolicyStatement(
+            sid="WriteManifestsOnce",
+            actions=["s3:PutObject"],
+            resources=[bucket.arn_for_objects(manifest_key(key)) for key in keys],
+            conditions={"Null": {"s3:if-none-match": "false"}},
+        )
+    )
+    accept_folders(role, bucket, *folders)

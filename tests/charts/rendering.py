@@ -13,7 +13,7 @@ from draftbench.loading import load_experiment
 from tests.conftest import ROOT
 
 EXPERIMENTS = ("qwen3-32b", "llama-3.1-8b-eagle3")
-CHARTS = ("foundation", "storage", "serving", "load-generator")
+CHARTS = ("foundation", "storage", "staging", "serving", "load-generator")
 
 BINDINGS = Bindings(
     region="us-east-2",
@@ -58,6 +58,16 @@ def of_kind(kind: str, name: str = "qwen3-32b") -> list[Object]:
     found = [item for item in all_objects(name) if item["kind"] == kind]
     assert found, f"no {kind} among the objects: the test would prove nothing"
     return found
+
+
+def load_generator(name: str = "qwen3-32b") -> Object:
+    """The measuring Job, among whatever other Jobs there are."""
+    (job,) = [
+        job
+        for job in of_kind("Job", name)
+        if job["metadata"]["labels"]["app.kubernetes.io/component"] == "load-generator"
+    ]
+    return job
 
 
 def pod_templates(name: str = "qwen3-32b") -> Iterator[Object]:

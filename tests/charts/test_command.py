@@ -12,10 +12,17 @@ from charts.command import write_manifests
 from draftbench.cli import main
 from draftbench.errors import DraftbenchError
 from tests.charts.rendering import all_objects
+from tests.support.experiments import put, write_experiment
 
 pytestmark = pytest.mark.synth
 
-FILES = ["01-foundation.yaml", "02-storage.yaml", "03-serving.yaml", "04-load-generator.yaml"]
+FILES = [
+    "01-foundation.yaml",
+    "02-storage.yaml",
+    "03-staging.yaml",
+    "04-serving.yaml",
+    "05-load-generator.yaml",
+]
 VALUES = [
     "--checkpoints-bucket=example-checkpoints",
     "--artifacts-bucket=example-artifacts",
@@ -34,7 +41,7 @@ def test_the_files_hold_the_objects_that_the_charts_make(
     written = [item for text in texts for item in yaml.safe_load_all(text)]
     assert written == all_objects()
     output = capsys.readouterr().out
-    assert re.search(r"cat \S+01-foundation.yaml .*04-load-generator.yaml \| kubectl apply", output)
+    assert re.search(r"cat \S+01-foundation.yaml .*05-load-generator.yaml \| kubectl apply", output)
     assert "Values to fill in" not in output
 
 
@@ -45,7 +52,7 @@ def test_values_that_were_not_given_are_listed_with_how_to_fill_them(
     assert main([*arguments, VALUES[0]]) == 0
     output = capsys.readouterr().out
     assert "Values to fill in: ARTIFACTS_BUCKET, RESULTS_BUCKET, LLMPERF_IMAGE." in output
-    # The start script's own $ signs must survive, so envsubst is told which to replace.
+    # Other $ signs, in prompts maybe, must survive, so envsubst is told which to replace.
     assert "envsubst '${ARTIFACTS_BUCKET} ${RESULTS_BUCKET} ${LLMPERF_IMAGE}'" in output
     storage = (tmp_path / "02-storage.yaml").read_text(encoding="utf-8")
     assert "bucketName: example-checkpoints" in storage
@@ -53,11 +60,13 @@ def test_values_that_were_not_given_are_listed_with_how_to_fill_them(
 
 
 def test_only_values_that_the_experiment_uses_are_asked_for(
-    experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = str(experiments / "llama-3.1-8b-eagle3.yaml")
+    given = put("aws", "load_generator_image", value="example.com/llmperf:1.0.0")
+    path = str(write_experiment(tmp_path, given))
     assert main(["manifests", path, "--out", str(tmp_path)]) == 0
-    assert "CHECKPOINTS_BUCKET, RESULTS_BUCKET, LLMPERF_IMAGE." in capsys.readouterr().out
+    asked = "Values to fill in: CHECKPOINTS_BUCKET, ARTIFACTS_BUCKET, RESULTS_BUCKET."
+    assert asked in capsys.readouterr().out
 
 
 def test_files_of_others_are_left_alone_and_own_ones_replaced(

@@ -29,9 +29,12 @@ def what_must_be_equal(deployment: Object) -> Object:
             del metadata["labels"][label]
     pod = spec["template"]["spec"]
     pod["volumes"] = _without_draft(pod["volumes"])
-    (container,) = pod["containers"]
+    # The container beside it is compared whole.
+    container, _ = pod["containers"]
     container["volumeMounts"] = _without_draft(container["volumeMounts"])
-    container["env"] = [e for e in container["env"] if e["name"] != "ARTIFACT_KEY"]
+    # The key, and what it is the address of.
+    artifact = ("ARTIFACT_KEY", "ARTIFACT_INPUTS")
+    container["env"] = [e for e in container["env"] if e["name"] not in artifact]
     container["args"] = [a for a in container["args"] if not a.startswith("--speculative-config=")]
     return shared
 
@@ -83,8 +86,25 @@ def _another_variable(pod: Object) -> None:
     pod["containers"][0]["env"].append({"name": "NEURON_RT_NUM_CORES", "value": "16"})
 
 
+def _another_command(pod: Object) -> None:
+    pod["containers"][0]["command"].remove("--checkpoint=draft=/models/draft")
+
+
+def _a_busier_neighbour(pod: Object) -> None:
+    pod["containers"][1]["resources"]["limits"]["cpu"] = "8"
+
+
 @pytest.mark.parametrize(
-    "plant", [_more_memory, _another_image, _another_flag, _another_claim, _another_variable]
+    "plant",
+    [
+        _more_memory,
+        _another_image,
+        _another_flag,
+        _another_claim,
+        _another_variable,
+        _another_command,
+        _a_busier_neighbour,
+    ],
 )
 def test_a_planted_difference_is_found(plant: Any) -> None:
     baseline, speculative = copy.deepcopy(of_kind("Deployment"))

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from charts import graph_scripts
 from charts.bindings import Bindings
+from charts.graph_scripts import graph_scripts_config_map
 from charts.run_spec import MAX_CONFIG_MAP_JSON_BYTES, kubectl_json_bytes
 from draftbench.errors import UserInputError
 from draftbench.experiment import NeuronExperiment
@@ -24,10 +26,12 @@ def names(
     bindings: Bindings = BINDINGS,
     path: Path | None = None,
 ) -> dict[str, str]:
-    """Names by kind, of the kinds that have one object (volumes: the target's)."""
+    """Names by kind: the load generator's (its run specification), of the others the first."""
     charts = render(experiment or an_experiment(), bindings, path or experiment_path("qwen3-32b"))
-    objects = [item for items in charts.values() for item in items]
-    return {item["kind"]: item["metadata"]["name"] for item in reversed(objects)}
+    objects = charts.pop("load-generator")
+    objects += [item for items in charts.values() for item in items]
+    named = [i for i in objects if not i["metadata"]["name"].startswith("graph-scripts-")]
+    return {item["kind"]: item["metadata"]["name"] for item in reversed(named)}
 
 
 def changed(section: str, **values: Any) -> NeuronExperiment:
@@ -58,13 +62,25 @@ def test_the_same_experiment_gives_the_same_names(copied: Path) -> None:
     "experiment",
     [
         changed("workload", output_tokens=500),
-        changed("aws", deadline_minutes=100),
         changed("serving", neuron_config={"fused_qkv": True}),
+        an_experiment().model_copy(update={"repetition": 2}),
     ],
-    ids=["the run specification", "the deadline", "the servers it measures"],
+    ids=["the run specification", "the servers it measures", "the same once more"],
 )
 def test_another_experiment_is_another_job(experiment: NeuronExperiment) -> None:
     assert names(experiment)["Job"] != names()["Job"]
+
+
+def test_repetition_changes_the_job_and_nothing_else() -> None:
+    before, after = names(), names(an_experiment().model_copy(update={"repetition": 2}))
+    assert before.pop("Job") != after.pop("Job")
+    assert before == after
+
+
+def test_a_deadline_that_is_moved_changes_no_name() -> None:
+    """Neither the Job, which would measure anew, nor the map, which the pod reads again."""
+    before, after = an_experiment(), changed("aws", deadline_minutes=100)
+    assert all_names(render(after)) == all_names(render(before))
 
 
 def test_another_prompt_is_another_config_map_and_job(copied: Path) -> None:
@@ -139,7 +155,7 @@ def test_every_image_of_every_pod_stays() -> None:
     for items in render(an_experiment()).values():
         pods += [i["spec"]["template"]["spec"] for i in items if "template" in i.get("spec", {})]
     images = [container["image"] for pod in pods for container in pod["containers"]]
-    assert len(images) == 3
+    assert len(images) == 7
     assert [i for i in images if i.endswith(":latest") or ":" not in i.rpartition("/")[2]] == []
 
 
@@ -171,10 +187,26 @@ def test_the_size_that_is_checked_leaves_room_for_what_deployment_adds() -> None
     assert MAX_CONFIG_MAP_JSON_BYTES + 2_000 < 262_144
 
 
+def test_other_programs_are_another_config_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = graph_scripts_config_map()
+    changed = {**graph_scripts._sources(), "__main__.py": "other"}
+    graph_scripts._name.cache_clear()
+    monkeypatch.setattr(graph_scripts, "_sources", lambda: changed)
+    after = graph_scripts_config_map()
+    graph_scripts._name.cache_clear()
+    assert before["immutable"] is after["immutable"] is True
+    assert before["metadata"]._values != after["metadata"]._values
+
+
 KEPT_NAMES = {
-    "NetworkPolicy": {"default-deny", "serving", "load-generator"},
-    "ServiceAccount": {"vllm", "llmperf"},
+    "NetworkPolicy": {"default-deny", "stager", "serving", "load-generator"},
+    "ServiceAccount": {"stager", "vllm", "llmperf"},
 }
+
+
+def all_names(charts: dict[str, list[Object]]) -> list[tuple[str, str]]:
+    items = [item for objects in charts.values() for item in objects]
+    return [(item["kind"], item["metadata"]["name"]) for item in items]
 
 
 def names_of_kind(kind: str, charts: dict[str, list[Object]]) -> set[str]:

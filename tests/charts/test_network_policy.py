@@ -88,15 +88,22 @@ def pods(kind: str, name: str = "qwen3-32b") -> list[Labels]:
     return [item["spec"]["template"]["metadata"]["labels"] for item in of_kind(kind, name)]
 
 
+def job_pods(component: str, name: str = "qwen3-32b") -> list[Labels]:
+    found = [p for p in pods("Job", name) if p["app.kubernetes.io/component"] == component]
+    assert found
+    return found
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_only_the_load_generator_reaches_the_services(name: str) -> None:
     policies = of_kind("NetworkPolicy", name)
-    servers, (load_generator,) = pods("Deployment", name), pods("Job", name)
+    servers, stagers = pods("Deployment", name), job_pods("checkpoint-stager", name)
+    (load_generator,) = job_pods("load-generator", name)
     for server in servers:
         assert may_leave(policies, load_generator, server, SERVING_PORT)
         assert may_enter(policies, load_generator, server, SERVING_PORT)
         assert not may_enter(policies, load_generator, server, 22)
-        for other in [STRANGER, *servers]:
+        for other in [STRANGER, *servers, *stagers]:
             assert not may_enter(policies, other, server, SERVING_PORT)
 
 
@@ -109,36 +116,58 @@ def test_a_policy_that_lets_everybody_in_is_noticed() -> None:
     assert may_enter([], STRANGER, server, SERVING_PORT)
 
 
-def test_nobody_reaches_the_load_generator() -> None:
-    policies, (load_generator,) = of_kind("NetworkPolicy"), pods("Job")
-    for other in [STRANGER, *pods("Deployment")]:
-        assert not may_enter(policies, other, load_generator, SERVING_PORT)
+def test_nobody_reaches_the_load_generator_or_a_stager() -> None:
+    policies, jobs = of_kind("NetworkPolicy"), pods("Job")
+    assert len(jobs) == 3
+    for job in jobs:
+        for other in [STRANGER, *pods("Deployment"), *jobs]:
+            for port in (22, 443, SERVING_PORT):
+                assert not may_enter(policies, other, job, port)
 
 
+def test_stagers_reach_no_pod() -> None:
+    policies, stagers = of_kind("NetworkPolicy"), job_pods("checkpoint-stager")
+    for stager in stagers:
+        for other in [STRANGER, *pods("Deployment"), *pods("Job")]:
+            for port in (80, 443, SERVING_PORT):
+                assert not may_leave(policies, stager, other, port)
+
+
+def test_a_stager_without_its_policy_reaches_neither_the_hub_nor_its_credentials() -> None:
+    policies = [p for p in of_kind("NetworkPolicy") if p["metadata"]["name"] != "stager"]
+    (stager, _) = job_pods("checkpoint-stager")
+    for address, port in (("52.219.96.1", 443), ("169.254.170.23", 80)):
+        assert not pod_may_reach_address(policies, stager, address, port)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Job"])
 @pytest.mark.parametrize(
     ("address", "port", "allowed"),
     [
-        ("52.219.96.1", 443, True),  # S3's public addresses
+        ("52.219.96.1", 443, True),  # S3's public addresses, and for stagers the hub's
         ("52.219.96.1", 80, False),
         ("169.254.170.23", 80, True),  # EKS Pod Identity agent
+        ("169.254.170.23", 443, False),
         ("169.254.169.254", 80, False),  # instance metadata: the node's credentials
         ("10.0.1.10", 443, False),  # nodes and the Kubernetes API
         ("172.20.0.1", 443, False),
     ],
 )
-def test_the_load_generator_reaches_s3_and_its_credentials_and_no_more(
-    address: str, port: int, *, allowed: bool
+def test_pods_that_write_to_s3_reach_it_and_their_credentials_and_no_more(
+    kind: str, address: str, port: int, *, allowed: bool
 ) -> None:
-    (load_generator,) = pods("Job")
     policies = of_kind("NetworkPolicy")
-    assert pod_may_reach_address(policies, load_generator, address, port) is allowed
+    for labels in pods(kind):
+        assert pod_may_reach_address(policies, labels, address, port) is allowed
 
 
-@pytest.mark.parametrize("address", ["52.219.96.1", "169.254.170.23", "169.254.169.254"])
-def test_servers_reach_no_address(address: str) -> None:
-    for server in pods("Deployment"):
-        for port in (80, 443):
-            assert not pod_may_reach_address(of_kind("NetworkPolicy"), server, address, port)
+def test_servers_reach_no_pod() -> None:
+    policies = of_kind("NetworkPolicy")
+    servers, generators = pods("Deployment"), pods("Job")
+    for server in servers:
+        for other in (STRANGER, *servers, *generators):
+            for port in (80, 443, SERVING_PORT):
+                assert not may_leave(policies, server, other, port)
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "Job"])

@@ -3,91 +3,29 @@
 from __future__ import annotations
 
 import copy
-import json
-import subprocess
-from pathlib import Path
+import re
 from typing import Any
 
 import pytest
 
+from draftbench.measuring.job import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_NOT_RECORDED,
+    EXIT_WRONG_INPUT,
+    job_run_id,
+)
 from draftbench.measuring.runspec import load_run_spec
-from tests.charts.rendering import EXPERIMENTS, Object, an_experiment, of_kind, pod_templates
+from tests.charts.rendering import (
+    EXPERIMENTS,
+    Object,
+    an_experiment,
+    load_generator,
+    of_kind,
+    pod_templates,
+)
 
 pytestmark = pytest.mark.synth
-
-FAKE_VLLM = """\
-#!/bin/sh
-printf '%s\\n' "$NEURON_COMPILED_ARTIFACTS" "$$" "$@"
-"""
-
-
-def start(deployment: Object, root: Path) -> tuple[int, list[str]]:
-    """Run the container's command with its paths below `root` and a vllm that reports.
-
-    Returns the process id of the command and the lines it wrote.
-    """
-    program = root / "vllm"
-    program.write_text(FAKE_VLLM, encoding="utf-8")
-    program.chmod(0o755)
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    command = [part.replace('"/', f'"{root}/') for part in container["command"]]
-    environment = {e["name"]: e["value"] for e in container["env"]}
-    process = subprocess.Popen(
-        [*command, *container["args"]],
-        env={**environment, "PATH": f"{root}:/usr/bin:/bin"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    output, _ = process.communicate(timeout=30)
-    assert process.returncode == 0
-    return process.pid, output.splitlines()
-
-
-def key_of(deployment: Object) -> str:
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    return next(str(e["value"]) for e in container["env"] if e["name"] == "ARTIFACT_KEY")
-
-
-def test_a_server_loads_compiled_graphs_that_are_whole(tmp_path: Path) -> None:
-    deployment = of_kind("Deployment")[1]
-    folder = tmp_path / "artifacts" / key_of(deployment)
-    folder.mkdir(parents=True)
-    (folder / "_ARTIFACTS.json").touch()
-    _, (said, artifacts, *_) = start(deployment, tmp_path)
-    assert said == f"loading compiled graphs from {folder}"
-    assert artifacts == str(folder)
-
-
-@pytest.mark.parametrize("uploaded", [[], ["model.pt"]])
-def test_a_server_compiles_when_graphs_are_missing_or_incomplete(
-    tmp_path: Path, uploaded: list[str]
-) -> None:
-    deployment = of_kind("Deployment")[1]
-    folder = tmp_path / "artifacts" / key_of(deployment)
-    folder.mkdir(parents=True)
-    for name in uploaded:
-        (folder / name).touch()
-    _, (said, artifacts, *_) = start(deployment, tmp_path)
-    assert "compiling to" in said
-    assert artifacts == str(tmp_path / "scratch" / key_of(deployment))
-
-
-def test_arguments_reach_vllm_unchanged_and_nothing_stands_between(tmp_path: Path) -> None:
-    deployment = of_kind("Deployment")[1]
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    started, (_, _, vllm, *arguments) = start(deployment, tmp_path)
-    assert arguments == ["serve", *container["args"]]
-    assert any(json.loads(a.partition("=")[2])["model"] for a in arguments if "specul" in a)
-    assert int(vllm) == started, "vllm is not the process that Kubernetes signals"
-
-
-def test_an_engine_with_a_cache_folder_starts_without_a_script() -> None:
-    for deployment in of_kind("Deployment", "llama-3.1-8b-eagle3"):
-        (container,) = deployment["spec"]["template"]["spec"]["containers"]
-        environment = {e["name"]: e["value"] for e in container["env"]}
-        assert container["command"] == ["vllm", "serve"]
-        assert environment["VLLM_CACHE_ROOT"].startswith("/scratch/")
-        assert not {"ARTIFACT_KEY", "NEURON_COMPILED_ARTIFACTS"} & set(environment)
 
 
 def what_is_too_free(template: Object) -> list[str]:
@@ -107,7 +45,7 @@ def what_is_too_free(template: Object) -> list[str]:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_pods_have_no_rights_they_do_not_need(name: str) -> None:
-    assert [what_is_too_free(template) for template in pod_templates(name)] == [[], [], []]
+    assert [what_is_too_free(template) for template in pod_templates(name)] == [[]] * 5
 
 
 @pytest.mark.parametrize(
@@ -126,7 +64,7 @@ def test_a_right_too_many_is_found(change: Any, finding: str) -> None:
 
 
 def test_the_load_generator_runs_as_nobody_on_a_read_only_disk() -> None:
-    (job,) = of_kind("Job")
+    job = load_generator()
     pod = job["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"] is True
@@ -139,10 +77,10 @@ def test_the_load_generator_runs_as_nobody_on_a_read_only_disk() -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_load_generator_reads_a_run_specification_of_all_services(name: str) -> None:
-    (config_map,), (job,) = of_kind("ConfigMap", name), of_kind("Job", name)
-    pod = job["spec"]["template"]["spec"]
-    (volume,) = [v for v in pod["volumes"] if "configMap" in v]
-    assert volume["configMap"]["name"] == config_map["metadata"]["name"]
+    pod = load_generator(name)["spec"]["template"]["spec"]
+    (volume,) = [v for v in pod["volumes"] if v["name"] == "run-spec"]
+    mounted = volume["configMap"]["name"]
+    (config_map,) = [m for m in of_kind("ConfigMap", name) if m["metadata"]["name"] == mounted]
     spec = load_run_spec(config_map["data"]["run-spec.json"])
     services = [s["metadata"]["name"] for s in of_kind("Service", name)]
     assert [e.base_url for e in spec.endpoints] == [
@@ -151,22 +89,80 @@ def test_the_load_generator_reads_a_run_specification_of_all_services(name: str)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_waiting_for_the_services_ends_before_the_deadline(name: str) -> None:
-    (config_map,), (job,) = of_kind("ConfigMap", name), of_kind("Job", name)
-    spec = load_run_spec(config_map["data"]["run-spec.json"])
-    deadline_seconds = job["spec"]["template"]["spec"]["activeDeadlineSeconds"]
-    assert deadline_seconds == an_experiment(name).aws.deadline_minutes * 60
-    assert deadline_seconds / 2 < spec.ready_deadline_seconds < deadline_seconds
+def test_the_pod_reads_a_deadline_that_may_be_moved_while_it_runs(name: str) -> None:
+    maps = {m["metadata"]["name"]: m for m in of_kind("ConfigMap", name)}
+    pod = load_generator(name)["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (volume,) = [v for v in pod["volumes"] if v["name"] == "deadline"]
+    (mount,) = [m for m in container["volumeMounts"] if m["name"] == "deadline"]
+    path = container["args"][container["args"].index("--deadline-minutes-file") + 1]
+    config_map = maps[volume["configMap"]["name"]]
+
+    assert "subPath" not in mount, "a file that is mounted alone is never updated"
+    assert not config_map.get("immutable", False)
+    file = path.removeprefix(f"{mount['mountPath']}/")
+    assert float(config_map["data"][file]) == an_experiment(name).aws.deadline_minutes
+    (spec,) = [m["data"]["run-spec.json"] for m in maps.values() if "run-spec.json" in m["data"]]
+    assert load_run_spec(spec).ready_deadline_seconds is None
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_pod_of_the_job_has_the_same_run(name: str) -> None:
+    (container,) = load_generator(name)["spec"]["template"]["spec"]["containers"]
+    fields = {
+        e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"]
+        for e in container["env"]
+        if "valueFrom" in e
+    }
+    label = re.compile(r"^metadata\.labels\['(.+)'\]$")
+    pod_labels = {
+        "batch.kubernetes.io/job-name": "llmperf-x-1",
+        "batch.kubernetes.io/controller-uid": "0123456789-abc",
+    }
+    environment = {n: pod_labels[match[1]] for n, p in fields.items() if (match := label.match(p))}
+
+    assert job_run_id(environment) == "llmperf-x-1-01234567"
+
+
+def failure_action(job: Object, *, exit_code: int = 0, disrupted: bool = False) -> str:
+    """What the Job controller does about a failed pod: the first rule that matches, or a retry."""
+    for rule in job["spec"]["podFailurePolicy"]["rules"]:
+        if exit_code in rule.get("onExitCodes", {}).get("values", []):
+            return str(rule["action"])
+        if disrupted and rule.get("onPodConditions"):
+            return str(rule["action"])
+    return "Count"
+
+
+@pytest.mark.parametrize(
+    ("pod", "action"),
+    [
+        ({"exit_code": EXIT_FAILED}, "FailJob"),
+        ({"exit_code": EXIT_FAILED, "disrupted": True}, "FailJob"),
+        ({"exit_code": EXIT_WRONG_INPUT}, "FailJob"),
+        ({"exit_code": EXIT_INTERRUPTED}, "Ignore"),
+        ({"exit_code": EXIT_INTERRUPTED, "disrupted": True}, "Ignore"),
+        ({"exit_code": 137, "disrupted": True}, "Ignore"),
+        ({"exit_code": 137}, "Count"),
+        ({"exit_code": EXIT_NOT_RECORDED}, "Count"),
+    ],
+)
+def test_another_pod_goes_on_unless_the_run_is_over(pod: dict[str, Any], action: str) -> None:
+    job = load_generator("qwen3-32b")
+    assert failure_action(job, **pod) == action
+    assert job["spec"]["backoffLimit"] > 0
+    assert job["spec"]["podReplacementPolicy"] == "Failed"
 
 
 def what_starts_too_early_or_twice(job: Object, servers: list[Object]) -> list[str]:
-    """How a Job would spend its deadline before the servers are there, or spend it twice."""
+    """How a Job would spend time before the servers are there, start anew, or never end."""
     spec = job["spec"]
     pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
     found = ["deadline of the Job"] if "activeDeadlineSeconds" in spec else []
-    found += [] if "activeDeadlineSeconds" in pod else ["no deadline"]
+    found += [] if "activeDeadlineSeconds" in pod else ["a pod that hangs is never replaced"]
+    found += [] if "--deadline-minutes-file" in container["args"] else ["no deadline"]
     found += ["suspended, which an apply would do again"] if spec.get("suspend") else []
-    found += ["retries"] if spec["backoffLimit"] else []
     terms = pod["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     waited_for = [term["labelSelector"]["matchLabels"].items() for term in terms]
     found += [] if waited_for else ["waits for nothing"]
@@ -180,7 +176,7 @@ def what_starts_too_early_or_twice(job: Object, servers: list[Object]) -> list[s
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_deadline_starts_when_a_server_has_its_devices(name: str) -> None:
-    (job,) = of_kind("Job", name)
+    job = load_generator(name)
     assert what_starts_too_early_or_twice(job, of_kind("Deployment", name)) == []
 
 
@@ -188,9 +184,15 @@ def test_the_deadline_starts_when_a_server_has_its_devices(name: str) -> None:
     ("change", "finding"),
     [
         (lambda job: job.update(activeDeadlineSeconds=60), "deadline of the Job"),
-        (lambda job: job["template"]["spec"].pop("activeDeadlineSeconds"), "no deadline"),
+        (
+            lambda job: job["template"]["spec"].pop("activeDeadlineSeconds"),
+            "a pod that hangs is never replaced",
+        ),
+        (
+            lambda job: job["template"]["spec"]["containers"][0]["args"].clear(),
+            "no deadline",
+        ),
         (lambda job: job.update(suspend=True), "suspended, which an apply would do again"),
-        (lambda job: job.update(backoffLimit=1), "retries"),
         (lambda job: _terms(job).clear(), "waits for nothing"),
         (
             lambda job: _terms(job).append(
@@ -201,7 +203,7 @@ def test_the_deadline_starts_when_a_server_has_its_devices(name: str) -> None:
     ],
 )
 def test_a_job_that_would_start_early_or_twice_is_found(change: Any, finding: str) -> None:
-    job = copy.deepcopy(of_kind("Job")[0])
+    job = copy.deepcopy(load_generator("qwen3-32b"))
     change(job["spec"])
     assert what_starts_too_early_or_twice(job, of_kind("Deployment")) == [finding]
 
@@ -215,7 +217,7 @@ def _terms(job_spec: Object) -> list[Object]:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_first_start_has_two_hours_before_anything_gives_up(name: str) -> None:
     for deployment in of_kind("Deployment", name):
-        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        container, _ = deployment["spec"]["template"]["spec"]["containers"]
         probe = container["startupProbe"]
         allowed_seconds = probe["periodSeconds"] * probe["failureThreshold"]
         assert allowed_seconds == 2 * 3600

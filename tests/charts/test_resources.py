@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charts.slot import slot_resources
+from charts.slot import UPLOADER_CPUS, UPLOADER_MEMORY_GIB, slot_resources
 from draftbench.catalog import accelerator
 from draftbench.experiment import NeuronExperiment
 from tests.charts.rendering import EXPERIMENTS, Object, an_experiment, of_kind
@@ -27,8 +27,9 @@ def what_does_not_fit(experiment: NeuronExperiment, *, services: int) -> list[st
     """Resources that a full node of services asks too much of."""
     slot, node = slot_resources(experiment), accelerator()
     asked = {
-        "cpu": services * slot.cpus > node.vcpus - RESERVED_CPUS,
-        "memory": services * slot.memory_gib > node.memory_gib - RESERVED_MEMORY_GIB,
+        "cpu": services * (slot.cpus + UPLOADER_CPUS) > node.vcpus - RESERVED_CPUS,
+        "memory": services * (slot.memory_gib + UPLOADER_MEMORY_GIB)
+        > node.memory_gib - RESERVED_MEMORY_GIB,
         "ephemeral-storage": services * slot.ephemeral_storage_gib > node.nvme_gib / 2,
     }
     return [resource for resource, too_much in asked.items() if too_much]
@@ -50,8 +51,11 @@ def test_one_service_too_many_does_not_fit(devices: int) -> None:
 def test_the_pods_ask_for_their_slots_share_and_no_more_than_that(name: str) -> None:
     slot = slot_resources(an_experiment(name))
     for deployment in of_kind("Deployment", name):
-        (container,) = deployment["spec"]["template"]["spec"]["containers"]
-        assert container["resources"]["requests"] == container["resources"]["limits"]
+        containers = deployment["spec"]["template"]["spec"]["containers"]
+        for each in containers:
+            assert each["resources"]["requests"] == each["resources"]["limits"]
+        container, uploader = containers
+        assert "claims" not in uploader["resources"]
         assert container["resources"]["requests"] == {
             "cpu": str(slot.cpus),
             "memory": f"{slot.memory_gib}Gi",

@@ -31,6 +31,8 @@ def _readable(item: Object) -> Any:
     shown = copy.deepcopy(item)
     if "run-spec.json" in shown.get("data", {}):
         shown["data"]["run-spec.json"] = _without_prompts(shown["data"]["run-spec.json"])
+    for name in (n for n in shown.get("data", {}) if n.endswith(".py")):
+        shown["data"][name] = "<source>"
     for template in [shown.get("spec", {}).get("template", {})]:
         annotations = template.get("metadata", {}).get("annotations", {})
         if "draftbench.dev/serving-content" in annotations:

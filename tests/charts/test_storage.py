@@ -61,8 +61,9 @@ def test_a_volume_or_claim_for_writing_is_found(kind: str) -> None:
     assert found == [f"{kind} {changed[-1]['metadata']['name']}"]
 
 
-def test_an_engine_that_cannot_load_artifacts_gets_no_volume_of_them() -> None:
-    assert set(buckets("llama-3.1-8b-eagle3")) == {"target", "draft"}
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_compiled_graphs_are_mounted_for_every_engine(name: str) -> None:
+    assert set(buckets(name)) == {"target", "draft", "artifacts"}
 
 
 def test_variants_with_the_same_draft_share_its_volume() -> None:
@@ -102,7 +103,9 @@ def _claims_mounted_read_only(pod: Object) -> list[str]:
     return [
         volume["persistentVolumeClaim"]["claimName"]
         for volume in pod["volumes"]
-        if volume["name"] in read_only and volume["persistentVolumeClaim"]["readOnly"]
+        if volume["name"] in read_only
+        and "persistentVolumeClaim" in volume
+        and volume["persistentVolumeClaim"]["readOnly"]
     ]
 
 
@@ -110,7 +113,7 @@ def _claims_mounted_read_only(pod: Object) -> list[str]:
 def test_every_model_a_server_is_told_of_is_mounted_there(name: str) -> None:
     baseline, speculative = of_kind("Deployment", name)
     for deployment, models in ((baseline, {"target"}), (speculative, {"target", "draft"})):
-        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        container, _ = deployment["spec"]["template"]["spec"]["containers"]
         mounted = {m["mountPath"]: m["name"] for m in container["volumeMounts"]}
         arguments = " ".join(container["args"])
         assert {n for path, n in mounted.items() if path in arguments} == models

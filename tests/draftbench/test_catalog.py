@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from draftbench.catalog import accelerator, catalog
+from draftbench.catalog import ArtifactFolder, CompilerCache, accelerator, catalog
 
 
 def test_only_the_2_26_1_image_serves_a_fused_draft() -> None:
@@ -43,3 +43,28 @@ def test_every_fact_has_a_source_and_every_neuron_release_an_image() -> None:
         if release.image:
             assert release.vllm_version in release.image
             assert name.removeprefix("neuron-") in release.image
+
+
+@pytest.mark.parametrize(
+    ("release", "way"),
+    [
+        (
+            "neuron-2.26.1",
+            ArtifactFolder(kind="artifact_folder", variable="NEURON_COMPILED_ARTIFACTS"),
+        ),
+        (
+            "neuron-2.32.0",
+            CompilerCache(
+                kind="compiler_cache", variable="VLLM_CACHE_ROOT", folder="neuron/compile_cache"
+            ),
+        ),
+        ("cpu-vllm-0.32.0", None),
+    ],
+)
+def test_a_release_keeps_compiled_graphs_in_its_own_way(release: str, way: object) -> None:
+    assert catalog().releases[release].compiled_graphs == way
+
+
+def test_every_neuron_release_says_how_it_keeps_compiled_graphs() -> None:
+    for name, release in catalog().releases.items():
+        assert (release.compiled_graphs is not None) == (release.platform == "neuron"), name

@@ -92,6 +92,7 @@ def test_the_saving_is_the_part_of_the_baselines_cost() -> None:
         as_of="2026-03-15",
         source="Spot",
         node_shares={"baseline": 0.5, "k7": 0.5},
+        nodes=1,
     )
     blocks = blocks_of("structured", baseline_s=0.04, variant_s=0.01)
     blocks[1] = make_block(

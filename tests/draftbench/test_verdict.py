@@ -179,7 +179,11 @@ def test_nothing_measured_gives_no_figures_rather_than_zero() -> None:
 
 def test_cost_is_the_slots_part_of_the_node_over_its_throughput() -> None:
     price = Price(
-        usd_per_node_hour=8.64, as_of="2026-03-15", source="Spot", node_shares={"k7": 0.5}
+        usd_per_node_hour=8.64,
+        as_of="2026-03-15",
+        source="Spot",
+        node_shares={"k7": 0.5},
+        nodes=1,
     )
     # Half of 8.64 USD an hour is 0.0012 USD a second; at 100 tokens/s a million takes 10,000 s.
     assert usd_per_million_tokens(price, "k7", 100.0) == pytest.approx(12.0)

@@ -12,6 +12,8 @@ from tests.stacks.synthesis import Template
 _LOGICAL_HASH = re.compile(r"[0-9A-F]{8}$")
 _ASSET = re.compile(r"[0-9a-f]{64}")
 _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
+_DEPLOYMENT = "Custom::DraftbenchDeployment"
+_CONTENT_HASH = re.compile("-[0-9a-f]{8}$")
 
 
 def readable(template: Template) -> dict[str, Any]:
@@ -24,6 +26,8 @@ def readable(template: Template) -> dict[str, Any]:
         }
         if resource["Type"] == _MANIFEST:
             shown["Properties"]["Manifest"] = kubernetes_names(resource)
+        if resource["Type"] == _DEPLOYMENT:
+            shown["Properties"]["Plan"] = _masked_plan(resource)
         if resource["Type"] == "AWS::CloudWatch::Dashboard":
             shown["Properties"]["DashboardBody"] = dashboard_lines(resource)
         resources[logical_id] = collapsed(shown)
@@ -52,10 +56,16 @@ def kubernetes_objects(resource: dict[str, Any]) -> list[dict[str, Any]]:
     return objects
 
 
+def _masked_plan(resource: dict[str, Any]) -> dict[str, Any]:
+    """The capacity controller's plan as data, the Job's content hash masked."""
+    plan: dict[str, Any] = json.loads(resource["Properties"]["Plan"])
+    return {**plan, "job_name": _CONTENT_HASH.sub("-<hash>", plan["job_name"])}
+
+
 def kubernetes_names(resource: dict[str, Any]) -> list[str]:
     """`Kind name` of each object, content hashes masked."""
     return [
-        f"{o['kind']} {re.sub('-[0-9a-f]{8}$', '-<hash>', o['metadata']['name'])}"
+        f"{o['kind']} {_CONTENT_HASH.sub('-<hash>', o['metadata']['name'])}"
         for o in kubernetes_objects(resource)
     ]
 

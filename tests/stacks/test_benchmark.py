@@ -5,9 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-import os
-import subprocess
-import sys
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -20,12 +17,13 @@ from draftbench.experiment import NeuronExperiment
 from stacks.assets import copied_files
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS
 from stacks.dashboard import GRID_COLUMNS, INSIGHTS_NAMESPACE, dashboard_body
+from tests.stacks.function_assets import check_function_asset
 from tests.stacks.rendering import kubernetes_names, kubernetes_objects, rights
 from tests.stacks.synthesis import Template, experiments, of_type, only, synthesis
 
 pytestmark = [pytest.mark.synth]
 MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
-ORDER = ("foundation", "storage", "serving", "loadgenerator")
+ORDER = ("foundation", "storage", "staging", "serving", "loadgenerator")
 
 
 def benchmark(name: str = "qwen3-32b") -> Template:
@@ -40,18 +38,18 @@ def body(name: str = "qwen3-32b") -> dict[str, Any]:
 def test_charts_are_applied_one_after_the_other_once_the_roles_are_there() -> None:
     template = benchmark()
     ids = {name: k for name in ORDER for k in of_type(template, MANIFEST) if name in k}
-    assert len(ids) == 4
+    assert len(ids) == 5
     for before, after in itertools.pairwise(ORDER):
         assert ids[before] in template["Resources"][ids[after]]["DependsOn"]
     associations = set(of_type(template, "AWS::EKS::PodIdentityAssociation"))
-    assert len(associations) == 2
+    assert len(associations) == 3
     assert associations <= set(template["Resources"][ids["foundation"]]["DependsOn"])
 
 
 def test_charts_prune_what_they_no_longer_have_as_far_as_kubectl_does() -> None:
     manifests = of_type(benchmark(), MANIFEST).values()
     labels = [m["Properties"]["PruneLabel"] for m in manifests]
-    assert len(set(labels)) == 4
+    assert len(set(labels)) == 5
     for manifest, label in zip(manifests, labels, strict=True):
         objects = kubernetes_objects(manifest)
         assert objects
@@ -107,16 +105,63 @@ def test_each_service_account_has_a_role_of_its_own(account: str) -> None:
     assert len(users) == 1
 
 
-def test_servers_only_read_and_the_load_generator_only_writes() -> None:
+def test_the_load_generator_writes_results_and_the_servers_do_not() -> None:
     lines = list(rights(benchmark()))
-    serving = [line for line in lines if line.startswith("WorkloadRolesvllm |")]
+    serving = [line for line in lines if line.startswith(f"{SERVERS} |")]
     load = [line for line in lines if line.startswith("WorkloadRolesllmperf |")]
-    assert {line.split(" | ")[1] for line in serving} == {"s3:ListBucket", "s3:GetObject"}
-    assert load == [
+    only_runs = '{"StringLike": {"s3:prefix": "runs/*"}}'
+    assert sorted(load) == [
         "WorkloadRolesllmperf | s3:GetObject | ${ResultsArn}/runs/*",
+        f"WorkloadRolesllmperf | s3:ListBucket | ${{ResultsArn}} | if {only_runs}",
         "WorkloadRolesllmperf | s3:PutObject | ${ResultsArn}/runs/*",
     ]
     assert not [line for line in serving if "Results" in line]
+
+
+SERVERS = "WorkloadRolesvllm"
+WRITING = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
+
+
+def graph_folders(name: str) -> list[str]:
+    """Where the servers' graphs lie, as `${ArtifactsArn}/KEY`."""
+    experiment = experiments()[name]
+    keys = (artifact_key(experiment, variant) for variant in experiment.variants)
+    return [f"${{ArtifactsArn}}/{key}" for key in keys]
+
+
+def wrong_about_uploads(template: Template, name: str) -> list[str]:
+    """What uploading compiled graphs takes and the servers may not, or the other way round."""
+    found = []
+    for folder in graph_folders(name):
+        for action in WRITING:
+            if not may(template, SERVERS, action, f"{folder}/upload/weights/tp0"):
+                found.append(f"not {action} {folder}/upload/weights/tp0")
+            # Without a condition, that is: it is written once, and never removed.
+            if may(template, SERVERS, action, f"{folder}/_ARTIFACTS.json"):
+                found.append(f"{action} {folder}/_ARTIFACTS.json")
+        once = f'{folder}/_ARTIFACTS.json | if {{"Null": {{"s3:if-none-match": "false"}}}}'
+        if f"{SERVERS} | s3:PutObject | {once}" not in list(rights(template)):
+            found.append(f"not once {folder}/_ARTIFACTS.json")
+    others = ("${ArtifactsArn}/other/upload/a", "${CheckpointsArn}/a/b/c/d", "${ResultsArn}/a/b/c")
+    return found + [f"{a} {o}" for o in others for a in WRITING if may(template, SERVERS, a, o)]
+
+
+@pytest.mark.parametrize("name", tuple(experiments()))
+def test_servers_upload_graphs_of_their_own_keys_and_each_manifest_once(name: str) -> None:
+    assert wrong_about_uploads(benchmark(name), name) == []
+
+
+def test_a_right_too_many_or_too_few_to_upload_is_found() -> None:
+    key = graph_folders("qwen3-32b")[0].removeprefix("${ArtifactsArn}/")
+    fewer = without(benchmark(), "s3:DeleteObject", f"/{key}/*/*")
+    assert any(
+        line.startswith("not s3:DeleteObject") for line in wrong_about_uploads(fewer, "qwen3-32b")
+    )
+    wider = json.loads(json.dumps(benchmark()).replace(f"/{key}/*/*", f"/{key}/*"))
+    assert any(
+        line.startswith("s3:PutObject") and "_ARTIFACTS" in line
+        for line in wrong_about_uploads(wider, "qwen3-32b")
+    )
 
 
 PUBLISHER = "MetricsPublisherRole"
@@ -194,11 +239,9 @@ def lookups_denied(template: Template, experiment: NeuronExperiment) -> list[str
 
     It asks for each part of a path below the mount as an object, before it takes it for a folder.
     """
-    paths = [
-        (f"${{ArtifactsArn}}/{artifact_key(experiment, variant)}", "_ARTIFACTS.json")
-        for variant in experiment.variants
-    ]
-    asked = [key for folder, file in paths for key in (folder, f"{folder}/{file}")]
+    below = ("", "/_ARTIFACTS.json", "/upload", "/upload/weights", "/upload/weights/tp0")
+    folders = [artifact_key(experiment, variant) for variant in experiment.variants]
+    asked = [f"${{ArtifactsArn}}/{folder}{part}" for folder in folders for part in below]
     asked += [f"${{CheckpointsArn}}/{experiment.target.storage_prefix}/config.json"]
     return [key for key in asked if not may(template, "WorkloadRolesvllm", "s3:GetObject", key)]
 
@@ -226,35 +269,14 @@ def test_publisher_reports_the_messages_that_failed() -> None:
 
 
 def test_publisher_is_told_its_bucket_and_ends_in_time() -> None:
-    function = only(benchmark(), "AWS::Lambda::Function")["Properties"]
+    function = only(benchmark(), "AWS::Lambda::Function", "Publisher")["Properties"]
     assert "Results" in json.dumps(function["Environment"]["Variables"]["RESULTS_BUCKET"])
     assert function["Timeout"] == PUBLISHER_TIMEOUT_SECONDS
     assert function["Handler"] == "lambdas.metrics_publisher.handler.handler"
 
 
 def test_publisher_asset_is_its_own_files_and_works_alone() -> None:
-    assets = json.loads(
-        (synthesis().folder / "draftbench-qwen3-32b-benchmark.assets.json").read_text()
-    )
-    (source,) = (asset["source"] for asset in assets["files"].values() if _is_folder(asset))
-    folder = synthesis().folder / source["path"]
-    files = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.suffix != ".pyc"}
-    modules = {f for f in files if f.startswith("draftbench/")}
-    assert modules == {f"draftbench/{m}.py" for m in ("__init__", "metrics", "results")}
-    assert {f.split("/")[0] for f in files} == {"draftbench", "lambdas"}
-    program = "import lambdas.metrics_publisher.handler as module; print(module.handler.__name__)"
-    # -P: the tests' own folder is not searched, so that only the asset can be what is imported.
-    command = [sys.executable, "-P", "-B", "-c", program]
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
-    result = subprocess.run(
-        command, env=environment, cwd=folder, capture_output=True, text=True, check=True
-    )
-    assert result.stdout.strip() == "handler"
-
-
-def _is_folder(asset: dict[str, Any]) -> bool:
-    packaged: bool = asset["source"]["packaging"] == "zip"
-    return packaged
+    check_function_asset("metrics_publisher", {"__init__", "metrics", "results"})
 
 
 def test_copied_files_are_the_sources_of_copy_lines_without_their_flags() -> None:
@@ -263,7 +285,7 @@ def test_copied_files_are_the_sources_of_copy_lines_without_their_flags() -> Non
 
 
 def test_dead_letters_raise_an_alarm() -> None:
-    alarm = only(benchmark(), "AWS::CloudWatch::Alarm")["Properties"]
+    alarm = only(benchmark(), "AWS::CloudWatch::Alarm", "DeadLetter")["Properties"]
     (dimension,) = alarm["Dimensions"]
     assert "DeadLetters" in json.dumps(dimension["Value"])
     assert alarm["ComparisonOperator"] == "GreaterThanThreshold"

@@ -12,8 +12,7 @@ import yaml
 
 from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY, CPU_NODE_LABELS
 from draftbench.experiment import CapacityBlock
-from draftbench.placement import place
-from stacks.constructs.accelerator_nodes import NODE_CONFIG
+from stacks.constructs.accelerator_nodes import BUYING_NAMES, NODE_CONFIG, node_group_name
 from tests.stacks.synthesis import Resource, Template, experiments, of_type, only, synthesis
 
 pytestmark = [pytest.mark.synth]
@@ -201,9 +200,20 @@ def test_accelerators_are_bought_as_the_experiment_says(name: str, capacity_type
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_accelerator_comes_up_with_the_deploy(name: str) -> None:
+    """And the sizes are the same for all: a deploy that changes none leaves a run's nodes alone."""
     group = properties(cluster(name), "AWS::EKS::Nodegroup", "Accelerator")
-    most = place(experiments()[name]).nodes
-    assert group["ScalingConfig"] == {"MinSize": 0, "DesiredSize": 0, "MaxSize": most}
+    assert group["ScalingConfig"] == {"MinSize": 0, "DesiredSize": 0, "MaxSize": 1}
+
+
+def test_another_way_of_buying_is_another_node_group() -> None:
+    """CloudFormation cannot replace a group of one name, nor one that another stack imports."""
+    names = {kind: node_group_name("draftbench-" + "x" * 32, kind) for kind in BUYING_NAMES}
+    assert len(set(names.values())) == 3
+    assert all(len(name) <= 63 for name in names.values())
+    group = properties(cluster(), "AWS::EKS::Nodegroup", "Accelerator")
+    assert group["NodegroupName"] == "draftbench-qwen3-32b-accelerator-spot"
+    exported = [k for k in cluster()["Outputs"] if "Accelerator" in k and "Export" in k]
+    assert exported == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -294,14 +304,16 @@ def test_node_role_has_what_a_kubelet_needs_and_no_more() -> None:
     assert "Policies" not in role
 
 
-def test_outputs_say_how_to_reach_and_to_scale_the_cluster() -> None:
+def test_outputs_say_how_to_reach_the_cluster_and_to_look_at_the_nodes() -> None:
     outputs = cluster()["Outputs"]
     assert outputs["KubeconfigCommand"]["Value"] == (
         "aws eks update-kubeconfig --name draftbench-qwen3-32b --region us-east-2"
     )
-    scale = "".join(
+    looking = "".join(
         p if isinstance(p, str) else "GROUP"
-        for p in outputs["ScaleUpCommand"]["Value"]["Fn::Join"][1]
+        for p in outputs["AcceleratorNodesCommand"]["Value"]["Fn::Join"][1]
     )
-    assert scale.startswith("aws eks update-nodegroup-config --region us-east-2")
-    assert scale.endswith("GROUP --scaling-config minSize=0,maxSize=1,desiredSize=1")
+    assert looking == (
+        "aws eks describe-nodegroup --region us-east-2 --cluster-name draftbench-qwen3-32b "
+        "--nodegroup-name GROUP --query 'nodegroup.[status,scalingConfig,health.issues]'"
+    )

@@ -6,28 +6,14 @@ import json
 import re
 
 import pytest
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
-from draftbench.names import EXPERIMENT_TAG, STACK_TAG
+from account.checks.deployment import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
+from draftbench.names import EXPERIMENT_TAG, STACK_PARTS, STACK_TAG
 from tests.stacks.rendering import rights
 from tests.stacks.synthesis import PARTS, Resource, experiments, of_type, synthesis
 
 pytestmark = [pytest.mark.synth]
-# Types whose tags CloudFormation takes in a form of their own, or that have none in a template.
-UNTAGGED = {
-    "AWS::CloudWatch::Dashboard",
-    "AWS::EC2::LaunchTemplate",
-    "AWS::EC2::Route",
-    "AWS::EC2::SecurityGroupEgress",
-    "AWS::EC2::SecurityGroupIngress",
-    "AWS::EC2::SubnetRouteTableAssociation",
-    "AWS::EC2::VPCGatewayAttachment",
-    "AWS::IAM::Policy",
-    "AWS::Lambda::LayerVersion",
-    "AWS::S3::BucketPolicy",
-    "AWS::SQS::QueuePolicy",
-}
-# CDK writes these two as raw resources, which its tags do not reach; the stack's own tags do.
-RAW = re.compile("CustomS3AutoDeleteObjects|KubectlReadyBarrier")
 STATEFUL = {"AWS::S3::Bucket", "AWS::SQS::Queue", "AWS::Logs::LogGroup"}
 
 
@@ -39,22 +25,58 @@ def all_resources() -> list[tuple[str, str, Resource]]:
     ]
 
 
+def taggable(kind: str) -> bool:
+    """Whether CloudFormation takes tags for a type, by the schema that cfn-lint brings."""
+    schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-2", kind).schema
+    return bool(schema.get("tagging", {}).get("taggable", schema.get("taggable", True)))
+
+
 def tags_of(resource: Resource) -> dict[str, str]:
     tags = resource["Properties"].get("Tags", {})
     return tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
 
 
+def untagged(stack: str, resources: dict[str, Resource]) -> list[str]:
+    """Taggable resources that do not say their experiment and stack."""
+    experiment, part = stack.split("/")
+    wanted = {EXPERIMENT_TAG: experiment, STACK_TAG: part}
+    return [
+        f"{stack}/{logical_id} ({resource['Type']})"
+        for logical_id, resource in resources.items()
+        if not resource["Type"].startswith("Custom::")
+        and taggable(resource["Type"])
+        and not wanted.items() <= tags_of(resource).items()
+    ]
+
+
 def test_everything_that_can_be_tagged_says_its_experiment_and_stack() -> None:
+    for stack, template in synthesis().templates():
+        assert untagged(stack, template["Resources"]) == []
+
+
+def test_a_taggable_resource_without_its_tags_is_found() -> None:
+    queue: Resource = {"Type": "AWS::SQS::Queue", "Properties": {}}
+    rule: Resource = {"Type": "AWS::SQS::QueuePolicy", "Properties": {}}
+    assert untagged("x/storage", {"Queue": queue, "Policy": rule}) == [
+        "x/storage/Queue (AWS::SQS::Queue)"
+    ]
+
+
+def test_launch_templates_tag_themselves_and_all_that_ec2_makes_from_them() -> None:
+    """They are not taggable to CloudFormation, and take tags in a form of their own."""
     checked = 0
-    for stack, logical_id, resource in all_resources():
-        kind = resource["Type"]
-        if kind in UNTAGGED or kind.startswith("Custom::") or RAW.search(logical_id):
-            continue
+    for stack, template in synthesis().templates():
         experiment, part = stack.split("/")
         wanted = {EXPERIMENT_TAG: experiment, STACK_TAG: part}
-        assert wanted.items() <= tags_of(resource).items(), f"{stack}/{logical_id} ({kind})"
-        checked += 1
-    assert checked > 100
+        for resource in of_type(template, "AWS::EC2::LaunchTemplate").values():
+            own = resource["Properties"]["TagSpecifications"]
+            made = resource["Properties"]["LaunchTemplateData"]["TagSpecifications"]
+            kinds = {"launch-template", "instance", "volume", "network-interface"}
+            assert {spec["ResourceType"] for spec in (*own, *made)} == kinds
+            for spec in (*own, *made):
+                assert wanted.items() <= {t["Key"]: t["Value"] for t in spec["Tags"]}.items()
+            checked += 1
+    assert checked == 2 * len(experiments())
 
 
 def test_stacks_pass_their_tags_on() -> None:
@@ -72,7 +94,7 @@ def test_every_function_writes_to_a_log_group_of_its_stack() -> None:
             target = function["Properties"]["LoggingConfig"]["LogGroup"]["Ref"]
             assert target in groups, f"{stack}/{logical_id}"
             checked += 1
-    assert checked == 4 * len(experiments())
+    assert checked == 5 * len(experiments())
 
 
 def test_every_log_group_expires_and_goes_with_its_stack() -> None:
@@ -117,6 +139,18 @@ def test_every_stateful_resource_states_its_fate() -> None:
     assert silent == []
 
 
+def test_names_of_the_stacks_are_those_that_commands_look_for() -> None:
+    assert set(STACK_PARTS) == set(PARTS)
+
+
+def test_preflight_looks_for_the_bootstrap_that_the_assembly_asks_for() -> None:
+    artifacts = json.loads((synthesis().folder / "manifest.json").read_text())["artifacts"]
+    stacks = [a["properties"] for a in artifacts.values() if "cloudformation" in a["type"]]
+    assert {s["requiresBootstrapStackVersion"] for s in stacks} == {BOOTSTRAP_VERSION}
+    parameter = f"/cdk-bootstrap/{DEFAULT_QUALIFIER}/version"
+    assert {s["bootstrapStackVersionSsmParameter"] for s in stacks} == {parameter}
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_no_template_names_an_account_or_looks_one_up(part: str) -> None:
     template = synthesis().template("qwen3-32b", part)
@@ -125,8 +159,8 @@ def test_no_template_names_an_account_or_looks_one_up(part: str) -> None:
     assert not manifest.get("missing")
 
 
-def test_no_role_may_do_something_to_everything_but_publish_into_one_namespace() -> None:
-    """The one that remains, which knows no resources, shows that the search finds such lines."""
+def test_no_role_may_do_something_to_everything_but_look_and_publish_into_one_namespace() -> None:
+    """Those that remain, which know no resources, show that the search finds such lines."""
     everything = {
         line
         for _, template in synthesis().templates()
@@ -134,7 +168,15 @@ def test_no_role_may_do_something_to_everything_but_publish_into_one_namespace()
         if line.split(" | ")[2:3] == ["*"]
     }
     condition = '{"StringEquals": {"cloudwatch:namespace": "Draftbench"}}'
-    assert everything == {f"MetricsPublisherRole | cloudwatch:PutMetricData | * | if {condition}"}
+    looking = (
+        "autoscaling:DescribeAutoScalingGroups",
+        "autoscaling:DescribeScalingActivities",
+        "ec2:DescribeCapacityReservations",
+    )
+    assert everything == {
+        f"MetricsPublisherRole | cloudwatch:PutMetricData | * | if {condition}",
+        *(f"CapacityControllerRole | {action} | *" for action in looking),
+    }
 
 
 def test_no_role_of_ours_may_take_actions_by_wildcard() -> None:

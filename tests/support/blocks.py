@@ -12,6 +12,7 @@ from draftbench.results import (
     RequestRecord,
     RunResult,
     SpeculationCounters,
+    TimeAccount,
 )
 
 # 2026-11-20T10:00:00Z, the start of a minute.
@@ -113,5 +114,7 @@ def make_run(*blocks: BlockResult, **overrides: Any) -> RunResult:
         "class_weights": {"structured": 1.0},
         "price": None,
         "scheduling": "real-time (SCHED_FIFO 1)",
+        "time": TimeAccount(measuring_s=534.0, waiting_s=60.0, lost_s=0.0, idle_s=6.0),
+        "interruptions": (),
     }
     return RunResult(**{**fields, **overrides})

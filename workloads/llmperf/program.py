@@ -1,6 +1,10 @@
 """The measuring Job's program: reads the run specification, measures, uploads, ends.
 
-Exit codes: 0 the run is complete, 1 it failed (its `run.json` says why), 2 the input is wrong.
+In a Job's pod the run belongs to the Job: a pod that is told to end leaves it open, and the next
+one goes on at the first block that is not measured. Elsewhere a run is this process and no longer.
+
+Exit codes: 0 the run is complete, 1 it failed (its `run.json` says why), 2 the input is wrong,
+3 the results cannot be read or written, 75 told to end before the run was over.
 """
 
 from __future__ import annotations
@@ -8,19 +12,29 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import boto3
 from botocore.config import Config
 
 from draftbench.errors import DraftbenchError, UserInputError
-from draftbench.measuring.load import LoadEngine
+from draftbench.measuring.history import History, read_history
+from draftbench.measuring.job import (
+    EXIT_COMPLETE,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_NOT_RECORDED,
+    job_run_id,
+)
+from draftbench.measuring.load import AsyncioEngine, LoadEngine
 from draftbench.measuring.runner import Runner, new_run_id
 from draftbench.measuring.runspec import RunSpec, load_run_spec
-from draftbench.measuring.sink import FolderSink, Sink
+from draftbench.measuring.sink import FolderSink, SinkError, Store
 from draftbench.results import RunResult
 from workloads.llmperf.ray_engine import ENGINES, open_engine
 from workloads.llmperf.s3_sink import S3Sink, parse_s3_url
@@ -28,30 +42,83 @@ from workloads.llmperf.s3_sink import S3Sink, parse_s3_url
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 8})
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Task:
+    """What this process has to do. `history` is there where the run belongs to a Job."""
+
+    spec: RunSpec
+    store: Store
+    run_id: str
+    history: History | None
+    deadline_seconds: Callable[[], float | None]
+
+
 def main(argv: Sequence[str]) -> int:
     """Run once."""
     arguments = _parser().parse_args(argv)
+    run_id = job_run_id(os.environ)
     try:
-        spec = _read_spec(arguments.run_spec)
-        sink = _sink(arguments.results)
-        # Before the event loop: Ray sets signal handlers, and the run's own must be the last.
-        opened = open_engine(arguments.engine, arguments.ray_address, spec, _log)
-        with opened as (engine, scheduling):
-            result = asyncio.run(_run(spec, sink, engine, scheduling))
+        _end_on_signal()
+        result = _measure(arguments, run_id)
+    except SinkError as error:
+        _log(f"{error}; another pod may have more luck")
+        return EXIT_NOT_RECORDED
     except DraftbenchError as error:
         _log(str(error))
         return error.exit_code
-    except asyncio.CancelledError:
-        _log("stopped by a signal; run.json says so")
-        return 1
+    except (asyncio.CancelledError, SystemExit):
+        if run_id is None:
+            _log("stopped by a signal; the run is over")
+            return EXIT_FAILED
+        _log(f"told to end; run {run_id} goes on in the next pod")
+        return EXIT_INTERRUPTED
     _log(f"run {result.run_id}: {result.status} {result.reason}".strip())
-    return 0 if result.status == "complete" else 1
+    return EXIT_COMPLETE if result.status == "complete" else EXIT_FAILED
+
+
+def _end_on_signal() -> None:
+    """Until the run has handlers of its own: a process with the id 1 ignores SIGTERM otherwise.
+
+    Ray's own handler, which takes this one's place when Ray starts, exits as well.
+    """
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
+
+
+def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
+    spec = _read_spec(arguments.run_spec)
+    task = _Task(
+        spec=spec,
+        store=(store := _store(arguments.results)),
+        run_id=run_id or new_run_id(spec.experiment),
+        history=read_history(store, run_id) if run_id else None,
+        deadline_seconds=_deadline(arguments.deadline_minutes_file),
+    )
+    if task.history and task.history.result:
+        _log(f"run {run_id} is over already; to measure again, raise `repetition`")
+        return task.history.result
+    # Before the event loop: Ray sets signal handlers, and the run's own must be the last.
+    opened = open_engine(arguments.engine, arguments.ray_address, spec, _log)
+    try:
+        with opened as (engine, scheduling):
+            return asyncio.run(_run(task, engine, scheduling))
+    except SinkError:
+        raise
+    except DraftbenchError as error:  # of the engine: the run's own are in its result
+        if task.history is None:
+            raise
+        return _runner(task, AsyncioEngine(), "").fail(str(error))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m workloads.llmperf", description=__doc__)
     parser.add_argument("--run-spec", required=True, type=Path, help="run specification, JSON")
     parser.add_argument("--results", required=True, help="s3://BUCKET/PREFIX or a local folder")
+    parser.add_argument(
+        "--deadline-minutes-file",
+        type=Path,
+        help="a file with the minutes that the whole run may take from the start of its first pod; "
+        "read again while the run lasts",
+    )
     parser.add_argument(
         "--engine",
         choices=ENGINES,
@@ -74,29 +141,56 @@ def _read_spec(path: Path) -> RunSpec:
         raise UserInputError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _sink(results: str) -> Sink:
+def _store(results: str) -> Store:
     if "://" not in results:
         return FolderSink(Path(results))
     bucket, prefix = parse_s3_url(results)
     return S3Sink(boto3.client("s3", config=_RETRIES), bucket=bucket, prefix=prefix)
 
 
-async def _run(spec: RunSpec, sink: Sink, engine: LoadEngine, scheduling: str) -> RunResult:
-    runner = Runner(
-        spec=spec,
-        sink=sink,
-        run_id=new_run_id(spec.experiment),
+def _deadline(path: Path | None) -> Callable[[], float | None]:
+    """Reads the deadline in seconds; a file that cannot be read later leaves it as it was."""
+    if path is None:
+        return lambda: None
+    known_seconds = _read_deadline(path)
+
+    def read() -> float:
+        nonlocal known_seconds
+        with contextlib.suppress(UserInputError):
+            known_seconds = _read_deadline(path)
+        return known_seconds
+
+    return read
+
+
+def _read_deadline(path: Path) -> float:
+    try:
+        minutes = float(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserInputError(f"{path}: no number of minutes: {error}") from error
+    return minutes * 60
+
+
+def _runner(task: _Task, engine: LoadEngine, scheduling: str) -> Runner:
+    return Runner(
+        spec=task.spec,
+        sink=task.store,
+        run_id=task.run_id,
         progress=_log,
         scheduling=scheduling,
+        history=task.history,
+        deadline_seconds=task.deadline_seconds,
         engine=engine,
     )
-    task = asyncio.ensure_future(runner.run())
-    # A deadline or a drained node sends SIGTERM: the run is over, and its run.json must say so.
+
+
+async def _run(task: _Task, engine: LoadEngine, scheduling: str) -> RunResult:
+    running = asyncio.ensure_future(_runner(task, engine, scheduling).run())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError):
-            loop.add_signal_handler(number, task.cancel)
-    return await task
+            loop.add_signal_handler(number, running.cancel)
+    return await running
 
 
 def _log(line: str) -> None:

@@ -114,7 +114,7 @@ def run(run_spec: RunSpec, folder: Path, sink: object = None) -> RunResult:
         progress=lambda line: None,
         scheduling="ordinary",
         # The test's machine may be busy; spoilt samples have tests of their own.
-        make_client=functools.partial(Client, read_wait=lambda: 0),
+        make_client=functools.partial(Client, read_wait=lambda: None),
         ready_poll_seconds=0.05,
     )
     return asyncio.run(runner.run())
@@ -253,7 +253,7 @@ def test_the_transcript_holds_the_raw_evidence(tmp_path: Path) -> None:
 
     assert len(lines) == 4
     assert lines[0]["text"] == "xxxxx"
-    assert lines[0]["chunk_tokens"] == [2, 3]
+    assert lines[0]["chunk_tokens"] == lines[0]["chunk_characters"] == [2, 3]
     assert len(lines[0]["chunk_offsets_us"]) == 2
 
 

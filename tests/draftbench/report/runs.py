@@ -18,9 +18,11 @@ from draftbench.results import (
     RUN_SCHEMA,
     TRANSCRIPT_SUFFIX,
     BlockResult,
+    RequestRecord,
     RunResult,
     ServerTimings,
     SpeculationCounters,
+    TimeAccount,
     dump_block,
     dump_run,
 )
@@ -52,6 +54,8 @@ def make_run_result(**overrides: Any) -> RunResult:
         "class_weights": {"structured": 0.5, "open_ended": 0.5},
         "price": None,
         "scheduling": "ordinary",
+        "time": TimeAccount(measuring_s=54.0, waiting_s=60.0, lost_s=0.0, idle_s=6.0),
+        "interruptions": (),
     }
     return RunResult(**{**fields, **overrides})
 
@@ -142,21 +146,26 @@ def make_facts(run: Run | None = None) -> RunFacts:
 
 
 def write_run(run: Run, folder: Path, *, texts: Mapping[str, str] | None = None) -> Path:
-    """The run's folder with a transcript beside each result: a chunk every 10 ms, given texts."""
+    """The run's folder with a transcript beside each result: given texts, a chunk every 10 ms, of
+    one token and, as long as there is text, one character."""
     (folder / BLOCKS_FOLDER).mkdir(parents=True)
     (folder / RUN_FILE).write_bytes(dump_run(run.result))
     for block in run.blocks:
         stem = folder / BLOCKS_FOLDER / block.stem
         stem.with_name(block.stem + RESULT_SUFFIX).write_bytes(dump_block(block))
         lines = [
-            {
-                "request_id": r.request_id,
-                "text": (texts or {}).get(r.request_id, "the same text"),
-                "chunk_offsets_us": [250_000 + 10_000 * i for i in range(r.chunks)],
-                "chunk_tokens": None,
-            }
-            for r in block.requests
+            _transcript(r, (texts or {}).get(r.request_id, "the same text")) for r in block.requests
         ]
         data = "".join(json.dumps(line) + "\n" for line in lines).encode()
         stem.with_name(block.stem + TRANSCRIPT_SUFFIX).write_bytes(gzip.compress(data))
     return folder
+
+
+def _transcript(record: RequestRecord, text: str) -> dict[str, Any]:
+    return {
+        "request_id": record.request_id,
+        "text": text,
+        "chunk_offsets_us": [250_000 + 10_000 * i for i in range(record.chunks)],
+        "chunk_tokens": [1] * record.chunks,
+        "chunk_characters": [int(i < len(text)) for i in range(record.chunks)],
+    }

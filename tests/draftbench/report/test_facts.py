@@ -14,6 +14,7 @@ PRICE = Price(
     as_of="2026-03-15",
     source="Spot",
     node_shares={"baseline": 0.2, "k7": 0.3},
+    nodes=1,
 )
 
 

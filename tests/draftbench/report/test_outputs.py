@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from array import array
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from draftbench.errors import UserInputError
 from draftbench.report.facts import facts_of
 from draftbench.report.outputs import first_difference
-from draftbench.report.transcripts import read_transcripts
+from draftbench.report.transcripts import Transcript, read_transcripts
 from draftbench.results import TRANSCRIPT_SUFFIX
 from tests.draftbench.report.runs import make_drafted_block, make_plain_block, make_run, write_run
 
@@ -33,9 +34,32 @@ def test_differing_pairs_are_told_with_position_and_context(tmp_path: Path) -> N
     facts = facts_of(run, read_transcripts(folder, run.blocks))
 
     (divergence,) = facts.speculative[0].divergences
-    assert divergence.position == 11
+    assert (divergence.token, divergence.character) == (11, 11)
     assert divergence.prompt == "prompt-3"
     assert (divergence.baseline_goes_on, divergence.variant_goes_on) == ("3", "4")
+
+
+@pytest.mark.parametrize(
+    ("characters", "tokens", "position", "expected"),
+    [
+        ([2, 3, 4], [1, 1, 1], 4, 1),
+        ([2, 3, 4], [1, 1, 1], 5, 2),
+        ([2, 3, 4], [1, 7, 1], 5, 8),  # a drafted chunk: known up to its beginning
+        ([2, 0, 4], [1, 1, 1], 2, 2),  # half a character in the middle token
+        ([2, 3], [1, 1], 5, 2),  # the other one goes on
+        ([2, 3], [], 4, None),  # a server that counts at the end only
+    ],
+)
+def test_a_place_in_the_text_is_a_token_where_chunks_are_counted(
+    characters: list[int], tokens: list[int], position: int, expected: int | None
+) -> None:
+    transcript = Transcript(
+        text="x" * sum(characters),
+        chunk_offsets_us=array("Q"),
+        chunk_tokens=array("Q", tokens),
+        chunk_characters=array("Q", characters),
+    )
+    assert transcript.tokens_before(position) == expected
 
 
 def test_steps_are_the_times_between_chunks(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def test_markdown_of_a_run_with_everything(tmp_path: Path) -> None:
         as_of="2026-03-15",
         source="Spot",
         node_shares={"baseline": 0.25, "k7": 0.25},
+        nodes=1,
     )
     run = make_run(price=price, blocks=blocks_of_which_one_output_differs())
     texts = {"run/1-3": "count: 1 | 2 *3*", "run/2-3": "count: 1 | 2 <b>4</b>"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -15,6 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from draftbench.measuring.job import (
+    EXIT_INTERRUPTED,
+    EXIT_NOT_RECORDED,
+    JOB_NAME_VARIABLE,
+    JOB_UID_VARIABLE,
+)
 from draftbench.measuring.runspec import (
     Endpoint,
     RequestShape,
@@ -26,7 +33,14 @@ from draftbench.prompts import Case, Prompt
 from draftbench.reading import read_run
 from draftbench.results import Load
 from tests.conftest import ROOT
-from tests.support.stream_server import Request, Step, completion, plain, stream_server
+from tests.support.stream_server import (
+    Request,
+    Step,
+    StreamServer,
+    completion,
+    plain,
+    stream_server,
+)
 
 DOCKERFILE = ROOT / "workloads" / "llmperf" / "Dockerfile"
 # What the image does not have, or what the program must not need.
@@ -57,8 +71,15 @@ def image(tmp_path: Path) -> Path:
     return root
 
 
-def start(image: Path, *arguments: str) -> subprocess.Popen[str]:
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+IN_A_JOB = {
+    JOB_NAME_VARIABLE: "llmperf-test-01234567",
+    JOB_UID_VARIABLE: "89abcdef-0000-0000-0000-000000000000",
+}
+RUN_OF_THE_JOB = "llmperf-test-01234567-89abcdef"
+
+
+def start(image: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | variables
     return subprocess.Popen(
         [sys.executable, "-m", "workloads.llmperf", *arguments],
         cwd=image,
@@ -66,6 +87,13 @@ def start(image: Path, *arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+CASE = Case(
+    prompt_class="structured",
+    name="count",
+    prompts=(Prompt(id="p", messages=({"role": "user", "content": "x"},)),),
+)
 
 
 def spec_for(url: str) -> RunSpec:
@@ -83,13 +111,7 @@ def spec_for(url: str) -> RunSpec:
             enable_thinking=False,
             timeout_seconds=5.0,
         ),
-        cases=(
-            Case(
-                prompt_class="structured",
-                name="count",
-                prompts=(Prompt(id="p", messages=({"role": "user", "content": "x"},)),),
-            ),
-        ),
+        cases=(CASE,),
         loads=(Load(kind="concurrency", concurrency=1, requests_per_second=None),),
         sampling=Sampling(
             requests_per_round=2,
@@ -145,12 +167,141 @@ def test_a_signal_ends_the_run_and_run_json_says_so(image: Path, tmp_path: Path)
     assert read_run(folder).result.status == "failed"
 
 
+def await_request(server: StreamServer, process: subprocess.Popen[str], *, count: int = 1) -> None:
+    deadline = time.monotonic() + 15
+    while sum(r.method == "POST" for r in server.requests) < count:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_pod_that_is_told_to_end_leaves_the_run_to_the_next_one(
+    image: Path, tmp_path: Path
+) -> None:
+    """Drained in the second block; the next pod measures that one, and a third one nothing."""
+    slow = {"after": 2}
+
+    def script(request: Request) -> Sequence[Step]:
+        if request.method == "POST":
+            slow["after"] -= 1
+        return stalled(request) if slow["after"] < 0 else healthy(request)
+
+    with stream_server(script) as server:
+        once = spec_for(server.base_url)
+        twice = dataclasses.replace(once, cases=(*once.cases, dataclasses.replace(CASE, name="b")))
+        (tmp_path / "spec.json").write_text(dump_run_spec(twice))
+        arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
+        arguments += ["--engine", "asyncio"]
+        drained = start(image, *arguments, **IN_A_JOB)
+        await_request(server, drained, count=3)
+        drained.send_signal(signal.SIGTERM)
+        first_log = drained.communicate(timeout=20)[1]
+        ended_without = not (tmp_path / "out" / RUN_OF_THE_JOB / "run.json").exists()
+        slow["after"] = 100
+        second = start(image, *arguments, **IN_A_JOB)
+        second_log = second.communicate(timeout=30)[1]
+        asked = len(server.requests)
+        third = start(image, *arguments, **IN_A_JOB)
+        third_log = third.communicate(timeout=30)[1]
+
+    assert drained.returncode == EXIT_INTERRUPTED, first_log
+    assert ended_without
+    assert second.returncode == 0, second_log
+    assert "going on after 1 blocks that are measured" in second_log
+    run = read_run(tmp_path / "out" / RUN_OF_THE_JOB)
+    assert [b.case for b in run.blocks] == ["count", "b"]
+    assert [i.kind for i in run.result.interruptions] == ["load generator"]
+    assert third.returncode == 0, third_log
+    assert "is over already" in third_log
+    assert len(server.requests) == asked
+
+
+def test_a_signal_while_ray_starts_is_heard(image: Path, tmp_path: Path) -> None:
+    """As the first process of a container it would be ignored without a handler."""
+    started = tmp_path / "ray-starts"
+    for name in ("ray", "llmperf"):
+        (image / name).mkdir()
+        (image / name / "__init__.py").write_text("")
+    (image / "llmperf" / "requests_launcher.py").write_text("")
+    (image / "ray" / "__init__.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(started)!r}).touch()\ntime.sleep(30)\n"
+    )
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
+    process = start(image, *arguments, **IN_A_JOB)
+    deadline = time.monotonic() + 15
+    while not started.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    log = process.communicate(timeout=10)[1]
+
+    assert process.returncode == EXIT_INTERRUPTED, log
+    assert "goes on in the next pod" in log
+
+
+def test_a_run_whose_engine_cannot_start_is_over_and_says_so(image: Path, tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
+    (image / "llmperf.py").write_text("")
+    process = start(image, *arguments, "--engine", "ray", **IN_A_JOB)
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == 1, log
+    result = read_run(tmp_path / "out" / RUN_OF_THE_JOB).result
+    assert result.status == "failed"
+    assert "--engine ray: not installed" in result.reason
+
+
+def test_results_that_cannot_be_written_are_another_pods_to_try(
+    image: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    (tmp_path / "out").write_text("a file where the folder should be")
+    arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
+    process = start(image, *arguments, **IN_A_JOB)
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == EXIT_NOT_RECORDED, log
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("text", ["soon", None])
+def test_a_deadline_that_is_no_number_is_refused(
+    image: Path, tmp_path: Path, text: str | None
+) -> None:
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    if text:
+        (tmp_path / "deadline").write_text(text)
+    arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
+    process = start(image, *arguments, "--deadline-minutes-file", str(tmp_path / "deadline"))
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == 2, log
+    assert "no number of minutes" in log
+
+
+def test_a_run_ends_at_its_deadline_and_says_so(image: Path, tmp_path: Path) -> None:
+    with stream_server(stalled) as server:
+        spec = dataclasses.replace(spec_for(server.base_url), ready_deadline_seconds=None)
+        (tmp_path / "spec.json").write_text(dump_run_spec(spec))
+        (tmp_path / "deadline").write_text("0.01\n")
+        arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
+        arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
+        process = start(image, *arguments, "--engine", "asyncio", **IN_A_JOB)
+        log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == 1, log
+    result = read_run(tmp_path / "out" / RUN_OF_THE_JOB).result
+    assert "the deadline, 0.01 minutes from the run's start, passed in block 1" in result.reason
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("{}", "run specification"),
         ("nonsense", "run specification"),
-        (json.dumps({"schema": "draftbench.runspec/9"}), "schema is not draftbench.runspec/2"),
+        (json.dumps({"schema": "draftbench.runspec/9"}), "schema is not draftbench.runspec/3"),
     ],
 )
 def test_a_wrong_specification_exits_with_two_and_no_traceback(

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from draftbench.measuring.job import EXIT_INTERRUPTED
 from draftbench.measuring.runspec import RunSpec, dump_run_spec
 from draftbench.reading import read_run
 from tests.conftest import ROOT
 from tests.support.stream_server import stream_server
-from tests.workloads.llmperf.test_program import healthy, spec_for, stalled
+from tests.workloads.llmperf.test_program import IN_A_JOB, healthy, spec_for, stalled
 
 PYTHON = os.environ.get("DRAFTBENCH_LLMPERF_PYTHON", "")
 
@@ -28,13 +29,14 @@ pytestmark = [
 END_SECONDS = 30
 
 
-def start(folder: Path, spec: RunSpec) -> subprocess.Popen[str]:
+def start(folder: Path, spec: RunSpec, **variables: str) -> subprocess.Popen[str]:
     """The program in a session of its own, with a folder for what Ray writes."""
     (folder / "spec.json").write_text(dump_run_spec(spec))
     arguments = ["--run-spec", str(folder / "spec.json"), "--results", str(folder / "out")]
     return subprocess.Popen(
         [PYTHON, "-m", "workloads.llmperf", *arguments],
         cwd=ROOT,
+        env={**os.environ, **variables},
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -74,3 +76,34 @@ def test_a_signal_ends_the_run_its_actors_and_ray(tmp_path: Path) -> None:
     assert read_run(folder).result.status == "failed"
     assert "interrupted" in read_run(folder).result.reason
     assert processes_of(process.pid) == []
+
+
+@pytest.mark.parametrize("moment", ["gcs_server", "raylet", "request"])
+def test_a_pod_that_is_told_to_end_leaves_no_process_and_no_end(
+    tmp_path: Path, moment: str
+) -> None:
+    """While Ray starts its parts, and while it measures."""
+    with stream_server(stalled) as server:
+        process = start(tmp_path, spec_for(server.base_url), **IN_A_JOB)
+        deadline = time.monotonic() + 60
+
+        def has_come() -> bool:
+            if moment == "request":
+                return any(r.method == "POST" for r in server.requests)
+            return any(moment in line for line in processes_of(process.pid))
+
+        while not has_come():
+            if process.poll() is not None or any(r.method == "POST" for r in server.requests):
+                break  # too quick to be seen: another moment is as good
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        log = process.communicate(timeout=END_SECONDS)[1]
+
+    assert process.returncode == EXIT_INTERRUPTED, log
+    assert list((tmp_path / "out").glob("*/run.json")) == []
+    # What Ray had just started ends by itself, a little later; in a pod with the container.
+    deadline = time.monotonic() + END_SECONDS
+    while any("<defunct>" not in line for line in processes_of(process.pid)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

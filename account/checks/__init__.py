@@ -1,0 +1,1 @@
+"""The checks of `draftbench preflight`: each a small function from the situation to an outcome."""

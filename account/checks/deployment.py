@@ -1,0 +1,159 @@
+"""What a deploy builds on: the bootstrap, stacks of an earlier one, the hub token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from account.checks.check import Outcome, Situation, failed, passed, warned
+from account.checks.tools import pinned_cdk_version
+from account.clients import DeniedError
+from draftbench.catalog import catalog
+from draftbench.names import EXPERIMENT_TAG, STACK_PARTS, Names
+
+# What aws-cdk-lib's default synthesizer asks for; `tests/stacks/test_every_stack.py` holds both
+# to the synthesized assembly.
+DEFAULT_QUALIFIER = "hnb659fds"
+BOOTSTRAP_VERSION = 6
+_QUALIFIER_KEY = "@aws-cdk/core:bootstrapQualifier"
+
+
+def bootstrap_parameter(situation: Situation) -> str:
+    """The SSM parameter that holds the bootstrap's version, with the qualifier of cdk.json."""
+    context = json.loads((situation.root / "cdk.json").read_text(encoding="utf-8"))["context"]
+    return f"/cdk-bootstrap/{context.get(_QUALIFIER_KEY, DEFAULT_QUALIFIER)}/version"
+
+
+def bootstrap(situation: Situation) -> Outcome:
+    """The account is bootstrapped for CDK in this region, and recently enough."""
+    name = bootstrap_parameter(situation)
+    command = (
+        f"npx aws-cdk@{pinned_cdk_version(situation.root)} bootstrap "
+        f"aws://ACCOUNT/{situation.region}"
+    )
+    with situation.asking(f"read the SSM parameter {name}"):
+        try:
+            answer = situation.client("ssm").get_parameter(Name=name)
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") != "ParameterNotFound":
+                raise
+            return failed(f"no CDK bootstrap: there is no SSM parameter {name}", command)
+    version = str(answer["Parameter"]["Value"])
+    if not version.isdecimal() or int(version) < BOOTSTRAP_VERSION:
+        return failed(f"CDK bootstrap {version}, {BOOTSTRAP_VERSION} or later needed", command)
+    return passed(f"CDK bootstrap {version}, {BOOTSTRAP_VERSION} or later needed")
+
+
+def existing_stacks(situation: Situation) -> Outcome:
+    """No stack of an earlier deploy is in a state that a deploy stops at."""
+    states = _stack_states(situation)
+    judged = {name: _judge(state) for name, state in states.items()}
+    for status, outcome in (("fail", failed), ("warn", warned)):
+        found = {name: step for name, (kind, step) in judged.items() if kind == status}
+        if found:
+            listed = ", ".join(f"{name} is {states[name]}" for name in found)
+            return outcome(listed, "; ".join(dict.fromkeys(found.values())))
+    if not states:
+        return passed("no stack of this experiment exists yet")
+    return passed(f"{len(states)} stacks of this experiment can be updated")
+
+
+def _stack_states(situation: Situation) -> dict[str, str]:
+    """Status of each stack of the experiment: by tag, and by name where tags were not set yet."""
+    names = Names.of(situation.experiment)
+    ours = {names.stack(part) for part in STACK_PARTS}
+    with situation.asking("list the stacks"):
+        pages = situation.client("cloudformation").get_paginator("describe_stacks")
+        return {
+            stack["StackName"]: stack["StackStatus"]
+            for page in pages.paginate()
+            for stack in page["Stacks"]
+            if stack["StackName"] in ours or _tagged(stack, situation.experiment.name)
+        }
+
+
+def _tagged(stack: Mapping[str, Any], experiment: str) -> bool:
+    return {"Key": EXPERIMENT_TAG, "Value": experiment} in stack.get("Tags", [])
+
+
+def _judge(state: str) -> tuple[str, str]:
+    """What a deploy makes of a stack in this state (CDK CLI 2.1148.1 and CloudFormation)."""
+    if state == "REVIEW_IN_PROGRESS":
+        return "pass", ""
+    if state.endswith("_IN_PROGRESS"):
+        return "fail", "wait until CloudFormation is done with it"
+    if state == "DELETE_FAILED":
+        return "fail", "`make destroy`; `draftbench leftovers` shows what holds it up"
+    if state == "UPDATE_ROLLBACK_FAILED":
+        return "fail", "`npx cdk rollback STACK`, or `make destroy`"
+    if state in ("CREATE_FAILED", "UPDATE_FAILED"):
+        return "fail", "`npx cdk rollback STACK`, or `make destroy`"
+    if state in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED"):
+        return "warn", "nothing: `make deploy` deletes it and creates it anew"
+    return "pass", ""
+
+
+def hub_token(situation: Situation) -> Outcome:
+    """The hub token's secret is there where a model is gated, and holds something."""
+    name = situation.experiment.aws.hub_token_secret
+    if name is None:
+        return _without_token(situation)
+    client = situation.client("secretsmanager")
+    with situation.asking(f"look at the secret {name!r}"):
+        try:
+            facts = client.describe_secret(SecretId=name)
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") != "ResourceNotFoundException":
+                raise
+            return failed(
+                f"there is no secret {name!r} in {situation.region}",
+                f"aws secretsmanager create-secret --region {situation.region} --name {name} "
+                "--secret-string file://TOKEN_FILE",
+            )
+    if "DeletedDate" in facts:
+        return failed(
+            f"the secret {name!r} is scheduled for deletion",
+            f"aws secretsmanager restore-secret --region {situation.region} --secret-id {name}",
+        )
+    return _readable(situation, name)
+
+
+def _readable(situation: Situation, name: str) -> Outcome:
+    """Only whether it can be read and is not empty: the value goes nowhere."""
+    try:
+        with situation.asking(f"read the secret {name!r}"):
+            answer = situation.client("secretsmanager").get_secret_value(SecretId=name)
+    except DeniedError as error:
+        return warned(
+            f"the secret {name!r} exists; you may not read it, so whether it holds a token is "
+            f"unknown: {error.reason}",
+            "nothing, if you know that it does: the stager's own role reads it",
+        )
+    if not str(answer.get("SecretString", "")).strip():
+        return failed(
+            f"the secret {name!r} holds no text",
+            f"aws secretsmanager put-secret-value --region {situation.region} --secret-id {name} "
+            "--secret-string file://TOKEN_FILE",
+        )
+    return passed(f"the secret {name!r} exists and can be read")
+
+
+def _without_token(situation: Situation) -> Outcome:
+    facts = {m.model: catalog().models.get(m.model) for m in situation.experiment.models}
+    gated = [model for model, known in facts.items() if known and known.gated]
+    unknown = [model for model, known in facts.items() if known is None]
+    if gated:
+        return warned(
+            f"{', '.join(gated)} is gated and aws.hub_token_secret names no secret",
+            "put a token with access into Secrets Manager and its name into aws.hub_token_secret, "
+            "or stage the model by hand",
+        )
+    if unknown:
+        return warned(
+            f"whether {', '.join(unknown)} is gated is unknown; aws.hub_token_secret is not given",
+            "look at its page on the hub; a gated one needs aws.hub_token_secret",
+        )
+    return passed("no model is gated: no token needed")

@@ -1,0 +1,94 @@
+"""Whether price, budget and plan fit, and whether the run can be compared with a later one."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
+from draftbench.assumptions import assumption_data
+from draftbench.experiment import Spot
+from draftbench.rules import prompt_files
+from draftbench.timeline import InPlace, forecast
+
+# Days after which a price is asked for again. Spot prices move by the day, list prices rarely.
+MAX_PRICE_AGE_DAYS = 90
+MAX_SPOT_PRICE_AGE_DAYS = 14
+# How far the experiment's Spot price may be off the zone's before somebody should look.
+SPOT_PRICE_TOLERANCE = 0.2
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def price_date(situation: Situation) -> Outcome:
+    """The price is young enough to reckon with."""
+    aws = situation.experiment.aws
+    spot = isinstance(aws.capacity, Spot)
+    most = MAX_SPOT_PRICE_AGE_DAYS if spot else MAX_PRICE_AGE_DAYS
+    days = (situation.now.date() - aws.price.as_of).days
+    found = f"{aws.price.usd_per_hour:.2f} USD a node and hour of {aws.price.as_of.isoformat()}"
+    renew = f"look it up again ({aws.price.source}) and set aws.price"
+    if days < 0:
+        return warned(f"{found}, a day to come", renew)
+    if days > most:
+        return warned(f"{found}, {days} days old; {most} are taken for current", renew)
+    return passed(f"{found}, {days} days old")
+
+
+def spot_price(situation: Situation) -> Outcome:
+    """The experiment's Spot price is near the zone's."""
+    aws, kind = situation.experiment.aws, situation.experiment.instance_type
+    if not isinstance(aws.capacity, Spot):
+        return skipped(f"aws.capacity is {aws.capacity.kind}")
+    with situation.asking(f"read the Spot price of {kind}"):
+        answer = situation.client("ec2").describe_spot_price_history(
+            InstanceTypes=[kind],
+            AvailabilityZone=aws.availability_zone,
+            ProductDescriptions=["Linux/UNIX"],
+            StartTime=situation.now - timedelta(hours=1),
+        )
+    prices = sorted(answer["SpotPriceHistory"], key=lambda entry: entry["Timestamp"])
+    if not prices:
+        return warned(
+            f"EC2 has no Spot price of {kind} in {aws.availability_zone}: there may be none",
+            "try another zone that offers the type, or other capacity",
+        )
+    now = float(prices[-1]["SpotPrice"])
+    found = f"{now:.2f} USD in {aws.availability_zone} now, aws.price {aws.price.usd_per_hour:.2f}"
+    if abs(now / aws.price.usd_per_hour - 1) > SPOT_PRICE_TOLERANCE:
+        return warned(found, f"set aws.price to {now:.2f} of {situation.now.date().isoformat()}")
+    return passed(found)
+
+
+def budget(situation: Situation) -> Outcome:
+    """The budget leaves the run the time that it is estimated to need."""
+    experiment = situation.experiment
+    aws = experiment.aws
+    expected = forecast(
+        experiment,
+        cases=len(list(prompt_files(experiment, situation.experiment_path))),
+        assumed=assumption_data().for_target(experiment.target.model),
+        in_place=InPlace(),
+    )
+    need = expected.needed_minutes
+    paid = 60 * aws.budget_usd / (expected.nodes * expected.usd_per_node_hour)
+    found = (
+        f"{aws.budget_usd:.2f} USD pay for {paid:.0f} minutes of {expected.nodes} nodes; "
+        f"a first run is estimated to need {need.text(digits=0)}"
+    )
+    if paid < need.low:
+        return failed(found, "raise aws.budget_usd, or measure less: `draftbench plan` has the sum")
+    if paid < need.high:
+        return warned(found, "raise aws.budget_usd, or accept that it may end the run")
+    return passed(found)
+
+
+def revisions(situation: Situation) -> Outcome:
+    """Every model is pinned to a commit."""
+    models = situation.experiment.models
+    moving = [f"{m.model}@{m.revision}" for m in models if not _COMMIT.fullmatch(m.revision)]
+    if moving:
+        return warned(
+            f"not pinned to a commit: {', '.join(moving)}",
+            "set each `revision` to a commit of 40 hex digits, or later runs may measure others",
+        )
+    return passed("every model is pinned to a commit")

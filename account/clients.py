@@ -1,0 +1,133 @@
+"""Clients of AWS services, and what their errors mean for the person who typed the command.
+
+Botocore raises late: a client without credentials is made without complaint and fails at its first
+call. So calls stand in `explained`, which turns every such failure into one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    EndpointConnectionError,
+    HTTPClientError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    SSOError,
+    TokenRetrievalError,
+)
+
+from draftbench.errors import DraftbenchError
+
+# A person waits for the answer: give up on a network that is not there within half a minute.
+CONFIG = Config(
+    connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 4}
+)
+_NO_CREDENTIALS = (
+    NoCredentialsError,
+    PartialCredentialsError,
+    CredentialRetrievalError,
+    ProfileNotFound,
+    SSOError,
+    TokenRetrievalError,
+)
+_BAD_CREDENTIAL_CODES = {
+    "AuthFailure",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "RequestExpired",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+}
+_DENIED_CODES = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
+_LOG_IN = (
+    "log in (`aws sso login`, `aws configure`) or set AWS_PROFILE, and try "
+    "`aws sts get-caller-identity`"
+)
+_TRY_AGAIN = "try again; if it stays, the service's documentation says what the error means"
+_CONNECT = (
+    "check the network and any proxy, and that aws.region is a region of this account's partition"
+)
+
+
+class AwsError(DraftbenchError):
+    """AWS could not be asked, or refused.
+
+    `reason`: what happened; `next_step`: what to do; `code`: AWS's word for the error, empty when
+    no answer came.
+    """
+
+    def __init__(self, reason: str, *, next_step: str = _TRY_AGAIN, code: str = "") -> None:
+        super().__init__(f"{reason}; next: {next_step}")
+        self.reason = reason
+        self.next_step = next_step
+        self.code = code
+
+
+class CredentialsError(AwsError):
+    """There are no credentials, or AWS does not take them (any more): every call would fail."""
+
+
+class DeniedError(AwsError):
+    """The credentials are good, and may not do this."""
+
+
+class UnreachableError(AwsError):
+    """The service's address does not answer: no network, or no such region."""
+
+
+def client(service: str, region: str) -> Any:
+    """A client by its boto3 name.
+
+    Raises:
+        CredentialsError: the profile that the environment names does not exist or is incomplete.
+    """
+    with explained(f"make a client of {service}", region=region):
+        return boto3.client(service, region_name=region, config=CONFIG)  # type: ignore[call-overload]
+
+
+@contextmanager
+def explained(doing: str, *, region: str) -> Iterator[None]:
+    """Turn the errors of botocore inside the block into an AwsError.
+
+    `doing` completes "could not ...", for example `list the buckets`.
+    """
+    try:
+        yield
+    except (ClientError, BotoCoreError) as error:
+        raise explanation(error, doing, region=region) from error
+
+
+def explanation(error: ClientError | BotoCoreError, doing: str, *, region: str) -> AwsError:
+    """What went wrong, where, and what to do next."""
+    if isinstance(error, ClientError):
+        return _of_answer(error, doing, region)
+    reason = f"could not {doing} in {region}: {str(error).rstrip('.')}"
+    if isinstance(error, _NO_CREDENTIALS):
+        return CredentialsError(reason, next_step=_LOG_IN)
+    if isinstance(error, (EndpointConnectionError, HTTPClientError)):
+        return UnreachableError(reason, next_step=_CONNECT)
+    return AwsError(reason)
+
+
+def _of_answer(error: ClientError, doing: str, region: str) -> AwsError:
+    """An error that AWS itself answered with."""
+    code = str(error.response.get("Error", {}).get("Code", ""))
+    message = str(error.response.get("Error", {}).get("Message", "")).strip() or "no message"
+    reason = f"could not {doing} in {region}: {code}: {message}"
+    if code in _BAD_CREDENTIAL_CODES:
+        return CredentialsError(reason, next_step=_LOG_IN, code=code)
+    if code in _DENIED_CODES:
+        next_step = f"allow {error.operation_name} to the role or user you work with"
+        return DeniedError(reason, next_step=next_step, code=code)
+    return AwsError(reason, code=code)

@@ -1,0 +1,168 @@
+"""What the artifacts bucket holds, and what of it can go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from draftbench.artifact_manifest import (
+    MANIFEST_NAME,
+    ArtifactManifest,
+    ManifestError,
+    load_manifest,
+    manifest_key,
+    size_differences,
+)
+from draftbench.artifacts import KEY_LENGTH
+
+# A folder without a manifest is an upload that was cut off, or one that goes on: the uploader tries
+# for half an hour after its last file at most.
+LEFTOVER_AGE = timedelta(hours=1)
+_DELETE_BATCH = 1000
+_KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredObject:
+    """One object of the bucket."""
+
+    name: str
+    size_bytes: int
+    modified: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredKey:
+    """All that the bucket has of one artifact key.
+
+    problems: why its manifest cannot be trusted: it cannot be read, or its files are not there.
+    """
+
+    key: str
+    objects: tuple[StoredObject, ...]
+    manifest: ArtifactManifest | None
+    problems: tuple[str, ...]
+
+    @property
+    def has_manifest(self) -> bool:
+        """Whether a server that starts would find it, good or not."""
+        return any(o.name == manifest_key(self.key) for o in self.objects)
+
+    def loose(self) -> dict[str, tuple[StoredObject, ...]]:
+        """Objects that no manifest names, by their folder: uploads cut off, or going on."""
+        own = f"{self.manifest.folder}/" if self.manifest else None
+        folders: dict[str, tuple[StoredObject, ...]] = {}
+        for item in self.objects:
+            if item.name != manifest_key(self.key) and not (own and item.name.startswith(own)):
+                folder = "/".join(item.name.split("/")[:2])
+                folders[folder] = (*folders.get(folder, ()), item)
+        return folders
+
+    def being_uploaded(self, now: datetime) -> bool:
+        """Whether an upload may go on."""
+        return any(_is_young(objects, now) for objects in self.loose().values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removal:
+    """Objects that can go together, in this order, and why."""
+
+    what: str
+    reason: str
+    objects: tuple[StoredObject, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """All of them together."""
+        return sum(o.size_bytes for o in self.objects)
+
+
+def read_store(s3: Any, bucket: str) -> tuple[dict[str, StoredKey], tuple[StoredObject, ...]]:
+    """Every artifact key of the bucket, and the objects that belong to none."""
+    by_key: dict[str, list[StoredObject]] = {}
+    strange: list[StoredObject] = []
+    for item in _objects(s3, bucket):
+        key, slash, _ = item.name.partition("/")
+        if slash and _KEY.fullmatch(key):
+            by_key.setdefault(key, []).append(item)
+        else:
+            strange.append(item)
+    stored = {key: _stored_key(s3, bucket, key, items) for key, items in by_key.items()}
+    return stored, tuple(strange)
+
+
+def _objects(s3: Any, bucket: str) -> Iterator[StoredObject]:
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+        for item in page.get("Contents", []):
+            yield StoredObject(
+                name=item["Key"], size_bytes=item["Size"], modified=item["LastModified"]
+            )
+
+
+def _stored_key(s3: Any, bucket: str, key: str, items: Sequence[StoredObject]) -> StoredKey:
+    manifest, problems = None, []
+    if any(item.name == manifest_key(key) for item in items):
+        body = s3.get_object(Bucket=bucket, Key=manifest_key(key))["Body"].read()
+        try:
+            manifest = load_manifest(body)
+        except ManifestError as error:
+            problems = [f"{MANIFEST_NAME} cannot be read: {error}"]
+    if manifest:
+        sizes = {i.name.removeprefix(f"{manifest.folder}/"): i.size_bytes for i in items}
+        problems = size_differences(manifest, sizes)
+        if manifest.key != key:
+            problems.append(f"key: the manifest is of {manifest.key}")
+    return StoredKey(key=key, objects=tuple(items), manifest=manifest, problems=tuple(problems))
+
+
+def removals(
+    stored: Mapping[str, StoredKey],
+    *,
+    used: Iterable[str],
+    refused: Iterable[str],
+    now: datetime,
+) -> list[Removal]:
+    """What can go: keys that nothing uses, graphs that would be refused, uploads cut off.
+
+    used: keys of all experiments that are given.
+    refused: those of them whose graphs are not what an experiment asks for.
+    """
+    used, refused, found = set(used), set(refused), []
+    for key, entry in sorted(stored.items()):
+        if entry.has_manifest and (key not in used or key in refused):
+            reason = "no given experiment uses it" if key not in used else "it would be refused"
+            found.append(Removal(what=key, reason=reason, objects=_manifest_first(entry)))
+            continue
+        for folder, objects in sorted(entry.loose().items()):
+            if not _is_young(objects, now):
+                reason = "no manifest names it: an upload that was cut off or came second"
+                found.append(Removal(what=folder, reason=reason, objects=objects))
+    return found
+
+
+def remove(s3: Any, bucket: str, removal: Removal) -> None:
+    """Delete, one batch after the other; a manifest goes before the files it promises."""
+    names = [item.name for item in removal.objects]
+    if names[0].endswith(f"/{MANIFEST_NAME}"):
+        s3.delete_object(Bucket=bucket, Key=names.pop(0))
+    for start in range(0, len(names), _DELETE_BATCH):
+        batch = [{"Key": name} for name in names[start : start + _DELETE_BATCH]]
+        answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
+        if errors := answer.get("Errors"):
+            raise RemovalError(f"{errors[0]['Key']}: {errors[0]['Code']}: {errors[0]['Message']}")
+
+
+class RemovalError(Exception):
+    """S3 answered, and did not delete an object."""
+
+
+def _manifest_first(entry: StoredKey) -> tuple[StoredObject, ...]:
+    manifest = manifest_key(entry.key)
+    return tuple(sorted(entry.objects, key=lambda item: item.name != manifest))
+
+
+def _is_young(objects: Iterable[StoredObject], now: datetime) -> bool:
+    return now - max(o.modified for o in objects) < LEFTOVER_AGE

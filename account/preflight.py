@@ -1,0 +1,119 @@
+"""`draftbench preflight`: would a deploy and its run get what they need from this account?
+
+Reads only. Exit code 0: nothing fails (warnings are for people); 1: something does; 2: the
+experiment file is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from account.checks import capacity, deployment, identity, money, tools
+from account.checks.check import Check, Outcome, Situation, failed, skipped
+from account.clients import AwsError, client
+from account.experiments import load_account_experiment
+from draftbench.errors import DraftbenchError
+
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAM_SECONDS = 20
+
+# The first two decide whether the others can be asked at all.
+GATES: Sequence[Check] = (
+    Check(name="credentials", run=identity.credentials),
+    Check(name="region", run=identity.region_enabled),
+)
+CHECKS: Sequence[Check] = (
+    Check(name="zone", run=capacity.zone_offering),
+    Check(name="quota", run=capacity.vcpu_quota),
+    Check(name="capacity block", run=capacity.capacity_block),
+    Check(name="bootstrap", run=deployment.bootstrap),
+    Check(name="stacks", run=deployment.existing_stacks),
+    Check(name="hub token", run=deployment.hub_token),
+    Check(name="price date", run=money.price_date, asks_aws=False),
+    Check(name="spot price", run=money.spot_price),
+    Check(name="budget", run=money.budget, asks_aws=False),
+    Check(name="revisions", run=money.revisions, asks_aws=False),
+    Check(name="node", run=tools.node, asks_aws=False),
+    Check(name="cdk", run=tools.cdk_cli, asks_aws=False),
+    Check(name="container engine", run=tools.container_engine, asks_aws=False),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The experiment file."""
+    parser.add_argument("experiment", type=Path, help="experiment file, YAML")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check and print the table."""
+    situation = Situation(
+        experiment=load_account_experiment(arguments.experiment),
+        experiment_path=arguments.experiment,
+        clients=client,
+        now=datetime.now(UTC),
+        run=run_program,
+        root=ROOT,
+        container_engine=os.environ.get("CDK_DOCKER", "docker"),
+    )
+    answers = list(outcomes(situation))
+    sys.stdout.write("\n".join([*table_lines(answers), ""]))
+    return 1 if any(outcome.status == "fail" for _, outcome in answers) else 0
+
+
+def outcomes(situation: Situation) -> Iterator[tuple[str, Outcome]]:
+    """Every check's name and outcome, in the table's order.
+
+    When a gate fails, one failure says so, and what would ask AWS is skipped.
+    """
+    closed = ""
+    for check in GATES:
+        outcome = skipped(closed) if closed else outcome_of(check, situation)
+        yield check.name, outcome
+        if outcome.status == "fail":
+            closed = f"not asked: {check.name} failed"
+    for check in CHECKS:
+        skip = closed and check.asks_aws
+        yield check.name, skipped(closed) if skip else outcome_of(check, situation)
+
+
+def outcome_of(check: Check, situation: Situation) -> Outcome:
+    """A check that cannot be made has failed: nobody knows that the deploy would not."""
+    try:
+        return check.run(situation)
+    except AwsError as error:
+        return failed(error.reason, error.next_step)
+    except DraftbenchError as error:
+        return failed(str(error), "")
+
+
+def table_lines(answers: Iterable[tuple[str, Outcome]]) -> Iterator[str]:
+    """Name, status and finding aligned; the next step below what needs one; the count."""
+    answers = list(answers)
+    width = max(len(name) for name, _ in answers)
+    for name, outcome in answers:
+        yield f"{name:<{width}}  {outcome.status}  {outcome.found}"
+        if outcome.next_step:
+            yield f"{'':<{width}}        next: {outcome.next_step}"
+    statuses = [outcome.status for _, outcome in answers]
+    counts = (f"{statuses.count(s)} {s}" for s in ("pass", "warn", "fail", "skip"))
+    yield ""
+    yield f"{len(answers)} checks: {', '.join(counts)}"
+
+
+def run_program(command: tuple[str, ...]) -> tuple[int, str] | None:
+    """Exit code and output of a program; None when there is none of that name."""
+    try:
+        done = subprocess.run(  # noqa: S603 - a fixed list of words, no shell
+            command, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return 1, str(error)
+    return done.returncode, done.stdout + done.stderr

@@ -1,0 +1,70 @@
+"""The ConfigMap with the programs that run before and beside vLLM, as a volume.
+
+The Neuron images have an interpreter and boto3; the programs come from here, so no image of ours is
+built on theirs. A ConfigMap's keys have no slashes: the volume puts each file where its package is.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cdk8s_plus_35 import k8s
+
+from charts.names import NAMESPACE, content_name
+
+ROOT = Path(__file__).resolve().parents[1]
+MOUNT_PATH = "/opt/draftbench"
+VOLUME_NAME = "graph-scripts"
+PROGRAMS_FOLDER = "workloads/compiled_graphs"
+# Beside the programs themselves: what they import. A test runs them from exactly these files.
+_FILES = (
+    "draftbench/__init__.py",
+    "draftbench/artifact_manifest.py",
+    "draftbench/results.py",
+    "draftbench/staging.py",
+    "workloads/__init__.py",
+    f"{PROGRAMS_FOLDER}/__init__.py",
+    f"{PROGRAMS_FOLDER}/engine_folders.py",
+    f"{PROGRAMS_FOLDER}/handover.py",
+    f"{PROGRAMS_FOLDER}/start.py",
+    f"{PROGRAMS_FOLDER}/upload.py",
+)
+
+
+def graph_scripts_config_map() -> dict[str, Any]:
+    """Properties of the ConfigMap, named by its content."""
+    return {
+        "metadata": k8s.ObjectMeta(name=_name(), namespace=NAMESPACE),
+        "immutable": True,
+        "data": {_key(path): text for path, text in _sources().items()},
+    }
+
+
+def graph_scripts_volume() -> k8s.Volume:
+    """The programs as they are in the repository, with their `__main__.py` at the top."""
+    items = [k8s.KeyToPath(key=_key(path), path=path) for path in _sources()]
+    source = k8s.ConfigMapVolumeSource(name=_name(), items=items)
+    return k8s.Volume(name=VOLUME_NAME, config_map=source)
+
+
+def graph_scripts_mount() -> k8s.VolumeMount:
+    """Read-only, in the server's container and in the one beside it."""
+    return k8s.VolumeMount(name=VOLUME_NAME, mount_path=MOUNT_PATH, read_only=True)
+
+
+@cache
+def _sources() -> dict[str, str]:
+    """Texts by their path below the mount; `python3 MOUNT_PATH` runs the `__main__.py` there."""
+    files = {"__main__.py": f"{PROGRAMS_FOLDER}/__main__.py", **{file: file for file in _FILES}}
+    return {path: (ROOT / file).read_text(encoding="utf-8") for path, file in files.items()}
+
+
+def _key(path: str) -> str:
+    return path.replace("/", ".")
+
+
+@cache
+def _name() -> str:
+    return content_name("graph-scripts", _sources())

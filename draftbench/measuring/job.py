@@ -1,0 +1,32 @@
+"""What the measuring Job and its program agree on: the run's identity, and what an exit means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Labels that the Job controller puts on its pods.
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+JOB_UID_LABEL = "batch.kubernetes.io/controller-uid"
+# The variables that carry them into the program.
+JOB_NAME_VARIABLE = "DRAFTBENCH_JOB_NAME"
+JOB_UID_VARIABLE = "DRAFTBENCH_JOB_UID"
+_UID_CHARACTERS = 8
+
+EXIT_COMPLETE = 0
+EXIT_FAILED = 1
+"""The run is over; its `run.json` says why."""
+EXIT_WRONG_INPUT = 2
+EXIT_NOT_RECORDED = 3
+"""The results cannot be read or written: another pod may have more luck."""
+EXIT_INTERRUPTED = 75
+"""Told to end before the run was over; another pod goes on. EX_TEMPFAIL of sysexits.h."""
+
+
+def job_run_id(environment: Mapping[str, str]) -> str | None:
+    """The run of this pod's Job, the same for each of its pods; None outside of a Job.
+
+    `<job name>-<first characters of the Job's uid>`: a Job that is deleted and created again under
+    its name is another run.
+    """
+    name, uid = environment.get(JOB_NAME_VARIABLE), environment.get(JOB_UID_VARIABLE)
+    return f"{name}-{uid[:_UID_CHARACTERS]}" if name and uid else None

@@ -1,0 +1,162 @@
+"""The decision: how many accelerator nodes may exist now, and why. No AWS here.
+
+What ends a run comes first, and needs as little of the world as it can: a deadline holds also when
+S3 cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from lambdas.capacity_controller.state import Deployment, Status
+from lambdas.capacity_controller.world import Block, NoBlock, Unknown, World
+
+# EKS scales a group in a Capacity Block down 40 minutes before its end, EC2 ends instances from 30
+# minutes before ("Create a managed node group with Capacity Blocks for ML", Amazon EKS User Guide).
+BLOCK_MARGIN_SECONDS = 40 * 60
+_BLOCK_TO_COME = {"scheduled", "pending", "payment-pending", "assessing", "delayed"}
+_BLOCK_NOW = "active"
+
+Reason = Literal[
+    "ready",
+    "ended",
+    "stopped",
+    "complete",
+    "failed",
+    "deadline",
+    "budget",
+    "no_block",
+    "block_not_started",
+    "block_over",
+    "tokenizer_mismatch",
+    "waiting_for_models",
+    "no_node_group",
+    "foreign_node_group",
+    "unknown",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """A size and its reason.
+
+    size: None: leave the node group as it is.
+    text: the reason in words, for people.
+    """
+
+    size: int | None
+    reason: Reason
+    text: str
+
+
+def decide(deployment: Deployment, status: Status, world: World, *, now: float) -> Decision:
+    """The size that the node group must have now."""
+    for decision in _reasons_against(deployment, status, world, now):
+        return decision
+    unknowns = world.unknowns()
+    if unknowns:
+        return Decision(size=None, reason="unknown", text="; ".join(unknowns))
+    nodes = deployment.plan.nodes
+    return Decision(
+        size=nodes,
+        reason="ready",
+        text=f"every model is staged: {nodes} accelerator node{'s' if nodes > 1 else ''} until "
+        f"{utc(deadline_unix_s(deployment, world))} at the latest",
+    )
+
+
+def deadline_unix_s(deployment: Deployment, world: World) -> float:
+    """The experiment's own end, or 40 minutes before the Capacity Block's if that is sooner."""
+    own = deployment.own_deadline_unix_s
+    if isinstance(world.block, Block):
+        return min(own, world.block.ends_at_unix_s - BLOCK_MARGIN_SECONDS)
+    return own
+
+
+def utc(unix_s: float) -> str:
+    """A time for people: `2026-11-21 10:20 UTC`."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _reasons_against(
+    deployment: Deployment, status: Status, world: World, now: float
+) -> Iterator[Decision]:
+    """Reasons for no nodes, the strongest first."""
+    yield from _without_a_node_group(deployment, world)
+    if status == "ended":
+        yield _zero("ended", "the deployment was deleted")
+    if world.stopped is True:
+        yield _zero("stopped", "the object control/stop is in the results bucket")
+    yield from _over(world)
+    yield from _spent(deployment, now)
+    if isinstance(world.block, NoBlock):
+        yield _zero("no_block", world.block.why)
+    if isinstance(world.block, Block):
+        yield from _outside_the_block(world.block, now)
+    yield from _not_staged(world)
+
+
+def _without_a_node_group(deployment: Deployment, world: World) -> Iterator[Decision]:
+    name = f"{deployment.plan.cluster_name}/{deployment.plan.nodegroup_name}"
+    if world.nodes.ownership == "missing":
+        yield Decision(size=None, reason="no_node_group", text=f"there is no node group {name}")
+    if world.nodes.ownership == "foreign":
+        wanted = ", ".join(f"{k}={v}" for k, v in deployment.plan.nodegroup_tags.items())
+        yield Decision(
+            size=None,
+            reason="foreign_node_group",
+            text=f"node group {name} does not carry the tags of this experiment ({wanted}): "
+            "it is another's and is left alone",
+        )
+
+
+def _over(world: World) -> Iterator[Decision]:
+    run = world.run
+    if isinstance(run, Unknown) or run.state == "none":
+        return
+    words = "is complete" if run.state == "complete" else f"has failed: {run.text}"
+    yield _zero(run.state, f"run {run.run_id} {words}")
+
+
+def _spent(deployment: Deployment, now: float) -> Iterator[Decision]:
+    plan, own = deployment.plan, deployment.own_deadline_unix_s
+    if now >= own:
+        yield _zero(
+            "deadline",
+            f"the deadline was {utc(own)}, {plan.deadline_minutes} minutes after the deploy",
+        )
+    if deployment.spent_usd >= plan.budget_usd:
+        yield _zero(
+            "budget",
+            f"the nodes have cost {deployment.spent_usd:.2f} USD of a budget of "
+            f"{plan.budget_usd:.2f} USD",
+        )
+
+
+def _outside_the_block(block: Block, now: float) -> Iterator[Decision]:
+    start, end = block.starts_at_unix_s, block.ends_at_unix_s
+    if now >= end - BLOCK_MARGIN_SECONDS:
+        yield _zero(
+            "block_over",
+            f"the Capacity Block ends at {utc(end)}; EKS takes its nodes away 40 minutes before",
+        )
+    elif block.state in _BLOCK_TO_COME or (block.state == _BLOCK_NOW and now < start):
+        yield _zero("block_not_started", f"the Capacity Block is {block.state} until {utc(start)}")
+    elif block.state != _BLOCK_NOW:
+        yield _zero("block_over", f"the Capacity Block is {block.state}")
+
+
+def _not_staged(world: World) -> Iterator[Decision]:
+    models = world.models
+    if isinstance(models, Unknown) or models.staging == "ready":
+        return
+    if models.staging == "mismatch":
+        yield _zero("tokenizer_mismatch", models.text)
+    yield _zero("waiting_for_models", f"not staged yet: {models.text}")
+
+
+def _zero(reason: Reason, text: str) -> Decision:
+    return Decision(size=0, reason=reason, text=text)

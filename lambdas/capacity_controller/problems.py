@@ -1,0 +1,125 @@
+"""Why nodes that were asked for do not come: what AWS says, the zone, and what to try next.
+
+Two sources: the health of the EKS node group (`Issue`, Amazon EKS API reference), and the failed
+launches in the activity history of its Auto Scaling group, which say more. The texts of launch
+failures are EC2's, as people quote them ("There is no Spot capacity available that matches your
+request", "We currently do not have sufficient trn2.48xlarge capacity in the Availability Zone").
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from draftbench.capacity import CapacityKind, CapacityPlan
+from lambdas.capacity_controller.world import Problem
+
+CAPACITY = "insufficient_capacity"
+QUOTA = "quota"
+LAUNCH = "launch_failure"
+_WORDS = {
+    QUOTA: (
+        "vcpulimitexceeded",
+        "vcpu limit",
+        "maxspotinstancecount",
+        "max spot instance count",
+        "instancelimitexceeded",
+    ),
+    CAPACITY: (
+        "insufficientinstancecapacity",
+        "insufficient capacity",
+        "do not have sufficient",
+        "no spot capacity",
+        "reservationcapacityexceeded",
+        "unfulfillablecapacity",
+    ),
+}
+_ISSUE_KINDS = {"InstanceLimitExceeded": QUOTA, "AsgInstanceLaunchFailures": LAUNCH}
+_OTHER_ZONE = "another zone (destroy, change aws.availability_zone, deploy)"
+_CAPACITY_ADVICE: dict[CapacityKind, str] = {
+    "spot": f"a capacity of kind on_demand or a Capacity Block, {_OTHER_ZONE}, or another hour",
+    "on_demand": f"a Capacity Block, capacity of kind spot, {_OTHER_ZONE}, or another hour",
+    "capacity_block": "whether the block is active, in this zone, of this instance type, and has "
+    "as many instances as the plan needs nodes: `python -m draftbench preflight EXPERIMENT`",
+}
+_QUOTA_ADVICE = (
+    "more vCPUs in the quota of Trn instances for this kind of capacity (Service Quotas, EC2): "
+    "`python -m draftbench preflight EXPERIMENT` shows quota and need"
+)
+_LAUNCH_ADVICE = "what the message names; the group's activity history in EC2 Auto Scaling has more"
+_SHOWN_CHARACTERS = 400
+
+
+def problems_of(
+    plan: CapacityPlan,
+    *,
+    issues: Sequence[dict[str, Any]],
+    activities: Sequence[dict[str, Any]],
+    since: float,
+) -> tuple[Problem, ...]:
+    """What keeps nodes away, one problem a kind.
+
+    Args:
+        plan: says the zone, and what can be tried besides.
+        issues: health issues of the node group.
+        activities: of its Auto Scaling group, the newest first.
+        since: what ended before this time is of the past, Unix seconds.
+    """
+    failed = dict(_failed_launch(plan, activities, since))
+    named = failed or dict(_unwell(plan, issues))
+    return tuple(Problem(kind=kind, text=text) for kind, text in named.items())
+
+
+def _failed_launch(
+    plan: CapacityPlan, activities: Sequence[dict[str, Any]], since: float
+) -> Iterator[tuple[str, str]]:
+    """The newest finished launch alone: one that succeeded ends the problem of those before."""
+    for activity in activities:
+        recent = activity["StartTime"].timestamp() >= since
+        if not recent or activity["StatusCode"] == "Successful":
+            return
+        if activity["StatusCode"] == "Failed":
+            message = activity.get("StatusMessage") or activity.get("Description", "")
+            yield _told(plan, _kind(message), message, _zone(activity) or plan.availability_zone)
+            return
+
+
+def _unwell(plan: CapacityPlan, issues: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    for issue in issues:
+        message = issue.get("message", "")
+        code = issue.get("code", "unknown")
+        kind = _kind(message)
+        if kind == LAUNCH:
+            kind = _ISSUE_KINDS.get(code, code)
+        yield _told(plan, kind, f"{code}: {message}", plan.availability_zone)
+
+
+def _kind(message: str) -> str:
+    lowered = message.lower()
+    return next((k for k, words in _WORDS.items() if any(w in lowered for w in words)), LAUNCH)
+
+
+def _told(plan: CapacityPlan, kind: str, message: str, zone: str) -> tuple[str, str]:
+    what = {
+        CAPACITY: f"no {plan.capacity} capacity for {plan.instance_type} in {zone}",
+        QUOTA: f"the account's quota does not allow {plan.nodes} x {plan.instance_type} in {zone}",
+    }.get(kind, f"{plan.instance_type} does not start in {zone}")
+    advice = {CAPACITY: _CAPACITY_ADVICE[plan.capacity], QUOTA: _QUOTA_ADVICE}.get(
+        kind, _LAUNCH_ADVICE
+    )
+    shown = message[:_SHOWN_CHARACTERS]
+    return kind, (
+        f"{what}. AWS says: {shown}\n"
+        "Auto Scaling goes on trying until the deadline; what never starts costs nothing.\n"
+        f"To try next: {advice}."
+    )
+
+
+def _zone(activity: dict[str, Any]) -> str | None:
+    """Auto Scaling writes an activity's details as JSON text."""
+    try:
+        zone = json.loads(activity.get("Details") or "{}").get("Availability Zone")
+    except ValueError:
+        return None
+    return zone if isinstance(zone, str) else None

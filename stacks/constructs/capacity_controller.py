@@ -1,0 +1,278 @@
+"""The capacity controller: the function that sizes the accelerator node group, and who wakes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from aws_cdk import (
+    CustomResource,
+    Duration,
+    Stack,
+    aws_cloudwatch,
+    aws_cloudwatch_actions,
+    aws_events,
+    aws_events_targets,
+    aws_iam,
+    aws_lambda,
+    aws_logs,
+    aws_s3,
+    aws_scheduler,
+    aws_sns,
+    aws_sns_subscriptions,
+)
+from constructs import Construct, IDependable
+
+from draftbench.capacity import STOP_KEY, CapacityPlan, dump_plan
+from draftbench.results import RUN_FILE
+from draftbench.staging import READY_MARKER
+from stacks.assets import CAPACITY_HANDLER, capacity_code
+from stacks.constructs.capacity_rights import allow, let_control
+from stacks.constructs.log_groups import owned_log_group
+
+# Long enough to wait at Delete for a node group that EKS is busy with.
+TIMEOUT_MINUTES = 5
+# If an answer is lost, a deploy waits for so long and not for CloudFormation's hour.
+ANSWER_TIMEOUT_MINUTES = 15
+# A minute of accelerator time costs more than a month of heartbeats.
+HEARTBEAT_MINUTES = 2
+MEMORY_MIB = 512
+MAX_DISPLAY_NAME_CHARACTERS = 100
+SCHEDULE_NAME = "deadline"
+NODE_GROUP_EVENTS = (
+    "EC2 Instance Launch Successful",
+    "EC2 Instance Launch Unsuccessful",
+    "EC2 Instance Terminate Successful",
+    "EC2 Instance-terminate Lifecycle Action",
+)
+
+
+class CapacityController(Construct):
+    """The function, its role, its schedules and rules, its topic, and the deployment it is told of.
+
+    `deployed_after`: what must be in the cluster before the first decision, and so is removed after
+    the last one: the nodes go to zero first.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        plan: CapacityPlan,
+        notify_email: str | None,
+        checkpoints: aws_s3.IBucket,
+        results: aws_s3.IBucket,
+        deployed_after: Sequence[IDependable],
+    ) -> None:
+        super().__init__(scope, id_)
+        self._plan = plan
+        self._checkpoints = checkpoints
+        self._results = results
+        self.log_group = owned_log_group(self, "LogGroup")
+        self.topic = self._build_topic(notify_email)
+        self._schedules = aws_scheduler.CfnScheduleGroup(
+            self, "Schedules", name=f"{plan.cluster_name}-capacity"
+        )
+        self._scheduler_role = self._build_scheduler_role()
+        self._role = self._build_role()
+        self.function = self._build_function()
+        self._build_heartbeat()
+        self._build_rules()
+        self.alarm = self._build_alarm()
+        self._build_deployment(deployed_after)
+
+    def _build_topic(self, notify_email: str | None) -> aws_sns.Topic:
+        topic = aws_sns.Topic(
+            self,
+            "Notifications",
+            display_name=f"draftbench {self._plan.experiment}"[:MAX_DISPLAY_NAME_CHARACTERS],
+            enforce_ssl=True,
+        )
+        if notify_email:
+            topic.add_subscription(
+                cast(
+                    aws_sns.ITopicSubscription,
+                    aws_sns_subscriptions.EmailSubscription(notify_email),
+                )
+            )
+        return topic
+
+    def _build_scheduler_role(self) -> aws_iam.Role:
+        """For schedules of this group alone, or another's could have the function invoked."""
+        principal = aws_iam.ServicePrincipal(
+            "scheduler.amazonaws.com",
+            conditions={
+                "StringEquals": {
+                    "aws:SourceAccount": Stack.of(self).account,
+                    "aws:SourceArn": self._schedules.attr_arn,
+                }
+            },
+        )
+        return aws_iam.Role(
+            self,
+            "SchedulerRole",
+            assumed_by=cast(aws_iam.IPrincipal, principal),
+            description="draftbench capacity schedules",
+        )
+
+    def _build_role(self) -> aws_iam.Role:
+        """Without CDK's basic execution policy, which may create log groups: a line that is written
+        after the destroyed group would bring it back."""
+        role = aws_iam.Role(
+            self,
+            "Role",
+            assumed_by=aws_iam.ServicePrincipal("lambda.amazonaws.com"),
+            description="draftbench capacity controller",
+        )
+        self.log_group.grant_write(role)
+        self.topic.grant_publish(role)
+        let_control(
+            role,
+            plan=self._plan,
+            checkpoints=self._checkpoints,
+            results=self._results,
+            schedule=f"{self._schedules.name}/{SCHEDULE_NAME}",
+            scheduler_role=self._scheduler_role,
+        )
+        return role
+
+    def _build_function(self) -> aws_lambda.Function:
+        function = aws_lambda.Function(
+            self,
+            "Function",
+            description="Size of draftbench's accelerator node group",
+            runtime=aws_lambda.Runtime.PYTHON_3_14,
+            architecture=aws_lambda.Architecture.ARM_64,
+            handler=CAPACITY_HANDLER,
+            code=capacity_code(),
+            role=cast(aws_iam.IRole, self._role),
+            log_group=cast(aws_logs.ILogGroup, self.log_group),
+            timeout=Duration.minutes(TIMEOUT_MINUTES),
+            memory_size=MEMORY_MIB,
+            environment={
+                "CHECKPOINTS_BUCKET": self._checkpoints.bucket_name,
+                "RESULTS_BUCKET": self._results.bucket_name,
+                "TOPIC_ARN": self.topic.topic_arn,
+                "SCHEDULE_GROUP": self._schedules.ref,
+                "SCHEDULE_ROLE_ARN": self._scheduler_role.role_arn,
+            },
+        )
+        self._scheduler_role.add_to_policy(
+            allow("InvokeController", ["lambda:InvokeFunction"], [function.function_arn])
+        )
+        return function
+
+    def _build_heartbeat(self) -> None:
+        """Sees what raises no event: the spend, the start of a Capacity Block, lost events."""
+        target = aws_scheduler.CfnSchedule.TargetProperty(
+            arn=self.function.function_arn,
+            role_arn=self._scheduler_role.role_arn,
+            input='{"trigger": "heartbeat"}',
+        )
+        heartbeat = aws_scheduler.CfnSchedule(
+            self,
+            "Heartbeat",
+            group_name=self._schedules.ref,
+            schedule_expression=f"rate({HEARTBEAT_MINUTES} minutes)",
+            flexible_time_window=aws_scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
+            target=target,
+        )
+        heartbeat.node.add_dependency(self._scheduler_role)
+
+    def _build_rules(self) -> None:
+        created = ["Object Created"]
+        self._s3_rule("Staged", self._checkpoints, created, [{"suffix": f"/{READY_MARKER}"}])
+        self._s3_rule("RunOver", self._results, created, [{"suffix": f"/{RUN_FILE}"}])
+        self._s3_rule("Stopped", self._results, [*created, "Object Deleted"], [STOP_KEY])
+        group = {"prefix": f"eks-{self._plan.nodegroup_name}-"}
+        self._rule(
+            "NodesChanged",
+            "Accelerator nodes come, do not come, or leave",
+            source="aws.autoscaling",
+            detail_types=NODE_GROUP_EVENTS,
+            detail={"AutoScalingGroupName": [group]},
+        )
+
+    def _s3_rule(
+        self,
+        id_: str,
+        bucket: aws_s3.IBucket,
+        detail_types: Sequence[str],
+        keys: Sequence[str | Mapping[str, str]],
+    ) -> None:
+        self._rule(
+            id_,
+            f"{id_}: the capacity controller looks",
+            source="aws.s3",
+            detail_types=detail_types,
+            detail={"bucket": {"name": [bucket.bucket_name]}, "object": {"key": list(keys)}},
+        )
+
+    def _rule(
+        self,
+        id_: str,
+        description: str,
+        *,
+        source: str,
+        detail_types: Sequence[str],
+        detail: Mapping[str, object],
+    ) -> None:
+        target = aws_events_targets.LambdaFunction(cast(aws_lambda.IFunction, self.function))
+        aws_events.Rule(
+            self,
+            id_,
+            description=description,
+            event_pattern=aws_events.EventPattern(
+                source=[source], detail_type=list(detail_types), detail=detail
+            ),
+            targets=[cast(aws_events.IRuleTarget, target)],
+        )
+
+    def _build_alarm(self) -> aws_cloudwatch.Alarm:
+        """A controller that fails may leave nodes up that nobody needs."""
+        alarm = aws_cloudwatch.Alarm(
+            self,
+            "FailureAlarm",
+            alarm_description="The capacity controller fails: accelerator nodes may be up that "
+            "nobody needs. The function's log has the reason.",
+            metric=self.function.metric_errors(
+                period=Duration.minutes(2 * HEARTBEAT_MINUTES), statistic="Sum"
+            ),
+            threshold=0,
+            comparison_operator=aws_cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            # Twice in a row: one throttled look is made up for by the next.
+            evaluation_periods=2,
+            treat_missing_data=aws_cloudwatch.TreatMissingData.NOT_BREACHING,
+        )
+        self.topic.add_to_resource_policy(
+            aws_iam.PolicyStatement(
+                principals=[aws_iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+                actions=["sns:Publish"],
+                resources=[self.topic.topic_arn],
+                conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
+            )
+        )
+        alarm.add_alarm_action(
+            cast(
+                aws_cloudwatch.IAlarmAction,
+                aws_cloudwatch_actions.SnsAction(cast(aws_sns.ITopic, self.topic)),
+            )
+        )
+        return alarm
+
+    def _build_deployment(self, deployed_after: Sequence[IDependable]) -> None:
+        """Its properties tell the function the plan, at once and not with its environment minutes
+        before: until this resource is updated, the running deployment's plan holds."""
+        deployment = CustomResource(
+            self,
+            "Deployment",
+            resource_type="Custom::DraftbenchDeployment",
+            service_token=self.function.function_arn,
+            service_timeout=Duration.minutes(ANSWER_TIMEOUT_MINUTES),
+            properties={"Plan": dump_plan(self._plan)},
+        )
+        # Removed before all of them: its last decision takes rights, and somebody to hear of it.
+        deployment.node.add_dependency(
+            self._scheduler_role, self.topic, self.alarm, *deployed_after
+        )

@@ -1,0 +1,130 @@
+"""What the capacity controller may do: read markers and runs, keep its state, size its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import Stack, Token, aws_iam, aws_s3
+
+from draftbench.capacity import STATE_KEY, STOP_KEY, CapacityPlan
+from draftbench.names import RUNS_PREFIX
+from draftbench.results import RUN_FILE
+from draftbench.staging import ready_key
+from stacks.constructs.findings import accept, accept_folders
+
+RUN_FILES = f"{RUNS_PREFIX}*/{RUN_FILE}"
+_LOOKING = (
+    "DescribeAutoScalingGroups, DescribeScalingActivities and DescribeCapacityReservations know no "
+    "resources; they only look."
+)
+_GENERATED = (
+    "EKS ends the ARNs of a node group and of its Auto Scaling group with an id that it generates."
+)
+
+
+def let_control(
+    role: aws_iam.Role,
+    *,
+    plan: CapacityPlan,
+    checkpoints: aws_s3.IBucket,
+    results: aws_s3.IBucket,
+    schedule: str,
+    scheduler_role: aws_iam.IRole,
+) -> None:
+    """Give the function's role its rights; `schedule` is the deadline's, GROUP/NAME."""
+    for statement in (
+        *_storage_rights(plan, checkpoints, results),
+        *_node_rights(role, plan),
+        *_schedule_rights(role, schedule, scheduler_role),
+    ):
+        role.add_to_policy(statement)
+    accept_folders(role, results, RUN_FILES)
+    accept(role, "AwsSolutions-IAM5[Resource::*]", reason=_LOOKING)
+    accept(role, *_generated_arns(role, plan), reason=_GENERATED)
+
+
+def allow(sid: str, actions: Sequence[str], resources: Sequence[str]) -> aws_iam.PolicyStatement:
+    """A statement that allows actions on resources."""
+    return aws_iam.PolicyStatement(sid=sid, actions=list(actions), resources=list(resources))
+
+
+def _generated_arns(role: aws_iam.Role, plan: CapacityPlan) -> list[str]:
+    """Ids of cdk-nag's findings, which names what only CloudFormation knows in its own way."""
+    stack = Stack.of(role)
+    arns = [_node_groups(role, plan), _scaling(role, plan)]
+    names = {stack.account: "<AWS::AccountId>", stack.partition: "<AWS::Partition>"}
+    for token, name in names.items():
+        if Token.is_unresolved(token):
+            arns = [arn.replace(token, name) for arn in arns]
+    return [f"AwsSolutions-IAM5[Resource::{arn}]" for arn in arns]
+
+
+def _node_groups(role: aws_iam.Role, plan: CapacityPlan) -> str:
+    """Every accelerator node group of this cluster: a deploy can replace one by another."""
+    stack, cluster = Stack.of(role), plan.cluster_name
+    where = f"arn:{stack.partition}:eks:{stack.region}:{stack.account}"
+    return f"{where}:nodegroup/{cluster}/{cluster}-accelerator-*/*"
+
+
+def _scaling(role: aws_iam.Role, plan: CapacityPlan) -> str:
+    """The Auto Scaling groups that EKS makes for them, `eks-NODE_GROUP-UUID`."""
+    stack = Stack.of(role)
+    where = f"arn:{stack.partition}:autoscaling:{stack.region}:{stack.account}"
+    name = f"eks-{plan.cluster_name}-accelerator-*"
+    return f"{where}:autoScalingGroup:*:autoScalingGroupName/{name}"
+
+
+def _storage_rights(
+    plan: CapacityPlan, checkpoints: aws_s3.IBucket, results: aws_s3.IBucket
+) -> list[aws_iam.PolicyStatement]:
+    markers = [ready_key(model.model, model.revision) for model in plan.models]
+    state = [results.arn_for_objects(STATE_KEY)]
+    return [
+        allow("ReadMarkers", ["s3:GetObject"], [checkpoints.arn_for_objects(k) for k in markers]),
+        allow(
+            "ReadRuns",
+            ["s3:GetObject"],
+            [results.arn_for_objects(key) for key in (RUN_FILES, STOP_KEY)],
+        ),
+        allow("KeepState", ["s3:GetObject", "s3:PutObject"], state),
+        # Runs are listed; and without it S3 answers "denied" where nothing is there yet.
+        allow(
+            "ListAndTellMissingFromDenied",
+            ["s3:ListBucket"],
+            [checkpoints.bucket_arn, results.bucket_arn],
+        ),
+    ]
+
+
+def _node_rights(role: aws_iam.Role, plan: CapacityPlan) -> list[aws_iam.PolicyStatement]:
+    looking = ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"]
+    if plan.reservation_id:
+        looking.append("ec2:DescribeCapacityReservations")
+    sizing = ["eks:DescribeNodegroup", "eks:UpdateNodegroupConfig"]
+    return [
+        allow("SizeNodeGroup", sizing, [_node_groups(role, plan)]),
+        allow(
+            "EndDrains",
+            ["autoscaling:CompleteLifecycleAction"],
+            [_scaling(role, plan)],
+        ),
+        allow("LookAtInstances", looking, ["*"]),
+    ]
+
+
+def _schedule_rights(
+    role: aws_iam.Role, schedule: str, scheduler_role: aws_iam.IRole
+) -> list[aws_iam.PolicyStatement]:
+    deadline = Stack.of(role).format_arn(
+        service="scheduler", resource="schedule", resource_name=schedule
+    )
+    actions = ("CreateSchedule", "UpdateSchedule", "DeleteSchedule")
+    return [
+        allow("ScheduleDeadline", [f"scheduler:{action}" for action in actions], [deadline]),
+        aws_iam.PolicyStatement(
+            sid="LetSchedulerInvoke",
+            actions=["iam:PassRole"],
+            resources=[scheduler_role.role_arn],
+            conditions={"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
+        ),
+    ]

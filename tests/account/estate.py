@@ -1,0 +1,218 @@
+"""Things of an experiment in an emulated account, made one by one as a test needs them."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import boto3
+
+REGION = "us-east-2"
+OURS = "qwen3-32b"
+STACK = f"draftbench-{OURS}"
+TAGS = {"draftbench:experiment": OURS, "draftbench:stack": "cluster"}
+OTHERS_TAGS = {**TAGS, "draftbench:experiment": "qwen3-32b-x"}
+# The last was made by Lambda, for a function whose name CloudFormation cut.
+LOG_GROUPS = (
+    f"/aws/eks/{STACK}/cluster",
+    f"/aws/containerinsights/{STACK}/performance",
+    f"{STACK}-network-FlowLogGroup1-X",
+    "/aws/lambda/draftbench-qwen3-32b-clus-Handler-X",
+)
+TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
+
+
+@functools.cache
+def client(service: str) -> Any:
+    return boto3.client(service, region_name=REGION)  # type: ignore[call-overload]
+
+
+def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+def ec2_tags(kind: str, tags: Mapping[str, str] = TAGS) -> list[dict[str, Any]]:
+    return [{"ResourceType": kind, "Tags": tag_list(tags)}]
+
+
+def role(name: str, tags: Mapping[str, str] = TAGS) -> str:
+    made = client("iam").create_role(
+        RoleName=name, AssumeRolePolicyDocument=TRUST, Tags=tag_list(tags)
+    )
+    return str(made["Role"]["Arn"])
+
+
+def vpc() -> str:
+    ec2 = client("ec2")
+    made = ec2.create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=ec2_tags("vpc"))
+    return str(made["Vpc"]["VpcId"])
+
+
+def subnet(vpc_id: str) -> str:
+    made = client("ec2").create_subnet(
+        VpcId=vpc_id, CidrBlock="10.0.0.0/20", TagSpecifications=ec2_tags("subnet")
+    )
+    return str(made["Subnet"]["SubnetId"])
+
+
+def instance() -> None:
+    client("ec2").run_instances(
+        ImageId="ami-12c6146b",
+        InstanceType="trn2.48xlarge",
+        MinCount=1,
+        MaxCount=1,
+        TagSpecifications=ec2_tags("instance"),
+    )
+
+
+def volume() -> None:
+    client("ec2").create_volume(
+        AvailabilityZone="us-east-2c", Size=100, TagSpecifications=ec2_tags("volume")
+    )
+
+
+def interface() -> None:
+    """Untagged, as the network plugin makes them: known by the network it is in."""
+    client("ec2").create_network_interface(SubnetId=subnet(vpc()), Description="aws-K8S-i-1")
+
+
+def security_group() -> None:
+    client("ec2").create_security_group(
+        GroupName=f"eks-cluster-sg-{STACK}-1", Description="EKS", VpcId=vpc()
+    )
+
+
+def nat_gateway() -> None:
+    client("ec2").create_nat_gateway(
+        SubnetId=subnet(vpc()),
+        ConnectivityType="private",
+        TagSpecifications=ec2_tags("natgateway"),
+    )
+
+
+def address() -> None:
+    client("ec2").allocate_address(Domain="vpc", TagSpecifications=ec2_tags("elastic-ip"))
+
+
+def launch_template() -> None:
+    client("ec2").create_launch_template(
+        LaunchTemplateName="made-up",
+        LaunchTemplateData={"InstanceType": "trn2.48xlarge"},
+        TagSpecifications=ec2_tags("launch-template"),
+    )
+
+
+def load_balancer() -> None:
+    client("elbv2").create_load_balancer(Name="a-service", Subnets=[subnet(vpc())], Type="network")
+
+
+def cluster() -> None:
+    client("eks").create_cluster(
+        name=STACK, roleArn=role("eks", {}), resourcesVpcConfig={"subnetIds": [subnet(vpc())]}
+    )
+
+
+def log_groups() -> None:
+    for name in LOG_GROUPS:
+        client("logs").create_log_group(logGroupName=name)
+
+
+def bucket(name: str = f"{STACK}-storage-results1-x", tags: Mapping[str, str] = TAGS) -> None:
+    s3 = client("s3")
+    s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.put_object(Bucket=name, Key="a", Body=b"x" * 1024)
+    if tags:
+        s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": tag_list(tags)})
+
+
+def queue() -> None:
+    client("sqs").create_queue(QueueName=f"{STACK}-storage-Queue1-X", tags=TAGS)
+
+
+def topic() -> None:
+    client("sns").create_topic(Name=f"{STACK}-benchmark-Topic1-X", Tags=tag_list(TAGS))
+
+
+def schedule_group() -> None:
+    client("scheduler").create_schedule_group(Name=STACK, Tags=tag_list(TAGS))
+
+
+def event_rule() -> None:
+    client("events").put_rule(
+        Name=f"{STACK}-benchmark-Ready1-X",
+        EventPattern='{"source": ["aws.s3"]}',
+        Tags=tag_list(TAGS),
+    )
+
+
+def alarm() -> None:
+    client("cloudwatch").put_metric_alarm(
+        AlarmName=f"{STACK}-benchmark-Alarm1-X",
+        ComparisonOperator="GreaterThanThreshold",
+        EvaluationPeriods=1,
+        MetricName="M",
+        Namespace="N",
+        Period=60,
+        Statistic="Maximum",
+        Threshold=0,
+        Tags=tag_list(TAGS),
+    )
+
+
+def dashboard() -> None:
+    client("cloudwatch").put_dashboard(DashboardName=STACK, DashboardBody='{"widgets": []}')
+
+
+def stack(name: str = f"{STACK}-cluster", tags: Mapping[str, str] = TAGS) -> None:
+    client("cloudformation").create_stack(
+        StackName=name,
+        TemplateBody='{"Resources": {"G": {"Type": "AWS::Logs::LogGroup"}}}',
+        Tags=tag_list(tags),
+    )
+
+
+def function(name: str = f"{STACK}-benchmark-Publisher1-X") -> None:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("handler.py", "def handler(event, context): pass\n")
+    client("lambda").create_function(
+        FunctionName=name,
+        Runtime="python3.13",
+        Role=role("made-up-lambda-role", {}),
+        Handler="handler.handler",
+        Code={"ZipFile": archive.getvalue()},
+        Tags=TAGS,
+    )
+
+
+def cut_role() -> None:
+    """CloudFormation cuts the stack's name: only the tag says whose it is."""
+    role("draftbench-qwen3-32b-clu-NodeRole1-X")
+
+
+# Kind in the report, and what makes one.
+EVERY_KIND: Mapping[str, Callable[[], None]] = {
+    "stack": stack,
+    "role": cut_role,
+    "function": function,
+    "schedule group": schedule_group,
+    "event rule": event_rule,
+    "topic": topic,
+    "alarm": alarm,
+    "dashboard": dashboard,
+    "EKS cluster": cluster,
+    "instance trn2.48xlarge": instance,
+    "volume": volume,
+    "load balancer": load_balancer,
+    "NAT gateway": nat_gateway,
+    "elastic address": address,
+    "interface": interface,
+    "security group": security_group,
+    "launch template": launch_template,
+    "bucket": bucket,
+    "queue": queue,
+}

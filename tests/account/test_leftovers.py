@@ -1,0 +1,328 @@
+"""What remains of an experiment is found, told from others' things, and priced."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from account import leftovers
+from account.clients import client
+from account.leftovers import FINDERS, Report, look, report_lines
+from account.prices import monthly_usd, oldest_price, standing_usd
+from account.remains import compute
+from account.remains.network import LAMBDA_KEEPS, interfaces, placement_groups
+from account.remains.scope import Finder, Remnant, Scope, age_text, of_stack
+from account.remains.tagged import Arn, parse_arn
+from draftbench.cli import main
+from draftbench.experiment import NeuronExperiment
+from draftbench.names import Names
+from tests.account import estate
+from tests.account.stubs import (
+    NOW,
+    RESERVATIONS,
+    ROOT,
+    Answer,
+    EmulatedEc2,
+    RefusingClient,
+    StubbedClients,
+    experiment,
+)
+
+pytestmark = [pytest.mark.emulator]
+QWEN = str(ROOT / "experiments/qwen3-32b.yaml")
+
+
+@pytest.fixture(autouse=True)
+def account() -> Iterator[None]:
+    with mock_aws():
+        yield
+
+
+@functools.cache
+def clients(service: str, region: str, /) -> Any:
+    """The emulator's."""
+    made = client(service, region)
+    return EmulatedEc2(made) if service == "ec2" else made
+
+
+def scope(given: NeuronExperiment | None = None, /, use: Any = clients) -> Scope:
+    return Scope(experiment=given or experiment(), clients=use, now=NOW)
+
+
+def found(given: NeuronExperiment | None = None, /) -> list[Remnant]:
+    report = look(scope(given))
+    assert report.unseen == ()
+    return list(report.remnants)
+
+
+def test_an_empty_account_is_clean() -> None:
+    report = look(scope())
+    assert report.clean
+    assert report.remnants == ()
+
+
+def test_every_kind_of_thing_is_found_with_what_removes_it() -> None:
+    for make in (*estate.EVERY_KIND.values(), estate.log_groups):
+        make()
+    report = look(scope())
+    assert report.unseen == ()
+    assert set(estate.EVERY_KIND) - {r.kind for r in report.unplanned} == set()
+    groups = {r.id for r in report.unplanned if r.kind == "log group"}
+    assert set(estate.LOG_GROUPS) - groups == set()
+    removals = [r.remove for r in report.unplanned]
+    assert [r for r in removals if not r.startswith(("aws ", "make destroy"))] == []
+
+
+def test_nothing_is_listed_twice_though_two_ways_lead_to_it() -> None:
+    estate.nat_gateway()
+    estate.bucket()
+    estate.topic()
+    ids = [(r.kind, r.id) for r in found()]
+    assert len(ids) == len(set(ids))
+    assert not [kind for kind, _ in ids if kind in ("s3", "sns", "ec2:natgateway")]
+
+
+def test_things_of_another_experiment_are_not_ours_even_when_their_names_begin_alike() -> None:
+    estate.bucket("draftbench-qwen3-32b-x-storage-results1-x", estate.OTHERS_TAGS)
+    estate.bucket("draftbench-qwen3-32b-stora-results1-x", estate.OTHERS_TAGS)
+    estate.role("draftbench-qwen3-32b-x-c-NodeRole1-X", estate.OTHERS_TAGS)
+    estate.stack("draftbench-qwen3-32b-x-cluster", estate.OTHERS_TAGS)
+    estate.bucket("somebody-elses", {})
+    assert found() == []
+
+
+def test_a_thing_whose_tags_are_lost_is_known_by_its_stacks_name() -> None:
+    estate.bucket("draftbench-qwen3-32b-storage-results1-x", {})
+    assert [r.kind for r in found()] == ["bucket"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("draftbench-x-network", True),
+        ("draftbench-x-network-FlowLogGroup1-X", True),
+        ("draftbench-x-network-storage-bucket1-x", False),
+        ("draftbench-xy-network-FlowLogGroup1-X", False),
+        ("draftbench-x", False),
+    ],
+)
+def test_a_stacks_name_is_told_from_one_that_it_begins(name: str, expected: bool) -> None:
+    assert of_stack(Names(experiment="x"), name) is expected
+
+
+def checkpoints() -> None:
+    estate.bucket("draftbench-qwen3-32b-storage-checkpoints1-x")
+
+
+@pytest.mark.parametrize(("keep", "kept"), [(True, 1), (False, 0)])
+def test_the_checkpoints_stay_on_purpose_only_where_the_experiment_says_so(
+    keep: bool, kept: int
+) -> None:
+    checkpoints()
+    report = look(scope(experiment(keep_checkpoints=keep)))
+    assert len(report.planned) == kept
+    assert report.clean is keep
+
+
+def test_other_buckets_do_not_stay_with_the_checkpoints() -> None:
+    checkpoints()
+    estate.bucket()
+    report = look(scope(experiment(keep_checkpoints=True)))
+    assert [r.id for r in report.unplanned] == ["draftbench-qwen3-32b-storage-results1-x"]
+
+
+def reserved(**changes: Any) -> Scope:
+    block = {
+        "CapacityReservationId": "cr-0123456789abcdef0",
+        "ReservationType": "capacity-block",
+        "State": "active",
+        "InstanceType": "trn2.48xlarge",
+        "TotalInstanceCount": 2,
+        "EndDate": NOW + timedelta(hours=3),
+    }
+    answer = Answer(method=RESERVATIONS, response={"CapacityReservations": [block | changes]})
+    return scope(experiment("llama-3.1-8b-eagle3"), use=StubbedClients({"ec2": [answer]}))
+
+
+def test_a_bought_capacity_block_stays_on_purpose_and_is_paid() -> None:
+    (block,) = compute.reservations(reserved())
+    assert "bought and paid in advance, ends 2026-11-21 15:00 UTC" in block.kept
+    assert block.usd_per_month == 0
+
+
+@pytest.mark.parametrize(
+    "changes", [{"State": "expired"}, {"CapacityReservationId": "cr-0123456789abcdef1"}]
+)
+def test_an_expired_or_foreign_block_is_nobodys_concern(changes: dict[str, Any]) -> None:
+    assert list(compute.reservations(reserved(**changes))) == []
+
+
+def test_an_on_demand_reservation_with_our_tag_costs_what_its_instances_would() -> None:
+    tags = [{"Key": "draftbench:experiment", "Value": "llama-3.1-8b-eagle3"}]
+    (one,) = compute.reservations(reserved(ReservationType="default", Tags=tags))
+    block_price = experiment("llama-3.1-8b-eagle3").aws.price.usd_per_hour
+    assert not one.kept
+    assert one.usd_per_month == pytest.approx(2 * block_price * 730)
+
+
+def test_what_costs_by_the_hour_is_told_by_the_month() -> None:
+    estate.nat_gateway()
+    estate.instance()
+    estate.volume()
+    usd = {r.kind: r.usd_per_month for r in found()}
+    assert usd["instance trn2.48xlarge"] == pytest.approx(experiment().aws.price.usd_per_hour * 730)
+    assert usd["NAT gateway"] == pytest.approx(0.045 * 730)
+    assert usd["volume"] == pytest.approx(100 * 0.08)
+
+
+def test_standing_prices_have_the_names_that_are_asked_for() -> None:
+    assert standing_usd("EKS control plane")
+    assert standing_usd("NAT gateway")
+    assert standing_usd("m7i.xlarge")
+    assert standing_usd("u-12tb1.112xlarge") is None
+    assert monthly_usd("public_ipv4") == pytest.approx(3.65)
+    assert oldest_price().year >= 2024
+
+
+def test_interfaces_that_lambda_holds_are_waited_for() -> None:
+    # By tag first, then the network, of which there is none.
+    answers = [
+        Answer(method="describe_vpcs", response={"Vpcs": []}),
+        Answer(
+            method="describe_network_interfaces",
+            response={
+                "NetworkInterfaces": [
+                    {
+                        "NetworkInterfaceId": "eni-1",
+                        "Status": "in-use",
+                        "Description": "AWS Lambda VPC ENI-draftbench",
+                    },
+                    {"NetworkInterfaceId": "eni-2", "Status": "available"},
+                ]
+            },
+        ),
+    ]
+    held, free = interfaces(scope(use=StubbedClients({"ec2": answers})))
+    assert held.remove == LAMBDA_KEEPS
+    assert free.remove.endswith("--network-interface-id eni-2")
+
+
+@pytest.mark.parametrize(("state", "count"), [("available", 1), ("deleted", 0)])
+def test_a_placement_group_is_found_until_it_is_deleted(state: str, count: int) -> None:
+    group = {"GroupName": "made-up", "State": state}
+    answer = Answer(method="describe_placement_groups", response={"PlacementGroups": [group]})
+    use = StubbedClients({"ec2": [answer]})
+    assert len(list(placement_groups(scope(use=use)))) == count
+
+
+def test_an_instance_that_ends_is_no_leftover() -> None:
+    estate.instance()
+    ec2 = boto3.client("ec2", region_name="us-east-2")
+    (reservation,) = ec2.describe_instances()["Reservations"]
+    ec2.terminate_instances(InstanceIds=[reservation["Instances"][0]["InstanceId"]])
+    assert found() == []
+
+
+@pytest.mark.parametrize("finder", FINDERS, ids=lambda finder: finder.looks_at)
+def test_a_refused_call_is_reported_and_the_account_is_not_called_clean(finder: Finder) -> None:
+    # A network of ours, without which nobody would ask for load balancers.
+    inside = scope(use=lambda service, region: RefusingClient())
+    inside.__dict__["vpcs"] = ({"VpcId": "vpc-1"},)
+    if finder.looks_at == "VPCs":
+        del inside.__dict__["vpcs"]
+    report = look(inside, [finder])
+    assert not report.clean
+    assert [what for what, _ in report.unseen] == [finder.looks_at, "the index of tags"]
+    assert "AccessDenied" in report.unseen[0][1]
+    assert "next: allow" in report.unseen[0][1]
+
+
+def test_what_a_refused_finder_would_have_found_comes_from_the_index_of_tags() -> None:
+    estate.topic()
+    refused = Finder(looks_at="topics", find=_refused, covers=("sns",))
+    report = look(scope(), [refused])
+    assert [(r.kind, r.id) for r in report.unplanned] == [
+        ("sns", f"{estate.STACK}-benchmark-Topic1-X")
+    ]
+
+
+def _refused(_: Scope) -> Iterator[Remnant]:
+    yield from RefusingClient().list_topics()
+
+
+@pytest.mark.parametrize(
+    ("arn", "parts"),
+    [
+        ("arn:aws:ec2:us-east-2:111122223333:subnet/subnet-1", ("ec2:subnet", "subnet-1")),
+        ("arn:aws:lambda:us-east-2:111122223333:function:f", ("lambda:function", "f")),
+        ("arn:aws:logs:us-east-2:111122223333:log-group:/aws/x", ("logs:log-group", "/aws/x")),
+        ("arn:aws:s3:::a-bucket", ("s3", "a-bucket")),
+        ("arn:aws:sns:us-east-2:111122223333:t", ("sns", "t")),
+    ],
+)
+def test_an_arn_is_read_as_kind_and_id(arn: str, parts: tuple[str, str]) -> None:
+    assert parse_arn(arn) == Arn(kind=parts[0], id=parts[1])
+
+
+@pytest.mark.parametrize(
+    ("age", "text"),
+    [(timedelta(hours=3), "3 h"), (timedelta(hours=47), "47 h"), (timedelta(days=12), "12 d")],
+)
+def test_an_age_is_told_in_hours_or_days(age: timedelta, text: str) -> None:
+    assert age_text(NOW - age, NOW) == text
+    assert age_text(None, NOW) == "?"
+
+
+def test_the_report_has_what_goes_what_stays_and_what_nobody_saw() -> None:
+    gone = Remnant(kind="volume", id="vol-1", remove="aws x", created=NOW, usd_per_month=8.0)
+    kept = Remnant(kind="bucket", id="b", remove="aws y", usd_per_month=None, kept="bought")
+    report = Report(remnants=(gone, kept), unseen=(("roles", "AccessDenied"),))
+    assert list(report_lines(report, NOW))[1:-1] == [
+        "should be gone: 1",
+        "  volume    0 h      8.00 USD a month  vol-1",
+        "          remove: aws x",
+        "stays on purpose: 1",
+        "  bucket      ?         ? USD a month  b",
+        "          why: bought",
+        "          remove: aws y",
+        "could not be looked at: 1",
+        "  roles: AccessDenied",
+        "",
+    ]
+    last = list(report_lines(report, NOW))[-1]
+    assert last.startswith("about 8.00 USD a month, without 1 of unknown cost")
+
+
+@pytest.mark.parametrize(("make", "code"), [(lambda: None, 0), (estate.volume, 1)])
+def test_the_command_ends_in_1_only_when_something_unplanned_remains(
+    make: Callable[[], None],
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    make()
+    monkeypatch.setattr(leftovers, "client", clients)
+    assert main(["leftovers", QWEN]) == code
+    out = capsys.readouterr().out
+    assert "qwen3-32b in account 123456789012, us-east-2" in out
+    assert ("should be gone: nothing" in out) is (code == 0)
+
+
+def test_without_credentials_the_command_says_so_and_is_not_clean(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    assert main(["leftovers", QWEN]) == 1
+    assert "aws sso login" in capsys.readouterr().err
+
+
+def test_a_wrong_experiment_file_is_exit_code_2() -> None:
+    assert main(["leftovers", str(ROOT / "experiments/rehearsal.yaml")]) == 2

@@ -1,0 +1,197 @@
+"""The command: order, gates, table, exit codes; and the checks of money."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from account import preflight
+from account.checks.check import Check, Outcome, passed
+from account.checks.identity import credentials, region_enabled
+from account.checks.money import budget, price_date, revisions, spot_price
+from account.clients import client
+from account.preflight import CHECKS, GATES, outcomes, run_program, table_lines
+from draftbench.cli import main
+from draftbench.experiment import HubModel
+from tests.account.stubs import NOW, ROOT, Answer, RefusingClient, experiment, situation
+
+pytestmark = [pytest.mark.emulator]
+QWEN = str(ROOT / "experiments/qwen3-32b.yaml")
+
+
+def price(**changes: Any) -> dict[str, Any]:
+    return {"usd_per_hour": 10.0, "as_of": NOW.date(), "source": "the console"} | changes
+
+
+def spot_prices(*prices: str) -> Answer:
+    history = [
+        {"SpotPrice": text, "Timestamp": NOW - timedelta(minutes=age)}
+        for age, text in enumerate(prices)
+    ]
+    return Answer(method="describe_spot_price_history", response={"SpotPriceHistory": history})
+
+
+def test_credentials_are_shown_by_account_and_name() -> None:
+    with mock_aws():
+        outcome = credentials(situation())
+    assert outcome.status == "pass"
+    assert "arn:aws:sts::" in outcome.found
+
+
+@pytest.mark.parametrize(
+    ("region", "status"), [("us-east-2", "pass"), ("ap-east-1", "fail"), ("xx-east-9", "fail")]
+)
+def test_a_region_must_be_there_and_enabled(region: str, status: str) -> None:
+    with mock_aws():
+        assert region_enabled(situation(experiment(region=region))).status == status
+
+
+def test_the_account_is_asked_in_a_region_that_is_never_switched_off() -> None:
+    given = situation(experiment(region="ap-east-1"))
+    with mock_aws():
+        credentials(given)
+        region_enabled(given)
+    asked = given.clients.asked  # type: ignore[attr-defined]
+    assert asked == [("sts", "us-east-1"), ("ec2", "us-east-1")]
+
+
+@pytest.mark.parametrize(
+    ("as_of", "status"),
+    [
+        (NOW.date(), "pass"),
+        (NOW.date() - timedelta(days=14), "pass"),
+        (NOW.date() - timedelta(days=15), "warn"),
+        (NOW.date() + timedelta(days=2), "warn"),
+    ],
+)
+def test_a_spot_price_grows_old_in_two_weeks(as_of: date, status: str) -> None:
+    assert price_date(situation(experiment(price=price(as_of=as_of)))).status == status
+
+
+def test_a_list_price_keeps_for_a_quarter() -> None:
+    month_old = price(as_of=NOW.date() - timedelta(days=30))
+    given = experiment(price=month_old, capacity={"kind": "on_demand"})
+    assert price_date(situation(given)).status == "pass"
+
+
+@pytest.mark.parametrize(
+    ("now", "status"), [("10.00", "pass"), ("11.90", "pass"), ("12.50", "warn"), ("7.50", "warn")]
+)
+def test_the_newest_spot_price_of_the_zone_is_near_the_experiments(now: str, status: str) -> None:
+    answers = [spot_prices(now, "99.0")]
+    assert spot_price(situation(experiment(price=price()), ec2=answers)).status == status
+
+
+def test_a_zone_without_a_spot_price_is_a_warning() -> None:
+    assert spot_price(situation(ec2=[spot_prices()])).status == "warn"
+
+
+def test_capacity_that_is_not_spot_has_no_spot_price() -> None:
+    assert spot_price(situation(experiment("llama-3.1-8b-eagle3"))).status == "skip"
+
+
+@pytest.mark.parametrize(("usd", "status"), [(1000.0, "pass"), (1.0, "fail")])
+def test_the_budget_is_held_against_what_the_run_is_estimated_to_need(
+    usd: float, status: str
+) -> None:
+    outcome = budget(situation(experiment(price=price(), budget_usd=usd)))
+    assert outcome.status == status
+    assert f"pay for {6 * usd:.0f} minutes of 1 nodes" in outcome.found
+
+
+def test_a_budget_between_the_estimates_is_a_warning() -> None:
+    pays_all = budget(situation(experiment(price=price(), budget_usd=1000.0)))
+    low, high = (int(word) for word in re.findall(r"need (\d+) to (\d+)", pays_all.found)[0])
+    between = experiment(price=price(), budget_usd=(low + high) / 2 / 6)
+    assert budget(situation(between)).status == "warn"
+
+
+@pytest.mark.parametrize(("revision", "status"), [("a" * 40, "pass"), ("v1.0", "warn")])
+def test_only_a_commit_is_pinned(revision: str, status: str) -> None:
+    shipped = experiment()
+    pinned = HubModel(model=shipped.target.model, revision=revision)
+    draft = shipped.variants[1].model_copy(update={"draft": pinned})
+    changes = {"target": pinned, "variants": (shipped.variants[0], draft)}
+    assert revisions(situation(shipped.model_copy(update=changes))).status == status
+
+
+def test_without_credentials_one_check_fails_and_the_rest_of_aws_is_skipped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    answers = dict(outcomes(dataclasses.replace(situation(), clients=client)))
+    asks_aws = [check.name for check in (*GATES, *CHECKS) if check.asks_aws]
+    statuses = [answers[name].status for name in asks_aws]
+    assert statuses == ["fail", *["skip"] * (len(asks_aws) - 1)]
+    assert "aws sso login" in answers["credentials"].next_step
+    assert {answers[name].found for name in asks_aws[1:]} == {"not asked: credentials failed"}
+    assert answers["budget"].status == "pass"
+
+
+def test_a_region_that_is_switched_off_closes_what_would_ask_it() -> None:
+    with mock_aws():
+        answers = dict(outcomes(situation(experiment(region="ap-east-1"))))
+    assert answers["credentials"].status == "pass"
+    assert answers["region"].status == "fail"
+    assert answers["bootstrap"].found == "not asked: region failed"
+
+
+@pytest.mark.parametrize(
+    "check", [c for c in (*GATES, *CHECKS) if c.asks_aws], ids=lambda check: check.name
+)
+def test_a_refusal_is_a_failed_check_with_its_reason(check: Check) -> None:
+    """Whatever the check asks is denied: no error leaves the command as a traceback."""
+    kind = "llama-3.1-8b-eagle3" if check.name == "capacity block" else "qwen3-32b"
+    given = situation(experiment(kind, hub_token_secret="hub"))
+    refused = dataclasses.replace(given, clients=lambda service, region: RefusingClient())
+    outcome = preflight.outcome_of(check, refused)
+    assert outcome.status == "fail"
+    assert "AccessDenied" in outcome.found
+    assert "allow" in outcome.next_step
+
+
+def test_the_table_is_aligned_and_names_the_next_step_below() -> None:
+    answers = [
+        ("zone", passed("offered")),
+        ("capacity block", Outcome(status="fail", found="gone", next_step="buy one")),
+    ]
+    assert list(table_lines(answers)) == [
+        "zone            pass  offered",
+        "capacity block  fail  gone",
+        "                      next: buy one",
+        "",
+        "2 checks: 1 pass, 0 warn, 1 fail, 0 skip",
+    ]
+
+
+def test_a_wrong_experiment_file_is_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["preflight", str(tmp_path / "none.yaml")]) == 2
+    assert main(["preflight", str(ROOT / "experiments/rehearsal.yaml")]) == 2
+    assert "make rehearse" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("status", "code"), [("fail", 1), ("warn", 0), ("skip", 0)])
+def test_only_a_failure_is_exit_code_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: Any, code: int
+) -> None:
+    outcome = Outcome(status=status, found="so it is")
+    monkeypatch.setattr(preflight, "GATES", [])
+    monkeypatch.setattr(preflight, "CHECKS", [Check(name="one", run=lambda _: outcome)])
+    assert main(["preflight", QWEN]) == code
+    assert f"one  {status}  so it is" in capsys.readouterr().out
+
+
+def test_programs_answer_with_code_and_output_and_missing_ones_with_nothing() -> None:
+    assert run_program(("sh", "-c", "echo out; echo err >&2; exit 3")) == (3, "out\nerr\n")
+    assert run_program(("no-such-program-anywhere",)) is None

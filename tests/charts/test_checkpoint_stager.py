@@ -1,0 +1,220 @@
+"""One staging Job a checkpoint: cheap, bounded, and with no token in it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from typing import Any
+
+import pytest
+
+from charts.bindings import Bindings
+from charts.checkpoint_stager import scratch_gib
+from draftbench.catalog import catalog
+from draftbench.experiment import Aws, HubModel, NeuronExperiment
+from tests.charts.rendering import (
+    BINDINGS,
+    EXPERIMENTS,
+    Object,
+    all_objects,
+    an_experiment,
+    render,
+    rendered,
+)
+from workloads.checkpoint_stager.program import _parser
+
+pytestmark = pytest.mark.synth
+
+
+def jobs(experiment: NeuronExperiment | None = None, bindings: Bindings = BINDINGS) -> list[Object]:
+    found = render(experiment or an_experiment(), bindings)["staging"]
+    assert found
+    return found
+
+
+def names(experiment: NeuronExperiment | None = None, bindings: Bindings = BINDINGS) -> list[str]:
+    return [job["metadata"]["name"] for job in jobs(experiment, bindings)]
+
+
+def pod_of(job: Object) -> Object:
+    pod: Object = job["spec"]["template"]["spec"]
+    return pod
+
+
+def container_of(job: Object) -> Object:
+    (container,) = pod_of(job)["containers"]
+    assert isinstance(container, dict)
+    return container
+
+
+def with_aws(**values: Any) -> NeuronExperiment:
+    experiment = an_experiment()
+    aws = Aws.model_validate({**experiment.aws.model_dump(), **values})
+    return experiment.model_copy(update={"aws": aws})
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_each_checkpoint_is_staged_by_one_job_with_arguments_that_the_program_takes(
+    name: str,
+) -> None:
+    experiment = an_experiment(name)
+    asked = [_parser().parse_args(container_of(job)["args"]) for job in rendered(name)["staging"]]
+    assert [(a.model, a.revision) for a in asked] == [
+        (model.model, model.revision) for model in experiment.models
+    ]
+    assert {a.bucket for a in asked} == {BINDINGS.checkpoints_bucket}
+    assert len({job["metadata"]["name"] for job in rendered(name)["staging"]}) == len(asked)
+
+
+def test_a_draft_that_two_variants_share_is_staged_once() -> None:
+    experiment = an_experiment()
+    wider = experiment.variants[1].model_copy(update={"name": "k5", "window": 5})
+    three = experiment.model_copy(update={"variants": (*experiment.variants, wider)})
+    assert names(three) == names()
+
+
+def test_checkpoints_are_staged_before_anything_serves_them() -> None:
+    assert list(rendered()) == ["foundation", "storage", "staging", "serving", "load-generator"]
+
+
+def what_would_cost(job: Object) -> list[str]:
+    """How a stager could run on, or start, an accelerator node."""
+    pod = pod_of(job)
+    found = ["tolerates a taint"] if pod.get("tolerations") else []
+    found += ["claims devices"] if pod.get("resourceClaims") else []
+    cheap = pod.get("nodeSelector") == {"draftbench.dev/node-group": "cpu"}
+    return found + ([] if cheap else ["any node"])
+
+
+def test_stagers_run_on_cpu_nodes_only() -> None:
+    assert [what_would_cost(job) for job in jobs()] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("change", "finding"),
+    [
+        ({"tolerations": [{"operator": "Exists"}]}, "tolerates a taint"),
+        ({"nodeSelector": {}}, "any node"),
+        ({"resourceClaims": [{"name": "neuron"}]}, "claims devices"),
+    ],
+)
+def test_a_stager_on_an_accelerator_node_is_found(change: Object, finding: str) -> None:
+    job = copy.deepcopy(jobs()[0])
+    pod_of(job).update(change)
+    assert what_would_cost(job) == [finding]
+
+
+def test_files_on_their_way_fit_into_scratch_and_scratch_into_what_is_asked_for() -> None:
+    for job in jobs():
+        arguments = _parser().parse_args(container_of(job)["args"])
+        (volume,) = pod_of(job)["volumes"]
+        (mount,) = container_of(job)["volumeMounts"]
+        resources = container_of(job)["resources"]
+        limit = resources["limits"]["ephemeral-storage"]
+        assert arguments.scratch_gib < gib(volume["emptyDir"]["sizeLimit"]) < gib(limit)
+        assert resources["requests"]["ephemeral-storage"] == limit
+        assert str(arguments.scratch) == mount["mountPath"]
+
+
+def gib(quantity: str) -> int:
+    return int(quantity.removesuffix("Gi"))
+
+
+@pytest.mark.parametrize("model", sorted(catalog().models))
+def test_scratch_holds_several_files_of_a_model_and_not_more_than_all_of_it(model: str) -> None:
+    size = catalog().models[model].checkpoint_gib
+    room = scratch_gib(HubModel(model=model))
+    assert min(size, 20) < room <= math.ceil(size) + 1
+
+
+def test_scratch_of_a_model_that_the_catalogue_does_not_know_is_the_largest() -> None:
+    assert scratch_gib(HubModel(model="acme/unknown")) == 24
+
+
+def test_a_wrong_input_ends_the_job_and_trouble_on_the_way_does_not() -> None:
+    for job in jobs():
+        wrong_input, lost_node = job["spec"]["podFailurePolicy"]["rules"]
+        assert (wrong_input["action"], wrong_input["onExitCodes"]["values"]) == ("FailJob", [2])
+        assert wrong_input["onExitCodes"]["containerName"] == container_of(job)["name"]
+        assert lost_node["action"] == "Ignore"
+        assert job["spec"]["backoffLimit"] >= 6
+        assert pod_of(job)["restartPolicy"] == "Never"
+
+
+def test_stagers_run_as_nobody_on_a_read_only_disk() -> None:
+    for job in jobs():
+        assert pod_of(job)["securityContext"]["runAsNonRoot"] is True
+        assert container_of(job)["securityContext"]["readOnlyRootFilesystem"] is True
+        environment = {e["name"]: e["value"] for e in container_of(job)["env"]}
+        assert environment["HOME"] == environment["TMPDIR"] == "/scratch"
+        assert environment["HF_HUB_DISABLE_XET"] == "1"
+        # A warning of the hub's client shows addresses with signatures.
+        assert environment["HF_HUB_VERBOSITY"] == "error"
+
+
+def test_the_hub_token_is_in_no_object_and_its_secret_is_named_to_the_stagers_alone() -> None:
+    objects = render(with_aws(hub_token_secret="draftbench/hub-token"))
+    told = {chart for chart, items in objects.items() if "hub-token" in json.dumps(items)}
+    assert told == {"staging"}
+    for job in objects["staging"]:
+        arguments = _parser().parse_args(container_of(job)["args"])
+        assert arguments.token_secret == "draftbench/hub-token"
+        assert "HF_TOKEN" not in json.dumps(job)
+    assert not [item for item in all_objects() if item["kind"] == "Secret"]
+
+
+def test_without_a_secret_none_is_asked_for() -> None:
+    assert "--token-secret" not in json.dumps(jobs())
+
+
+def changed_revision() -> NeuronExperiment:
+    experiment = an_experiment()
+    target = experiment.target.model_copy(update={"revision": "v2"})
+    return experiment.model_copy(update={"target": target})
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        with_aws(hub_token_secret="another"),
+        an_experiment().model_copy(update={"repetition": 2}),
+    ],
+    ids=["another secret", "the same once more"],
+)
+def test_what_lets_a_failed_job_try_again_changes_its_name(experiment: NeuronExperiment) -> None:
+    assert not set(names(experiment)) & set(names())
+
+
+def test_another_revision_is_another_job_of_that_model_alone() -> None:
+    assert len(set(names(changed_revision())) & set(names())) == 1
+
+
+def tokens(number: int, fingerprint: str) -> Bindings:
+    return Bindings(
+        region="us-east-2",
+        checkpoints_bucket=f"${{Token[TOKEN.{number}]}}",
+        artifacts_bucket=f"${{Token[TOKEN.{number + 1}]}}",
+        results_bucket=f"${{Token[TOKEN.{number + 2}]}}",
+        llmperf_image=f"${{Token[TOKEN.{number + 3}]}}",
+        llmperf_image_fingerprint=fingerprint,
+    )
+
+
+def test_another_image_is_another_job_and_the_numbers_of_cdk_tokens_are_not() -> None:
+    assert names(bindings=tokens(1, "a")) == names(bindings=tokens(80, "a"))
+    assert not set(names(bindings=tokens(1, "a"))) & set(names(bindings=tokens(1, "b")))
+
+
+def test_what_the_workload_asks_does_not_stage_anew() -> None:
+    experiment = an_experiment()
+    workload = experiment.workload.model_copy(update={"output_tokens": 500})
+    assert names(experiment.model_copy(update={"workload": workload})) == names()
+
+
+def test_names_of_jobs_leave_room_for_their_pods() -> None:
+    experiment = an_experiment()
+    target = HubModel(model=f"acme/{'A.very_Long-name' * 6}")
+    long = experiment.model_copy(update={"target": target})
+    assert all(len(name) <= 57 for name in names(long))
+    assert names(long)[0].startswith("stage-a-very-long-name")

@@ -1,0 +1,123 @@
+"""The programs before and beside vLLM: where they come from and what they are told."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from draftbench.artifacts import KEY_LENGTH, artifact_key
+from draftbench.naming import content_hash
+from tests.charts.rendering import BINDINGS, EXPERIMENTS, Object, an_experiment, of_kind
+
+pytestmark = pytest.mark.synth
+
+FAKE_VLLM = """\
+#!/bin/sh
+printf '%s\\n' "$NEURON_COMPILED_ARTIFACTS$VLLM_CACHE_ROOT" "$$" "$PYTHONPATH" "$@"
+"""
+
+
+def start(name: str, root: Path) -> tuple[int, list[str]]:
+    """Run a server's command with its paths below `root` and a vllm that reports.
+
+    The programs are those of the ConfigMap, where the pod's volume puts them. Returns the process
+    id of the command and the lines that vllm wrote.
+    """
+    pod = of_kind("Deployment", name)[1]["spec"]["template"]["spec"]
+    lay_out(name, pod, root)
+    program = root / "vllm"
+    program.write_text(FAKE_VLLM, encoding="utf-8")
+    program.chmod(0o755)
+    server = pod["containers"][0]
+    process = subprocess.Popen(
+        [re.sub(r"(^|=)/", rf"\1{root}/", part) for part in server["command"]] + server["args"],
+        env={
+            **{e["name"]: e["value"] for e in server["env"]},
+            "PATH": f"{root}:{Path(sys.executable).parent}:/usr/bin:/bin",
+        },
+        cwd=root,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    return process.pid, output.splitlines()
+
+
+def lay_out(name: str, pod: Object, root: Path) -> None:
+    """The files of the ConfigMap volume, below `root`."""
+    (volume,) = [v["configMap"] for v in pod["volumes"] if "configMap" in v]
+    (config_map,) = [
+        c for c in of_kind("ConfigMap", name) if c["metadata"]["name"] == volume["name"]
+    ]
+    (mount,) = [
+        m["mountPath"] for m in pod["containers"][0]["volumeMounts"] if m["name"] == "graph-scripts"
+    ]
+    for item in volume["items"]:
+        path = root / mount.lstrip("/") / item["path"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(config_map["data"][item["key"]], encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_server_starts_from_the_files_of_its_config_map_alone(name: str, tmp_path: Path) -> None:
+    started, (graphs, pid, python_path, *arguments) = start(name, tmp_path)
+    server = of_kind("Deployment", name)[1]["spec"]["template"]["spec"]["containers"][0]
+    assert graphs.startswith(f"{tmp_path}/scratch/graphs/")
+    assert arguments == ["serve", *server["args"]]
+    assert any(json.loads(a.partition("=")[2])["model"] for a in arguments if "specul" in a)
+    assert int(pid) == started, "vllm is not the process that Kubernetes signals"
+    assert python_path == "", "vllm would find our modules"
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("qwen3-32b", ["--artifact-folder=NEURON_COMPILED_ARTIFACTS"]),
+        ("llama-3.1-8b-eagle3", ["--compiler-cache", "VLLM_CACHE_ROOT", "neuron/compile_cache"]),
+    ],
+)
+def test_a_server_is_told_of_graphs_in_its_releases_way(name: str, flags: list[str]) -> None:
+    for deployment in of_kind("Deployment", name):
+        command = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
+        assert command[command.index("--") - len(flags) : command.index("--")] == flags
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_server_is_told_the_key_and_what_it_is_the_address_of(name: str) -> None:
+    experiment = an_experiment(name)
+    for deployment, variant in zip(of_kind("Deployment", name), experiment.variants, strict=True):
+        server = deployment["spec"]["template"]["spec"]["containers"][0]
+        environment = {e["name"]: e["value"] for e in server["env"]}
+        assert environment["ARTIFACT_KEY"] == artifact_key(experiment, variant)
+        inputs = json.loads(environment["ARTIFACT_INPUTS"])
+        assert content_hash(inputs, length=KEY_LENGTH) == environment["ARTIFACT_KEY"]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_uploader_runs_beside_the_server_in_its_image_and_holds_no_devices(name: str) -> None:
+    for deployment in of_kind("Deployment", name):
+        pod = deployment["spec"]["template"]["spec"]
+        server, uploader = pod["containers"]
+        assert "initContainers" not in pod, "it would wait for what this pod itself holds"
+        assert uploader["image"] == server["image"]
+        assert "claims" not in uploader["resources"]
+        assert uploader["securityContext"]["readOnlyRootFilesystem"] is True
+        assert not {"readinessProbe", "livenessProbe", "startupProbe"} & set(uploader)
+        writable = {m["name"] for m in uploader["volumeMounts"] if not m.get("readOnly")}
+        assert writable == {"scratch"}
+        assert f"--bucket={BINDINGS.artifacts_bucket}" in uploader["args"]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_nothing_is_compiled_onto_the_mount(name: str) -> None:
+    for deployment in of_kind("Deployment", name):
+        server = deployment["spec"]["template"]["spec"]["containers"][0]
+        mounts = {m["mountPath"]: m.get("readOnly", False) for m in server["volumeMounts"]}
+        assert mounts["/artifacts"] is True
+        assert mounts["/scratch"] is False

@@ -1,0 +1,437 @@
+"""An emulated account with one experiment's node group, and CloudFormation, S3 and clock around it.
+
+S3, EKS, Scheduler, SNS and SQS are moto's. moto makes no Auto Scaling group for a node group, knows
+no scaling activities, no drain and no Capacity Blocks, and refuses no change of a node group: those
+answers are put into boto3's own pipeline by event hooks, in the shapes of botocore's models.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from moto import mock_aws
+
+from draftbench.capacity import STATE_KEY, STOP_KEY, CapacityPlan, ModelRef, dump_plan
+from draftbench.results import dump_run
+from draftbench.staging import dump_ready, ready_key
+from lambdas.capacity_controller.controller import Controller
+from lambdas.capacity_controller.gathering import Clients
+from lambdas.capacity_controller.handler import handle
+from lambdas.capacity_controller.settings import Settings
+from lambdas.capacity_controller.state import State, load_state
+from tests.lambdas.capacity_controller.plans import (
+    DRAFT,
+    NOW,
+    RUN_ID,
+    TARGET,
+    VOCABULARY,
+    finished_run,
+    make_plan,
+    make_ready,
+)
+
+CHECKPOINTS, RESULTS = "checkpoints-111122223333", "results-111122223333"
+SCHEDULE_GROUP = "draftbench-qwen3-32b"
+ROLE_ARN = "arn:aws:iam::111122223333:role/scheduler"
+FUNCTION_ARN = "arn:aws:lambda:us-east-2:111122223333:function:capacity"
+STACK_ID = "arn:aws:cloudformation:us-east-2:111122223333:stack/draftbench-x-benchmark/5b918d10"
+_SERVICES = ("s3", "eks", "autoscaling", "ec2", "scheduler", "sns", "sqs")
+
+Event = dict[str, Any]
+Answer = Callable[[dict[str, Any]], dict[str, Any] | None]
+
+
+@functools.cache
+def _clients() -> dict[str, Any]:
+    """Shared: a new client parses its service's model again. Hooks are taken off after each test.
+
+    No retries: a failure that a test plants is met once.
+    """
+    session, config = boto3.Session(), Config(retries={"total_max_attempts": 1})
+    return {name: session.client(name, config=config) for name in _SERVICES}  # type: ignore[call-overload]
+
+
+class CloudFormation:
+    """Receives the answers of the custom resource, as the presigned URL's bucket does."""
+
+    def __init__(self) -> None:
+        self.answers: list[dict[str, Any]] = []
+        self.content_types: list[str | None] = []
+        self.failures = 0
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_PUT(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                fails = outer.failures > 0
+                outer.failures -= 1
+                if not fails:
+                    outer.answers.append(json.loads(body))
+                    outer.content_types.append(self.headers["Content-Type"])
+                self.send_response(503 if fails else 200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                """Nothing on the terminal."""
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/answer?signature=x"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class Account:
+    """Everything that the controller sees, and what happens to it."""
+
+    def __init__(self, cloudformation: CloudFormation) -> None:
+        self.cloudformation = cloudformation
+        self.now = NOW
+        self.log: list[dict[str, Any]] = []
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.instances: list[tuple[str, str]] = []
+        self.activities: list[dict[str, Any]] = []
+        self.reservations: list[dict[str, Any]] = []
+        self.issues: list[dict[str, Any]] = []
+        self.remaining_seconds = 300.0
+        self._requests = 0
+        self._hooks: list[tuple[Any, str, Callable[..., Any]]] = []
+        made = _clients()
+        self.s3, self.eks, self.scheduler = made["s3"], made["eks"], made["scheduler"]
+        self.sns, self.sqs = made["sns"], made["sqs"]
+        self.clients = Clients(**{n: c for n, c in made.items() if n != "sqs"})
+        self._create()
+        self._answer_for_auto_scaling()
+        self.controller = self.new_controller()
+
+    def new_controller(self) -> Controller:
+        return Controller(
+            clients=self.clients,
+            settings=self.settings,
+            log=lambda entry: self.log.append(dict(entry)),
+            clock=lambda: self.now,
+            sleep=self._sleep,
+        )
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def _create(self) -> None:
+        where = {"LocationConstraint": "us-east-2"}
+        for bucket in (CHECKPOINTS, RESULTS):
+            self.s3.create_bucket(Bucket=bucket, CreateBucketConfiguration=where)
+        self.scheduler.create_schedule_group(Name=SCHEDULE_GROUP)
+        topic = self.sns.create_topic(Name="capacity")["TopicArn"]
+        self._inbox = self.sqs.create_queue(QueueName="inbox")["QueueUrl"]
+        arn = "arn:aws:sqs:us-east-2:123456789012:inbox"
+        self.sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+        self.settings = Settings(
+            checkpoints_bucket=CHECKPOINTS,
+            results_bucket=RESULTS,
+            topic_arn=topic,
+            schedule_group=SCHEDULE_GROUP,
+            schedule_role_arn=ROLE_ARN,
+        )
+        self.create_node_group(make_plan())
+
+    def create_node_group(self, plan: CapacityPlan, **overrides: Any) -> None:
+        role = "arn:aws:iam::111122223333:role/nodes"
+        if plan.cluster_name not in self.eks.list_clusters()["clusters"]:
+            self.eks.create_cluster(name=plan.cluster_name, roleArn=role, resourcesVpcConfig={})
+        group: dict[str, Any] = {
+            "clusterName": plan.cluster_name,
+            "nodegroupName": plan.nodegroup_name,
+            "nodeRole": role,
+            "subnets": ["subnet-1"],
+            "scalingConfig": {"minSize": 0, "maxSize": 1, "desiredSize": 0},
+            "tags": dict(plan.nodegroup_tags),
+        }
+        self.eks.create_nodegroup(**{**group, **overrides})
+
+    def _answer_for_auto_scaling(self) -> None:
+        self.answer("autoscaling", "DescribeAutoScalingGroups", lambda _: self._groups())
+        self.answer(
+            "autoscaling", "DescribeScalingActivities", lambda _: {"Activities": self.activities}
+        )
+        self.answer("autoscaling", "CompleteLifecycleAction", lambda _: {})
+        self.answer(
+            "ec2",
+            "DescribeCapacityReservations",
+            lambda _: {"CapacityReservations": self.reservations},
+        )
+        self._hook(
+            "eks",
+            "after-call.eks.DescribeNodegroup",
+            lambda parsed, **_: parsed.get("nodegroup", {}).update(
+                {"health": {"issues": self.issues}}
+            ),
+        )
+        for service in ("eks", "autoscaling", "scheduler", "sns"):
+            self._hook(service, "provide-client-params", self._note)
+
+    def _hook(
+        self, service: str, event: str, hook: Callable[..., Any], *, first: bool = False
+    ) -> None:
+        events = getattr(self.clients, service).meta.events
+        (events.register_first if first else events.register)(event, hook)
+        self._hooks.append((events, event, hook))
+
+    def close(self) -> None:
+        for events, event, hook in self._hooks:
+            events.unregister(event, hook)
+
+    def _note(self, params: dict[str, Any], model: Any, **_: Any) -> None:
+        self.calls.append((model.name, dict(params)))
+
+    def _groups(self) -> dict[str, Any]:
+        members = [{"InstanceId": i, "LifecycleState": s} for i, s in self.instances]
+        return {"AutoScalingGroups": [{"Instances": members}]}
+
+    def answer(self, service: str, operation: str, answer: Answer) -> None:
+        """Answer an operation in AWS's place; None leaves it to the emulator."""
+
+        def respond(params: dict[str, Any], **_: Any) -> Any:
+            parsed = answer(params)
+            return None if parsed is None else (SimpleNamespace(status_code=200), parsed)
+
+        self._hook(service, f"before-call.{service}.{operation}", respond)
+
+    def fail(self, service: str, operation: str, *codes: str | None) -> list[str | None]:
+        """Let the next calls fail with these codes, None for one that goes through.
+
+        The answer is what is left of them.
+        """
+        left = list(codes)
+
+        def respond(**_: Any) -> Any:
+            code = left.pop(0) if left else None
+            if code is None:
+                return None
+            error = {"Error": {"Code": code, "Message": f"{operation} failed"}}
+            return SimpleNamespace(status_code=400), error
+
+        self._hook(service, f"before-call.{service}.{operation}", respond, first=True)
+        return left
+
+    def before(self, service: str, operation: str, action: Callable[[], object]) -> None:
+        """Do something once, in the middle of an invocation, just before a call."""
+        left = [action]
+
+        def run(**_: Any) -> None:
+            if left:
+                left.pop()()
+
+        self._hook(service, f"before-call.{service}.{operation}", run, first=True)
+
+    # What happens in the world
+
+    def stage(self, *models: ModelRef, vocabulary: str | None = VOCABULARY) -> None:
+        for model in models or (TARGET, DRAFT):
+            ready = dump_ready(make_ready(model, vocabulary=vocabulary))
+            key = ready_key(model.model, model.revision)
+            self.s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=ready)
+
+    def end_run(self, run_id: str = RUN_ID, **overrides: Any) -> None:
+        body = dump_run(finished_run(run_id, **overrides))
+        self.s3.put_object(Bucket=RESULTS, Key=f"runs/{run_id}/run.json", Body=body)
+
+    def stop(self) -> None:
+        self.s3.put_object(Bucket=RESULTS, Key=STOP_KEY, Body=b"")
+
+    def instances_follow(self) -> None:
+        """What Auto Scaling does some minutes later: as many instances as are desired."""
+        self.instances = [(f"i-{n}", "InService") for n in range(self.desired)]
+
+    # What the function is invoked with
+
+    def handle(self, event: Event, *, controller: Controller | None = None) -> None:
+        context = SimpleNamespace(
+            invoked_function_arn=FUNCTION_ARN,
+            get_remaining_time_in_millis=lambda: int(self.remaining_seconds * 1000),
+        )
+        handle(event, context, controller=controller or self.controller)
+
+    def deploy(self, plan: CapacityPlan | None = None, kind: str = "Create", **more: Any) -> Event:
+        self._requests += 1
+        event = {
+            "RequestType": kind,
+            "RequestId": f"request-{self._requests}",
+            "ResponseURL": self.cloudformation.url,
+            "StackId": STACK_ID,
+            "LogicalResourceId": "Deployment",
+            "ResourceType": "Custom::DraftbenchDeployment",
+            "ServiceToken": FUNCTION_ARN,
+            "ResourceProperties": {
+                "ServiceToken": FUNCTION_ARN,
+                "Plan": dump_plan(plan or make_plan()),
+            },
+            **({} if kind == "Create" else {"PhysicalResourceId": "draftbench-x/Deployment"}),
+            **more,
+        }
+        self.handle(event)
+        return event
+
+    def update(self, plan: CapacityPlan) -> Event:
+        return self.deploy(plan, "Update")
+
+    def delete(self, plan: CapacityPlan | None = None) -> Event:
+        return self.deploy(plan, "Delete")
+
+    def heartbeat(self, *, after: float = 0.0) -> None:
+        self.now += after
+        self.handle({"trigger": "heartbeat"})
+
+    # What came of it
+
+    @property
+    def desired(self) -> int:
+        return self.scaling()["desiredSize"]
+
+    def scaling(self, plan: CapacityPlan | None = None) -> dict[str, int]:
+        plan = plan or make_plan()
+        group = self.eks.describe_nodegroup(
+            clusterName=plan.cluster_name, nodegroupName=plan.nodegroup_name
+        )["nodegroup"]
+        scaling: dict[str, int] = group["scalingConfig"]
+        return scaling
+
+    @property
+    def state(self) -> State:
+        return load_state(self.s3.get_object(Bucket=RESULTS, Key=STATE_KEY)["Body"].read())
+
+    @property
+    def reason(self) -> str:
+        decided = self.state.decided
+        return decided.reason if decided else "-"
+
+    def decisions(self) -> list[tuple[int | None, str]]:
+        return [(e["size"], e["reason"]) for e in self.log if e["event"] == "decision"]
+
+    def mail(self) -> list[dict[str, str]]:
+        """Notifications since the last look into the inbox."""
+        found: list[dict[str, str]] = []
+        while True:
+            got = self.sqs.receive_message(QueueUrl=self._inbox, MaxNumberOfMessages=10)
+            messages = got.get("Messages", [])
+            if not messages:
+                return found
+            for message in messages:
+                body = json.loads(message["Body"])
+                found.append({"subject": body["Subject"], "text": body["Message"]})
+                self.sqs.delete_message(
+                    QueueUrl=self._inbox, ReceiptHandle=message["ReceiptHandle"]
+                )
+
+    def subjects(self) -> list[str]:
+        return [mail["subject"] for mail in self.mail()]
+
+    def called(self, operation: str) -> list[dict[str, Any]]:
+        return [params for name, params in self.calls if name == operation]
+
+    def schedule(self) -> str | None:
+        found = self.scheduler.list_schedules(GroupName=SCHEDULE_GROUP)["Schedules"]
+        if not found:
+            return None
+        got = self.scheduler.get_schedule(GroupName=SCHEDULE_GROUP, Name=found[0]["Name"])
+        expression: str = got["ScheduleExpression"]
+        return expression
+
+
+def s3_event(bucket: str, key: str, detail_type: str = "Object Created") -> Event:
+    """As in "EventBridge event message structure", Amazon S3 User Guide."""
+    return {
+        "version": "0",
+        "id": "17793124-05d4-b198-2fde-7ededc63b103",
+        "detail-type": detail_type,
+        "source": "aws.s3",
+        "account": "111122223333",
+        "time": "2026-11-20T10:00:00Z",
+        "region": "us-east-2",
+        "resources": [f"arn:aws:s3:::{bucket}"],
+        "detail": {
+            "version": "0",
+            "bucket": {"name": bucket},
+            "object": {
+                "key": key,
+                "size": 5,
+                "etag": "b1946ac92492d2347c6235b4d2611184",
+                "sequencer": "617f08299329d189",
+            },
+            "request-id": "N4N7GDK58NMKJ12R",
+            "requester": "123456789012",
+            "source-ip-address": "1.2.3.4",
+            "reason": "PutObject",
+        },
+    }
+
+
+READY_EVENT = s3_event(CHECKPOINTS, "Qwen/Qwen3-32B/main/_READY.json")
+RUN_EVENT = s3_event(RESULTS, f"runs/{RUN_ID}/run.json")
+
+
+def auto_scaling_event(detail_type: str) -> Event:
+    """As in "Amazon EC2 Auto Scaling event reference", Amazon EC2 Auto Scaling User Guide."""
+    return {
+        "version": "0",
+        "id": "12345678-1234-1234-1234-123456789012",
+        "detail-type": detail_type,
+        "source": "aws.autoscaling",
+        "account": "111122223333",
+        "time": "2026-11-20T10:00:00Z",
+        "region": "us-east-2",
+        "resources": ["auto-scaling-group-arn"],
+        "detail": {"AutoScalingGroupName": "eks-draftbench-qwen3-32b-accelerator-spot-1"},
+    }
+
+
+def failed_launch(message: str, *, at: float, zone: str = "us-east-2c") -> dict[str, Any]:
+    """An entry of an Auto Scaling group's activity history."""
+    when = datetime.fromtimestamp(at, UTC)
+    return {
+        "ActivityId": "9ed5d008-ff94-0b3a-bf41-a72d4f2581f0",
+        "AutoScalingGroupName": "eks-group",
+        "Description": f"Launching a new EC2 instance.  Status Reason: {message}",
+        "Cause": "At 2026-11-20T10:00:00Z an instance was started in response to a difference "
+        "between desired and actual capacity, increasing the capacity from 0 to 1.",
+        "StartTime": when,
+        "EndTime": when,
+        "StatusCode": "Failed",
+        "StatusMessage": message,
+        "Progress": 100,
+        "Details": json.dumps({"Subnet ID": "subnet-1", "Availability Zone": zone}),
+    }
+
+
+@pytest.fixture(scope="session")
+def answers() -> Iterator[CloudFormation]:
+    server = CloudFormation()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def account(answers: CloudFormation, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+    # Else moto makes thousands of machine images for each test.
+    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
+    answers.answers.clear()
+    answers.content_types.clear()
+    answers.failures = 0
+    with mock_aws():
+        made = Account(answers)
+        yield made
+        made.close()

@@ -1,0 +1,368 @@
+"""CloudFormation's requests: a deployment begins, changes, is rolled back, ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from draftbench.capacity import STATE_KEY
+from tests.lambdas.capacity_controller.conftest import (
+    READY_EVENT,
+    RESULTS,
+    RUN_EVENT,
+    STACK_ID,
+    Account,
+)
+from tests.lambdas.capacity_controller.plans import (
+    HOUR,
+    JOB,
+    MINUTE,
+    NOW,
+    make_block_plan,
+    make_plan,
+)
+
+pytestmark = pytest.mark.emulator
+OTHER_JOB = "llmperf-qwen3-32b-11112222"
+
+
+def last_answer(account: Account) -> dict[str, Any]:
+    return account.cloudformation.answers[-1]
+
+
+def test_cloudformation_gets_its_answer_in_its_form(account: Account) -> None:
+    event = account.deploy()
+    assert last_answer(account) == {
+        "Status": "SUCCESS",
+        "Reason": "done",
+        "PhysicalResourceId": "draftbench-x-benchmark/Deployment",
+        "StackId": STACK_ID,
+        "RequestId": event["RequestId"],
+        "LogicalResourceId": "Deployment",
+    }
+    assert account.cloudformation.content_types == [""], "the URL is signed for no content type"
+
+
+def test_the_physical_id_never_changes_so_that_no_job_is_deleted_by_replacement(
+    account: Account,
+) -> None:
+    account.deploy()
+    account.deploy(make_plan(job_name=OTHER_JOB), "Update", PhysicalResourceId="first/id")
+    assert last_answer(account)["PhysicalResourceId"] == "first/id"
+
+
+def test_an_answer_that_does_not_arrive_is_sent_again(account: Account) -> None:
+    account.cloudformation.failures = 2
+    account.deploy()
+    assert len(account.cloudformation.answers) == 1
+
+
+def test_an_answer_that_never_arrives_ends_the_invocation(account: Account) -> None:
+    account.cloudformation.failures = 3
+    with pytest.raises(OSError, match="503"):
+        account.deploy()
+
+
+@pytest.mark.parametrize("text", ["{}", "no json", '{"schema": "draftbench.capacity-plan/0"}'])
+def test_a_plan_that_is_none_fails_the_deploy_with_its_reason(account: Account, text: str) -> None:
+    account.deploy(ResourceProperties={"Plan": text})
+    assert last_answer(account)["Status"] == "FAILED"
+    assert "Plan" in last_answer(account)["Reason"]
+
+
+def test_a_failed_deploy_can_be_deleted(account: Account) -> None:
+    account.deploy(ResourceProperties={"Plan": "no json"})
+    account.deploy(kind="Delete", ResourceProperties={"Plan": "no json"})
+    assert last_answer(account)["Status"] == "SUCCESS"
+
+
+def test_a_reason_fits_into_the_4096_bytes_of_an_answer(account: Account) -> None:
+    account.deploy(ResourceProperties={"Plan": '{"schema": "%s"}' % ("x" * 5000)})
+    assert len(last_answer(account)["Reason"]) <= 1000
+
+
+def test_a_repeated_request_does_not_move_the_deadline(account: Account) -> None:
+    event = account.deploy()
+    account.now += HOUR
+    account.handle(event)
+    assert account.schedule() == "at(2026-11-20T14:00:00)"
+    assert len(account.cloudformation.answers) == 2
+
+
+def test_a_raised_deadline_counts_from_the_first_deploy(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    account.now += HOUR
+    account.update(make_plan(deadline_minutes=300))
+    assert account.schedule() == "at(2026-11-20T15:00:00)"
+    assert (account.desired, account.reason) == (1, "ready")
+    assert len(account.called("UpdateNodegroupConfig")) == 1, "a deploy does not change the size"
+
+
+def test_a_deadline_can_be_raised_after_it_has_passed(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    account.heartbeat(after=240 * MINUTE)
+    assert account.reason == "deadline"
+    account.update(make_plan(deadline_minutes=300))
+    assert (account.desired, account.reason) == (1, "ready")
+    assert account.schedule() == "at(2026-11-20T15:00:00)"
+
+
+@pytest.mark.parametrize("why", ["complete", "budget"])
+def test_a_raised_deadline_brings_no_nodes_when_the_run_is_over_or_the_budget_spent(
+    account: Account, why: str
+) -> None:
+    account.stage()
+    account.deploy(make_plan(budget_usd=30.0))
+    account.instances_follow()
+    account.heartbeat(after=240 * MINUTE)
+    if why == "complete":
+        account.end_run()
+    account.update(make_plan(deadline_minutes=3000, budget_usd=30.0 if why == "budget" else 1e6))
+    assert (account.desired, account.reason) == (0, why)
+
+
+def test_a_raised_budget_brings_the_nodes_back(account: Account) -> None:
+    account.stage()
+    account.deploy(make_plan(budget_usd=10.0))
+    account.instances_follow()
+    account.heartbeat(after=HOUR)
+    assert account.reason == "budget"
+    account.update(make_plan(budget_usd=20.0))
+    assert (account.desired, account.reason) == (1, "ready")
+
+
+def test_a_lowered_deadline_takes_the_nodes_down(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    account.now += HOUR
+    account.update(make_plan(deadline_minutes=60))
+    assert (account.desired, account.reason) == (0, "deadline")
+    assert account.schedule() is None
+
+
+def test_another_job_is_another_deployment_with_its_own_deadline_and_spend(
+    account: Account,
+) -> None:
+    account.stage()
+    account.deploy(make_plan(budget_usd=15.0))
+    account.instances_follow()
+    account.heartbeat(after=HOUR)
+    account.update(make_plan(job_name=OTHER_JOB, budget_usd=15.0))
+    assert (account.desired, account.reason) == (1, "ready")
+    assert len(account.called("UpdateNodegroupConfig")) == 1, "the nodes are kept for the new Job"
+    assert account.schedule() == "at(2026-11-20T15:00:00)"
+    account.heartbeat(after=HOUR)
+    deployments = account.state.deployments
+    assert [deployments[job].spent_usd for job in (JOB, OTHER_JOB)] == [10.0, 10.0]
+
+
+def test_the_end_of_the_old_jobs_run_does_not_end_the_new_one(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    account.end_run()
+    account.handle(RUN_EVENT)
+    account.update(make_plan(job_name=OTHER_JOB))
+    assert (account.desired, account.reason) == (1, "ready")
+
+
+def test_a_rolled_back_deploy_returns_to_the_old_job_with_its_deadline_and_spend(
+    account: Account,
+) -> None:
+    account.stage()
+    account.deploy()
+    account.instances_follow()
+    account.heartbeat(after=HOUR)
+    account.update(make_plan(job_name=OTHER_JOB))
+    account.now += 10 * MINUTE
+    account.update(make_plan())
+    assert account.state.current == JOB
+    assert account.schedule() == "at(2026-11-20T14:00:00)"
+    assert (account.desired, account.reason) == (1, "ready")
+    account.heartbeat(after=20 * MINUTE)
+    assert account.state.deployments[JOB].ledger.node_seconds == HOUR + 20 * MINUTE
+
+
+def test_a_roll_back_to_a_job_whose_deadline_has_passed_brings_no_nodes(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    account.now += 241 * MINUTE
+    account.update(make_plan(job_name=OTHER_JOB))
+    assert account.desired == 1
+    account.update(make_plan())
+    assert (account.desired, account.reason) == (0, "deadline")
+
+
+def test_between_the_new_code_and_its_request_the_old_plan_holds(account: Account) -> None:
+    """The function's code and environment are updated minutes before the request comes."""
+    account.stage()
+    account.deploy()
+    account.handle(READY_EVENT, controller=account.new_controller())
+    assert (account.desired, account.decisions()) == (1, [(1, "ready")])
+
+
+def test_a_changed_way_of_buying_means_another_node_group(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    group = "draftbench-qwen3-32b-accelerator-od"
+    plan = make_plan(nodegroup_name=group, capacity="on_demand")
+    account.create_node_group(plan)
+    account.eks.delete_nodegroup(
+        clusterName=plan.cluster_name, nodegroupName=make_plan().nodegroup_name
+    )
+    account.heartbeat()
+    assert account.reason == "no_node_group"
+    account.update(plan)
+    assert account.scaling(plan)["desiredSize"] == 1
+
+
+def test_delete_takes_the_nodes_down_and_the_schedule_away(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    account.delete()
+    assert (account.desired, account.reason) == (0, "ended")
+    assert account.schedule() is None
+    assert last_answer(account)["Status"] == "SUCCESS"
+
+
+def test_nothing_comes_up_after_delete(account: Account) -> None:
+    account.deploy()
+    account.delete()
+    account.stage()
+    account.handle(READY_EVENT)
+    account.heartbeat(after=MINUTE)
+    assert account.desired == 0
+    assert account.decisions()[-1] == (0, "ended")
+
+
+def test_delete_waits_for_eks_while_it_is_busy(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    account.fail("eks", "UpdateNodegroupConfig", *["ResourceInUseException"] * 5)
+    account.delete()
+    assert account.desired == 0
+    assert last_answer(account)["Status"] == "SUCCESS"
+
+
+def test_delete_fails_rather_than_leave_a_node_behind(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    account.fail("eks", "UpdateNodegroupConfig", *["AccessDeniedException"] * 100)
+    account.delete()
+    assert last_answer(account)["Status"] == "FAILED"
+    assert "not at zero" in last_answer(account)["Reason"]
+    assert "update-nodegroup-config" in last_answer(account)["Reason"]
+    assert account.now < NOW + account.remaining_seconds, "in time for the answer"
+
+
+def test_delete_succeeds_once_somebody_has_set_the_size_by_hand(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    account.eks.update_nodegroup_config(
+        clusterName="draftbench-qwen3-32b",
+        nodegroupName=make_plan().nodegroup_name,
+        scalingConfig={"desiredSize": 0},
+    )
+    account.fail("eks", "UpdateNodegroupConfig", *["AccessDeniedException"] * 100)
+    account.delete()
+    assert last_answer(account)["Status"] == "SUCCESS"
+
+
+def test_delete_sees_to_the_deployed_node_group_and_to_the_one_of_the_request(
+    account: Account,
+) -> None:
+    account.stage()
+    account.deploy()
+    other = make_plan(nodegroup_name="other")
+    up = {"minSize": 0, "maxSize": 1, "desiredSize": 1}
+    account.create_node_group(other, scalingConfig=up)
+    account.delete(other)
+    assert account.desired == 0
+    assert account.scaling(other)["desiredSize"] == 0
+
+
+@pytest.mark.parametrize("gone", ["node group", "cluster"])
+def test_delete_succeeds_when_what_it_would_size_is_gone(account: Account, gone: str) -> None:
+    account.deploy()
+    plan = make_plan()
+    account.eks.delete_nodegroup(clusterName=plan.cluster_name, nodegroupName=plan.nodegroup_name)
+    if gone == "cluster":
+        account.eks.delete_cluster(name=plan.cluster_name)
+    account.delete()
+    assert last_answer(account)["Status"] == "SUCCESS"
+
+
+def test_delete_of_what_was_never_recorded_still_sees_that_there_are_no_nodes(
+    account: Account,
+) -> None:
+    account.create_node_group(
+        make_plan(nodegroup_name="up"),
+        scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 1},
+    )
+    account.delete(make_plan(nodegroup_name="up"))
+    assert account.scaling(make_plan(nodegroup_name="up"))["desiredSize"] == 0
+    assert last_answer(account)["Status"] == "SUCCESS"
+
+
+def test_delete_succeeds_with_a_state_that_nobody_can_read(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    account.s3.put_object(Bucket=RESULTS, Key=STATE_KEY, Body=b"{")
+    account.delete()
+    assert account.desired == 0
+    assert last_answer(account)["Status"] == "SUCCESS"
+
+
+def test_a_deploy_onto_a_state_that_nobody_can_read_fails_with_what_to_do(
+    account: Account,
+) -> None:
+    account.s3.put_object(Bucket=RESULTS, Key=STATE_KEY, Body=b"{")
+    account.deploy()
+    assert last_answer(account)["Status"] == "FAILED"
+    assert STATE_KEY in last_answer(account)["Reason"]
+
+
+def test_a_stack_that_is_made_anew_begins_anew_and_remembers_what_was_spent(
+    account: Account,
+) -> None:
+    account.stage()
+    account.deploy()
+    account.instances_follow()
+    account.heartbeat(after=HOUR)
+    account.delete()
+    account.instances = []
+    account.now += 100 * HOUR
+    account.deploy()
+    deployment = account.state.deployment
+    assert deployment is not None
+    assert deployment.deployed_at_unix_s == account.now
+    assert deployment.spent_usd == 10.0
+    assert (account.desired, account.reason) == (1, "ready")
+
+
+def test_a_stack_that_is_made_anew_does_not_repeat_a_run_that_is_over(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    account.end_run()
+    account.delete()
+    account.deploy()
+    assert (account.desired, account.reason) == (0, "complete")
+
+
+def test_a_decision_that_fails_at_the_deploy_is_left_to_the_heartbeat(account: Account) -> None:
+    account.stage()
+    account.fail("eks", "DescribeNodegroup", "ThrottlingException")
+    account.deploy()
+    assert last_answer(account)["Status"] == "SUCCESS"
+    assert account.desired == 0
+    account.heartbeat()
+    assert account.desired == 1
+
+
+def test_a_capacity_block_is_part_of_the_plan(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    account.update(make_block_plan())
+    assert (account.desired, account.reason) == (0, "no_block")

@@ -1,0 +1,340 @@
+"""Whatever happens, in whatever order, twice or in the middle of something else: what always holds.
+
+Random sequences of events and of changes of the world, with a clock that jumps, EKS that refuses,
+S3 that does not answer, and second invocations that run between two calls of the first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from draftbench.capacity import STOP_KEY, CapacityPlan, dump_plan
+from draftbench.results import dump_run
+from draftbench.staging import dump_ready, ready_key
+from lambdas.capacity_controller import decision as decision_module
+from lambdas.capacity_controller.deployment import DeploymentError, handle_request
+from lambdas.capacity_controller.state import Deployment
+from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, FOREIGN_TAGS, RESULTS, FakeAws
+from tests.lambdas.capacity_controller.plans import (
+    BLOCK_ID,
+    DRAFT,
+    HOUR,
+    JOB,
+    MINUTE,
+    NOW,
+    TAGS,
+    TARGET,
+    finished_run,
+    make_plan,
+    make_ready,
+)
+
+OTHER_JOB = "llmperf-qwen3-32b-11112222"
+BLOCK_STARTS, BLOCK_ENDS = NOW + 2 * HOUR, NOW + 12 * HOUR
+PLANS = {
+    "first": make_plan(nodes=2),
+    "longer": make_plan(nodes=2, deadline_minutes=480),
+    "short": make_plan(nodes=2, deadline_minutes=30),
+    "poor": make_plan(nodes=2, budget_usd=15.0),
+    "other": make_plan(nodes=3, job_name=OTHER_JOB),
+    "block": make_plan(
+        nodes=1, capacity="capacity_block", reservation_id=BLOCK_ID, deadline_minutes=1440
+    ),
+}
+LOOKS = ("ready event", "run event", "deadline event", "heartbeat")
+REQUESTS = tuple(f"{kind} {plan}" for kind in ("Create", "Update") for plan in PLANS)
+
+
+@dataclass
+class Story:
+    """One experiment's life: does what an operation's name says."""
+
+    aws: FakeAws
+    requests: int = 0
+    last_request: dict[str, Any] | None = None
+    deleted: bool = False
+
+    def do(self, operation: str) -> None:
+        if operation in LOOKS:
+            self.look(operation)
+        elif operation.startswith(("Create", "Update", "Delete")):
+            self.request(*operation.split())
+        else:
+            WORLD[operation](self.aws)
+
+    def look(self, trigger: str = "heartbeat") -> None:
+        with contextlib.suppress(ClientError):
+            self.aws.controller.look(trigger, function_arn="arn")
+
+    def request(self, kind: str, plan: str = "first") -> None:
+        self.requests += 1
+        self.last_request = {
+            "RequestType": kind,
+            "RequestId": str(self.requests),
+            "ResourceProperties": {"Plan": dump_plan(PLANS[plan])},
+        }
+        self.repeat()
+
+    def repeat(self) -> None:
+        if self.last_request is None:
+            return
+        with contextlib.suppress(DeploymentError):
+            handle_request(
+                self.last_request,
+                self.aws.controller,
+                function_arn="arn",
+                ends_unix_s=self.aws.now + 60,
+            )
+
+    def settle(self) -> None:
+        """AWS answers again, and the heartbeat comes."""
+        self.aws.refusals.clear()
+        self.aws.s3_silent = False
+        self.aws.interruption = None
+        self.look()
+
+
+def _stage(*models: Any, vocabulary: str = "aa" * 32) -> Callable[[FakeAws], None]:
+    def stage(aws: FakeAws) -> None:
+        for model in models:
+            body = dump_ready(make_ready(model, vocabulary=vocabulary))
+            aws.objects[CHECKPOINTS, ready_key(model.model, model.revision)] = (body, "e")
+
+    return stage
+
+
+def _end(job: str, status: str) -> Callable[[FakeAws], None]:
+    run_id = f"{job}-89abcdef"
+    body = dump_run(finished_run(run_id, status=status))
+
+    def end(aws: FakeAws) -> None:
+        aws.objects[RESULTS, f"runs/{run_id}/run.json"] = (body, "e")
+
+    return end
+
+
+def _later(seconds: float) -> Callable[[FakeAws], None]:
+    def later(aws: FakeAws) -> None:
+        aws.now += seconds
+        aws.reserve(starts=BLOCK_STARTS, ends=BLOCK_ENDS)
+
+    return later
+
+
+def _set(**values: Any) -> Callable[[FakeAws], None]:
+    def change(aws: FakeAws) -> None:
+        for name, value in values.items():
+            setattr(aws, name, list(value) if isinstance(value, tuple) else value)
+
+    return change
+
+
+WORLD: dict[str, Callable[[FakeAws], Any]] = {
+    "stage target": _stage(TARGET),
+    "stage draft": _stage(DRAFT),
+    "stage both": _stage(TARGET, DRAFT),
+    "stage a draft that does not fit": _stage(DRAFT, vocabulary="bb" * 32),
+    "complete": _end(JOB, "complete"),
+    "fail": _end(JOB, "failed"),
+    "complete other": _end(OTHER_JOB, "complete"),
+    "a minute later": _later(MINUTE),
+    "half an hour later": _later(30 * MINUTE),
+    "hours later": _later(3 * HOUR),
+    "stop": lambda aws: aws.objects.update({(RESULTS, STOP_KEY): (b"", "e")}),
+    "go on": lambda aws: aws.objects.pop((RESULTS, STOP_KEY), None),
+    "nodes follow": lambda aws: setattr(aws, "instances", aws.desired),
+    "a node is lost": lambda aws: setattr(aws, "instances", max(aws.instances - 1, 0)),
+    "foreign": _set(tags=FOREIGN_TAGS),
+    "ours": _set(tags=TAGS),
+    "EKS is busy": _set(refusals=("ResourceInUseException",)),
+    "EKS throttles": _set(refusals=("ThrottlingException", "ThrottlingException")),
+    "S3 is silent": _set(s3_silent=True),
+    "S3 answers": _set(s3_silent=False),
+    "size changed by hand": lambda aws: setattr(aws, "desired", 2 - aws.desired % 2),
+}
+OPERATIONS = (*LOOKS, *REQUESTS, "Delete", *WORLD)
+# An invocation takes minutes at most.
+IN_BETWEEN = tuple(o for o in OPERATIONS if "hour" not in o)
+
+
+def current(aws: FakeAws) -> tuple[Deployment | None, str]:
+    state = aws.controller.store.read().state
+    return state.deployment, state.status
+
+
+def against(aws: FakeAws) -> list[str]:
+    """What speaks against nodes now, by the issue's words and not by the controller's code."""
+    deployment, status = current(aws)
+    if deployment is None:
+        return ["nothing deployed"]
+    plan, found = deployment.plan, []
+    deadline = deployment.deployed_at_unix_s + plan.deadline_minutes * 60
+    spent = deployment.ledger.node_seconds / 3600 * plan.price_usd_per_node_hour
+    ready = [
+        aws.objects.get((CHECKPOINTS, f"{m.model}/{m.revision}/_READY.json"))
+        for m in (TARGET, DRAFT)
+    ]
+    rules = {
+        "deleted": status == "ended",
+        "over": (RESULTS, f"runs/{plan.job_name}-89abcdef/run.json") in aws.objects,
+        "deadline": aws.now >= deadline,
+        "budget": spent >= plan.budget_usd,
+        "stopped": (RESULTS, STOP_KEY) in aws.objects,
+        "not staged": None in ready,
+        "tokenizers": any(b"bb" * 32 in body[0] for body in ready if body),
+        "block": plan.capacity == "capacity_block"
+        and not BLOCK_STARTS <= aws.now < BLOCK_ENDS - 40 * MINUTE,
+    }
+    found += [name for name, holds in rules.items() if holds]
+    return found
+
+
+def planned(aws: FakeAws) -> CapacityPlan | None:
+    deployment, _ = current(aws)
+    return deployment.plan if deployment else None
+
+
+def check_settled(aws: FakeAws) -> None:
+    """After AWS has answered: the size is the one that the rules ask for."""
+    plan, reasons = planned(aws), against(aws)
+    if aws.tags != TAGS or plan is None:
+        return
+    assert aws.desired == (0 if reasons else plan.nodes), reasons
+
+
+def check_said_once(aws: FakeAws) -> None:
+    """A notification for each decision, and a decision only where something changed."""
+    made = [(e["job"], e["size"], e["reason"]) for e in aws.log if e["event"] == "decision"]
+    assert all(one != other for one, other in itertools.pairwise(made)), made
+    told = [subject for subject in aws.sent if " nodes, " in subject]
+    assert len(told) == len(made)
+
+
+def new_story() -> Story:
+    aws = FakeAws()
+    aws.reserve(starts=BLOCK_STARTS, ends=BLOCK_ENDS)
+    return Story(aws=aws)
+
+
+def watch(aws: FakeAws) -> None:
+    """At the moment of each request to EKS: never a foreign group, never up against a rule."""
+
+    def asked(size: int) -> None:
+        assert aws.tags == TAGS, "a foreign node group was touched"
+        assert not (size and against(aws)), f"{size} nodes in spite of {against(aws)}"
+
+    aws.asked = asked
+
+
+MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@MANY
+@given(operations=st.lists(st.sampled_from(OPERATIONS), max_size=25))
+@example(operations=["Create first", "stage both", "ready event", "hours later", "hours later"])
+@example(operations=["stage both", "Create first", "Delete", "ready event", "Create first"])
+def test_one_event_after_the_other(operations: list[str]) -> None:
+    story = new_story()
+    watch(story.aws)
+    for operation in operations:
+        aws_answers = not (story.aws.refusals or story.aws.s3_silent)
+        story.do(operation)
+        if operation in LOOKS and aws_answers:
+            check_settled(story.aws)
+    story.settle()
+    check_settled(story.aws)
+    check_said_once(story.aws)
+
+
+@MANY
+@given(
+    operations=st.lists(
+        st.tuples(
+            st.sampled_from(OPERATIONS),
+            st.integers(min_value=0, max_value=12),
+            st.lists(st.sampled_from(IN_BETWEEN), max_size=3),
+        ),
+        max_size=12,
+    )
+)
+def test_events_in_the_middle_of_others(
+    operations: list[tuple[str, int, list[str]]],
+) -> None:
+    """Between any two calls of an invocation the world changes and other invocations run."""
+    story = new_story()
+    for operation, calls, others in operations:
+
+        def meanwhile(others: list[str] = others) -> None:
+            for other in others:
+                story.do(other)
+
+        story.aws.interruption = (calls, meanwhile)
+        story.do(operation)
+    story.settle()
+    check_settled(story.aws)
+    check_said_once(story.aws)
+
+
+@MANY
+@given(
+    operations=st.lists(st.sampled_from(OPERATIONS), max_size=12),
+    doubled=st.lists(st.booleans(), min_size=12, max_size=12),
+)
+def test_repeated_requests_and_events_change_nothing(
+    operations: list[str], doubled: list[bool]
+) -> None:
+    once, twice = new_story(), new_story()
+    for operation, again in zip(operations, doubled, strict=False):
+        for story in (once, twice):
+            story.do(operation)
+        if again and operation in LOOKS:
+            twice.do(operation)
+        if again and operation.startswith(("Create", "Update", "Delete")):
+            twice.repeat()
+    for story in (once, twice):
+        story.settle()
+        story.settle()
+    assert once.aws.desired == twice.aws.desired
+    assert once.aws.schedule == twice.aws.schedule
+    assert (once.aws.sent == twice.aws.sent) or "refused" in str(twice.aws.log)
+
+
+def test_ready_before_the_deadline_leads_to_the_planned_size() -> None:
+    story = new_story()
+    for operation in ("Create first", "stage both", "ready event"):
+        story.do(operation)
+    assert story.aws.desired == PLANS["first"].nodes
+
+
+RULES = {
+    "_spent": ["hours later", "hours later", "heartbeat"],
+    "_over": ["complete", "run event"],
+    "_not_staged": ["stage a draft that does not fit", "heartbeat"],
+    "_without_a_node_group": ["foreign", "size changed by hand", "heartbeat"],
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_controller_that_forgets_a_rule_is_found(
+    rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run() -> None:
+        story = new_story()
+        watch(story.aws)
+        for operation in ("stage both", "Create first", *RULES[rule]):
+            story.do(operation)
+        check_settled(story.aws)
+
+    run()
+    monkeypatch.setattr(decision_module, rule, lambda *_: iter(()))
+    with pytest.raises(AssertionError):
+        run()

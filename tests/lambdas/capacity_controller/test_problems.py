@@ -1,0 +1,96 @@
+"""Launch failures in AWS's own words, as people quote them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lambdas.capacity_controller.problems import CAPACITY, LAUNCH, QUOTA, problems_of
+from tests.lambdas.capacity_controller.conftest import failed_launch
+from tests.lambdas.capacity_controller.plans import MINUTE, NOW, make_block_plan, make_plan
+
+SPOT = (
+    "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity "
+    "available that matches your request. Launching EC2 instance failed."
+)
+ON_DEMAND = (
+    "We currently do not have sufficient trn2.48xlarge capacity in the Availability Zone you "
+    "requested (us-east-2c). Our system will be working on provisioning additional capacity."
+)
+NO_QUOTA = (
+    "You have requested more vCPU capacity than your current vCPU limit of 0 allows for the "
+    "instance bucket that the specified instance type belongs to."
+)
+MESSAGES = [
+    (CAPACITY, SPOT),
+    (CAPACITY, ON_DEMAND),
+    (QUOTA, NO_QUOTA),
+    (QUOTA, "Max spot instance count exceeded. Launching EC2 instance failed."),
+    (LAUNCH, "You are not authorized to use launch template: lt-1. Insufficient permissions."),
+]
+
+
+def told(*activities: dict[str, Any], **overrides: Any) -> list[tuple[str, str]]:
+    given: dict[str, Any] = {"issues": [], "activities": activities, "since": NOW, **overrides}
+    plan = given.pop("plan", make_plan())
+    return [(problem.kind, problem.text) for problem in problems_of(plan, **given)]
+
+
+@pytest.mark.parametrize(("kind", "message"), MESSAGES)
+def test_a_failed_launch_is_told_by_its_kind_with_the_zone_and_aws_words(
+    kind: str, message: str
+) -> None:
+    ((found, text),) = told(failed_launch(message, at=NOW + MINUTE, zone="us-east-2b"))
+    assert found == kind
+    assert "us-east-2b" in text
+    assert message[:60] in text
+    assert "To try next: " in text
+
+
+@pytest.mark.parametrize(
+    ("plan", "word"),
+    [
+        (make_plan(), "on_demand"),
+        (make_plan(capacity="on_demand"), "Capacity Block"),
+        (make_block_plan(), "preflight"),
+    ],
+)
+def test_what_to_try_next_depends_on_how_the_nodes_are_bought(plan: Any, word: str) -> None:
+    activity = failed_launch(SPOT, at=NOW + MINUTE)
+    ((_, text),) = told(activity, plan=plan)
+    assert word in text.partition("To try next: ")[2]
+
+
+def test_a_launch_that_succeeded_ends_the_problem_of_those_before() -> None:
+    failed = failed_launch(SPOT, at=NOW + MINUTE)
+    succeeded = {**failed, "StatusCode": "Successful"}
+    assert told(succeeded, failed) == []
+    assert len(told(failed, succeeded)) == 1
+
+
+def test_a_launch_under_way_leaves_the_problem_of_the_one_before() -> None:
+    failed = failed_launch(SPOT, at=NOW + MINUTE)
+    assert len(told({**failed, "StatusCode": "PreInService"}, failed)) == 1
+
+
+def test_launch_failures_say_more_than_the_groups_health() -> None:
+    issue = {"code": "AsgInstanceLaunchFailures", "message": "Could not launch"}
+    failed = failed_launch(SPOT, at=NOW + MINUTE)
+    assert [kind for kind, _ in told(failed, issues=[issue])] == [CAPACITY]
+    assert [kind for kind, _ in told(issues=[issue])] == [LAUNCH]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [("InstanceLimitExceeded", QUOTA), ("NodeCreationFailure", "NodeCreationFailure")],
+)
+def test_an_issue_of_the_group_is_told_by_its_code(code: str, kind: str) -> None:
+    assert [k for k, _ in told(issues=[{"code": code, "message": "words"}])] == [kind]
+
+
+@pytest.mark.parametrize("details", ["", "no json", '{"Subnet ID": "subnet-1"}'])
+def test_without_a_zone_in_the_activity_it_is_the_plans(details: str) -> None:
+    activity = {**failed_launch(SPOT, at=NOW + MINUTE), "Details": details}
+    ((_, text),) = told(activity)
+    assert "us-east-2c" in text

@@ -1,0 +1,1 @@
+"""Whole lives of an experiment: from its file to an empty account, against the emulator."""

@@ -1,0 +1,558 @@
+"""An emulated account, and deploy and destroy of the synthesized templates in it.
+
+moto's server answers every call. Its CloudFormation makes the resources that a life line touches
+(`DEPLOYED`) from the templates themselves, under the stacks' own names, and takes them away again;
+what it cannot make is made here from the same templates: the EKS cluster and its node groups,
+EventBridge's schedules, the queue's notifications. Networks, roles and policies are not made:
+nothing here reads them, and the templates' own tests cover them.
+
+The functions are the deployed ones, with the environment that the template gives them: the capacity
+controller gets CloudFormation's requests, and the S3 events that the template's rules let through.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+from moto.moto_api._internal.models import moto_api_backend
+from moto.server import ThreadedMotoServer
+
+from draftbench.names import STACK_PARTS, Names
+from lambdas.capacity_controller.controller import Controller
+from lambdas.capacity_controller.gathering import Clients
+from lambdas.capacity_controller.handler import handle
+from lambdas.capacity_controller.settings import load_settings
+from lambdas.metrics_publisher.handler import handle_batch
+from lambdas.metrics_publisher.publisher import Publisher
+from tests.lambdas.capacity_controller.conftest import CloudFormation
+
+ACCOUNT = "123456789012"
+DEPLOYED = frozenset(
+    {
+        "AWS::Logs::LogGroup",
+        "AWS::S3::Bucket",
+        "AWS::SNS::Subscription",
+        "AWS::SNS::Topic",
+        "AWS::SQS::Queue",
+    }
+)
+
+Template = Mapping[str, Any]
+Resource = Mapping[str, Any]
+
+
+@contextmanager
+def moto_server() -> Iterator[str]:
+    """An empty account; its endpoint URL."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        moto_api_backend.reset()
+        host, port = server.get_host_and_port()
+        yield f"http://{host}:{port}"
+    finally:
+        server.stop()
+
+
+@dataclass(kw_only=True)
+class Cloud:
+    """One experiment's stacks in the emulated account.
+
+    now_unix_s: the controller's clock, moved by the tests. log: its decisions. failed_launches:
+    what Auto Scaling reports of them; moto has no such history.
+    """
+
+    names: Names
+    region: str
+    templates: Mapping[str, Template]
+    cloudformation: CloudFormation
+    now_unix_s: float
+    log: list[dict[str, Any]] = field(default_factory=list)
+    failed_launches: list[dict[str, Any]] = field(default_factory=list)
+    _physical: dict[tuple[str, str], str] = field(default_factory=dict)
+    _seen: set[tuple[str, str, str]] = field(default_factory=set)
+    _inbox: str = ""
+    # Logical ids whose references CloudFormation itself resolves, while it makes them.
+    _made_now: frozenset[str] = frozenset()
+
+    def client(self, service: str) -> Any:
+        """A real client; the endpoint comes from the environment."""
+        return boto3.client(service, region_name=self.region)  # type: ignore[call-overload]
+
+    # Deploy and destroy
+
+    def deploy(self) -> None:
+        """Every stack, in order."""
+        for part in STACK_PARTS:
+            self._deploy_part(part)
+        self._notify_queue()
+        self._create_node_groups()
+        self._create_schedules()
+        self._inbox = self.client("sqs").create_queue(QueueName="inbox")["QueueUrl"]
+        self.client("sns").subscribe(
+            TopicArn=self.only("benchmark", "AWS::SNS::Topic"),
+            Protocol="sqs",
+            Endpoint=f"arn:aws:sqs:{self.region}:{ACCOUNT}:inbox",
+        )
+        self._request("Create")
+
+    def update(self, templates: Mapping[str, Template]) -> None:
+        """Another `cdk deploy`; what CloudFormation would change here is the deployment alone."""
+        self.templates = templates
+        self._request("Update")
+
+    def destroy(self) -> None:
+        """Every stack, in reverse; buckets that go are emptied first, as CDK's function does."""
+        self._request("Delete")
+        self.nodes_follow()
+        self.client("sqs").delete_queue(QueueUrl=self._inbox)
+        self._delete_schedules()
+        self._delete_node_groups()
+        for part in reversed(STACK_PARTS):
+            for logical in self._of_type(part, "AWS::S3::Bucket"):
+                if not self._is_kept(part, logical):
+                    self._empty(self.physical(part, logical))
+            self.client("cloudformation").delete_stack(StackName=self.names.stack(part))
+            self._delete_what_moto_left(part)
+
+    def _request(self, kind: str) -> None:
+        (deployment,) = (
+            r
+            for r in self.templates["benchmark"]["Resources"].values()
+            if r["Type"] == "Custom::DraftbenchDeployment"
+        )
+        answered = len(self.cloudformation.answers)
+        self.invoke_controller(
+            {
+                "RequestType": kind,
+                "RequestId": f"request-{answered}",
+                "ResponseURL": self.cloudformation.url,
+                "StackId": f"arn:aws:cloudformation:{self.region}:{ACCOUNT}:stack/benchmark/1",
+                "LogicalResourceId": "Deployment",
+                "ResourceType": deployment["Type"],
+                "ResourceProperties": self.resolved("benchmark", deployment["Properties"]),
+                **({} if kind == "Create" else {"PhysicalResourceId": "Deployment"}),
+            }
+        )
+        (answer,) = self.cloudformation.answers[answered:]
+        assert answer["Status"] == "SUCCESS", answer
+
+    # The functions
+
+    def invoke_controller(self, event: Mapping[str, Any]) -> None:
+        """As Lambda does, with the template's environment."""
+        services = ("s3", "eks", "autoscaling", "ec2", "scheduler", "sns")
+        clients = {name: self.client(name) for name in services}
+        clients["autoscaling"].meta.events.register(
+            "before-call.autoscaling.DescribeScalingActivities",
+            lambda **_: (SimpleNamespace(status_code=200), {"Activities": self.failed_launches}),
+        )
+        controller = Controller(
+            clients=Clients(**clients),
+            settings=load_settings(self._environment("capacity_controller")),
+            log=lambda entry: self.log.append(dict(entry)),
+            clock=lambda: self.now_unix_s,
+            sleep=lambda _: None,
+        )
+        arn = f"arn:aws:lambda:{self.region}:{ACCOUNT}:function:capacity"
+        handle(
+            event,
+            SimpleNamespace(invoked_function_arn=arn, get_remaining_time_in_millis=lambda: 300_000),
+            controller=controller,
+        )
+
+    def heartbeat(self, *, after_minutes: float = 0.0) -> None:
+        """The schedule's next call, some minutes later."""
+        self.now_unix_s += 60 * after_minutes
+        self.invoke_controller({"trigger": "heartbeat"})
+
+    def publish(self, *, refusals: int = 0) -> list[Mapping[str, Any]]:
+        """Give the results queue to the publisher until it is empty; its log.
+
+        CloudWatch refuses the first calls.
+        """
+        log: list[Mapping[str, Any]] = []
+        sqs, queue = self.client("sqs"), self._results_queue
+        publisher = Publisher(
+            s3=self.client("s3"),
+            cloudwatch=self._refusing_cloudwatch(refusals),
+            bucket=self._environment("metrics_publisher")["RESULTS_BUCKET"],
+        )
+        while messages := sqs.receive_message(
+            QueueUrl=queue, MaxNumberOfMessages=5, VisibilityTimeout=0
+        ).get("Messages"):
+            records = [
+                {"messageId": m["MessageId"], "body": m["Body"], "eventSource": "aws:sqs"}
+                for m in messages
+            ]
+            answer = handle_batch({"Records": records}, None, publisher=publisher, log=log.append)
+            failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+            for message in messages:
+                if message["MessageId"] not in failed:
+                    sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+        return log
+
+    def _refusing_cloudwatch(self, refusals: int) -> Any:
+        cloudwatch, left = self.client("cloudwatch"), [None] * refusals
+
+        def refuse(**_: Any) -> Any:
+            if not left:
+                return None
+            left.pop()
+            error = {"Error": {"Code": "AccessDenied", "Message": "not now"}}
+            return SimpleNamespace(status_code=403), error
+
+        cloudwatch.meta.events.register("before-call.cloudwatch.PutMetricData", refuse)
+        return cloudwatch
+
+    def _environment(self, function: str) -> dict[str, str]:
+        (found,) = (
+            r["Properties"]
+            for r in self.templates["benchmark"]["Resources"].values()
+            if r["Type"] == "AWS::Lambda::Function" and function in str(r["Properties"]["Handler"])
+        )
+        variables: dict[str, str] = self.resolved("benchmark", found["Environment"]["Variables"])
+        return variables
+
+    # What S3 and EventBridge do
+
+    def events(self, *, repeated: int = 1) -> int:
+        """Have EventBridge tell of every new object that a rule of the template lets through; how
+        many there were. Each is told `repeated` times, the last ones first."""
+        found = [event for event in self._object_events() if self._is_let_through(event)]
+        for event in reversed(found):
+            for _ in range(repeated):
+                self.invoke_controller(event)
+        return len(found)
+
+    def _object_events(self) -> Iterator[dict[str, Any]]:
+        s3 = self.client("s3")
+        for bucket in (b["Name"] for b in s3.list_buckets()["Buckets"]):
+            for entry in s3.list_objects_v2(Bucket=bucket).get("Contents", ()):
+                version = (bucket, entry["Key"], entry["ETag"])
+                if version not in self._seen:
+                    self._seen.add(version)
+                    yield {
+                        "source": "aws.s3",
+                        "detail-type": "Object Created",
+                        "detail": {"bucket": {"name": bucket}, "object": {"key": entry["Key"]}},
+                    }
+
+    def _is_let_through(self, event: Mapping[str, Any]) -> bool:
+        rules = (
+            r["Properties"]["EventPattern"]
+            for r in self.templates["benchmark"]["Resources"].values()
+            if r["Type"] == "AWS::Events::Rule"
+        )
+        return any(matches(self.resolved("benchmark", rule), event) for rule in rules)
+
+    @property
+    def bucket(self) -> SimpleNamespace:
+        """The three buckets' names."""
+        names = ("checkpoints", "artifacts", "results")
+        return SimpleNamespace(
+            **{n: self.only("storage", "AWS::S3::Bucket", n.capitalize()) for n in names}
+        )
+
+    @property
+    def _results_queue(self) -> str:
+        (name,) = (
+            logical
+            for logical in self._of_type("storage", "AWS::SQS::Queue")
+            if "DeadLetters" not in logical
+        )
+        return self.physical("storage", name)
+
+    def _notify_queue(self) -> None:
+        """The bucket's notification of the template: moto's CloudFormation leaves it out."""
+        (logical,) = (k for k in self._of_type("storage", "AWS::S3::Bucket") if "Results" in k)
+        given = self.templates["storage"]["Resources"][logical]["Properties"]
+        (queue,) = self.resolved("storage", given["NotificationConfiguration"])[
+            "QueueConfigurations"
+        ]
+        self.client("s3").put_bucket_notification_configuration(
+            Bucket=self.physical("storage", logical),
+            NotificationConfiguration={
+                "QueueConfigurations": [
+                    {
+                        "QueueArn": queue["Queue"],
+                        "Events": [queue["Event"]],
+                        "Filter": {"Key": {"FilterRules": queue["Filter"]["S3Key"]["Rules"]}},
+                    }
+                ]
+            },
+        )
+
+    def notifications(self) -> list[str]:
+        """What the topic's subscribers were told since the last look."""
+        sqs, found = self.client("sqs"), []
+        while messages := sqs.receive_message(QueueUrl=self._inbox, MaxNumberOfMessages=10).get(
+            "Messages"
+        ):
+            for message in messages:
+                told = json.loads(message["Body"])
+                found.append(f"{told.get('Subject', '')}: {told['Message']}")
+                sqs.delete_message(QueueUrl=self._inbox, ReceiptHandle=message["ReceiptHandle"])
+        return found
+
+    # The nodes
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        """The Kubernetes objects that the benchmark stack applies."""
+        return [
+            made
+            for resource in self.templates["benchmark"]["Resources"].values()
+            if resource["Type"] == "Custom::AWSCDK-EKS-KubernetesResource"
+            for made in json.loads(self.resolved("benchmark", resource["Properties"]["Manifest"]))
+        ]
+
+    @property
+    def desired_nodes(self) -> int:
+        """The accelerator node group's size, as EKS was last told."""
+        return int(self._accelerators["scalingConfig"]["desiredSize"])
+
+    @property
+    def instances(self) -> int:
+        """Accelerator nodes that exist, and are paid for."""
+        found = self.client("autoscaling").describe_auto_scaling_groups(
+            AutoScalingGroupNames=[self._scaling_group]
+        )
+        return len(found["AutoScalingGroups"][0]["Instances"])
+
+    def nodes_follow(self) -> None:
+        """What EKS and Auto Scaling do some minutes later: as many instances as desired."""
+        self.client("autoscaling").update_auto_scaling_group(
+            AutoScalingGroupName=self._scaling_group,
+            MinSize=0,
+            MaxSize=max(1, self.desired_nodes),
+            DesiredCapacity=self.desired_nodes,
+        )
+
+    @property
+    def _accelerators(self) -> Mapping[str, Any]:
+        names = self.client("eks").list_nodegroups(clusterName=self.names.cluster)["nodegroups"]
+        (name,) = (name for name in names if "accelerator" in name)
+        found: Mapping[str, Any] = self.client("eks").describe_nodegroup(
+            clusterName=self.names.cluster, nodegroupName=name
+        )["nodegroup"]
+        return found
+
+    @property
+    def _scaling_group(self) -> str:
+        (group,) = self._accelerators["resources"]["autoScalingGroups"]
+        return str(group["name"])
+
+    def _create_node_groups(self) -> None:
+        eks = self.client("eks")
+        role = f"arn:aws:iam::{ACCOUNT}:role/x"
+        tags = self.names.tags("cluster")
+        eks.create_cluster(name=self.names.cluster, roleArn=role, resourcesVpcConfig={}, tags=tags)
+        for logical in self._of_type("cluster", "AWS::EKS::Nodegroup"):
+            given = self.templates["cluster"]["Resources"][logical]["Properties"]
+            scaling = self.resolved("cluster", given["ScalingConfig"])
+            eks.create_nodegroup(
+                clusterName=self.names.cluster,
+                nodegroupName=self.resolved("cluster", given.get("NodegroupName", logical)),
+                scalingConfig={k[0].lower() + k[1:]: int(v) for k, v in scaling.items()},
+                subnets=["subnet-1"],
+                nodeRole=role,
+                tags=self.resolved("cluster", given["Tags"]),
+            )
+        scaling_client = self.client("autoscaling")
+        scaling_client.create_launch_configuration(
+            LaunchConfigurationName="x", ImageId="ami-12c6146b", InstanceType="trn2.48xlarge"
+        )
+        scaling_client.create_auto_scaling_group(
+            AutoScalingGroupName=self._scaling_group,
+            LaunchConfigurationName="x",
+            MinSize=0,
+            MaxSize=1,
+            AvailabilityZones=[f"{self.region}c"],
+            Tags=[{"Key": k, "Value": v, "PropagateAtLaunch": True} for k, v in tags.items()],
+        )
+
+    def _delete_node_groups(self) -> None:
+        eks, scaling = self.client("eks"), self.client("autoscaling")
+        scaling.delete_auto_scaling_group(AutoScalingGroupName=self._scaling_group)
+        scaling.delete_launch_configuration(LaunchConfigurationName="x")
+        for name in eks.list_nodegroups(clusterName=self.names.cluster)["nodegroups"]:
+            eks.delete_nodegroup(clusterName=self.names.cluster, nodegroupName=name)
+        eks.delete_cluster(name=self.names.cluster)
+
+    def _create_schedules(self) -> None:
+        scheduler = self.client("scheduler")
+        for part, kind in (
+            ("ScheduleGroup", "AWS::Scheduler::ScheduleGroup"),
+            ("Schedule", "AWS::Scheduler::Schedule"),
+        ):
+            for logical in self._of_type("benchmark", kind):
+                given = self.resolved(
+                    "benchmark", self.templates["benchmark"]["Resources"][logical]["Properties"]
+                )
+                if part == "ScheduleGroup":
+                    scheduler.create_schedule_group(Name=given["Name"])
+                    self._physical["benchmark", logical] = given["Name"]
+                else:
+                    scheduler.create_schedule(
+                        Name=given.get("Name", logical),
+                        GroupName=given["GroupName"],
+                        ScheduleExpression=given["ScheduleExpression"],
+                        FlexibleTimeWindow=given["FlexibleTimeWindow"],
+                        Target={
+                            "Arn": given["Target"]["Arn"],
+                            "RoleArn": given["Target"]["RoleArn"],
+                            "Input": given["Target"]["Input"],
+                        },
+                    )
+
+    def _delete_schedules(self) -> None:
+        """The group takes its schedules with it."""
+        for logical in self._of_type("benchmark", "AWS::Scheduler::ScheduleGroup"):
+            self.client("scheduler").delete_schedule_group(Name=self.physical("benchmark", logical))
+
+    # Templates
+
+    def _deploy_part(self, part: str) -> None:
+        cloudformation, stack = self.client("cloudformation"), self.names.stack(part)
+        wanted = {
+            logical: resource
+            for logical, resource in self.templates[part]["Resources"].items()
+            if resource["Type"] in DEPLOYED
+        }
+        self._made_now = frozenset(wanted)
+        resources = {logical: self._reduced(part, r) for logical, r in wanted.items()}
+        outputs = {
+            name: {"Value": self.resolved(part, output["Value"])}
+            for name, output in self.templates[part].get("Outputs", {}).items()
+        }
+        self._made_now = frozenset()
+        if not resources:  # CloudFormation wants one
+            resources = {"Nothing": {"Type": "AWS::CloudFormation::WaitConditionHandle"}}
+        cloudformation.create_stack(
+            StackName=stack,
+            TemplateBody=json.dumps({"Resources": resources, "Outputs": outputs}),
+            Tags=[{"Key": k, "Value": v} for k, v in self.names.tags(part).items()],
+        )
+        for made in cloudformation.describe_stack_resources(StackName=stack)["StackResources"]:
+            self._physical[part, made["LogicalResourceId"]] = made["PhysicalResourceId"]
+
+    def _reduced(self, part: str, resource: Resource) -> dict[str, Any]:
+        kept = {k: v for k, v in resource.items() if k in ("Type", "DeletionPolicy")}
+        return {**kept, "Properties": self.resolved(part, resource.get("Properties", {}))}
+
+    def physical(self, part: str, logical: str) -> str:
+        """What a logical id became."""
+        return self._physical[part, logical]
+
+    def only(self, part: str, kind: str, fragment: str = "") -> str:
+        """The physical id of the one resource of a type whose logical id has a fragment."""
+        (logical,) = (k for k in self._of_type(part, kind) if fragment in k)
+        return self.physical(part, logical)
+
+    def _of_type(self, part: str, kind: str) -> list[str]:
+        resources = self.templates[part]["Resources"]
+        return [k for k, r in resources.items() if r["Type"] == kind]
+
+    def resolved(self, part: str, value: Any) -> Any:
+        """A template's value as CloudFormation would resolve it; names for what is not made."""
+        if isinstance(value, list):
+            return [self.resolved(part, item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if len(value) == 1:
+            ((key, argument),) = value.items()
+            if key == "Ref" or key.startswith("Fn::"):
+                return self._function(part, key, argument)
+        return {k: self.resolved(part, v) for k, v in value.items()}
+
+    def _function(self, part: str, name: str, argument: Any) -> Any:
+        pseudo = {
+            "AWS::AccountId": ACCOUNT,
+            "AWS::Region": self.region,
+            "AWS::Partition": "aws",
+            "AWS::URLSuffix": "amazonaws.com",
+            "AWS::StackName": self.names.stack(part),
+            "AWS::StackId": f"arn:aws:cloudformation:{self.region}:{ACCOUNT}:stack/{part}/1",
+        }
+        target = argument[0] if name == "Fn::GetAtt" else argument
+        if name in ("Ref", "Fn::GetAtt") and target in self._made_now:
+            return {name: argument}
+        match name:
+            case "Ref":
+                return pseudo.get(argument) or self._physical.get((part, argument), argument)
+            case "Fn::GetAtt":
+                return self._attribute(part, *argument)
+            case "Fn::Join":
+                separator, pieces = argument[0], self.resolved(part, argument[1])
+                if all(isinstance(piece, str) for piece in pieces):
+                    return separator.join(pieces)
+                return {name: [separator, pieces]}
+            case "Fn::Sub":
+                text = argument
+                for key, replacement in pseudo.items():
+                    text = text.replace(f"${{{key}}}", replacement)
+                return text
+            case "Fn::ImportValue":
+                return self._imported(argument)
+        return f"{name} {json.dumps(argument)}"
+
+    def _attribute(self, part: str, logical: str, attribute: str) -> str:
+        kind = self.templates[part]["Resources"][logical]["Type"]
+        physical = self._physical.get((part, logical), logical)
+        service, resource = {
+            "AWS::S3::Bucket": ("s3", physical),
+            "AWS::SQS::Queue": ("sqs", physical.rpartition("/")[2]),
+            "AWS::Lambda::Function": ("lambda", f"function:{logical}"),
+            "AWS::IAM::Role": ("iam", f"role/{logical}"),
+            "AWS::Scheduler::ScheduleGroup": ("scheduler", f"schedule-group/{physical}"),
+        }.get(kind, ("other", logical))
+        if attribute != "Arn":
+            return resource
+        if service == "s3":
+            return f"arn:aws:s3:::{resource}"
+        where = "" if service == "iam" else self.region
+        return f"arn:aws:{service}:{where}:{ACCOUNT}:{resource}"
+
+    def _imported(self, export: str) -> Any:
+        for part in STACK_PARTS:
+            for output in self.templates[part].get("Outputs", {}).values():
+                if output.get("Export", {}).get("Name") == export:
+                    return self.resolved(part, output["Value"])
+        raise LookupError(f"no stack exports {export}")
+
+    def _is_kept(self, part: str, logical: str) -> bool:
+        return self.templates[part]["Resources"][logical].get("DeletionPolicy") == "Retain"
+
+    def _delete_what_moto_left(self, part: str) -> None:
+        """moto forgets to delete some resources that it made."""
+
+    def _empty(self, bucket: str) -> None:
+        s3 = self.client("s3")
+        for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
+            for version in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
+                s3.delete_object(Bucket=bucket, Key=version["Key"], VersionId=version["VersionId"])
+
+
+def matches(pattern: Any, value: Any) -> bool:
+    """EventBridge's pattern language, as far as the templates use it: names, prefixes, suffixes."""
+    if isinstance(pattern, Mapping):
+        return isinstance(value, Mapping) and all(
+            key in value and matches(wanted, value[key]) for key, wanted in pattern.items()
+        )
+    return any(_is_wanted(wanted, value) for wanted in pattern)
+
+
+def _is_wanted(wanted: Any, value: Any) -> bool:
+    if not isinstance(wanted, Mapping):
+        return bool(wanted == value)
+    ((kind, text),) = wanted.items()
+    shapes = {"prefix": f"{text}*", "suffix": f"*{text}", "wildcard": text}
+    return fnmatch.fnmatchcase(str(value), shapes[kind])

@@ -1,0 +1,265 @@
+"""One experiment, its synthesized templates, an account, a hub and the pods."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+import yaml
+
+from account import leftovers
+from account.clients import client
+from draftbench.experiment import NeuronExperiment
+from draftbench.names import STACK_PARTS, Names
+from stacks.application import build_application, load_deployable
+from tests.account.stubs import EmulatedEc2
+from tests.conftest import ROOT
+from tests.lambdas.capacity_controller.conftest import CloudFormation
+from tests.lifelines.cloud import Cloud, Template, moto_server
+from tests.lifelines.pods import Cluster, Object, Pod, Process
+from tests.stacks.synthesis import cdk_context
+from tests.support.experiments import shipped
+from tests.support.local_hub import LocalHub, Repo, local_hub
+from tests.workloads.compiled_graphs.pods import free_port
+
+TARGET, DRAFT = "Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"
+COMMITS = {TARGET: "a" * 40, DRAFT: "b" * 40}
+BUDGET_USD, PRICE_USD, DEADLINE_MINUTES = 60, 8.60, 300
+
+
+@pytest.fixture(scope="session")
+def experiment_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The published experiment with a small workload."""
+    return write(tmp_path_factory.mktemp("experiment"))
+
+
+def write(folder: Path, **changes: Any) -> Path:
+    """The experiment with changes at its top level, as a file."""
+    data = shipped("qwen3-32b")
+    data["workload"] |= {
+        "classes": [{"name": "structured", "cases": ["count", "repeat_line"]}],
+        "output_tokens": 40,
+        "requests_per_round": 4,
+        "min_requests": 4,
+        "max_requests": 8,
+        "target_interval_width": 1.0,
+        "warmup_requests": 1,
+        "load": {"kind": "concurrency", "concurrency": 2},
+    }
+    data["aws"] |= {
+        "load_generator_image": f"registry.example.com/llmperf@sha256:{'0' * 64}",
+        "budget_usd": BUDGET_USD,
+        "deadline_minutes": DEADLINE_MINUTES,
+    }
+    path = folder / "experiment.yaml"
+    path.write_text(yaml.safe_dump(data | changes, sort_keys=False))
+    return path
+
+
+@pytest.fixture(scope="session")
+def templates(
+    experiment_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, Template]:
+    """The experiment's stacks."""
+    return synthesized(experiment_path, tmp_path_factory.mktemp("first"))
+
+
+@pytest.fixture(scope="session")
+def repeated_templates(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Template]:
+    """The same with a raised repetition: measured once more, nothing else."""
+    folder = tmp_path_factory.mktemp("second")
+    return synthesized(write(folder, repetition=2), folder)
+
+
+def synthesized(path: Path, folder: Path) -> Mapping[str, Template]:
+    """What `cdk synth` writes."""
+    experiment = load_deployable(path)
+    app = cdk.App(context=cdk_context(), outdir=str(folder / "out"), analytics_reporting=False)
+    build_application(app, experiment=experiment, experiment_path=path)
+    app.synth()
+    names = Names.of(experiment)
+    return {
+        part: json.loads((folder / "out" / f"{names.stack(part)}.template.json").read_text())
+        for part in STACK_PARTS
+    }
+
+
+@dataclass(kw_only=True)
+class Life:
+    """One experiment's life: its account, the hub its models come from, its pods."""
+
+    experiment: NeuronExperiment
+    path: Path
+    cloud: Cloud
+    hub: LocalHub
+    folder: Path
+    processes: ExitStack
+    ports: Mapping[str, int]
+    on_the_node: list[Process] = field(default_factory=list)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The objects that the templates apply now."""
+        environment = {
+            "HF_ENDPOINT": self.hub.url,
+            "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        }
+        return Cluster(
+            objects=self.cloud.objects,
+            folder=self.folder,
+            s3=self.cloud.client("s3"),
+            environment=environment,
+        )
+
+    def stagers(self) -> list[Pod]:
+        """A pod of each staging Job."""
+        return [self.cluster.pod(job) for job in self._jobs("checkpoint-stager")]
+
+    def server(self, variant: str, number: int = 1) -> Pod:
+        """A pod of a variant's Deployment."""
+        port = str(self.ports[variant])
+        owner = self.cluster.named("Deployment", f"vllm-{variant.replace('.', '-')}")
+        replaced = {"--port=8000": f"--port={port}", "127.0.0.1:8000": f"127.0.0.1:{port}"}
+        return self.cluster.pod(owner, number, replaced)
+
+    def measurer(self, number: int = 1) -> Pod:
+        """A pod of the measuring Job."""
+        (job,) = self._jobs("llmperf")
+        replaced = {
+            f"http://vllm-{name.replace('.', '-')}.draftbench.svc:8000": f"http://127.0.0.1:{port}"
+            for name, port in self.ports.items()
+        }
+        return self.cluster.pod(job, number, replaced)
+
+    def start(self, pod: Pod, container: str, **environment: str) -> Process:
+        """Start a container; it ends with the test."""
+        process = pod.start(container, **environment)
+        self.processes.callback(process.end)
+        if container in ("vllm", "graph-uploader"):
+            self.on_the_node.append(process)
+        return process
+
+    def serve(self, number: int = 1) -> dict[str, Process]:
+        """Start every server with its uploader, and wait until they are healthy."""
+        started = {}
+        for variant in self.ports:
+            pod = self.server(variant, number)
+            started[variant] = self.start(pod, "vllm", SAID=str(pod.folder / "said"))
+            self.start(pod, "graph-uploader")
+        for variant in self.ports:
+            eventually(lambda v=variant: (self.server(v, number).folder / "said").exists())
+        return started
+
+    def lose_servers(self) -> None:
+        """The node goes, and every server and uploader with it."""
+        while self.on_the_node:
+            self.on_the_node.pop().end()
+
+    def said(self, variant: str, number: int = 1) -> str:
+        """What a server did at its start: `compiled FOLDER` or `loaded FOLDER`."""
+        return (self.server(variant, number).folder / "said").read_text()
+
+    def keys(self, bucket: str) -> list[str]:
+        """Every object's key."""
+        found = self.cloud.client("s3").list_objects_v2(Bucket=bucket)
+        return [entry["Key"] for entry in found.get("Contents", ())]
+
+    def leftovers(self, monkeypatch: pytest.MonkeyPatch) -> int:
+        """`draftbench leftovers`: its exit code. Two listings that moto lacks are empty."""
+
+        def emulated(service: str, region: str, /) -> Any:
+            made = client(service, region)
+            return EmulatedEc2(made) if service == "ec2" else made
+
+        monkeypatch.setattr(leftovers, "client", emulated)
+        return leftovers.run(Namespace(experiment=self.path))
+
+    def _jobs(self, container: str) -> list[Object]:
+        return [
+            job
+            for job in self.cluster.of_kind("Job")
+            if job["spec"]["template"]["spec"]["containers"][0]["name"] == container
+        ]
+
+
+def eventually(condition: Callable[[], Any], *, seconds: float = 30.0) -> Any:
+    """The first true answer; fails the test when there is none in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if answer := condition():
+            return answer
+        time.sleep(0.05)
+    raise AssertionError("it did not happen in time")
+
+
+def repository(commit: str) -> Repo:
+    """A small checkpoint with the tokenizer of the tiny pair: both models have the same."""
+    tokenizer = (ROOT / "rehearsal" / "tiny_pair" / "target" / "tokenizer.json").read_bytes()
+    files = {
+        "config.json": b'{"architectures": ["Qwen3ForCausalLM"]}',
+        "model.safetensors": bytes(range(256)) * 40,
+        "tokenizer.json": tokenizer,
+    }
+    return Repo(commits={commit: files}, refs={"main": commit})
+
+
+@pytest.fixture
+def life(
+    experiment_path: Path,
+    templates: Mapping[str, Template],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Life]:
+    """Everything there, nothing deployed."""
+    experiment = load_deployable(experiment_path)
+    cloudformation = CloudFormation()
+    with ExitStack() as processes:
+        processes.callback(cloudformation.close)
+        endpoint = processes.enter_context(moto_server())
+        hub = processes.enter_context(
+            local_hub({model: repository(commit) for model, commit in COMMITS.items()})
+        )
+        for name, value in {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_DEFAULT_REGION": experiment.aws.region,
+        }.items():
+            monkeypatch.setenv(name, value)
+        write_vllm(tmp_path / "bin")
+        yield Life(
+            experiment=experiment,
+            path=experiment_path,
+            cloud=Cloud(
+                names=Names.of(experiment),
+                region=experiment.aws.region,
+                templates=templates,
+                cloudformation=cloudformation,
+                now_unix_s=time.time(),
+            ),
+            hub=hub,
+            folder=tmp_path,
+            processes=processes,
+            ports={variant.name: free_port() for variant in experiment.variants},
+        )
+
+
+def write_vllm(folder: Path) -> None:
+    """`vllm` and `python3` as the images have them."""
+    folder.mkdir()
+    stand_in = Path(__file__).with_name("stand_in_vllm.py")
+    program = folder / "vllm"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P {stand_in} "$@"\n')
+    program.chmod(0o755)
+    assert shutil.which("vllm", path=str(folder))

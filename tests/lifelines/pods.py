@@ -1,0 +1,194 @@
+"""Pods of the charts as processes of this machine.
+
+A container is its manifest's command, arguments and environment, run here; its mounts are folders:
+a ConfigMap's files, an empty folder, or a copy of what the bucket holds below a volume's prefix,
+taken when the pod starts. Paths of the container that stand in its command line or environment are
+those folders' paths instead, and cluster addresses are ports of loopback.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import ROOT
+
+Object = Mapping[str, Any]
+
+
+@dataclass(kw_only=True)
+class Cluster:
+    """The objects of the charts, and where this machine keeps what they stand for."""
+
+    objects: Sequence[Object]
+    folder: Path
+    s3: Any
+    environment: Mapping[str, str]
+
+    def of_kind(self, kind: str) -> list[Object]:
+        """Objects of a kind, in the order in which they are applied."""
+        return [o for o in self.objects if o["kind"] == kind]
+
+    def named(self, kind: str, name: str) -> Object:
+        """The one object of a kind and name."""
+        (found,) = (o for o in self.of_kind(kind) if o["metadata"]["name"] == name)
+        return found
+
+    def pod(self, owner: Object, number: int = 1, replaced: Mapping[str, str] | None = None) -> Pod:
+        """The pod that a Job or Deployment makes; another number, another pod.
+
+        `replaced`: texts of its manifest and their stand-ins here.
+        """
+        return Pod(cluster=self, owner=owner, number=number, replaced=replaced or {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """A container's process, and where its output goes."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def wait(self, *, seconds: float = 60.0) -> int:
+        """Its exit code."""
+        return self.process.wait(timeout=seconds)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def end(self) -> None:
+        """Kill it if it is there."""
+        self.process.kill()
+        self.process.wait()
+
+    @property
+    def output(self) -> str:
+        """What it wrote so far."""
+        return self.log.read_text()
+
+
+@dataclass(kw_only=True)
+class Pod:
+    """One pod; its empty folders outlive its containers' processes, as in Kubernetes."""
+
+    cluster: Cluster
+    owner: Object
+    number: int
+    replaced: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The owner's name and a number."""
+        return f"{self.owner['metadata']['name']}-{self.number}"
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The pod's specification."""
+        spec: Mapping[str, Any] = self.owner["spec"]["template"]["spec"]
+        return spec
+
+    @property
+    def folder(self) -> Path:
+        """What the node keeps of this pod."""
+        return self.cluster.folder / self.name
+
+    def start(self, container: str, **environment: str) -> Process:
+        """Start a container's process; its output goes to `log(container)`."""
+        (found,) = (c for c in self.spec["containers"] if c["name"] == container)
+        paths = {m["mountPath"]: str(self._volume(m)) for m in found.get("volumeMounts", ())}
+        argv = [self._text(part, paths) for part in (*found["command"], *found.get("args", ()))]
+        if argv[0] in ("python", "python3"):
+            argv[0] = sys.executable
+        self.log(container).parent.mkdir(parents=True, exist_ok=True)
+        given = dict(self._environment(found, paths))
+        with self.log(container).open("a") as log:
+            process = subprocess.Popen(
+                argv,
+                cwd=ROOT,
+                env={**os.environ, **given, **self.cluster.environment, **environment},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        return Process(process=process, log=self.log(container))
+
+    def run(self, container: str, **environment: str) -> int:
+        """Run a container to its end; its exit code."""
+        return self.start(container, **environment).wait()
+
+    def log(self, container: str) -> Path:
+        """Where a container's output is."""
+        return self.folder / f"{container}.log"
+
+    def _environment(
+        self, container: Mapping[str, Any], paths: Mapping[str, str]
+    ) -> Iterator[tuple[str, str]]:
+        for entry in container.get("env", ()):
+            if "value" in entry:
+                yield entry["name"], self._text(entry["value"], paths)
+            else:
+                yield entry["name"], self._field(entry["valueFrom"]["fieldRef"]["fieldPath"])
+
+    def _field(self, path: str) -> str:
+        """The downward API: labels that Kubernetes gives a Job's pods."""
+        name = self.owner["metadata"]["name"]
+        return {
+            "metadata.labels['batch.kubernetes.io/job-name']": name,
+            "metadata.labels['batch.kubernetes.io/controller-uid']": str(
+                uuid.uuid5(uuid.NAMESPACE_OID, name)
+            ),
+            "metadata.name": self.name,
+        }[path]
+
+    def _text(self, text: str, paths: Mapping[str, str]) -> str:
+        """In one pass: what has been put in is not looked at again."""
+        replaced = {**self.replaced, **paths}
+        if not replaced:
+            return text
+        given = "|".join(re.escape(key) for key in sorted(replaced, key=len, reverse=True))
+        return re.sub(given, lambda found: replaced[found.group()], text)
+
+    def _volume(self, mount: Mapping[str, Any]) -> Path:
+        (volume,) = (v for v in self.spec["volumes"] if v["name"] == mount["name"])
+        folder = self.folder / "volumes" / volume["name"]
+        folder.mkdir(parents=True, exist_ok=True)
+        if "configMap" in volume:
+            self._write_config_map(volume["configMap"], folder)
+        elif "persistentVolumeClaim" in volume:
+            self._mount_bucket(volume["persistentVolumeClaim"]["claimName"], folder)
+        return folder
+
+    def _write_config_map(self, source: Mapping[str, Any], folder: Path) -> None:
+        data = self.cluster.named("ConfigMap", source["name"])["data"]
+        paths = {item["key"]: item["path"] for item in source.get("items", ())}
+        for key, text in data.items():
+            path = folder / (paths.get(key, key) if paths else key)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(self._text(text, {}))
+
+    def _mount_bucket(self, claim: str, folder: Path) -> None:
+        """What Mountpoint shows of the bucket now."""
+        volume = self.cluster.named("PersistentVolume", claim)["spec"]
+        bucket = volume["csi"]["volumeAttributes"]["bucketName"]
+        prefixes = (o.split()[1] for o in volume["mountOptions"] if o.startswith("prefix "))
+        prefix = next(prefixes, "")
+        shutil.rmtree(folder)
+        folder.mkdir()
+        pages = self.cluster.s3.get_paginator("list_objects_v2").paginate(
+            Bucket=bucket, Prefix=prefix
+        )
+        for entry in (entry for page in pages for entry in page.get("Contents", ())):
+            path = folder / entry["Key"].removeprefix(prefix)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(
+                self.cluster.s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
+            )

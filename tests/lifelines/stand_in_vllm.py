@@ -1,0 +1,65 @@
+"""Stands in for vLLM: compiles or loads, then streams completions, with drafts four tokens a step.
+
+    vllm serve TARGET --port=N [--speculative-config=...]
+
+What it did at its start is in the file that `SAID` names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.support.stream_server import DONE, event, usage_event  # noqa: E402
+from tests.workloads.compiled_graphs.stand_in_vllm import prepare  # noqa: E402
+
+SECONDS_A_STEP = 0.004
+DRAFTED_TOKENS_A_STEP = 4
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Health, and streamed chat completions of as many tokens as were asked for."""
+
+    tokens_a_step = 1
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/health" else 404)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        total, wanted = 0, int(asked["max_tokens"])
+        while total < wanted:
+            time.sleep(SECONDS_A_STEP)
+            added = min(self.tokens_a_step, wanted - total)
+            total += added
+            finish = "length" if total == wanted else None
+            self.wfile.write(event("x" * added, tokens=total, finish=finish))
+        self.wfile.write(usage_event(total) + DONE)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def main() -> None:
+    """Prepare, then serve until killed."""
+    (port,) = (int(a.partition("=")[2]) for a in sys.argv if a.startswith("--port="))
+    if any(a.startswith("--speculative-config=") for a in sys.argv):
+        Handler.tokens_a_step = DRAFTED_TOKENS_A_STEP
+    Path(os.environ["SAID"]).write_text(prepare())
+    ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""What becomes of each type of resource at destroy: a table, and what a template must say for it.
+
+A type that is not in the table fails the test until somebody states its fate here: what it leaves
+behind, who writes logs for it, what has to be empty before it can go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from draftbench.experiment import NeuronExperiment
+from draftbench.names import Names
+from tests.stacks.rendering import collapsed
+from tests.stacks.synthesis import Resource, Template, of_type
+
+MAX_RETENTION_DAYS = 31
+INSIGHTS_LOGS = ("application", "dataplane", "host", "performance")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A resource and what stands around it."""
+
+    experiment: NeuronExperiment
+    template: Template
+    logical_id: str
+    resource: Resource
+
+    @property
+    def properties(self) -> dict[str, object]:
+        found: dict[str, object] = self.resource.get("Properties", {})
+        return found
+
+
+# Complaints about a resource; none when it has the fate of its type.
+Rule = Callable[[Case], Iterator[str]]
+
+
+def goes(case: Case) -> Iterator[str]:
+    """Deleted with its stack, and leaves nothing."""
+    for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
+        if case.resource.get(policy, "Delete") != "Delete":
+            yield f"{policy} {case.resource[policy]}: it would outlive its stack"
+
+
+def goes_by_statement(case: Case) -> Iterator[str]:
+    """Stateful: the template says that it is deleted, and does not leave it to a default."""
+    if "DeletionPolicy" not in case.resource:
+        yield "stateful, and no DeletionPolicy"
+    yield from goes(case)
+
+
+def bucket(case: Case) -> Iterator[str]:
+    """Emptied and deleted, or the one that the experiment keeps."""
+    kept = case.experiment.aws.keep_checkpoints and case.logical_id.startswith("Checkpoints")
+    if kept:
+        if case.resource.get("DeletionPolicy") != "Retain":
+            yield "kept by the experiment, and not retained"
+        return
+    yield from goes_by_statement(case)
+    emptied = [
+        r["Properties"]["BucketName"].get("Ref")
+        for r in of_type(case.template, "Custom::S3AutoDeleteObjects").values()
+    ]
+    if case.logical_id not in emptied:
+        yield "deleted, and nothing empties it before: the deletion would fail"
+
+
+def like_its_bucket(case: Case) -> Iterator[str]:
+    """A policy stays with its bucket: else the bucket would stay without it."""
+    target = str(collapsed(case.properties["Bucket"])).removeprefix("${").removesuffix("}")
+    theirs = case.template["Resources"][target].get("DeletionPolicy", "Delete")
+    if case.resource.get("DeletionPolicy", "Delete") != theirs:
+        yield f"its bucket's policy is {theirs}"
+
+
+def log_group(case: Case) -> Iterator[str]:
+    """Expires, and is deleted with its stack."""
+    yield from goes_by_statement(case)
+    days = case.properties.get("RetentionInDays")
+    if not isinstance(days, int) or days > MAX_RETENTION_DAYS:
+        yield f"RetentionInDays {days}"
+
+
+def logs_to_an_owned_group(case: Case) -> Iterator[str]:
+    """A function: else Lambda makes a group that no stack owns and that never expires."""
+    yield from goes(case)
+    target = collapsed(case.properties.get("LoggingConfig", {}))
+    if str(target.get("LogGroup", ""))[2:-1] not in of_type(case.template, "AWS::Logs::LogGroup"):
+        yield "no LoggingConfig.LogGroup of its stack"
+
+
+def flow_log(case: Case) -> Iterator[str]:
+    """Writes to a log group of its stack."""
+    yield from goes(case)
+    group = str(collapsed(case.properties.get("LogGroupName", "")))[2:-1]
+    if group not in of_type(case.template, "AWS::Logs::LogGroup"):
+        yield "no LogGroupName of its stack"
+
+
+def cluster(case: Case) -> Iterator[str]:
+    """EKS writes the control plane's log under a name made from the cluster's."""
+    yield from goes(case)
+    yield from _missing_groups(case, f"/aws/eks/{case.properties['Name']}/cluster")
+
+
+def add_on(case: Case) -> Iterator[str]:
+    """Its software goes with it; the CloudWatch agent writes under names made of the cluster's."""
+    yield from goes(case)
+    if case.properties.get("PreserveOnDelete") is not False:
+        yield "PreserveOnDelete: its software would stay on the cluster without an owner"
+    if case.properties["AddonName"] == "amazon-cloudwatch-observability":
+        prefix = f"/aws/containerinsights/{Names.of(case.experiment).cluster}"
+        yield from _missing_groups(case, *(f"{prefix}/{log}" for log in INSIGHTS_LOGS))
+
+
+def _missing_groups(case: Case, *names: str) -> Iterator[str]:
+    owned = of_type(case.template, "AWS::Logs::LogGroup").values()
+    there = {group["Properties"].get("LogGroupName") for group in owned}
+    yield from (f"no stack owns the log group {name}" for name in names if name not in there)
+
+
+def custom(case: Case) -> Iterator[str]:
+    """A function's doing: the function undoes it, so it is told (no Retain)."""
+    yield from goes(case)
+    if "ServiceToken" not in case.properties:
+        yield "no ServiceToken: nobody undoes it"
+
+
+FATES: Mapping[str, Rule] = {
+    "AWS::S3::Bucket": bucket,
+    "AWS::S3::BucketPolicy": like_its_bucket,
+    "AWS::SQS::Queue": goes_by_statement,
+    "AWS::Logs::LogGroup": log_group,
+    "AWS::Lambda::Function": logs_to_an_owned_group,
+    "AWS::EC2::FlowLog": flow_log,
+    "AWS::EKS::Cluster": cluster,
+    "AWS::EKS::Addon": add_on,
+    # The nodes' disks are deleted with the nodes: `DeleteOnTermination` in the launch template.
+    "AWS::EKS::Nodegroup": goes,
+    # Kubernetes objects, deleted by `kubectl delete`; a release, by `helm uninstall`.
+    "Custom::AWSCDK-EKS-KubernetesResource": custom,
+    "Custom::AWSCDK-EKS-HelmChart": custom,
+    "Custom::S3AutoDeleteObjects": custom,
+    # The capacity controller's deployment: sizes to zero, deletes its one-time schedule.
+    "Custom::DraftbenchDeployment": custom,
+    # A schedule in the group that the controller made itself goes with the group.
+    "AWS::Scheduler::ScheduleGroup": goes,
+    "AWS::Scheduler::Schedule": goes,
+    "AWS::SNS::Topic": goes,
+    "AWS::SNS::TopicPolicy": goes,
+    "AWS::SNS::Subscription": goes,
+    "AWS::Events::Rule": goes,
+    # Neither holds anything that outlives it.
+    **dict.fromkeys(
+        (
+            "AWS::CloudWatch::Alarm",
+            "AWS::CloudWatch::Dashboard",
+            "AWS::EC2::EIP",
+            "AWS::EC2::InternetGateway",
+            "AWS::EC2::LaunchTemplate",
+            "AWS::EC2::NatGateway",
+            "AWS::EC2::PlacementGroup",
+            "AWS::EC2::Route",
+            "AWS::EC2::RouteTable",
+            "AWS::EC2::SecurityGroup",
+            "AWS::EC2::SecurityGroupEgress",
+            "AWS::EC2::SecurityGroupIngress",
+            "AWS::EC2::Subnet",
+            "AWS::EC2::SubnetRouteTableAssociation",
+            "AWS::EC2::VPC",
+            "AWS::EC2::VPCEndpoint",
+            "AWS::EC2::VPCGatewayAttachment",
+            "AWS::EKS::AccessEntry",
+            "AWS::EKS::PodIdentityAssociation",
+            "AWS::IAM::Policy",
+            "AWS::IAM::Role",
+            "AWS::Lambda::EventInvokeConfig",
+            "AWS::Lambda::EventSourceMapping",
+            "AWS::Lambda::LayerVersion",
+            "AWS::Lambda::Permission",
+            "AWS::SQS::QueuePolicy",
+            "AWS::SSM::Parameter",
+        ),
+        goes,
+    ),
+}
+
+
+def complaints(experiment: NeuronExperiment, template: Template) -> list[str]:
+    """Every resource without a stated fate, or against it."""
+    found = []
+    for logical_id, resource in template["Resources"].items():
+        case = Case(
+            experiment=experiment, template=template, logical_id=logical_id, resource=resource
+        )
+        rule = FATES.get(resource["Type"])
+        told = ["no fate is stated for its type"] if rule is None else rule(case)
+        found += [f"{logical_id} ({resource['Type']}): {text}" for text in told]
+    return found

@@ -1,0 +1,49 @@
+"""What is in a function's package, and that it works from there alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from tests.stacks.synthesis import synthesis
+
+# What a function may load besides its own package: the standard library and Lambda's boto3.
+_HEAVY = ("pydantic", "yaml", "aws_cdk", "cdk8s", "moto")
+
+
+def check_function_asset(function: str, domain_modules: set[str]) -> None:
+    """One asset holds `lambdas/FUNCTION` and these modules of the domain, and its handler loads."""
+    assets = json.loads(
+        (synthesis().folder / "draftbench-qwen3-32b-benchmark.assets.json").read_text()
+    )
+    folders = [
+        synthesis().folder / asset["source"]["path"]
+        for asset in assets["files"].values()
+        if asset["source"]["packaging"] == "zip"
+    ]
+    (folder,) = (f for f in folders if (f / "lambdas" / function).is_dir())
+    files = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.suffix != ".pyc"}
+    modules = {f for f in files if f.startswith("draftbench/")}
+    assert modules == {f"draftbench/{m}.py" for m in domain_modules}
+    assert {f.split("/")[0] for f in files} == {"draftbench", "lambdas"}
+    assert {f.split("/")[1] for f in files if "/" in f and f.startswith("lambdas")} == {
+        "__init__.py",
+        function,
+    }
+    assert _loaded(folder, function) == "handler []"
+
+
+def _loaded(folder: os.PathLike[str], function: str) -> str:
+    program = (
+        f"import sys, lambdas.{function}.handler as m; "
+        f"print(m.handler.__name__, sorted(set({_HEAVY}) & set(sys.modules)))"
+    )
+    # -P: the tests' own folder is not searched, so that only the asset can be what is imported.
+    command = [sys.executable, "-P", "-B", "-c", program]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    result = subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, check=True
+    )
+    return result.stdout.strip()

@@ -1,0 +1,355 @@
+"""The capacity controller's function, rights, events and deployment."""
+
+from __future__ import annotations
+
+import copy
+import json
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+
+from draftbench.capacity import STATE_KEY, STOP_KEY, CapacityPlan, load_plan
+from draftbench.experiment import CapacityBlock
+from draftbench.placement import place
+from stacks.constructs.capacity_controller import ANSWER_TIMEOUT_MINUTES, TIMEOUT_MINUTES
+from tests.stacks.function_assets import check_function_asset
+from tests.stacks.rendering import collapsed, rights
+from tests.stacks.synthesis import Template, experiments, of_type, only, synthesis
+
+pytestmark = [pytest.mark.synth]
+NAMES = tuple(experiments())
+FRAGMENT = "CapacityController"
+ROLE = "CapacityControllerRole"
+DEPLOYMENT = "Custom::DraftbenchDeployment"
+RULE = "AWS::Events::Rule"
+
+
+def benchmark(name: str = "qwen3-32b") -> Template:
+    return synthesis().template(name, "benchmark")
+
+
+def properties(kind: str, fragment: str = FRAGMENT, name: str = "qwen3-32b") -> dict[str, Any]:
+    found: dict[str, Any] = only(benchmark(name), kind, fragment)["Properties"]
+    return found
+
+
+def plan(name: str) -> CapacityPlan:
+    return load_plan(properties(DEPLOYMENT, name=name)["Plan"])
+
+
+def pattern(fragment: str) -> dict[str, Any]:
+    found: dict[str, Any] = collapsed(properties(RULE, fragment)["EventPattern"])
+    return found
+
+
+# The deployment
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_function_is_told_the_experiments_plan(name: str) -> None:
+    experiment, told = experiments()[name], plan(name)
+    aws, capacity = experiment.aws, experiment.aws.capacity
+    assert told.experiment == name
+    assert told.nodes == place(experiment).nodes
+    assert (told.deadline_minutes, told.budget_usd) == (aws.deadline_minutes, aws.budget_usd)
+    assert told.price_usd_per_node_hour == aws.price.usd_per_hour
+    assert told.availability_zone == aws.availability_zone
+    assert told.capacity == capacity.kind
+    block = capacity.reservation_id if isinstance(capacity, CapacityBlock) else None
+    assert told.reservation_id == block
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_plan_names_the_job_and_the_node_group_of_this_deployment(name: str) -> None:
+    told = plan(name)
+    group = only(synthesis().template(name, "cluster"), "AWS::EKS::Nodegroup", "Accelerator")
+    assert told.nodegroup_name == group["Properties"]["NodegroupName"]
+    assert told.nodegroup_tags.items() <= group["Properties"]["Tags"].items()
+    manifests = collapsed(of_type(benchmark(name), "Custom::AWSCDK-EKS-KubernetesResource"))
+    assert f'"name":"{told.job_name}"' in json.dumps(manifests).replace("\\", "")
+
+
+def test_every_model_must_be_staged_and_a_draft_model_brings_its_own_tokenizer() -> None:
+    told = plan("qwen3-32b")
+    assert [m.model for m in told.models] == ["Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"]
+    assert [draft.vocabulary for draft in told.drafts] == ["own"]
+    head = plan("llama-3.1-8b-eagle3")
+    assert [draft.vocabulary for draft in head.drafts] == ["own_or_none"]
+
+
+def test_two_variants_with_one_draft_wait_for_it_once() -> None:
+    assert len(plan("on-demand").drafts) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_deployment_is_told_after_the_charts_and_so_ends_before_them(name: str) -> None:
+    deployment = only(benchmark(name), DEPLOYMENT)
+    (measuring,) = (k for k in benchmark(name)["Resources"] if k.startswith("Chartloadgenerator"))
+    assert measuring in deployment["DependsOn"]
+
+
+def what_its_end_needs(template: Template) -> set[str]:
+    """Resources of the controller that could be gone before its last decision."""
+    deployment = only(template, DEPLOYMENT)
+    kinds = {"AWS::IAM::Policy", "AWS::SNS::Subscription", "AWS::SNS::TopicPolicy"}
+    needed = {k for k, r in template["Resources"].items() if FRAGMENT in k and r["Type"] in kinds}
+    function = only(template, "AWS::Lambda::Function", FRAGMENT)
+    return needed - set(deployment["DependsOn"]) - set(function["DependsOn"])
+
+
+def test_rights_and_subscribers_outlive_the_last_decision() -> None:
+    assert what_its_end_needs(benchmark("spot")) == set()
+
+
+def test_a_right_that_goes_too_early_is_found() -> None:
+    template = copy.deepcopy(benchmark("spot"))
+    only(template, DEPLOYMENT)["DependsOn"] = []
+    kinds = {template["Resources"][k]["Type"] for k in what_its_end_needs(template)}
+    assert kinds == {"AWS::IAM::Policy", "AWS::SNS::Subscription", "AWS::SNS::TopicPolicy"}
+
+
+def test_a_lost_answer_costs_minutes_and_not_an_hour() -> None:
+    told = properties(DEPLOYMENT)
+    assert told["ServiceTimeout"] == str(ANSWER_TIMEOUT_MINUTES * 60)
+    assert TIMEOUT_MINUTES < ANSWER_TIMEOUT_MINUTES, "one invocation fits, and a retry"
+
+
+# The function
+
+
+def test_the_asset_is_its_own_files_and_works_alone() -> None:
+    check_function_asset("capacity_controller", {"__init__", "capacity", "results", "staging"})
+
+
+def test_the_function_is_told_what_it_reads() -> None:
+    told = properties("AWS::Lambda::Function")
+    assert set(told["Environment"]["Variables"]) == {
+        "CHECKPOINTS_BUCKET",
+        "RESULTS_BUCKET",
+        "TOPIC_ARN",
+        "SCHEDULE_GROUP",
+        "SCHEDULE_ROLE_ARN",
+    }
+    assert (told["Runtime"], told["Architectures"]) == ("python3.14", ["arm64"])
+    assert told["Handler"] == "lambdas.capacity_controller.handler.handler"
+
+
+def may(template: Template, action: str, resource: str) -> bool:
+    grants = [line.split(" | ") for line in rights(template)]
+    return any(
+        grant[0] == ROLE and fnmatchcase(action, grant[1]) and fnmatchcase(resource, grant[2])
+        for grant in grants
+        if len(grant) > 2
+    )
+
+
+_EKS = "arn:aws:eks:us-east-2:${AWS::AccountId}:nodegroup/draftbench-qwen3-32b"
+_GROUP = f"{_EKS}/draftbench-qwen3-32b-accelerator-spot/0a1b"
+_SCALING = (
+    "arn:aws:autoscaling:us-east-2:${AWS::AccountId}:autoScalingGroup:0a1b:autoScalingGroupName"
+)
+NEEDS = (
+    ("s3:GetObject", "${CheckpointsArn}/Qwen/Qwen3-32B/main/_READY.json"),
+    ("s3:GetObject", "${CheckpointsArn}/Qwen/Qwen3-1.7B/main/_READY.json"),
+    ("s3:GetObject", "${ResultsArn}/runs/JOB-89abcdef/run.json"),
+    ("s3:GetObject", f"${{ResultsArn}}/{STOP_KEY}"),
+    ("s3:GetObject", f"${{ResultsArn}}/{STATE_KEY}"),
+    ("s3:PutObject", f"${{ResultsArn}}/{STATE_KEY}"),
+    ("s3:ListBucket", "${CheckpointsArn}"),
+    ("s3:ListBucket", "${ResultsArn}"),
+    ("eks:DescribeNodegroup", _GROUP),
+    ("eks:UpdateNodegroupConfig", _GROUP),
+    ("eks:UpdateNodegroupConfig", _GROUP.replace("-spot/", "-od/")),
+    ("autoscaling:DescribeAutoScalingGroups", "*"),
+    ("autoscaling:DescribeScalingActivities", "*"),
+    (
+        "autoscaling:CompleteLifecycleAction",
+        f"{_SCALING}/eks-draftbench-qwen3-32b-accelerator-spot-0a1b",
+    ),
+    ("scheduler:CreateSchedule", "*:schedule/draftbench-qwen3-32b-capacity/deadline"),
+    ("scheduler:UpdateSchedule", "*:schedule/draftbench-qwen3-32b-capacity/deadline"),
+    ("scheduler:DeleteSchedule", "*:schedule/draftbench-qwen3-32b-capacity/deadline"),
+    ("iam:PassRole", "${CapacityControllerSchedulerRole.Arn}"),
+    ("sns:Publish", "${CapacityControllerNotifications}"),
+)
+MUST_NOT = (
+    ("s3:GetObject", "${CheckpointsArn}/Qwen/Qwen3-32B/main/model.safetensors"),
+    ("s3:GetObject", "${ResultsArn}/runs/JOB/blocks/1.transcript.jsonl.gz"),
+    ("s3:PutObject", "${ResultsArn}/runs/JOB/run.json"),
+    ("s3:DeleteObject", f"${{ResultsArn}}/{STATE_KEY}"),
+    ("eks:UpdateNodegroupConfig", f"{_EKS}/draftbench-qwen3-32b-cpu/0a1b"),
+    ("eks:DeleteNodegroup", _GROUP),
+    ("autoscaling:CompleteLifecycleAction", f"{_SCALING}/eks-other-0a1b"),
+    ("autoscaling:SetDesiredCapacity", "*"),
+    ("ec2:TerminateInstances", "*"),
+    ("ec2:DescribeCapacityReservations", "*"),
+    ("logs:CreateLogGroup", "*"),
+)
+
+
+def suffix_may(action: str, resource: str) -> bool:
+    """A right whose resource's beginning (`*:`) is the account's and not looked at here."""
+    if not resource.startswith("*:"):
+        return may(benchmark(), action, resource)
+    lines = [line.split(" | ") for line in rights(benchmark())]
+    return any(
+        line[0] == ROLE and line[1] == action and line[2].endswith(resource[1:]) for line in lines
+    )
+
+
+@pytest.mark.parametrize(("action", "resource"), NEEDS)
+def test_the_function_may_do_what_its_work_takes(action: str, resource: str) -> None:
+    assert suffix_may(action, resource)
+
+
+@pytest.mark.parametrize(("action", "resource"), MUST_NOT)
+def test_the_function_may_do_no_more(action: str, resource: str) -> None:
+    assert not suffix_may(action, resource)
+
+
+def test_only_an_experiment_with_a_capacity_block_looks_it_up() -> None:
+    action = ("ec2:DescribeCapacityReservations", "*")
+    assert may(benchmark("llama-3.1-8b-eagle3"), *action)
+    assert not may(benchmark("spot"), *action)
+
+
+def test_only_schedules_of_this_group_can_have_the_function_invoked() -> None:
+    role = properties("AWS::IAM::Role", "SchedulerRole")
+    (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
+    (group,) = of_type(benchmark(), "AWS::Scheduler::ScheduleGroup")
+    assert statement["Condition"]["StringEquals"] == {
+        "aws:SourceAccount": {"Ref": "AWS::AccountId"},
+        "aws:SourceArn": {"Fn::GetAtt": [group, "Arn"]},
+    }
+
+
+# Who wakes it
+
+
+def test_the_heartbeat_is_a_schedule_of_the_stacks_own_group() -> None:
+    heartbeat = properties("AWS::Scheduler::Schedule", "Heartbeat")
+    (group,) = of_type(benchmark(), "AWS::Scheduler::ScheduleGroup")
+    assert heartbeat["GroupName"] == {"Ref": group}
+    assert heartbeat["ScheduleExpression"] == "rate(2 minutes)"
+    assert heartbeat["FlexibleTimeWindow"] == {"Mode": "OFF"}
+    assert json.loads(heartbeat["Target"]["Input"]) == {"trigger": "heartbeat"}
+
+
+def matches(rule: str, event: dict[str, Any]) -> bool:
+    """EventBridge's matching, as far as these rules use it."""
+    return _matches(pattern(rule), event)
+
+
+def _matches(wanted: dict[str, Any], given: Any) -> bool:
+    if not isinstance(given, dict):
+        return False
+    return all(
+        _matches(want, given.get(key))
+        if isinstance(want, dict)
+        else any(_fits(option, given.get(key)) for option in want)
+        for key, want in wanted.items()
+    )
+
+
+def _fits(option: Any, value: Any) -> bool:
+    if not isinstance(option, dict):
+        return bool(option == value)
+    if not isinstance(value, str):
+        return False
+    return value.endswith(option.get("suffix", "")) and value.startswith(option.get("prefix", ""))
+
+
+def s3_event(bucket: str, key: str, kind: str = "Object Created") -> dict[str, Any]:
+    variables = properties("AWS::Lambda::Function")["Environment"]["Variables"]
+    name = collapsed(variables[f"{bucket.upper()}_BUCKET"])
+    return {
+        "source": "aws.s3",
+        "detail-type": kind,
+        "detail": {"bucket": {"name": name}, "object": {"key": key}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("rule", "event"),
+    [
+        ("Staged", ("checkpoints", "Qwen/Qwen3-32B/main/_READY.json")),
+        ("RunOver", ("results", "runs/JOB-89abcdef/run.json")),
+        ("Stopped", ("results", STOP_KEY)),
+        ("Stopped", ("results", STOP_KEY, "Object Deleted")),
+    ],
+)
+def test_the_function_is_woken_by_what_matters(rule: str, event: tuple[str, ...]) -> None:
+    assert matches(rule, s3_event(*event))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ("checkpoints", "Qwen/Qwen3-32B/main/model.safetensors"),
+        ("results", "runs/JOB-89abcdef/blocks/0001.result.json"),
+        ("results", STATE_KEY),
+        ("results", "published/runs/JOB/blocks/0001.result.json.json"),
+        ("checkpoints", "runs/JOB-89abcdef/run.json"),
+    ],
+)
+def test_the_function_sleeps_through_the_rest(event: tuple[str, ...]) -> None:
+    assert not any(matches(rule, s3_event(*event)) for rule in ("Staged", "RunOver", "Stopped"))
+
+
+@pytest.mark.parametrize(
+    ("group", "woken"),
+    [("eks-draftbench-qwen3-32b-accelerator-spot-0a1b", True), ("eks-draftbench-other-1", False)],
+)
+def test_its_own_node_groups_instances_wake_it(group: str, woken: bool) -> None:
+    event = {
+        "source": "aws.autoscaling",
+        "detail-type": "EC2 Instance Launch Unsuccessful",
+        "detail": {"AutoScalingGroupName": group},
+    }
+    assert matches("NodesChanged", event) is woken
+
+
+@pytest.mark.parametrize("fragment", ["Checkpoints", "Results"])
+def test_the_buckets_tell_eventbridge_and_keep_their_other_notifications(fragment: str) -> None:
+    template = synthesis().template("qwen3-32b", "storage")
+    bucket = only(template, "AWS::S3::Bucket", fragment)["Properties"]
+    announced = bucket["NotificationConfiguration"]
+    assert announced["EventBridgeConfiguration"] == {"EventBridgeEnabled": True}
+    assert ("QueueConfigurations" in announced) is (fragment == "Results")
+
+
+def test_no_function_may_change_the_notifications_of_buckets() -> None:
+    everything = [line for _, t in synthesis().templates() for line in rights(t)]
+    assert not [line for line in everything if "s3:PutBucketNotification" in line]
+
+
+# Who hears of it
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_experiments_address_is_subscribed_when_there_is_one(name: str) -> None:
+    subscriptions = of_type(benchmark(name), "AWS::SNS::Subscription").values()
+    endpoints = [s["Properties"]["Endpoint"] for s in subscriptions]
+    given = experiments()[name].aws.notify_email
+    assert endpoints == ([given] if given else [])
+
+
+def test_a_controller_that_fails_is_told_where_its_decisions_are() -> None:
+    alarm = properties("AWS::CloudWatch::Alarm", "Failure")
+    (topic,) = of_type(benchmark(), "AWS::SNS::Topic")
+    assert alarm["AlarmActions"] == [{"Ref": topic}]
+    assert alarm["MetricName"] == "Errors"
+    allowed = [line for line in rights(benchmark()) if line.startswith("cloudwatch.amazonaws.com")]
+    assert [line.split(" | ")[1] for line in allowed] == ["sns:Publish"]
+
+
+def test_outputs_say_where_decisions_are_and_how_to_stop_the_nodes() -> None:
+    outputs = collapsed(benchmark()["Outputs"])
+    assert outputs["DecisionsCommand"]["Value"].startswith("aws logs tail ${CapacityController")
+    assert outputs["NotificationsTopic"]["Value"].startswith("${CapacityController")
+    storage = collapsed(synthesis().template("qwen3-32b", "storage")["Outputs"])
+    for name, verb in (("StopNodesCommand", "put-object"), ("ResumeNodesCommand", "delete-object")):
+        command = storage[name]["Value"]
+        assert command.startswith(f"aws s3api {verb} --region us-east-2 --bucket ${{Results")
+        assert command.endswith(f"--key {STOP_KEY}")

@@ -1,0 +1,296 @@
+"""At destroy nothing waits for something that is gone: who must outlive whom, and why.
+
+`kubectl delete` and `helm uninstall`, which CDK's functions call, wait for finalizers, up to the
+function's quarter of an hour. A finalizer is taken off by a controller, and most controllers live
+in the control plane; but these need something that lives on a node or in an add-on:
+
+- `kubernetes.io/pvc-protection` and `pv-protection`: taken off when no pod uses the claim, so pods
+  go first, and a pod is gone when the kubelet of its node says so.
+- `resource.kubernetes.io/delete-protection` of ResourceClaims: taken off when the claim's pod is
+  gone; the kubelet ends the pod after the Neuron DRA plugin of its node unprepared the devices.
+- volumes: the kubelet ends a pod after the S3 CSI driver of its node unmounted its buckets.
+- a namespace ends when every API could be asked for what is in it: an aggregated API whose service
+  is gone (metrics-server's) holds up every namespace.
+- nodes drain through the network plugin, which gives their interfaces back; an interface that is
+  left holds its security group and its subnet.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.stacks.graph import Graph, Node, graph_of, outlived_by, stack_needs, templates_of
+from tests.stacks.rendering import kubernetes_objects
+from tests.stacks.synthesis import QWEN, ROOT, Template, cdk_context, experiments, of_type
+
+pytestmark = [pytest.mark.synth]
+NAMES = tuple(experiments())
+MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
+POD_OWNERS = {"Deployment", "Job", "DaemonSet", "StatefulSet"}
+ADD_ONS_OF_PODS = ("aws-mountpoint-s3-csi-driver", "metrics-server", "coredns")
+ADD_ONS_OF_NODES = ("vpc-cni", "kube-proxy", "eks-pod-identity-agent")
+
+
+def graph(name: str) -> Graph:
+    return graph_of(templates_of(name), stack_needs(name))
+
+
+def nodes(name: str, part: str, kind: str, fragment: str = "") -> set[Node]:
+    """Resources of a type; the test that asks would say nothing if there were none."""
+    template = templates_of(name)[part]
+    found = {(part, k) for k in of_type(template, kind) if fragment in k}
+    assert found, f"{part} has no {kind} {fragment}"
+    return found
+
+
+def add_ons(name: str, wanted: tuple[str, ...]) -> set[Node]:
+    found = of_type(templates_of(name)["cluster"], "AWS::EKS::Addon").items()
+    ids = {("cluster", k) for k, r in found if r["Properties"]["AddonName"] in wanted}
+    assert len(ids) == len(wanted)
+    return ids
+
+
+def manifests(name: str, kinds: set[str]) -> set[Node]:
+    """Manifests that hold objects of any of these kinds."""
+    found = {
+        ("benchmark", k)
+        for k, r in of_type(templates_of(name)["benchmark"], MANIFEST).items()
+        if kinds & {o["kind"] for o in kubernetes_objects(r)}
+    }
+    assert found, f"no manifest with {kinds}"
+    return found
+
+
+def too_early(graph_: Graph, first: set[Node], later: set[Node]) -> set[tuple[Node, Node]]:
+    """Pairs in which the one that is needed may be gone before the one that needs it."""
+    return {(one, other) for one in first for other in later - {one} - outlived_by(graph_, one)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_workloads_claims_and_volumes_go_before_any_node(name: str) -> None:
+    everything = nodes(name, "benchmark", MANIFEST)
+    assert (
+        too_early(graph(name), everything, nodes(name, "cluster", "AWS::EKS::Nodegroup")) == set()
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pods_go_before_their_volumes_and_claims_and_all_before_the_namespace(name: str) -> None:
+    pods = manifests(name, POD_OWNERS)
+    volumes = manifests(name, {"PersistentVolume", "PersistentVolumeClaim"})
+    namespace = manifests(name, {"Namespace"})
+    assert not pods & volumes
+    assert too_early(graph(name), pods, volumes) == set()
+    assert too_early(graph(name), pods | volumes, namespace) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_drivers_outlive_the_pods_that_the_kubelet_ends_with_their_help(name: str) -> None:
+    drivers = nodes(name, "cluster", "Custom::AWSCDK-EKS-HelmChart") | add_ons(
+        name, (*ADD_ONS_OF_PODS, *ADD_ONS_OF_NODES)
+    )
+    assert too_early(graph(name), nodes(name, "benchmark", MANIFEST), drivers) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_roles_of_pods_outlive_the_pods(name: str) -> None:
+    """A pod that ends still writes: the load generator its last result and `run.json`."""
+    associations = nodes(name, "benchmark", "AWS::EKS::PodIdentityAssociation")
+    roles = nodes(name, "benchmark", "AWS::IAM::Role", "WorkloadRoles")
+    pods = manifests(name, POD_OWNERS)
+    assert too_early(graph(name), pods, associations | roles) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_runs_as_pods_goes_while_there_are_nodes_to_end_it(name: str) -> None:
+    """Else a release's hooks and an add-on's pods would wait for a node that never comes."""
+    software = add_ons(name, ADD_ONS_OF_PODS) | nodes(
+        name, "cluster", "Custom::AWSCDK-EKS-HelmChart"
+    )
+    cpu = nodes(name, "cluster", "AWS::EKS::Nodegroup", "Cpu")
+    assert too_early(graph(name), software, cpu) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nodes_go_before_their_network_plugin_role_and_cluster(name: str) -> None:
+    needed = (
+        add_ons(name, ADD_ONS_OF_NODES)
+        | nodes(name, "cluster", "AWS::IAM::Role", "NodeRole")
+        | nodes(name, "cluster", "AWS::EKS::Cluster")
+        | nodes(name, "cluster", "AWS::EC2::SecurityGroup", "Efa")
+    )
+    groups = nodes(name, "cluster", "AWS::EKS::Nodegroup", "Accelerator")
+    assert too_early(graph(name), groups, needed) == set()
+    cpu = nodes(name, "cluster", "AWS::EKS::Nodegroup", "Cpu")
+    assert too_early(graph(name), cpu, needed - {n for n in needed if "Efa" in n[1]}) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everything_of_the_cluster_goes_before_the_network(name: str) -> None:
+    """The functions that delete Kubernetes objects reach AWS through the NAT gateway."""
+    network = {("network", k) for k in templates_of(name)["network"]["Resources"]}
+    inside = {
+        (part, k)
+        for part in ("cluster", "benchmark")
+        for k in templates_of(name)[part]["Resources"]
+    }
+    assert too_early(graph(name), inside, network) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_functions_that_delete_from_the_cluster_are_there_and_let_in_until_the_last(
+    name: str,
+) -> None:
+    """Without its access entry, role or log group CDK's kubectl could no longer delete: CDK's
+    handler only logs that (`delete error`), and CloudFormation goes on as if it had."""
+    provider = (
+        nodes(name, "cluster", "AWS::Lambda::Function", "KubectlProvider")
+        | nodes(name, "cluster", "AWS::IAM::Role", "KubectlProvider")
+        | nodes(name, "cluster", "AWS::IAM::Policy", "KubectlProvider")
+        | nodes(name, "cluster", "AWS::EKS::AccessEntry", "ClusterAdminRole")
+        | nodes(name, "cluster", "AWS::Lambda::LayerVersion")
+        | nodes(name, "cluster", "AWS::Logs::LogGroup", "Kubectl")
+    )
+    deletes = nodes(name, "benchmark", MANIFEST) | nodes(
+        name, "cluster", "Custom::AWSCDK-EKS-HelmChart"
+    )
+    assert too_early(graph(name), deletes, provider) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_functions_in_the_network_go_before_the_cluster_whose_security_group_they_hold(
+    name: str,
+) -> None:
+    """CloudFormation waits for the interfaces of a function that it deletes (coverage roadmap,
+    issue 392: 25 to 40 minutes). While it does, the cluster must still be there: EKS tries to
+    delete the cluster's security group once, and one that is held stays, and holds the VPC."""
+    functions = {
+        ("cluster", k)
+        for k, r in of_type(templates_of(name)["cluster"], "AWS::Lambda::Function").items()
+        if "VpcConfig" in r["Properties"]
+    }
+    assert functions
+    assert too_early(graph(name), functions, nodes(name, "cluster", "AWS::EKS::Cluster")) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_capacity_controller_is_told_first_and_can_act_on_it(name: str) -> None:
+    """It sizes the nodes to zero and deletes its schedule: before the charts go, so that no pod is
+    waited for on a node that is paid for, and while it still has its role, group and topic."""
+    told = nodes(name, "benchmark", "Custom::DraftbenchDeployment")
+    needed = (
+        nodes(name, "benchmark", MANIFEST)
+        | nodes(name, "benchmark", "AWS::Lambda::Function", "CapacityController")
+        | nodes(name, "benchmark", "AWS::IAM::Policy", "CapacityController")
+        | nodes(name, "benchmark", "AWS::Logs::LogGroup", "CapacityController")
+        | nodes(name, "benchmark", "AWS::Scheduler::ScheduleGroup")
+        | nodes(name, "benchmark", "AWS::SNS::Topic")
+    )
+    assert too_early(graph(name), told, needed) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_log_groups_go_after_what_writes_them(name: str) -> None:
+    """Else the writer makes the group again, without retention and without an owner."""
+    written = nodes(name, "cluster", "AWS::Logs::LogGroup", "ControlPlaneLogGroup")
+    assert too_early(graph(name), nodes(name, "cluster", "AWS::EKS::Cluster"), written) == set()
+    for part in ("storage", "cluster", "benchmark"):
+        for function in nodes(name, part, "AWS::Lambda::Function"):
+            properties = templates_of(name)[part]["Resources"][function[1]]["Properties"]
+            group = {(part, properties["LoggingConfig"]["LogGroup"]["Ref"])}
+            assert too_early(graph(name), {function}, group) == set()
+    flow = nodes(name, "network", "AWS::EC2::FlowLog")
+    assert too_early(graph(name), flow, nodes(name, "network", "AWS::Logs::LogGroup")) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_buckets_are_emptied_before_they_go_and_while_their_policy_lets_the_function(
+    name: str,
+) -> None:
+    storage = templates_of(name)["storage"]
+    for logical_id, resource in of_type(storage, "Custom::S3AutoDeleteObjects").items():
+        bucket = resource["Properties"]["BucketName"]["Ref"]
+        policies = {
+            ("storage", k)
+            for k, r in of_type(storage, "AWS::S3::BucketPolicy").items()
+            if r["Properties"]["Bucket"] == {"Ref": bucket}
+        }
+        needed = {("storage", bucket)} | policies | nodes(name, "storage", "AWS::Lambda::Function")
+        assert policies
+        assert too_early(graph(name), {("storage", logical_id)}, needed) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pods_that_write_go_before_the_buckets_are_emptied(name: str) -> None:
+    """An object that is written after the emptying keeps its bucket from going."""
+    writers = nodes(name, "benchmark", MANIFEST) | nodes(name, "benchmark", "AWS::Lambda::Function")
+    emptied = nodes(name, "storage", "Custom::S3AutoDeleteObjects")
+    assert too_early(graph(name), writers, emptied) == set()
+
+
+def without(part: str, fragment: str, *, of: str = "qwen3-32b") -> Graph:
+    """The graph of templates in which resources of a name depend on nothing by statement."""
+    templates: dict[str, Template] = {k: copy.deepcopy(t) for k, t in templates_of(of).items()}
+    changed = [r for k, r in templates[part]["Resources"].items() if fragment in k]
+    assert changed
+    for resource in changed:
+        resource.pop("DependsOn", None)
+    return graph_of(templates, stack_needs(of))
+
+
+def test_pods_and_volumes_without_an_order_are_found() -> None:
+    pods = manifests("qwen3-32b", POD_OWNERS)
+    volumes = manifests("qwen3-32b", {"PersistentVolume"})
+    assert too_early(without("benchmark", "Chart"), pods, volumes)
+
+
+def test_a_driver_that_may_outlive_the_last_node_is_found() -> None:
+    driver = nodes("qwen3-32b", "cluster", "Custom::AWSCDK-EKS-HelmChart")
+    cpu = nodes("qwen3-32b", "cluster", "AWS::EKS::Nodegroup", "Cpu")
+    assert too_early(without("cluster", "NeuronDriver"), driver, cpu)
+
+
+def test_nodes_that_may_outlive_their_network_plugin_are_found() -> None:
+    groups = nodes("qwen3-32b", "cluster", "AWS::EKS::Nodegroup", "Accelerator")
+    broken = without("cluster", "AcceleratorNodes")
+    assert too_early(broken, groups, add_ons("qwen3-32b", ADD_ONS_OF_NODES))
+
+
+def test_stacks_without_an_order_are_found() -> None:
+    apart = graph_of(templates_of("qwen3-32b"), {part: set() for part in stack_needs("qwen3-32b")})
+    everything = nodes("qwen3-32b", "benchmark", MANIFEST)
+    assert too_early(apart, everything, nodes("qwen3-32b", "cluster", "AWS::EKS::Nodegroup"))
+
+
+def test_stacks_are_removed_benchmark_first_and_network_last() -> None:
+    assert stack_needs("qwen3-32b") == {
+        "network": set(),
+        "storage": set(),
+        "cluster": {"network"},
+        "benchmark": {"cluster", "storage"},
+    }
+
+
+def test_a_destroy_builds_no_image_and_asks_for_no_credentials(tmp_path: Path) -> None:
+    """`cdk destroy` synthesizes first; the load generator's image is built by a deploy alone."""
+    called = tmp_path / "called"
+    engine = tmp_path / "engine"
+    engine.write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
+    engine.chmod(0o755)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")} | {
+        "CDK_DOCKER": str(engine),
+        "CDK_CONTEXT_JSON": json.dumps(cdk_context() | {"experiment": str(QWEN)}),
+        "CDK_OUTDIR": str(tmp_path / "out"),
+    }
+    done = subprocess.run(
+        [sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert not called.exists()

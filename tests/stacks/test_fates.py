@@ -1,0 +1,98 @@
+"""Every resource has a stated fate, and every log group an owner."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.stacks.fates import FATES, complaints
+from tests.stacks.synthesis import PARTS, Template, experiments, of_type, only, synthesis
+
+pytestmark = [pytest.mark.synth]
+NAMES = tuple(experiments())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("part", PARTS)
+def test_every_resource_has_the_fate_that_is_stated_for_its_type(name: str, part: str) -> None:
+    assert complaints(experiments()[name], synthesis().template(name, part)) == []
+
+
+def test_no_template_escapes_the_walk() -> None:
+    """Nested stacks, as some of CDK's providers bring, would have templates of their own."""
+    written = {file.name for file in synthesis().folder.glob("*.template.json")}
+    walked = {synthesis().path(name, part).name for name in NAMES for part in PARTS}
+    assert written == walked
+    for _, template in synthesis().templates():
+        assert not of_type(template, "AWS::CloudFormation::Stack")
+
+
+def test_the_table_has_no_types_that_nothing_uses_but_those_of_other_choices() -> None:
+    """A wrong name in the table would guard nothing."""
+    used = {r["Type"] for _, t in synthesis().templates() for r in t["Resources"].values()}
+    optional = {"AWS::Lambda::EventInvokeConfig", "AWS::SNS::TopicPolicy"}
+    assert set(FATES) - used - optional == set()
+
+
+def planted(part: str, kind: str, fragment: str, **changes: Any) -> Template:
+    """A template with one resource changed: `Delete` as a value takes the key away."""
+    template = copy.deepcopy(synthesis().template("qwen3-32b", part))
+    resource = only(template, kind, fragment)
+    for key, value in changes.items():
+        target = resource if key in ("DeletionPolicy", "Type") else resource["Properties"]
+        if value is None:
+            target.pop(key)
+        else:
+            target[key] = value
+    return template
+
+
+@pytest.mark.parametrize(
+    ("part", "kind", "fragment", "changes", "complaint"),
+    [
+        ("network", "AWS::EC2::EIP", "", {"Type": "AWS::RDS::DBInstance"}, "no fate is stated"),
+        ("network", "AWS::EC2::EIP", "", {"DeletionPolicy": "Retain"}, "outlive its stack"),
+        ("network", "AWS::EC2::FlowLog", "", {"LogGroupName": "elsewhere"}, "no LogGroupName"),
+        ("storage", "AWS::SQS::Queue", "Dead", {"DeletionPolicy": None}, "no DeletionPolicy"),
+        ("storage", "AWS::S3::Bucket", "Results", {"DeletionPolicy": "Retain"}, "outlive"),
+        ("storage", "AWS::S3::BucketPolicy", "Results", {"DeletionPolicy": "Retain"}, "its bucket"),
+        ("storage", "AWS::Logs::LogGroup", "AutoDelete", {"RetentionInDays": None}, "None"),
+        ("storage", "AWS::Lambda::Function", "", {"LoggingConfig": None}, "no LoggingConfig"),
+        ("cluster", "AWS::EKS::Cluster", "", {"Name": "other"}, "/aws/eks/other/cluster"),
+        ("cluster", "AWS::EKS::Addon", "coredns", {"PreserveOnDelete": True}, "PreserveOnDelete"),
+        (
+            "cluster",
+            "AWS::Logs::LogGroup",
+            "host",
+            {"LogGroupName": "elsewhere"},
+            "no stack owns the log group /aws/containerinsights/draftbench-qwen3-32b/host",
+        ),
+    ],
+)
+def test_a_resource_against_its_fate_is_found(
+    part: str, kind: str, fragment: str, changes: dict[str, Any], complaint: str
+) -> None:
+    found = complaints(experiments()["qwen3-32b"], planted(part, kind, fragment, **changes))
+    assert complaint in " ".join(found)
+
+
+def test_a_bucket_that_nothing_empties_is_found() -> None:
+    template = copy.deepcopy(synthesis().template("qwen3-32b", "storage"))
+    for logical_id in of_type(template, "Custom::S3AutoDeleteObjects"):
+        del template["Resources"][logical_id]
+    assert "nothing empties it" in " ".join(complaints(experiments()["qwen3-32b"], template))
+
+
+def test_disks_of_nodes_go_with_the_nodes() -> None:
+    """EC2 makes them, not CloudFormation: the launch template says what becomes of them."""
+    checked = 0
+    for _, template in synthesis().templates():
+        for resource in of_type(template, "AWS::EC2::LaunchTemplate").values():
+            data = resource["Properties"]["LaunchTemplateData"]
+            assert all(d["Ebs"]["DeleteOnTermination"] for d in data["BlockDeviceMappings"])
+            interfaces = data.get("NetworkInterfaces", [])
+            assert all(interface["DeleteOnTermination"] for interface in interfaces)
+            checked += 1
+    assert checked == 2 * len(NAMES)

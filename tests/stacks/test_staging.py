@@ -1,0 +1,116 @@
+"""What the checkpoint stagers may do in AWS, and what they find there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from charts.checkpoint_stager import MAX_SCRATCH_GIB, OTHER_STORAGE_GIB
+from charts.names import NAMESPACE, STAGER_SERVICE_ACCOUNT
+from draftbench.staging import plan_key, ready_key
+from stacks.constructs.cpu_nodes import ROOT_GIB
+from tests.stacks.rendering import rights
+from tests.stacks.synthesis import Template, experiments, of_type, synthesis
+from tests.stacks.test_benchmark import may, without
+
+pytestmark = [pytest.mark.synth]
+STAGER = "WorkloadRolesstager"
+BUCKET = "${CheckpointsArn}"
+# The kubelet keeps back 1 GiB and clears pods away from a tenth of the disk on.
+IMAGES_GIB = 20
+
+
+def benchmark(name: str = "qwen3-32b") -> Template:
+    return synthesis().template(name, "benchmark")
+
+
+def missing_rights(template: Template, name: str) -> list[str]:
+    """What staging takes and the stagers may not."""
+    needs = [("s3:ListBucket", BUCKET)]
+    for model in experiments()[name].models:
+        folder = f"{BUCKET}/{model.storage_prefix}"
+        markers = [key(model.model, model.revision) for key in (ready_key, plan_key)]
+        needs += [("s3:GetObject", f"{BUCKET}/{marker}") for marker in markers]
+        needs += [("s3:PutObject", f"{BUCKET}/{marker}") for marker in markers]
+        needs += [
+            ("s3:GetObject", f"{folder}/tokenizer.json"),
+            ("s3:PutObject", f"{folder}/model.safetensors"),
+            ("s3:AbortMultipartUpload", f"{folder}/model.safetensors"),
+        ]
+    return [f"{action} {what}" for action, what in needs if not may(template, STAGER, action, what)]
+
+
+@pytest.mark.parametrize("name", tuple(experiments()))
+def test_stagers_may_do_what_staging_takes(name: str) -> None:
+    assert missing_rights(benchmark(name), name) == []
+
+
+def test_a_right_that_the_stagers_lack_is_found() -> None:
+    assert missing_rights(without(benchmark(), "s3:PutObject", "/Qwen/Qwen3-32B/"), "qwen3-32b")
+    assert missing_rights(without(benchmark(), "s3:ListBucket", "Checkpoints"), "qwen3-32b") == [
+        f"s3:ListBucket {BUCKET}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        ("s3:PutObject", f"{BUCKET}/acme/other/main/model.safetensors"),
+        ("s3:DeleteObject", f"{BUCKET}/Qwen/Qwen3-32B/main/model.safetensors"),
+        ("s3:PutObject", "${ResultsArn}/runs/RUN/run.json"),
+        ("s3:PutObject", "${ArtifactsArn}/KEY/UPLOAD/model.pt"),
+        ("secretsmanager:GetSecretValue", "any"),
+    ],
+)
+def test_stagers_can_touch_nothing_else(action: str, resource: str) -> None:
+    assert not may(benchmark(), STAGER, action, resource)
+
+
+def secret_rights(name: str) -> list[str]:
+    return [line for line in rights(benchmark(name)) if "secretsmanager:" in line]
+
+
+def test_stagers_and_nobody_else_may_read_the_one_secret_that_the_experiment_names() -> None:
+    (line,) = secret_rights("spot")
+    who, action, resource = line.split(" | ")
+    assert (who, action) == (STAGER, "secretsmanager:GetSecretValue")
+    assert resource.endswith(":secret:draftbench/hub-token-??????")
+    assert "*" not in resource
+
+
+def test_without_a_secret_there_is_no_right_to_one() -> None:
+    assert secret_rights("qwen3-32b") == []
+
+
+def test_no_template_holds_more_of_the_secret_than_its_name() -> None:
+    text = json.dumps(benchmark("spot"))
+    assert "draftbench/hub-token" in text
+    assert "HF_TOKEN" not in text
+    assert "{{resolve:secretsmanager" not in text
+
+
+def test_the_service_account_has_a_role_of_its_own() -> None:
+    associations = of_type(benchmark(), "AWS::EKS::PodIdentityAssociation").values()
+    (own,) = (
+        a["Properties"]
+        for a in associations
+        if a["Properties"]["ServiceAccount"] == STAGER_SERVICE_ACCOUNT
+    )
+    assert own["Namespace"] == NAMESPACE
+    roles = [json.dumps(a["Properties"]["RoleArn"]) for a in associations]
+    assert len(set(roles)) == len(roles)
+
+
+def test_uploads_in_parts_that_a_kill_left_are_dropped() -> None:
+    template = synthesis().template("qwen3-32b", "storage")
+    (bucket,) = (
+        r["Properties"] for k, r in of_type(template, "AWS::S3::Bucket").items() if "Check" in k
+    )
+    rules = bucket["LifecycleConfiguration"]["Rules"]
+    assert {"DaysAfterInitiation": 1} in [r.get("AbortIncompleteMultipartUpload") for r in rules]
+
+
+def test_two_stagers_fit_onto_the_disk_of_a_cpu_node() -> None:
+    pods_gib = 2 * (MAX_SCRATCH_GIB + OTHER_STORAGE_GIB)
+    assert pods_gib + IMAGES_GIB < (ROOT_GIB - 1) * 0.9

@@ -1,0 +1,62 @@
+"""Stands in for vLLM: compiles slowly into the folder it is told, or loads from it, then serves.
+
+As the engines do: an artifact folder that holds a graph is loaded whatever the flags say, and what
+it holds has to be whole; a cache is looked through entry by entry. Behaviour by environment:
+`SECONDS_A_FILE` a compiled file takes, `CRASH_AFTER` so many files the process dies.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+FILES = {"neuron_config.json": b"{}", "model.pt": b"graph" * 2000, "weights/tp0": b"w" * 100}
+SECONDS_A_FILE = float(os.environ.get("SECONDS_A_FILE", "0"))
+CRASH_AFTER = int(os.environ.get("CRASH_AFTER", "99"))
+
+
+def graphs() -> Path:
+    if root := os.environ.get("VLLM_CACHE_ROOT"):
+        return Path(root) / "neuron" / "compile_cache" / "0123abcd"
+    return Path(os.environ["NEURON_COMPILED_ARTIFACTS"])
+
+
+def prepare() -> str:
+    folder = graphs()
+    if (folder / "neuron_config.json").exists():
+        found = {name: (folder / name).read_bytes() for name in FILES}
+        assert found == FILES, "loaded a graph that is not whole"
+        return f"loaded {folder}"
+    for number, (name, content) in enumerate(FILES.items()):
+        if number == CRASH_AFTER:
+            os._exit(9)
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        time.sleep(SECONDS_A_FILE)
+        path.write_bytes(content)
+    return f"compiled {folder}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/health" else 404)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def main() -> None:
+    port = int(sys.argv[sys.argv.index("--port") + 1])
+    Path(os.environ["SAID"]).write_text(
+        f"{prepare()}\n{os.getpid()}\n{os.environ.get('PYTHONPATH', '')}\n{sys.argv[1:]}\n"
+    )
+    HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Which files of a model repository are staged, and whether a downloaded one is what the hub has.
+
+Serving reads one set of weights, the configuration and the tokenizer. Repositories hold more: the
+same weights in other formats, training state, pictures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from draftbench.errors import DraftbenchError, UserInputError
+
+# What the engines read, the best first: where a repository has one, the others are duplicates.
+SERVED_WEIGHTS = ("safetensors", "bin", "pt", "pth")
+OTHER_WEIGHTS = frozenset(
+    ("ckpt", "ggml", "gguf", "h5", "mlmodel", "msgpack", "nemo", "npz", "onnx", "onnx_data", "ot")
+)
+PICTURES = frozenset(
+    ("bmp", "gif", "jpeg", "jpg", "mov", "mp3", "mp4", "pdf", "png", "svg", "wav", "webm", "webp")
+)
+CONFIGURATION = "config.json"
+# Mistral's own format, one file beside the same weights in several.
+OTHER_LAYOUT = "consolidated"
+
+_READ_BYTES = 4 * 1024 * 1024
+
+
+class CorruptFileError(DraftbenchError):
+    """A downloaded file is not what the hub says it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubFile:
+    """A file of a repository at one commit.
+
+    sha256: of files in large file storage, else None. git_sha1: of the others, git's hash of a blob
+        (the pointer's for a file in large file storage, so of no use there).
+    """
+
+    path: str
+    size_bytes: int
+    sha256: str | None
+    git_sha1: str
+
+    @property
+    def content_id(self) -> str:
+        """What the hub knows the content by."""
+        return f"sha256:{self.sha256}" if self.sha256 else f"git:{self.git_sha1}"
+
+
+def served_files(files: Sequence[HubFile], model: str) -> tuple[HubFile, ...]:
+    """The files to stage, in order of path.
+
+    Raises:
+        UserInputError: the repository has nothing that could be served.
+    """
+    root = [file.path for file in files if "/" not in file.path]
+    weights = next((kind for kind in SERVED_WEIGHTS if _with_suffix(root, kind)), None)
+    if weights is None:
+        raise UserInputError(
+            f"{model}: no weights that the servers read; given {_suffixes(files)}; allowed: "
+            "*.safetensors (or *.bin, *.pt, *.pth) beside config.json; next: name the original "
+            "repository, not a conversion of it"
+        )
+    if CONFIGURATION not in root:
+        raise UserInputError(
+            f"{model}: no {CONFIGURATION}; allowed: a model in the layout of the transformers "
+            "library; next: name another repository"
+        )
+    keep_only_layout = not all(_is_other_layout(p) for p in _with_suffix(root, weights))
+    return tuple(
+        file
+        for file in sorted(files, key=lambda file: file.path)
+        if _is_served(file.path, weights) and not (keep_only_layout and _is_other_layout(file.path))
+    )
+
+
+def _is_served(path: str, weights: str) -> bool:
+    suffix = _suffix(path.removesuffix(".index.json"))
+    if any(part.startswith(".") for part in PurePosixPath(path).parts):
+        return False
+    if suffix in SERVED_WEIGHTS:
+        # Below the root are other formats of the same weights: original/, onnx/, metal/.
+        return suffix == weights and "/" not in path
+    return suffix not in OTHER_WEIGHTS and suffix not in PICTURES
+
+
+def _is_other_layout(path: str) -> bool:
+    return PurePosixPath(path).name.startswith(OTHER_LAYOUT)
+
+
+def _with_suffix(paths: Iterable[str], kind: str) -> list[str]:
+    return [path for path in paths if _suffix(path) == kind]
+
+
+def _suffix(path: str) -> str:
+    return PurePosixPath(path).suffix.removeprefix(".").lower()
+
+
+def _suffixes(files: Iterable[HubFile]) -> str:
+    return ", ".join(sorted({f"*.{s}" for f in files if (s := _suffix(f.path))})) or "no files"
+
+
+def checked_sha256(path: Path, file: HubFile) -> str:
+    """The SHA-256 of a downloaded file, once its size and hash are those that the hub names.
+
+    Raises:
+        CorruptFileError: they are not.
+    """
+    size = path.stat().st_size
+    if size != file.size_bytes:
+        raise CorruptFileError(
+            f"{file.path}: {size:,} bytes were downloaded, the hub has {file.size_bytes:,}"
+        )
+    # The hub's own ids: git's is SHA-1, and guards against accidents, not against the hub.
+    sha256, git = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    with path.open("rb") as stream:
+        while chunk := stream.read(_READ_BYTES):
+            sha256.update(chunk)
+            if file.sha256 is None:
+                git.update(chunk)
+    given, wanted = sha256.hexdigest(), file.sha256
+    if wanted is None:
+        given, wanted = git.hexdigest(), file.git_sha1
+    if given != wanted:
+        raise CorruptFileError(f"{file.path}: downloaded with hash {given}, the hub has {wanted}")
+    return sha256.hexdigest()

@@ -1,0 +1,69 @@
+"""The hub token, out of Secrets Manager: in this process's memory and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from draftbench.errors import DraftbenchError, UserInputError
+
+if TYPE_CHECKING:
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+
+_NEXT = (
+    "next: aws secretsmanager put-secret-value (or create-secret --name) with --secret-string and "
+    "your hub token, in the experiment's region"
+)
+_MISSING = frozenset(("ResourceNotFoundException", "InvalidRequestException"))
+_DENIED = frozenset(("AccessDeniedException", "DecryptionFailure"))
+
+
+def read_token(client: SecretsManagerClient, secret: str) -> str:
+    """The token: the secret's text, or the one value of a JSON object, as the console makes it.
+
+    Raises:
+        UserInputError: there is no such secret, or it holds no token.
+        DraftbenchError: Secrets Manager failed or refused.
+    """
+    try:
+        text = client.get_secret_value(SecretId=secret).get("SecretString", "")
+    except ClientError as error:
+        raise _refusal(secret, error) from error
+    except BotoCoreError as error:
+        raise DraftbenchError(f"secret {secret}: cannot be read: {error}") from error
+    token = _token_in(text.strip())
+    # Printable ASCII without blanks: what an HTTP header can carry.
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise UserInputError(
+            f"aws.hub_token_secret: {secret} holds no token; allowed: the token alone, or a JSON "
+            f"object with it as the only value; {_NEXT}"
+        )
+    return token
+
+
+def _token_in(text: str) -> str:
+    if not text.startswith("{"):
+        return text
+    try:
+        values = list(json.loads(text).values())
+    except ValueError:
+        return ""
+    return values[0].strip() if len(values) == 1 and isinstance(values[0], str) else ""
+
+
+def _refusal(secret: str, error: ClientError) -> DraftbenchError:
+    code = str(error.response.get("Error", {}).get("Code", ""))
+    if code in _MISSING:
+        return UserInputError(
+            f"aws.hub_token_secret: {secret} is not there, or marked for deletion; {_NEXT}"
+        )
+    if code in _DENIED:
+        # Not the input's fault: a role that was just made is refused for some seconds.
+        return DraftbenchError(
+            f"aws.hub_token_secret: {secret} may not be read by the stager's role: {error}; next: "
+            "deploy with this secret's name in the experiment; a secret with a KMS key of your "
+            "own also needs that key's policy to let the role decrypt"
+        )
+    return DraftbenchError(f"secret {secret}: cannot be read: {error}")

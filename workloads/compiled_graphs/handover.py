@@ -1,0 +1,77 @@
+"""What `start` tells `upload`: a record on the pod's scratch volume.
+
+The volume is an emptyDir: it outlives its containers, so a record may be of an earlier start. The
+record says what is being served; the mark beside it, made once the server was healthy, that what it
+compiled is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+RECORD_NAME = "start.json"
+MARK_NAME = "compiled-whole.json"
+# Locks belong to processes, not to what they compiled.
+LOCK_SUFFIX = ".lock"
+
+Origin = Literal["bucket", "compiled"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartRecord:
+    """One start of the server.
+
+    origin: `bucket`: the graphs were there; `compiled`: the server compiles them, or did.
+    graphs: folder with the graphs, in the pod.
+    """
+
+    start_id: str
+    key: str
+    inputs: Mapping[str, Any]
+    checkpoints: Mapping[str, str]
+    origin: Origin
+    graphs: str
+    started_at_unix_s: float
+
+
+def write_record(scratch: Path, record: StartRecord) -> None:
+    """Replace the record, all of it at once."""
+    _write(scratch / RECORD_NAME, json.dumps(asdict(record), sort_keys=True))
+
+
+def read_record(scratch: Path) -> StartRecord | None:
+    """The record; None when there is none, or none of this version."""
+    try:
+        return StartRecord(**json.loads((scratch / RECORD_NAME).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def mark_whole(scratch: Path, record: StartRecord) -> None:
+    """Say that what this start compiled is whole, and how long each file is."""
+    graphs = Path(record.graphs)
+    files = (p for p in graphs.rglob("*") if p.is_file() and p.suffix != LOCK_SUFFIX)
+    sizes = {str(path.relative_to(graphs)): path.stat().st_size for path in files}
+    _write(scratch / MARK_NAME, json.dumps({"start_id": record.start_id, "sizes": sizes}))
+
+
+def is_whole(scratch: Path, record: StartRecord) -> bool:
+    """Whether what this start compiled was whole and is still there, every file of it."""
+    graphs = Path(record.graphs)
+    try:
+        mark = json.loads((scratch / MARK_NAME).read_text(encoding="utf-8"))
+        there = {path: (graphs / path).stat().st_size for path in mark["sizes"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return bool(there) and mark["start_id"] == record.start_id and there == mark["sizes"]
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)
