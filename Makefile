@@ -61,7 +61,8 @@ check: $(STAMP) ## formatting, lint and types
 snapshots: $(STAMP) ## rewrite the snapshots; fails on purpose when one changed
 	$(RUN) DRAFTBENCH_UPDATE_SNAPSHOTS=1 python -m pytest -n 2 --dist loadfile -q \
 	  tests/charts/test_snapshots.py tests/stacks/test_snapshots.py tests/draftbench/report \
-	  tests/draftbench/cli tests/draftbench/test_assumptions.py tests/benchmarks/test_idle.py
+	  tests/draftbench/cli tests/draftbench/test_artifacts.py tests/draftbench/test_assumptions.py \
+	  tests/benchmarks/test_idle.py
 
 schema: $(STAMP) ## rewrite the published JSON Schema of experiment files
 	$(RUN) python -m draftbench schema > experiments/experiment.schema.json

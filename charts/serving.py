@@ -88,8 +88,8 @@ class ServingChart(cdk8s.Chart):
 
         It refuses evictions, above all the drain after a Spot rebalance recommendation, which is a
         guess, not an interruption. Servers that are not ready may go. It does not hold up a real
-        interruption, nor `cdk destroy`, which removes these objects before the nodes; whoever
-        scales the nodes down deletes or scales the Deployments first.
+        interruption, nor `cdk destroy`, which removes these objects before the nodes; and the
+        capacity controller ends the drain of nodes that are no longer wanted.
         """
         labels = variant_labels(self._experiment, variant)
         k8s.KubePodDisruptionBudget(

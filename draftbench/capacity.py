@@ -21,6 +21,10 @@ STATE_KEY = f"{CONTROL_PREFIX}capacity.json"
 # While an object of this name exists, the accelerator nodes stay at zero.
 STOP_KEY = f"{CONTROL_PREFIX}stop"
 
+# EKS scales a group in a Capacity Block down 40 minutes before its end, EC2 ends instances from 30
+# minutes before ("Create a managed node group with Capacity Blocks for ML", Amazon EKS User Guide).
+BLOCK_MARGIN_SECONDS = 40 * 60
+
 CapacityKind = Literal["on_demand", "spot", "capacity_block"]
 
 

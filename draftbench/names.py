@@ -19,7 +19,7 @@ CHECKPOINTS_OUTPUT = "CheckpointsLocation"
 ARTIFACTS_OUTPUT = "ArtifactsLocation"
 
 # Folders of the results bucket. The writer is told its folder by the charts, the publisher keeps
-# its claims in the other one.
+# its claims in the other one, the capacity controller its state in `capacity.CONTROL_PREFIX`.
 RUNS_PREFIX = f"{RUNS_FOLDER}/"
 CLAIMS_PREFIX = "published/"
 

@@ -36,7 +36,7 @@ class StorageStack(ExperimentStack):
             self,
             CHECKPOINTS_OUTPUT,
             value=f"s3://{self.checkpoints.bucket_name}/",
-            description="Where the checkpoints have to be before accelerator nodes start",
+            description="Where the staging Jobs put the checkpoints, each with a _READY.json when it is whole",
         )
         CfnOutput(
             self,

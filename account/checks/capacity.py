@@ -12,14 +12,12 @@ from botocore.exceptions import ClientError
 
 from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
 from account.clients import DeniedError
+from draftbench.capacity import BLOCK_MARGIN_SECONDS
 from draftbench.catalog import accelerator
 from draftbench.experiment import CapacityBlock
 from draftbench.names import EXPERIMENT_TAG
 
 _FAMILY = "trn"
-# EKS scales a node group to zero this long before its Capacity Block ends (EKS user guide,
-# "Capacity Blocks for ML with managed node groups").
-BLOCK_RESERVE = timedelta(minutes=40)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +194,7 @@ def _mismatches(situation: Situation, block: Mapping[str, Any]) -> Iterator[str]
 
 def _window_outcome(situation: Situation, block: Mapping[str, Any]) -> Outcome:
     """The time between now and the block's end against the deadline, both from a deploy now."""
-    start, last = block["StartDate"], block["EndDate"] - BLOCK_RESERVE
+    start, last = block["StartDate"], block["EndDate"] - timedelta(seconds=BLOCK_MARGIN_SECONDS)
     deadline = situation.now + timedelta(minutes=situation.experiment.aws.deadline_minutes)
     state = f"{block['State']}, {_utc(start)} to {_utc(block['EndDate'])}"
     if last <= situation.now:

@@ -25,7 +25,7 @@ from lambdas.capacity_controller.settings import Settings
 from lambdas.capacity_controller.state import Deployment, Notice, State
 from lambdas.capacity_controller.step import SIZE_NOT_SET, Step, step
 from lambdas.capacity_controller.store import StaleError, StateStore, Stored, error_code
-from lambdas.capacity_controller.world import World
+from lambdas.capacity_controller.world import NodeGroup, World
 
 MAX_ROUNDS = 12
 # A notification that is this old was left by an invocation that died.
@@ -73,8 +73,8 @@ class Controller:
         self.sleep = sleep
         self.store = StateStore(s3=clients.s3, bucket=settings.results_bucket)
 
-    def look(self, trigger: str, *, function_arn: str) -> None:
-        """Look at the world and do what follows.
+    def look(self, trigger: str, *, function_arn: str) -> bool:
+        """Look at the world and do what follows; False where no deployment is known.
 
         Raises:
             ClientError, BotoCoreError: AWS failed; a later look can succeed.
@@ -85,10 +85,10 @@ class Controller:
             stored = self.store.read()
             deployment = stored.state.deployment
             if deployment is None:
-                return
+                return False
             try:
                 if self._round(stored, deployment, trigger, function_arn):
-                    return
+                    return True
             except StaleError:
                 self.pause()
         raise RestlessError(f"the state changed {MAX_ROUNDS} times during {trigger}")
@@ -107,6 +107,20 @@ class Controller:
     def pause(self) -> None:
         """A moment of random length, so that two that collided do not collide again."""
         self.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
+
+    def stop_unknown(self, plan: CapacityPlan, why: str) -> None:
+        """Take nodes to zero whose deadline and budget nobody knows: the state is lost.
+
+        Raises:
+            ClientError, BotoCoreError: AWS failed; a later look can succeed.
+        """
+        nodes = node_group(plan, self._clients, since=self.clock())
+        if nodes.ownership != "ours" or nodes.desired == 0:
+            self._let_go(nodes)
+            return
+        acting.set_size(plan, self._clients, 0)
+        self._log({"level": "ERROR", "event": "stopped without a state", "text": why})
+        acting.publish(notices.of_lost_state(plan, why), self._clients, self._settings)
 
     def ensure_zero(self, plan: CapacityPlan, *, until_unix_s: float) -> None:
         """Take the nodes to zero and see that EKS has taken it, whatever else it is busy with.
@@ -141,12 +155,16 @@ class Controller:
         self._tell(stored.state, result, world, trigger)
         acted = self._set_size(stored.state, result, world)
         if result.size == 0:
-            self._let_go(world)
+            self._let_go(world.nodes)
         scheduled = self._schedule(stored.state, result, function_arn)
         complaint = self._complaint(stored.state, acted, now)
         sent = self._send(stored.state, result.said, complaint, now)
         undisturbed = self._record(
-            stored, acted, sent, complained=complaint is not None, schedule_at_unix_s=scheduled
+            stored,
+            acted,
+            sent,
+            complained=complaint is not None and complaint.id in sent,
+            schedule_at_unix_s=scheduled,
         )
         if acted.error and error_code_of(acted.error) not in acting.BUSY:
             raise acted.error
@@ -190,8 +208,8 @@ class Controller:
             self._log({"level": "INFO", "event": "size set again", "size": size})
         return _Acted(size_set=True)
 
-    def _let_go(self, world: World) -> None:
-        for failure in acting.let_go(world.nodes, self._clients):
+    def _let_go(self, nodes: NodeGroup) -> None:
+        for failure in acting.let_go(nodes, self._clients):
             self._log({"level": "WARNING", "event": "drain not ended", "error": failure})
 
     def _schedule(self, state: State, result: Step, function_arn: str) -> float | None:

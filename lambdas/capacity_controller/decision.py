@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from draftbench.capacity import BLOCK_MARGIN_SECONDS
 from lambdas.capacity_controller.state import Deployment, Status
 from lambdas.capacity_controller.world import Block, NoBlock, Unknown, World
 
-# EKS scales a group in a Capacity Block down 40 minutes before its end, EC2 ends instances from 30
-# minutes before ("Create a managed node group with Capacity Blocks for ML", Amazon EKS User Guide).
-BLOCK_MARGIN_SECONDS = 40 * 60
 _BLOCK_TO_COME = {"scheduled", "pending", "payment-pending", "assessing", "delayed"}
 _BLOCK_NOW = "active"
 

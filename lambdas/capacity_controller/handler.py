@@ -20,10 +20,12 @@ from typing import Any, Protocol
 import boto3
 from botocore.config import Config
 
+from draftbench.capacity import STATE_KEY, load_plan
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.deployment import answer, handle_request
 from lambdas.capacity_controller.gathering import Clients
 from lambdas.capacity_controller.settings import load_settings
+from lambdas.capacity_controller.store import StateError
 
 _CONFIG = Config(
     connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 4}
@@ -54,7 +56,7 @@ def handle(event: Mapping[str, Any], context: Context, *, controller: Controller
     """Do what an event asks for."""
     arn = context.invoked_function_arn
     if "RequestType" not in event:
-        controller.look(trigger_of(event), function_arn=arn)
+        _look(event, arn, controller)
         return
     ends = controller.clock() + context.get_remaining_time_in_millis() / 1000
     error: str | None = None
@@ -64,6 +66,17 @@ def handle(event: Mapping[str, Any], context: Context, *, controller: Controller
         controller.report(f"CloudFormation {event['RequestType']} failed", failure)
         error = f"{type(failure).__name__}: {failure}"
     answer(event, error=error)
+
+
+def _look(event: Mapping[str, Any], arn: str, controller: Controller) -> None:
+    """The heartbeat brings the template's plan, for when the state is lost: only to stop by it."""
+    try:
+        if not controller.look(trigger_of(event), function_arn=arn) and "plan" in event:
+            controller.stop_unknown(load_plan(event["plan"]), f"there is no {STATE_KEY}")
+    except StateError as error:
+        if "plan" in event:
+            controller.stop_unknown(load_plan(event["plan"]), str(error))
+        raise
 
 
 def trigger_of(event: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 
+from draftbench.capacity import STATE_KEY, CapacityPlan
 from lambdas.capacity_controller.decision import Decision, Reason, deadline_unix_s, utc
 from lambdas.capacity_controller.state import Decided, Deployment, Notice
 from lambdas.capacity_controller.world import Problem, World
@@ -89,6 +90,16 @@ def of_unset_size(deployment: Deployment, size: int, error: str, *, now: float) 
         set_size_command(deployment, size),
     ]
     return dated(_notice(f"draftbench {plan.experiment}: size {size} could not be set", lines), now)
+
+
+def of_lost_state(plan: CapacityPlan, why: str) -> Notice:
+    """Nodes were up, and nobody knew until when."""
+    lines = [
+        f"The accelerator nodes of {plan.experiment} go to zero: {why}.",
+        "Without it nobody knows their deadline and what they have cost.",
+        f"Next: see that there is no object {STATE_KEY}, raise `repetition`, deploy.",
+    ]
+    return _notice(f"draftbench {plan.experiment}: 0 nodes, state lost", lines)
 
 
 def set_size_command(deployment: Deployment, size: int) -> str:
