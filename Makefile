@@ -13,7 +13,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-engine test-llmperf fidelity check snapshots schema lock synth plan preflight deploy destroy leftovers clean
+.PHONY: help setup rehearse test test-engine test-llmperf benchmarks fidelity check snapshots schema lock synth plan preflight deploy destroy leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -50,6 +50,11 @@ test-llmperf: $(STAMP) ## tests of llmperf on Ray (LLMPERF_SOURCE=a checkout of 
 	  pathlib.Path(site.getsitepackages()[0], "llmperf.pth").write_text(sys.argv[1])' "$(abspath $(LLMPERF_SOURCE))/src"
 	$(RUN) DRAFTBENCH_LLMPERF_PYTHON="$(CURDIR)/$(LLMPERF_VENV)/bin/python" python -m pytest -q -m llmperf
 
+benchmarks: $(STAMP) ## the benchmarks that need nothing else and a minute
+	$(RUN) python -m benchmarks.idle
+	$(RUN) python -m benchmarks.publisher
+	$(RUN) python -m benchmarks.fidelity --cache .peers --peers --streams 8
+
 fidelity: $(STAMP) ## this client and others against a server that knows the truth (ARGS="--streams 64")
 	$(RUN) python -m benchmarks.fidelity --cache .peers $(ARGS)
 
@@ -67,8 +72,8 @@ snapshots: $(STAMP) ## rewrite the snapshots; fails on purpose when one changed
 schema: $(STAMP) ## rewrite the published JSON Schema of experiment files
 	$(RUN) python -m draftbench schema > experiments/experiment.schema.json
 
-plan: $(STAMP) ## what EXPERIMENT means and costs; no AWS call
-	@$(RUN) python -m draftbench plan $(EXPERIMENT)
+plan: $(STAMP) ## what EXPERIMENT means and costs; no AWS call (ARGS="--assume compile_minutes=30..60")
+	@$(RUN) python -m draftbench plan $(EXPERIMENT) $(ARGS)
 
 synth: $(STAMP) node_modules/.bin/cdk ## templates of EXPERIMENT into cdk.out/
 	$(CDK) synth --quiet
@@ -76,8 +81,8 @@ synth: $(STAMP) node_modules/.bin/cdk ## templates of EXPERIMENT into cdk.out/
 preflight: $(STAMP) ## would a deploy of EXPERIMENT get what it needs from the account?
 	@$(RUN) python -m draftbench preflight $(EXPERIMENT)
 
-deploy: $(STAMP) node_modules/.bin/cdk ## build EXPERIMENT in the AWS account of your credentials
-	$(CDK) deploy --all
+deploy: $(STAMP) node_modules/.bin/cdk ## build EXPERIMENT in the AWS account of your credentials (ARGS="--require-approval never": do not ask)
+	$(CDK) deploy --all $(ARGS)
 
 destroy: $(STAMP) node_modules/.bin/cdk ## remove it again, and say what remains (ARGS=--force: do not ask)
 	$(CDK) destroy --all $(ARGS)

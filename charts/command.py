@@ -152,5 +152,6 @@ def _cluster_needs() -> str:
         "  reads the hub token's secret if the experiment names one, for\n"
         f"  {NAMESPACE}/{STAGER_SERVICE_ACCOUNT};\n"
         f"  a CPU node labelled {label} for stagers and load generator,\n"
-        "  in the zone of the accelerator nodes."
+        "  in the zone of the accelerator nodes; trn2.48xlarge nodes.\n"
+        "Nothing starts, stops or guards those nodes here: their bill is yours to watch."
     )

@@ -38,6 +38,7 @@ from draftbench.measuring.job import (
     JOB_NAME_VARIABLE,
     JOB_UID_LABEL,
     JOB_UID_VARIABLE,
+    POD_RETRIES,
 )
 from draftbench.naming import dns_label
 from draftbench.results import RUNS_FOLDER
@@ -48,9 +49,6 @@ DEADLINE_FOLDER = "/etc/draftbench-deadline"
 HOME = "/home/llmperf"
 USER_ID = 10001
 
-# Pods that died on their own, out of memory for one: the next pod goes on where they were, and the
-# deadline is one for all of them. A run that failed says so by its exit code and is not retried.
-RETRIES = 3
 # Time to finish an upload and write the journal after SIGTERM.
 TERMINATION_GRACE_SECONDS = 60
 # The program ends by itself at the run's deadline. This ends one that hangs, for another to go on.
@@ -138,7 +136,9 @@ def _job_spec(parts: _Parts) -> k8s.JobSpec:
     return k8s.JobSpec(
         completions=1,
         parallelism=1,
-        backoff_limit=RETRIES,
+        # Of pods that died on their own, out of memory for one: the next goes on where they were,
+        # under one deadline. A run that failed says so by its exit code and is not retried.
+        backoff_limit=POD_RETRIES,
         pod_failure_policy=_failure_policy(),
         # Not while the pod before it is still ending: two would measure at once.
         pod_replacement_policy="Failed",

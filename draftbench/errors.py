@@ -24,7 +24,7 @@ class DraftbenchError(Exception):
 
 def suggestion(given: object, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the known word nearest to a given one; empty if none is near."""
-    close = difflib.get_close_matches(str(given), list(known), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(str(given), list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -70,6 +70,11 @@ def _read(path: Path) -> str:
             f"{path}: no such experiment file{hint}. Give the path of a YAML file, for example "
             "experiments/qwen3-32b.yaml"
         ) from error
+    except IsADirectoryError as error:
+        raise UserInputError(
+            f"{path}: a folder; give the path of a YAML file, for example "
+            "experiments/qwen3-32b.yaml"
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise UserInputError(f"{path}: cannot be read as UTF-8 text: {error}") from error
 
@@ -244,6 +249,7 @@ def _allowed(kind: str, context: dict[str, Any], message: str, key: Key) -> str:
         "int_type": "a whole number, not in quotes",
         "int_from_float": "a whole number",
         "float_type": "a number, not in quotes",
+        "finite_number": "a finite number",
         "string_type": "text (in quotes if it looks like a number)",
         "bool_type": "true or false",
         "tuple_type": "a list",
@@ -263,8 +269,17 @@ def _unknown_key(key: Key, model: type[BaseModel]) -> Problem:
         given=f"an unknown key, {key[-1]!r}",
         allowed=", ".join(known),
         reason="a key that is ignored would run another experiment than the file describes"
-        + suggestion(key[-1], known),
+        + (_where_it_belongs(key[-1], model) or suggestion(key[-1], known)),
     )
+
+
+def _where_it_belongs(name: str | int, model: type[BaseModel]) -> str:
+    """A key that is known, and stands in the wrong section."""
+    top = _fields_at(model, ())
+    if name in top:
+        return f"; {name!r} belongs to the top level"
+    sections = [section for section in top if name in _fields_at(model, (section,))]
+    return f"; {name!r} belongs into {' or '.join(sections)}" if sections else ""
 
 
 def _fields_at(model: type[BaseModel], key: Key) -> dict[str, Any]:

@@ -339,7 +339,10 @@ def load_record(kind: type[T], data: bytes, schema: str) -> T:
     if not isinstance(value, dict):
         raise ResultFormatError(f"expected an object, found {type(value).__name__}")
     if value.get("schema") != schema:
-        raise ResultFormatError(f"schema: given {value.get('schema')!r}, allowed {schema!r}")
+        raise ResultFormatError(
+            f"schema: given {value.get('schema')!r}, allowed {schema!r}; files of another version "
+            "are read by that version of draftbench"
+        )
     loaded: T = _convert(kind, value, "")
     return loaded
 

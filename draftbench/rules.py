@@ -35,6 +35,8 @@ from draftbench.prompts import CASE_SUFFIX, load_case
 MAX_PROMPT_BYTES = 250_000
 # A node group, a placement group and a Capacity Block are planned for this many nodes at most.
 MAX_NODES = 8
+# An access token of the model hub: a secret may well be NAMED hf_token.
+_HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 _KIND_WORDS = {"causal_lm": "a causal language model", "eagle3_head": "an EAGLE3 head"}
 
@@ -487,6 +489,19 @@ def _admin_arns(experiment: Experiment, path: Path) -> Iterator[Problem]:
             )
 
 
+def _hub_token_stays_secret(experiment: Experiment, path: Path) -> Iterator[Problem]:
+    if not isinstance(experiment, NeuronExperiment):
+        return
+    if _HUB_TOKEN.fullmatch(experiment.aws.hub_token_secret or ""):
+        yield Problem(
+            key=("aws", "hub_token_secret"),
+            given="what looks like a hub token, hf_... (not repeated here)",
+            allowed="the NAME of a Secrets Manager secret, as in draftbench/hub",
+            reason="a name is written into templates and logs; put the token into the secret, and "
+            "revoke it if this file was shared",
+        )
+
+
 def _nodes_fit_the_plan(experiment: Experiment, path: Path) -> Iterator[Problem]:
     if not isinstance(experiment, NeuronExperiment):
         return
@@ -542,5 +557,6 @@ RULES: tuple[Rule, ...] = (
     _zone_is_in_the_region,
     _public_access_is_limited,
     _admin_arns,
+    _hub_token_stays_secret,
     _nodes_fit_the_plan,
 )

@@ -34,9 +34,21 @@ DEFAULT_EXPERIMENT = Path("experiments/rehearsal.yaml")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The experiment, where the files go, and endpoints that replace the local engine."""
-    parser.add_argument("--experiment", type=Path, default=DEFAULT_EXPERIMENT, help="YAML file")
-    parser.add_argument("--out", type=Path, default=Path("runs"), help="folder of the runs")
-    parser.add_argument("--engine", type=Path, default=Path(".engine-venv"), help="engine folder")
+    parser.add_argument(
+        "--experiment",
+        type=Path,
+        default=DEFAULT_EXPERIMENT,
+        help="an experiment with a local release (%(default)s)",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs"), help="folder for the run's files (%(default)s)"
+    )
+    parser.add_argument(
+        "--engine",
+        type=Path,
+        default=Path(".engine-venv"),
+        help="where the CPU engine is, or gets installed (%(default)s)",
+    )
     parser.add_argument("--base-url", help="your own server without speculation, http://HOST:PORT")
     parser.add_argument("--speculative-url", help="your own server with speculation")
     parser.add_argument("--model", help="the model name that your own servers serve")

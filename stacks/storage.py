@@ -36,7 +36,7 @@ class StorageStack(ExperimentStack):
             self,
             CHECKPOINTS_OUTPUT,
             value=f"s3://{self.checkpoints.bucket_name}/",
-            description="Where the staging Jobs put the checkpoints, each with a _READY.json when it is whole",
+            description="Checkpoints as the staging Jobs put them; whole ones have a _READY.json",
         )
         CfnOutput(
             self,

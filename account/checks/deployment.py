@@ -49,7 +49,7 @@ def bootstrap(situation: Situation) -> Outcome:
 
 def existing_stacks(situation: Situation) -> Outcome:
     """No stack of an earlier deploy is in a state that a deploy stops at."""
-    states = _stack_states(situation)
+    states = stack_states(situation)
     judged = {name: _judge(state) for name, state in states.items()}
     for status, outcome in (("fail", failed), ("warn", warned)):
         found = {name: step for name, (kind, step) in judged.items() if kind == status}
@@ -61,7 +61,7 @@ def existing_stacks(situation: Situation) -> Outcome:
     return passed(f"{len(states)} stacks of this experiment can be updated")
 
 
-def _stack_states(situation: Situation) -> dict[str, str]:
+def stack_states(situation: Situation) -> dict[str, str]:
     """Status of each stack of the experiment: by tag, and by name where tags were not set yet."""
     names = Names.of(situation.experiment)
     ours = {names.stack(part) for part in STACK_PARTS}
@@ -148,8 +148,8 @@ def _without_token(situation: Situation) -> Outcome:
     if gated:
         return warned(
             f"{', '.join(gated)} is gated and aws.hub_token_secret names no secret",
-            "put a token with access into Secrets Manager and its name into aws.hub_token_secret, "
-            "or stage the model by hand",
+            "put a token with access into Secrets Manager and its name into aws.hub_token_secret; "
+            "without one the staging Job fails, unless the model is in the bucket already",
         )
     if unknown:
         return warned(

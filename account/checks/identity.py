@@ -15,9 +15,15 @@ _OPEN = ("opt-in-not-required", "opted-in")
 
 
 def home_region(region: str) -> str:
-    """The region to ask about the account itself; the region where the partition is unknown."""
+    """The region to ask about the account itself.
+
+    Raises:
+        CredentialsError: the profile that the environment names does not exist.
+    """
+    with explained("read the AWS configuration", region=region):
+        session = boto3.Session()
     try:
-        partition = boto3.Session().get_partition_for_region(region)
+        partition = session.get_partition_for_region(region)
     except UnknownRegionError:
         return HOME_REGIONS["aws"]
     return HOME_REGIONS.get(partition, region)

@@ -30,7 +30,7 @@ def price_date(situation: Situation) -> Outcome:
     if days < 0:
         return warned(f"{found}, a day to come", renew)
     if days > most:
-        return warned(f"{found}, {days} days old; {most} are taken for current", renew)
+        return warned(f"{found}, {days} days old; more than {most} is too old", renew)
     return passed(f"{found}, {days} days old")
 
 
@@ -72,7 +72,8 @@ def budget(situation: Situation) -> Outcome:
     need = expected.needed_minutes
     paid = 60 * aws.budget_usd / (expected.nodes * expected.usd_per_node_hour)
     found = (
-        f"{aws.budget_usd:.2f} USD pay for {paid:.0f} minutes of {expected.nodes} nodes; "
+        f"{aws.budget_usd:.2f} USD pay for {paid:.0f} minutes of {expected.nodes} "
+        f"node{'s' if expected.nodes > 1 else ''}; "
         f"a first run is estimated to need {need.text(digits=0)}"
     )
     if paid < need.low:

@@ -24,19 +24,46 @@ API_KEY_VARIABLE = "OPENAI_API_KEY"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Endpoint, prompts, output folder and the shape of the requests."""
-    parser.add_argument("--base-url", required=True, help="e.g. http://localhost:8000, without /v1")
+    parser.add_argument("--base-url", required=True, help="e.g. http://localhost:8000")
     parser.add_argument("--model", required=True, help="the name the server serves")
     parser.add_argument(
         "--prompts", required=True, type=Path, help="a .jsonl file, a class folder, or its parent"
     )
     parser.add_argument("--out", required=True, type=Path, help="folder for the run's files")
     parser.add_argument("--name", default="measured", help="the variant's name in the files")
-    parser.add_argument("--output-tokens", type=positive_int, default=128)
-    parser.add_argument("--concurrency", type=positive_int, default=1)
-    parser.add_argument("--requests-per-second", type=positive_number, help="Poisson load instead")
-    parser.add_argument("--requests-per-case", type=positive_int, default=8)
-    parser.add_argument("--warmup-requests", type=whole_number, default=1)
-    parser.add_argument("--timeout-seconds", type=positive_number, default=300.0)
+    parser.add_argument(
+        "--output-tokens",
+        type=positive_int,
+        default=128,
+        help="max_tokens of every request (%(default)s)",
+    )
+    load = parser.add_mutually_exclusive_group()
+    load.add_argument(
+        "--concurrency", type=positive_int, default=1, help="requests in flight (%(default)s)"
+    )
+    load.add_argument(
+        "--requests-per-second",
+        type=positive_number,
+        help="Poisson load instead: requests at random times, at this mean rate",
+    )
+    parser.add_argument(
+        "--requests-per-case",
+        type=positive_int,
+        default=8,
+        help="measured requests of each prompt file (%(default)s)",
+    )
+    parser.add_argument(
+        "--warmup-requests",
+        type=whole_number,
+        default=1,
+        help="requests before each prompt file, not measured (%(default)s)",
+    )
+    parser.add_argument(
+        "--timeout-seconds",
+        type=positive_number,
+        default=300.0,
+        help="a request that takes longer has failed (%(default)s)",
+    )
     parser.add_argument(
         "--natural-length", action="store_true", help="let the model end its outputs"
     )
@@ -44,25 +71,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def positive_int(text: str) -> int:
     """An argument type: a whole number of at least 1."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
-    return value
+    return _whole_number(text, at_least=1)
 
 
 def whole_number(text: str) -> int:
     """An argument type: a whole number of at least 0."""
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is not 0 or more")
-    return value
+    return _whole_number(text, at_least=0)
 
 
 def positive_number(text: str) -> float:
     """An argument type: a number above 0."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+        raise argparse.ArgumentTypeError(f"given {text!r}, allowed: a number above 0")
+    return value
+
+
+def _whole_number(text: str, *, at_least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = at_least - 1
+    if value < at_least:
+        raise argparse.ArgumentTypeError(
+            f"given {text!r}, allowed: a whole number, {at_least} or more"
+        )
     return value
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
+from draftbench.catalog import catalog
 from draftbench.cli.plan_timeline import Times
 from draftbench.experiment import Experiment, HubModel, HubSpeculative, NeuronExperiment
 from draftbench.prompts import load_case
@@ -71,14 +72,27 @@ def advice_lines(experiment: Experiment, path: Path) -> Iterator[str]:
         )
     if isinstance(experiment, NeuronExperiment) and not experiment.aws.admin_principal_arns:
         yield (
-            "aws.admin_principal_arns is empty: nobody may use kubectl on the cluster; a run "
-            "starts without it, watching its logs and stopping the services takes it"
+            "aws.admin_principal_arns is empty: nobody may use kubectl on the cluster; a run needs "
+            "no kubectl, and can be watched and stopped without it; the pods' logs take it"
         )
+    yield from _gated_advice(experiment)
     if not work.fixed_output_length:
         yield "outputs end where the model ends them: variants may produce different lengths"
     for model in _hub_models(experiment):
         if model.revision == "main":
             yield f"{model.model} is not pinned: `revision: main` moves; give a commit"
+
+
+def _gated_advice(experiment: Experiment) -> Iterator[str]:
+    if not isinstance(experiment, NeuronExperiment) or experiment.aws.hub_token_secret:
+        return
+    models = catalog().models
+    for model in experiment.models:
+        if model.model in models and models[model.model].gated:
+            yield (
+                f"{model.model} is gated and aws.hub_token_secret names no secret: staging it "
+                "fails, and no accelerator node starts"
+            )
 
 
 def _longest_prompt_words(experiment: Experiment, path: Path) -> int:

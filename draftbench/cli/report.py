@@ -131,7 +131,8 @@ def print_verdict(
     result = run.result
     reason = f" ({result.reason})" if result.reason else ""
     _say(console, f"run {result.run_id}: {result.status}{reason}")
-    _print_table(console, _figures_table(facts))
+    if facts.groups:
+        _print_table(console, _figures_table(facts))
     if facts.speculative:
         _print_table(console, _verdict_table(facts))
     for line in mix_sentences(facts):

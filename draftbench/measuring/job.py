@@ -12,6 +12,14 @@ JOB_NAME_VARIABLE = "DRAFTBENCH_JOB_NAME"
 JOB_UID_VARIABLE = "DRAFTBENCH_JOB_UID"
 _UID_CHARACTERS = 8
 
+# A pod that finds so many dead before it, without a word of theirs, does not try what ended them:
+# it records that the run has failed.
+MAX_SILENT_DEATHS = 3
+# Pods that the Job starts for those that died on their own: the dead above, the pod that records
+# them, and those that could not reach S3, which with Kubernetes' growing waits (10 s, 20 s, ... 6
+# minutes) may be away for half an hour.
+POD_RETRIES = 10
+
 EXIT_COMPLETE = 0
 EXIT_FAILED = 1
 """The run is over; its `run.json` says why."""

@@ -104,6 +104,12 @@ def load_entry(data: bytes) -> Entry:
     return load_record(Entry, data, JOURNAL_SCHEMA)
 
 
+def deaths_without_a_word(entries: Sequence[Entry]) -> int:
+    """Pods that began and were neither told to end nor finished the run."""
+    told = {entry.attempt for entry in entries if entry.kind == "ended"}
+    return len({entry.attempt for entry in entries} - told)
+
+
 def times_lost(entries: Sequence[Entry], subject: str) -> int:
     """How often a block of this subject was lost with its servers, in all pods."""
     stems = (stem for entry in entries if entry.kind == "lost" for stem in entry.blocks)

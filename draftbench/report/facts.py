@@ -264,5 +264,5 @@ def _attention(variant: VariantFacts) -> Iterator[str]:
     if variant.summary.failed:
         yield (
             f"{variant.label}: {variant.summary.failed} of {variant.summary.requests} requests "
-            "failed; requests.csv has their reasons."
+            "failed; the result files have their reasons, as has requests.csv of a written report."
         )

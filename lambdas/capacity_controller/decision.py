@@ -15,6 +15,9 @@ from draftbench.capacity import BLOCK_MARGIN_SECONDS
 from lambdas.capacity_controller.state import Deployment, Status
 from lambdas.capacity_controller.world import Block, NoBlock, Unknown, World
 
+# A node is ready some minutes after its start, and a measuring pod's first act is to write a file.
+# Nodes that are paid for so long without one have nobody who would measure: no image, no memory.
+BEGIN_WITHIN_NODE_SECONDS = 45 * 60
 _BLOCK_TO_COME = {"scheduled", "pending", "payment-pending", "assessing", "delayed"}
 _BLOCK_NOW = "active"
 
@@ -24,6 +27,7 @@ Reason = Literal[
     "stopped",
     "complete",
     "failed",
+    "not_begun",
     "deadline",
     "budget",
     "no_block",
@@ -90,6 +94,7 @@ def _reasons_against(
         yield _zero("stopped", "the object control/stop is in the results bucket")
     yield from _over(world)
     yield from _spent(deployment, now)
+    yield from _not_begun(deployment, world)
     if isinstance(world.block, NoBlock):
         yield _zero("no_block", world.block.why)
     if isinstance(world.block, Block):
@@ -113,7 +118,7 @@ def _without_a_node_group(deployment: Deployment, world: World) -> Iterator[Deci
 
 def _over(world: World) -> Iterator[Decision]:
     run = world.run
-    if isinstance(run, Unknown) or run.state == "none":
+    if isinstance(run, Unknown) or run.state == "none" or run.state == "begun":
         return
     words = "is complete" if run.state == "complete" else f"has failed: {run.text}"
     yield _zero(run.state, f"run {run.run_id} {words}")
@@ -131,6 +136,17 @@ def _spent(deployment: Deployment, now: float) -> Iterator[Decision]:
             "budget",
             f"the nodes have cost {deployment.spent_usd:.2f} USD of a budget of "
             f"{plan.budget_usd:.2f} USD",
+        )
+
+
+def _not_begun(deployment: Deployment, world: World) -> Iterator[Decision]:
+    plan, paid = deployment.plan, deployment.ledger.node_seconds
+    nobody = not isinstance(world.run, Unknown) and world.run.state == "none"
+    if nobody and paid >= BEGIN_WITHIN_NODE_SECONDS * plan.nodes:
+        yield _zero(
+            "not_begun",
+            f"{paid / 60:.0f} node minutes are paid for and Job {plan.job_name} has not begun: "
+            "there is no file of a run of it",
         )
 
 

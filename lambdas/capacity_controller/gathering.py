@@ -126,7 +126,7 @@ def _run(s3: S3Client, bucket: str, job_name: str) -> Run:
         data = _get(s3, bucket, f"{folder}{RUN_FILE}")
         if data is not None:
             return _over(folder.rstrip("/").rpartition("/")[2], data)
-    return Run(state="none")
+    return Run(state="begun" if folders else "none")
 
 
 def _over(run_id: str, data: bytes) -> Run:

@@ -20,6 +20,8 @@ _NEXT: Mapping[Reason, str] = {
     "stopped": "Next: delete the object control/stop of the results bucket to go on.",
     "complete": f"Next: read the report. {_RUN_AGAIN}",
     "failed": f"Next: read run.json and the Job's log. {_RUN_AGAIN}",
+    "not_begun": "Next: see why the Job's pod does not start or ends at once: "
+    f"kubectl -n draftbench describe pods. {_RUN_AGAIN}",
     "deadline": "Next: raise aws.deadline_minutes and deploy; it counts from the first deploy of "
     "this Job. A run whose run.json does not say failed by then goes on where it stopped.",
     "budget": "Next: raise aws.budget_usd and deploy. A run whose run.json does not say failed by "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Staging = Literal["ready", "missing", "mismatch"]
-RunState = Literal["none", "complete", "failed"]
+RunState = Literal["none", "begun", "complete", "failed"]
 Ownership = Literal["ours", "foreign", "missing"]
 
 
@@ -27,7 +27,7 @@ class Models:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Whether a run of the deployed Job is over; `text` is its own reason."""
+    """Whether a run of the deployed Job has begun, and is over; `text` is its own reason."""
 
     state: RunState
     run_id: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -164,11 +165,14 @@ class CapacityController(Construct):
         return function
 
     def _build_heartbeat(self) -> None:
-        """Sees what raises no event: the spend, the start of a Capacity Block, lost events."""
+        """Sees what raises no event: the spend, the start of a Capacity Block, lost events.
+
+        It carries the plan for the case that the function's state is lost: to stop by it, no more.
+        """
         target = aws_scheduler.CfnSchedule.TargetProperty(
             arn=self.function.function_arn,
             role_arn=self._scheduler_role.role_arn,
-            input='{"trigger": "heartbeat"}',
+            input=json.dumps({"trigger": "heartbeat", "plan": dump_plan(self._plan)}),
         )
         heartbeat = aws_scheduler.CfnSchedule(
             self,

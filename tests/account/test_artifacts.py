@@ -14,6 +14,9 @@ import pytest
 from moto import mock_aws
 
 from account import artifacts, graph_store
+from account.checks.check import Outcome, Situation
+from account.checks.graphs import compiled_graphs
+from account.clients import client
 from draftbench.artifact_manifest import (
     MANIFEST_SCHEMA,
     ArtifactFile,
@@ -302,3 +305,43 @@ def test_experiments_with_buckets_of_their_own_are_listed_one_by_one(
         "s3://the-graphs",
         "s3://more-graphs",
     ]
+
+
+def checked(path: str) -> Outcome:
+    experiment = load_experiment(Path(path))
+    assert isinstance(experiment, NeuronExperiment)
+    return compiled_graphs(
+        Situation(
+            experiment=experiment,
+            experiment_path=Path(path),
+            clients=client,
+            now=datetime.now(UTC),
+            run=lambda _: None,
+            root=Path(),
+        )
+    )
+
+
+def test_preflight_passes_graphs_that_would_be_served(s3: Any, tmp_path: Path) -> None:
+    path, experiment = a_file(tmp_path)
+    put_graph(s3, experiment, 0)
+    outcome = checked(path)
+    assert (outcome.status, outcome.found) == ("pass", "1 of 2 variants load, the others compile")
+
+
+def test_preflight_fails_graphs_that_a_server_would_refuse(s3: Any, tmp_path: Path) -> None:
+    path, experiment = a_file(tmp_path)
+    put_graph(s3, experiment, 0, inputs={"window": 5})
+    outcome = checked(path)
+    assert outcome.status == "fail"
+    assert outcome.found.startswith("would be refused: baseline: ")
+    assert outcome.next_step.startswith(f"python -m draftbench artifacts {path} --run")
+
+
+def test_preflight_before_the_first_deploy_finds_nothing_to_refuse(tmp_path: Path) -> None:
+    with mock_aws():
+        outcome = checked(a_file(tmp_path)[0])
+    assert (outcome.status, outcome.found) == (
+        "pass",
+        "nothing is deployed yet: first starts compile",
+    )

@@ -103,7 +103,7 @@ def test_the_budget_is_held_against_what_the_run_is_estimated_to_need(
 ) -> None:
     outcome = budget(situation(experiment(price=price(), budget_usd=usd)))
     assert outcome.status == status
-    assert f"pay for {6 * usd:.0f} minutes of 1 nodes" in outcome.found
+    assert f"pay for {6 * usd:.0f} minutes of 1 node;" in outcome.found
 
 
 def test_a_budget_between_the_estimates_is_a_warning() -> None:
@@ -135,6 +135,14 @@ def test_without_credentials_one_check_fails_and_the_rest_of_aws_is_skipped(
     assert "aws sso login" in answers["credentials"].next_step
     assert {answers[name].found for name in asks_aws[1:]} == {"not asked: credentials failed"}
     assert answers["budget"].status == "pass"
+
+
+def test_a_profile_that_does_not_exist_is_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    outcome = preflight.outcome_of(GATES[0], dataclasses.replace(situation(), clients=client))
+    assert outcome.status == "fail"
+    assert "profile (nobody) could not be found" in outcome.found
+    assert "AWS_PROFILE" in outcome.next_step
 
 
 def test_a_region_that_is_switched_off_closes_what_would_ask_it() -> None:

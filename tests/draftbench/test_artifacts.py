@@ -188,6 +188,15 @@ def test_what_changes_the_graph_changes_the_key(path: str, data: st.DataObject) 
     assert (before[0] == after[0]) == path.startswith("variants[]"), "the baseline's"
 
 
+def test_every_release_has_keys_of_its_own() -> None:
+    """Two releases of one dialect differ in the image alone, and with it in the compiler."""
+    found = [
+        key for name in NEURON_RELEASES for key in keys(with_value(EXPERIMENT, "release", name))
+    ]
+    assert len(NEURON_RELEASES) > len({catalog().releases[n].dialect for n in NEURON_RELEASES})
+    assert len(set(found)) == len(found) == 2 * len(NEURON_RELEASES)
+
+
 ALL_OF_THEM = st.fixed_dictionaries(IN_THE_KEY)
 
 
@@ -221,7 +230,7 @@ def test_a_key_is_the_address_of_its_inputs() -> None:
 
 def test_another_version_of_a_dialect_is_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
     before = keys(EXPERIMENT)
-    monkeypatch.setitem(DIALECT_VERSIONS, "neuron_v0_nxdi", 99)  # type: ignore[arg-type]
+    monkeypatch.setitem(DIALECT_VERSIONS, "neuron_v0_nxdi", 99)
     assert not set(before) & set(keys(EXPERIMENT))
 
 

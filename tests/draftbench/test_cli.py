@@ -123,6 +123,7 @@ def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
     [
         (["report", "/nonexistent"], "no run.json there"),
         (["plan", "/nonexistent.yaml"], "no such experiment file"),
+        (["plan", "/"], "/: a folder; give the path of a YAML file"),
         (
             [
                 "measure",
@@ -176,12 +177,25 @@ def test_a_users_mistake_is_a_sentence_and_exit_code_two(
         ["--timeout-seconds", "-1"],
         ["--timeout-seconds", "inf"],
         ["--requests-per-second", "0"],
+        ["--requests-per-second", "fast"],
+        ["--concurrency", "four"],
     ],
 )
-def test_numbers_that_make_no_sense_are_usage_errors(tmp_path: Path, option: list[str]) -> None:
+def test_numbers_that_make_no_sense_are_usage_errors(
+    tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as done:
         measure("http://127.0.0.1:9", tmp_path, *option)
     assert done.value.code == 2
+    assert f"argument {option[0]}: given '{option[1]}', allowed: a " in capsys.readouterr().err
+
+
+def test_a_load_is_given_in_one_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = ("--concurrency", "4", "--requests-per-second", "2")
+    with pytest.raises(SystemExit) as done:
+        measure("http://127.0.0.1:9", tmp_path, *both)
+    assert done.value.code == 2
+    assert "not allowed with argument --concurrency" in capsys.readouterr().err
 
 
 def test_an_output_folder_that_cannot_be_made_is_told_before_measuring(
@@ -212,7 +226,9 @@ def test_a_server_that_wants_a_key_is_told_at_once(
 ) -> None:
     with stream_server(lambda _: plain("401 Unauthorized", b"")) as server:
         assert measure(server.base_url, tmp_path) == 1
-    assert "set the environment variable OPENAI_API_KEY" in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert "set the environment variable OPENAI_API_KEY" in told.err
+    assert "Medians" not in told.out, "a run without a block has no table"
 
 
 def test_the_key_is_sent_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

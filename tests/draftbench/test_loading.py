@@ -321,6 +321,34 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "arn:aws:iam::111122223333:role/Admin",
         "neither",
     ),
+    "a budget at the top level": (
+        put("budget_usd", value=60),
+        "budget_usd",
+        "unknown key, 'budget_usd'",
+        "repetition",
+        "belongs into aws",
+    ),
+    "a repetition inside aws": (
+        put("aws", "repetition", value=2),
+        "aws.repetition",
+        "unknown key, 'repetition'",
+        "budget_usd",
+        "belongs to the top level",
+    ),
+    "a hub token instead of a secret's name": (
+        put("aws", "hub_token_secret", value="hf_" + "0" * 34),
+        "aws.hub_token_secret",
+        "hf_... (not repeated here)",
+        "draftbench/hub",
+        "revoke",
+    ),
+    "an endless budget": (
+        put("aws", "budget_usd", value=float("inf")),
+        "aws.budget_usd",
+        "Infinity",
+        "a finite number",
+        "US dollars",
+    ),
     "no budget": (
         drop("aws", "budget_usd"),
         "aws.budget_usd",
@@ -610,3 +638,11 @@ def test_every_pattern_of_the_schema_has_words() -> None:
     patterns = set(re.findall(r'"pattern": (".*")', json.dumps(experiment_json_schema(), indent=1)))
     assert len(patterns) >= 8
     assert {json.loads(p) for p in patterns} <= PATTERN_WORDS.keys()
+
+
+def test_a_secret_may_be_named_after_the_hub(tmp_path: Path) -> None:
+    experiment = load_experiment(
+        write_experiment(tmp_path, put("aws", "hub_token_secret", value="hf_token"))
+    )
+    assert isinstance(experiment, NeuronExperiment)
+    assert experiment.aws.hub_token_secret == "hf_token"

@@ -120,7 +120,6 @@ class Cloud:
                 if not self._is_kept(part, logical):
                     self._empty(self.physical(part, logical))
             self.client("cloudformation").delete_stack(StackName=self.names.stack(part))
-            self._delete_what_moto_left(part)
 
     def _request(self, kind: str) -> None:
         (deployment,) = (
@@ -171,7 +170,12 @@ class Cloud:
     def heartbeat(self, *, after_minutes: float = 0.0) -> None:
         """The schedule's next call, some minutes later."""
         self.now_unix_s += 60 * after_minutes
-        self.invoke_controller({"trigger": "heartbeat"})
+        (schedule,) = (
+            r["Properties"]
+            for r in self.templates["benchmark"]["Resources"].values()
+            if r["Type"] == "AWS::Scheduler::Schedule"
+        )
+        self.invoke_controller(json.loads(schedule["Target"]["Input"]))
 
     def publish(self, *, refusals: int = 0) -> list[Mapping[str, Any]]:
         """Give the results queue to the publisher until it is empty; its log.
@@ -529,10 +533,8 @@ class Cloud:
         raise LookupError(f"no stack exports {export}")
 
     def _is_kept(self, part: str, logical: str) -> bool:
-        return self.templates[part]["Resources"][logical].get("DeletionPolicy") == "Retain"
-
-    def _delete_what_moto_left(self, part: str) -> None:
-        """moto forgets to delete some resources that it made."""
+        policy = self.templates[part]["Resources"][logical].get("DeletionPolicy")
+        return bool(policy == "Retain")
 
     def _empty(self, bucket: str) -> None:
         s3 = self.client("s3")

@@ -157,8 +157,8 @@ class Life:
             pod = self.server(variant, number)
             started[variant] = self.start(pod, "vllm", SAID=str(pod.folder / "said"))
             self.start(pod, "graph-uploader")
-        for variant in self.ports:
-            eventually(lambda v=variant: (self.server(v, number).folder / "said").exists())
+        notes = [self.server(variant, number).folder / "said" for variant in self.ports]
+        eventually(lambda: all(note.exists() for note in notes))
         return started
 
     def lose_servers(self) -> None:

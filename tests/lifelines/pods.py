@@ -140,14 +140,15 @@ class Pod:
 
     def _field(self, path: str) -> str:
         """The downward API: labels that Kubernetes gives a Job's pods."""
-        name = self.owner["metadata"]["name"]
-        return {
+        name: str = self.owner["metadata"]["name"]
+        known: dict[str, str] = {
             "metadata.labels['batch.kubernetes.io/job-name']": name,
             "metadata.labels['batch.kubernetes.io/controller-uid']": str(
                 uuid.uuid5(uuid.NAMESPACE_OID, name)
             ),
             "metadata.name": self.name,
-        }[path]
+        }
+        return known[path]
 
     def _text(self, text: str, paths: Mapping[str, str]) -> str:
         """In one pass: what has been put in is not looked at again."""
@@ -159,7 +160,7 @@ class Pod:
 
     def _volume(self, mount: Mapping[str, Any]) -> Path:
         (volume,) = (v for v in self.spec["volumes"] if v["name"] == mount["name"])
-        folder = self.folder / "volumes" / volume["name"]
+        folder = self.folder / "volumes" / str(volume["name"])
         folder.mkdir(parents=True, exist_ok=True)
         if "configMap" in volume:
             self._write_config_map(volume["configMap"], folder)

@@ -194,6 +194,7 @@ def a_repetition_runs_into_its_deadline(
     cloud.update(repeated_templates)
     assert cloud.desired_nodes == 1
     cloud.nodes_follow()
+    the_run_begins_and_its_pod_is_told_to_end(life)
     cloud.heartbeat(after_minutes=DEADLINE_MINUTES - 1)
     assert cloud.desired_nodes == 1
     cloud.heartbeat(after_minutes=2)
@@ -203,6 +204,15 @@ def a_repetition_runs_into_its_deadline(
     cloud.update(repeated_templates)
     cloud.heartbeat(after_minutes=2)
     assert cloud.desired_nodes == 0
+
+
+def the_run_begins_and_its_pod_is_told_to_end(life: Life) -> None:
+    pod = life.measurer()
+    process = life.start(pod, "llmperf")
+    folder = f"runs/{pod.owner['metadata']['name']}-"
+    eventually(lambda: any(k.startswith(folder) for k in life.keys(life.cloud.bucket.results)))
+    process.signal(signal.SIGTERM)
+    assert process.wait() == EXIT_INTERRUPTED, process.output
 
 
 def what_somebody_left_is_found(

@@ -113,6 +113,8 @@ def add_on(case: Case) -> Iterator[str]:
     if case.properties["AddonName"] == "amazon-cloudwatch-observability":
         prefix = f"/aws/containerinsights/{Names.of(case.experiment).cluster}"
         yield from _missing_groups(case, *(f"{prefix}/{log}" for log in INSIGHTS_LOGS))
+        if "otelContainerInsights" in str(case.properties.get("ConfigurationValues")):
+            yield "OpenTelemetry's log groups, /aws/otel/containerinsights/..., have no owner"
 
 
 def _missing_groups(case: Case, *names: str) -> Iterator[str]:

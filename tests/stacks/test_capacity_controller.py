@@ -233,7 +233,10 @@ def test_the_heartbeat_is_a_schedule_of_the_stacks_own_group() -> None:
     assert heartbeat["GroupName"] == {"Ref": group}
     assert heartbeat["ScheduleExpression"] == "rate(2 minutes)"
     assert heartbeat["FlexibleTimeWindow"] == {"Mode": "OFF"}
-    assert json.loads(heartbeat["Target"]["Input"]) == {"trigger": "heartbeat"}
+    assert json.loads(heartbeat["Target"]["Input"]) == {
+        "trigger": "heartbeat",
+        "plan": properties(DEPLOYMENT)["Plan"],
+    }
 
 
 def matches(rule: str, event: dict[str, Any]) -> bool:

@@ -283,6 +283,7 @@ def test_nodes_want_metadata_tokens_and_encrypt_their_disk(fragment: str) -> Non
     (disk,) = data["BlockDeviceMappings"]
     assert disk["Ebs"]["Encrypted"] is True
     assert disk["Ebs"]["VolumeType"] == "gp3"
+    assert disk["Ebs"].get("Throughput") == (500 if fragment == "Cpu" else None)
     tagged = {spec["ResourceType"] for spec in data["TagSpecifications"]}
     assert tagged == {"instance", "volume", "network-interface"}
 

@@ -64,6 +64,13 @@ def planted(part: str, kind: str, fragment: str, **changes: Any) -> Template:
         ("cluster", "AWS::EKS::Addon", "coredns", {"PreserveOnDelete": True}, "PreserveOnDelete"),
         (
             "cluster",
+            "AWS::EKS::Addon",
+            "observability",
+            {"ConfigurationValues": '{"otelContainerInsights":{"enabled":true}}'},
+            "have no owner",
+        ),
+        (
+            "cluster",
             "AWS::Logs::LogGroup",
             "host",
             {"LogGroupName": "elsewhere"},

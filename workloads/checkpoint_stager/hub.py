@@ -46,6 +46,10 @@ class HubUnreachableError(DraftbenchError):
     """The hub, or the way to it, failed; another try may do."""
 
 
+class NoSuchRevisionError(UserInputError):
+    """The hub has the model and not this branch, tag or commit of it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
     """A model at one commit."""
@@ -150,7 +154,7 @@ class Hub:
         """What the hub's answer means to who wrote the experiment."""
         where, status = f"{self.model} at {revision}", error.response.status_code
         if isinstance(error, RevisionNotFoundError):
-            return UserInputError(
+            return NoSuchRevisionError(
                 f"{where}: the hub has the model and no such revision; allowed: a branch, tag or "
                 "commit of it; next: correct `revision` in the experiment"
             )

@@ -7,7 +7,6 @@ and leaves alone what is there.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import threading
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from draftbench.errors import UserInputError
 from draftbench.staging import (
+    PLAN_MARKER,
     READY_SCHEMA,
     TOKENIZER_FILES,
     ReadyModel,
@@ -33,7 +33,7 @@ from workloads.checkpoint_stager.files import (
     checked_sha256,
     served_files,
 )
-from workloads.checkpoint_stager.hub import Checkpoint, Hub
+from workloads.checkpoint_stager.hub import Checkpoint, Hub, NoSuchRevisionError
 from workloads.checkpoint_stager.store import Store
 
 # A file that came wrong is asked for again; one that stays wrong is refused.
@@ -59,11 +59,12 @@ class ScratchSpace:
         with self._changed:
             self._changed.wait_for(lambda: self._free_bytes >= size_bytes)
             self._free_bytes -= size_bytes
-        folder = Path(tempfile.mkdtemp(prefix="staging-", dir=self._folder))
         try:
-            yield folder
+            with tempfile.TemporaryDirectory(
+                prefix="staging-", dir=self._folder, ignore_cleanup_errors=True
+            ) as folder:
+                yield Path(folder)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
             with self._changed:
                 self._free_bytes += size_bytes
                 self._changed.notify_all()
@@ -118,12 +119,22 @@ class Staging:
     def _checkpoint(self) -> Checkpoint:
         """The model at the commit that staging began with, also when the branch has moved since."""
         earlier = self.store.planned_commit()
-        checkpoint = self.hub.describe(earlier or self.revision)
+        checkpoint = self._planned(earlier) if earlier else self.hub.describe(self.revision)
         commit = earlier or self.store.plan(checkpoint.commit)
         if commit != checkpoint.commit:
             checkpoint = self.hub.describe(commit)
         self.progress(f"{self._name()}: {'resuming' if earlier else 'staging'} commit {commit}")
         return checkpoint
+
+    def _planned(self, commit: str) -> Checkpoint:
+        try:
+            return self.hub.describe(commit)
+        except NoSuchRevisionError as error:
+            # The experiment may be right: hubs drop commits when a history is rewritten.
+            raise UserInputError(
+                f"{error}; that commit is where staging of {self._name()} began: where it is "
+                f"another one by now, delete {self.store.address(PLAN_MARKER)} and stage again"
+            ) from error
 
     def _files_that_fit(self, checkpoint: Checkpoint) -> Sequence[HubFile]:
         files = served_files(checkpoint.files, self._name())

@@ -54,16 +54,29 @@ class NothingToUploadError(Exception):
     """The server is healthy and left nothing where compiled graphs should be."""
 
 
+class NotRemovedError(Exception):
+    """S3 answered, and did not delete an object."""
+
+
 class ChangedError(Exception):
     """A file changed while it was uploaded."""
 
 
+class StartedAnewError(Exception):
+    """The server was started anew; in the folder of its graphs it may compile others."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Uploader:
-    """Uploads graphs of one pod. `transfer`: how files are cut into parts; None: boto3's way."""
+    """Uploads graphs of one pod.
+
+    scratch: where the server writes down its starts.
+    transfer: how files are cut into parts; None: boto3's way.
+    """
 
     client: S3Client
     bucket: str
+    scratch: Path
     transfer: TransferConfig | None = None
 
     def upload(self, record: StartRecord) -> str:
@@ -71,6 +84,7 @@ class Uploader:
 
         Raises:
             NothingToUploadError: there are no graphs.
+            StartedAnewError: they may be another start's, and not whole.
             ChangedError, OSError, and what boto3 raises: it may work the next time.
         """
         if settled := self._settle(record):
@@ -81,6 +95,9 @@ class Uploader:
             self._put_file(folder / file.path, f"{manifest.folder}/{file.path}")
         if tuple(inventory(folder)) != manifest.files:
             raise ChangedError(f"{folder} changed while it was uploaded")
+        # Last: a start that is still the newest one has been that all the while.
+        if read_record(self.scratch) != record:
+            raise StartedAnewError(f"{record.start_id}: the server was started anew since")
         self._put_manifest(manifest)
         return self._settle(record) or "the manifest was written and is gone again"
 
@@ -139,9 +156,11 @@ class Uploader:
                 {"Key": item["Key"]} for item in page.get("Contents", [])
             ]
             if keys:
-                self.client.delete_objects(
+                answer = self.client.delete_objects(
                     Bucket=self.bucket, Delete={"Objects": keys, "Quiet": True}
                 )
+                if errors := answer.get("Errors"):
+                    raise NotRemovedError(f"{errors[0].get('Key')}: {errors[0].get('Message')}")
 
 
 def inventory(folder: Path) -> Iterator[ArtifactFile]:
@@ -217,8 +236,8 @@ def upload_with_retries(
     for delay in (*delays_seconds, None):
         try:
             _LOG.info(uploader.upload(record))
-        except NothingToUploadError as nothing:
-            _LOG.error(nothing)
+        except (NothingToUploadError, StartedAnewError) as over:
+            _LOG.error(over)
             return False
         except Exception as error:  # noqa: BLE001 (whatever it was, the server goes on)
             _LOG.warning("upload failed: %s: %s", type(error).__name__, error)
@@ -246,26 +265,30 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _work(arguments: argparse.Namespace, stop: threading.Event) -> None:
-    record = wait_for_health(
+    while record := wait_for_health(
         arguments.scratch,
         arguments.health_url,
         stop,
         period_seconds=arguments.health_period_seconds,
-    )
-    if record is None:
-        return
-    if record.origin == "bucket":
-        _LOG.info("%s was loaded from the bucket: nothing to upload", record.key)
-        return
-    # From here on a restart of the server in this pod finds its graphs on the disk.
-    mark_whole(arguments.scratch, record)
+    ):
+        if record.origin == "bucket":
+            _LOG.info("%s was loaded from the bucket: nothing to upload", record.key)
+            return
+        # From here on a restart of the server in this pod finds its graphs on the disk.
+        mark_whole(arguments.scratch, record)
+        done = upload_with_retries(_uploader(arguments), record, stop)
+        if done or read_record(arguments.scratch) == record:
+            return
+
+
+def _uploader(arguments: argparse.Namespace) -> Uploader:
     # Not at the top: a container that lacks it must stay all the same.
     import boto3
     from botocore.config import Config
 
     config = Config(connect_timeout=10, retries={"mode": "standard", "max_attempts": 4})
-    uploader = Uploader(client=boto3.client("s3", config=config), bucket=arguments.bucket)
-    upload_with_retries(uploader, record, stop)
+    client = boto3.client("s3", config=config)
+    return Uploader(client=client, bucket=arguments.bucket, scratch=arguments.scratch)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,7 +1,9 @@
 """The measuring Job's program: reads the run specification, measures, uploads, ends.
 
 In a Job's pod the run belongs to the Job: a pod that is told to end leaves it open, and the next
-one goes on at the first block that is not measured. Elsewhere a run is this process and no longer.
+one goes on at the first block that is not measured. Whatever else ends it, `run.json` says so: the
+capacity controller keeps the servers' nodes until it does. Elsewhere a run is this process and no
+longer.
 
 Exit codes: 0 the run is complete, 1 it failed (its `run.json` says why), 2 the input is wrong,
 3 the results cannot be read or written, 75 told to end before the run was over.
@@ -15,6 +17,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,13 +32,15 @@ from draftbench.measuring.job import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_NOT_RECORDED,
+    MAX_SILENT_DEATHS,
     job_run_id,
 )
+from draftbench.measuring.journal import deaths_without_a_word
 from draftbench.measuring.load import AsyncioEngine, LoadEngine
-from draftbench.measuring.runner import Runner, new_run_id
+from draftbench.measuring.runner import DEFECT, Runner, new_run_id
 from draftbench.measuring.runspec import RunSpec, load_run_spec
 from draftbench.measuring.sink import FolderSink, SinkError, Store
-from draftbench.results import RunResult
+from draftbench.results import RUN_FILE, RUN_SCHEMA, RunResult, TimeAccount, dump_run
 from workloads.llmperf.ray_engine import ENGINES, open_engine
 from workloads.llmperf.s3_sink import S3Sink, parse_s3_url
 
@@ -65,13 +70,18 @@ def main(argv: Sequence[str]) -> int:
         return EXIT_NOT_RECORDED
     except DraftbenchError as error:
         _log(str(error))
-        return error.exit_code
+        recorded = run_id is None or _record_failure(arguments, run_id, str(error))
+        return error.exit_code if recorded else EXIT_NOT_RECORDED
     except (asyncio.CancelledError, SystemExit):
         if run_id is None:
             _log("stopped by a signal; the run is over")
             return EXIT_FAILED
         _log(f"told to end; run {run_id} goes on in the next pod")
         return EXIT_INTERRUPTED
+    except Exception as error:
+        if run_id:
+            _record_failure(arguments, run_id, f"{DEFECT}: {type(error).__name__}: {error}")
+        raise
     _log(f"run {result.run_id}: {result.status} {result.reason}".strip())
     return EXIT_COMPLETE if result.status == "complete" else EXIT_FAILED
 
@@ -96,6 +106,12 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
     if task.history and task.history.result:
         _log(f"run {run_id} is over already; to measure again, raise `repetition`")
         return task.history.result
+    if (
+        task.history
+        and (deaths := deaths_without_a_word(task.history.entries)) >= MAX_SILENT_DEATHS
+    ):
+        reason = f"{deaths} pods ended without a word, as when they need more memory than they get"
+        return _runner(task, AsyncioEngine(), "").fail(reason)
     # Before the event loop: Ray sets signal handlers, and the run's own must be the last.
     opened = open_engine(arguments.engine, arguments.ray_address, spec, _log)
     try:
@@ -107,6 +123,36 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
         if task.history is None:
             raise
         return _runner(task, AsyncioEngine(), "").fail(str(error))
+
+
+def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> bool:
+    """End a run of which nothing but its id may be known; False: another pod may have more luck."""
+    now = time.time()
+    result = RunResult(
+        schema=RUN_SCHEMA,
+        run_id=run_id,
+        experiment="",
+        status="failed",
+        reason=reason,
+        started_at_unix_s=now,
+        ended_at_unix_s=now,
+        variants=(),
+        baseline="",
+        blocks=(),
+        max_tokens_per_step={},
+        target_interval_width=0.0,
+        class_weights={},
+        price=None,
+        scheduling="",
+        time=TimeAccount(measuring_s=0.0, waiting_s=0.0, lost_s=0.0, idle_s=0.0),
+        interruptions=(),
+    )
+    try:
+        _store(arguments.results).write(f"{run_id}/{RUN_FILE}", dump_run(result))
+    except DraftbenchError as error:
+        _log(str(error))
+        return not isinstance(error, SinkError)
+    return True
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import boto3
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
 from draftbench.errors import DraftbenchError
 from draftbench.results import BLOCKS_FOLDER, RESULT_SUFFIX, RUN_FILE, TRANSCRIPT_SUFFIX
@@ -42,6 +42,11 @@ def download_run(url: str, folder: Path) -> None:
 
         with ThreadPoolExecutor(_PARALLEL_DOWNLOADS) as pool:
             list(pool.map(download, names))
+    except NoCredentialsError as error:
+        raise DraftbenchError(
+            f"{url}: cannot be read: no AWS credentials; next: `aws sso login` or `aws configure`, "
+            "and AWS_PROFILE when there are several"
+        ) from error
     except (BotoCoreError, ClientError) as error:
         raise DraftbenchError(f"{url}: cannot be read: {error}") from error
 

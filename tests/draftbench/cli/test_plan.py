@@ -136,6 +136,18 @@ def test_a_budget_of_what_the_note_says_is_enough(
     assert f"= {needed:.2f} USD; aws.budget_usd {needed + 0.01:.2f}" in text
 
 
+def test_a_gated_model_without_a_secret_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gated = put("target", "model", value="meta-llama/Llama-3.1-8B-Instruct")
+    draft = put("variants", 1, "draft", "model", value="meta-llama/Llama-3.2-1B-Instruct")
+    secret = put("aws", "hub_token_secret", value="draftbench/hub")
+    note = "note: meta-llama/Llama-3.2-1B-Instruct is gated and aws.hub_token_secret names no"
+
+    assert note in edited(tmp_path, capsys, gated, draft)
+    assert "gated" not in edited(tmp_path, capsys, gated, draft, secret)
+
+
 def test_a_capacity_block_is_paid_for_its_window(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import pytest
 
 from draftbench.measuring import client as client_module
-from draftbench.measuring import http
 from draftbench.measuring.chunks import Timeline
 from draftbench.measuring.client import Client, Measured, figures_of
 from draftbench.measuring.runspec import RequestShape
@@ -371,7 +370,7 @@ def measured_with_waits(script: Script, waits_ns: Sequence[int]) -> RequestRecor
 def test_a_wait_for_a_core_while_tokens_came_spoils_a_sample_that_the_kernel_did_not_stamp(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http.sys, "platform", "elsewhere")
+    monkeypatch.setattr("draftbench.measuring.http.sys.platform", "elsewhere")
     script = play(*completion(1, 1, ttft_seconds=0.1, gap_seconds=0.05))
     record = measured_with_waits(script, AFTER_THE_FIRST)
 

@@ -17,7 +17,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from draftbench.measuring import http
 from draftbench.measuring.http import Response, _Exchange, exchange
 from tests.support.stream_server import Sleep, StreamServer, Write, plain, stream_server
 
@@ -66,7 +65,7 @@ def test_bytes_that_a_busy_client_reads_late_have_the_time_at_which_they_came() 
 def test_without_the_kernels_times_they_are_late_and_the_response_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http.sys, "platform", "elsewhere")
+    monkeypatch.setattr("draftbench.measuring.http.sys.platform", "elsewhere")
     with stream_server(lambda _: LATE_BODY) as server:
         response, [(at_ns, _)] = fetch_while_asleep(server)
 

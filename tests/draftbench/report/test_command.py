@@ -141,6 +141,18 @@ def test_what_is_wrong_with_a_run_in_s3_is_said(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.emulator
+def test_a_run_in_s3_without_credentials_ends_with_what_to_do(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps what it found first
+    assert main(["report", f"{bucket}"]) == 1
+    assert "no AWS credentials; next: `aws sso login`" in capsys.readouterr().err
+
+
 def test_the_terminals_report_does_not_load_the_plotting_library() -> None:
     code = (
         "import sys, draftbench.cli.report; "

@@ -254,8 +254,17 @@ class Account:
         self.s3.put_object(Bucket=RESULTS, Key=STOP_KEY, Body=b"")
 
     def instances_follow(self) -> None:
-        """What Auto Scaling does some minutes later: as many instances as are desired."""
+        """What Auto Scaling does some minutes later: as many instances as are desired.
+
+        Then the servers have devices, and the measuring pods begin.
+        """
         self.instances = [(f"i-{n}", "InService") for n in range(self.desired)]
+        for job in self.state.deployments:
+            self.begin_run(job)
+
+    def begin_run(self, job: str) -> None:
+        key = f"runs/{job}-89abcdef/journal/0001-0000-started.json"
+        self.s3.put_object(Bucket=RESULTS, Key=key, Body=b"")
 
     # What the function is invoked with
 
@@ -294,7 +303,7 @@ class Account:
 
     def heartbeat(self, *, after: float = 0.0) -> None:
         self.now += after
-        self.handle({"trigger": "heartbeat"})
+        self.handle({"trigger": "heartbeat", "plan": dump_plan(make_plan())})
 
     # What came of it
 

@@ -66,7 +66,7 @@ def make_world(**overrides: Any) -> World:
     """A world in which nothing speaks against nodes."""
     fields: dict[str, Any] = {
         "models": Models(staging="ready"),
-        "run": Run(state="none"),
+        "run": Run(state="begun"),
         "stopped": False,
         "block": None,
         "nodes": make_nodes(),

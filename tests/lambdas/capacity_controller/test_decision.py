@@ -93,6 +93,32 @@ def test_a_spent_budget_ends_the_nodes(usd: float, size: int) -> None:
     assert decided(deployment=spent(usd)).size == size
 
 
+@pytest.mark.parametrize(
+    ("state", "minutes", "nodes", "size"),
+    [
+        ("none", 44, 1, 1),
+        ("none", 45, 1, 0),
+        ("none", 89, 2, 2),
+        ("none", 90, 2, 0),
+        ("begun", 120, 1, 1),
+    ],
+)
+def test_nodes_go_when_nobody_begins_to_measure_on_them(
+    state: Any, minutes: float, nodes: int, size: int
+) -> None:
+    ledger = Ledger(node_seconds=minutes * MINUTE, nodes=nodes, observed_at_unix_s=NOW)
+    deployment = make_deployment(make_plan(nodes=nodes), ledger=ledger)
+    decision = decided(make_world(run=Run(state=state)), deployment)
+    assert decision.size == size
+    assert (decision.reason == "not_begun") is (size == 0)
+
+
+def test_whether_a_run_has_begun_must_be_known_before_its_nodes_go() -> None:
+    ledger = Ledger(node_seconds=2 * HOUR, nodes=1, observed_at_unix_s=NOW)
+    world = make_world(run=UNKNOWN)
+    assert outcome(world, make_deployment(ledger=ledger)) == (None, "unknown")
+
+
 def test_the_budget_is_hours_times_the_price_of_the_plan() -> None:
     deployment = spent(59.0)
     dearer = replace(deployment, plan=make_plan(price_usd_per_node_hour=11.0))

@@ -151,12 +151,35 @@ def test_another_job_is_another_deployment_with_its_own_deadline_and_spend(
     account.instances_follow()
     account.heartbeat(after=HOUR)
     account.update(make_plan(job_name=OTHER_JOB, budget_usd=15.0))
+    account.begin_run(OTHER_JOB)
     assert (account.desired, account.reason) == (1, "ready")
     assert len(account.called("UpdateNodegroupConfig")) == 1, "the nodes are kept for the new Job"
     assert account.schedule() == "at(2026-11-20T15:00:00)"
     account.heartbeat(after=HOUR)
     deployments = account.state.deployments
     assert [deployments[job].spent_usd for job in (JOB, OTHER_JOB)] == [10.0, 10.0]
+
+
+def test_node_time_up_to_the_change_of_the_job_is_the_old_jobs(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    account.instances_follow()
+    account.heartbeat(after=HOUR)
+    account.now += 10 * MINUTE
+    account.update(make_plan(job_name=OTHER_JOB))
+    account.heartbeat(after=2 * MINUTE)
+    spent = {job: d.ledger.node_seconds for job, d in account.state.deployments.items()}
+    assert spent == {JOB: HOUR + 10 * MINUTE, OTHER_JOB: 2 * MINUTE}
+
+
+def test_another_job_is_told_of_although_the_size_stays(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    account.mail()
+    account.update(make_plan(job_name=OTHER_JOB))
+    (told,) = account.mail()
+    assert "1 -> 1" in told["text"]
+    assert OTHER_JOB in told["text"]
 
 
 def test_the_end_of_the_old_jobs_run_does_not_end_the_new_one(account: Account) -> None:

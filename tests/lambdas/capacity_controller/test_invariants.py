@@ -122,6 +122,13 @@ def _end(job: str, status: str) -> Callable[[FakeAws], None]:
     return end
 
 
+def _begin(job: str) -> Callable[[FakeAws], None]:
+    def begin(aws: FakeAws) -> None:
+        aws.objects[RESULTS, f"runs/{job}-89abcdef/journal/0001-0000-started.json"] = (b"", "e")
+
+    return begin
+
+
 def _later(seconds: float) -> Callable[[FakeAws], None]:
     def later(aws: FakeAws) -> None:
         aws.now += seconds
@@ -143,6 +150,8 @@ WORLD: dict[str, Callable[[FakeAws], Any]] = {
     "stage draft": _stage(DRAFT),
     "stage both": _stage(TARGET, DRAFT),
     "stage a draft that does not fit": _stage(DRAFT, vocabulary="bb" * 32),
+    "begin": _begin(JOB),
+    "begin other": _begin(OTHER_JOB),
     "complete": _end(JOB, "complete"),
     "fail": _end(JOB, "failed"),
     "complete other": _end(OTHER_JOB, "complete"),
@@ -172,7 +181,7 @@ def current(aws: FakeAws) -> tuple[Deployment | None, str]:
 
 
 def against(aws: FakeAws) -> list[str]:
-    """What speaks against nodes now, by the issue's words and not by the controller's code."""
+    """What speaks against nodes now, by the rules in words and not by the controller's code."""
     deployment, status = current(aws)
     if deployment is None:
         return ["nothing deployed"]
@@ -188,6 +197,8 @@ def against(aws: FakeAws) -> list[str]:
         "over": (RESULTS, f"runs/{plan.job_name}-89abcdef/run.json") in aws.objects,
         "deadline": aws.now >= deadline,
         "budget": spent >= plan.budget_usd,
+        "not begun": deployment.ledger.node_seconds >= 45 * MINUTE * plan.nodes
+        and not any(key.startswith(f"runs/{plan.job_name}-") for _, key in aws.objects),
         "stopped": (RESULTS, STOP_KEY) in aws.objects,
         "not staged": None in ready,
         "tokenizers": any(b"bb" * 32 in body[0] for body in ready if body),
@@ -316,7 +327,8 @@ def test_ready_before_the_deadline_leads_to_the_planned_size() -> None:
 
 
 RULES = {
-    "_spent": ["hours later", "hours later", "heartbeat"],
+    "_spent": ["begin", "hours later", "hours later", "heartbeat"],
+    "_not_begun": ["nodes follow", *["heartbeat", "half an hour later"] * 2, "heartbeat"],
     "_over": ["complete", "run event"],
     "_not_staged": ["stage a draft that does not fit", "heartbeat"],
     "_without_a_node_group": ["foreign", "size changed by hand", "heartbeat"],

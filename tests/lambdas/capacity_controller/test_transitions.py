@@ -207,11 +207,42 @@ def test_the_spend_guard_takes_the_nodes_down_at_the_first_look_over_the_budget(
     assert "60.00 USD of a budget of 60.00 USD" in account.mail()[-1]["text"]
 
 
+def test_nodes_on_which_nobody_begins_to_measure_go_and_come_back_if_somebody_does(
+    account: Account,
+) -> None:
+    """The Job's pod has no image, or dies at once, and no `run.json` will ever say so."""
+    account.stage()
+    account.deploy()
+    account.instances = [("i-0", "InService")]
+    account.heartbeat(after=2 * MINUTE)
+    for _ in range(21):
+        account.heartbeat(after=2 * MINUTE)
+    assert account.desired == 1
+    account.heartbeat(after=2 * MINUTE)
+    assert (account.desired, account.reason) == (0, "not_begun")
+    assert "kubectl" in account.mail()[-1]["text"]
+    account.begin_run(JOB)
+    account.heartbeat(after=2 * MINUTE)
+    assert account.desired == 1
+
+
 def test_waiting_for_capacity_costs_nothing(account: Account) -> None:
     account.stage()
     account.deploy(make_plan(deadline_minutes=100_000))
     account.heartbeat(after=100 * HOUR)
     assert (account.desired, account.reason) == (1, "ready")
+    account.instances_follow()
+    account.heartbeat(after=2 * MINUTE)
+    deployment = account.state.deployment
+    assert deployment is not None
+    assert deployment.ledger.node_seconds == 2 * MINUTE
+
+
+def test_waiting_for_models_costs_nothing(account: Account) -> None:
+    account.deploy(make_plan(deadline_minutes=100_000))
+    account.heartbeat(after=100 * HOUR)
+    account.stage()
+    account.handle(READY_EVENT)
     account.instances_follow()
     account.heartbeat(after=2 * MINUTE)
     deployment = account.state.deployment

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
+from draftbench.capacity import STATE_KEY, dump_plan
 from lambdas.capacity_controller import handler as handler_module
 from lambdas.capacity_controller.controller import (
     ORPHANED_AFTER_SECONDS,
@@ -107,6 +109,25 @@ def test_a_size_that_is_refused_for_long_is_told_once_with_the_command(
     assert account.state.problems == ()
 
 
+def test_a_refused_size_that_could_not_be_told_is_told_at_the_next_look(account: Account) -> None:
+    started(account)
+    account.end_run()
+    account.handle(RUN_EVENT)
+    account.mail()
+    account.eks.update_nodegroup_config(
+        clusterName=make_plan().cluster_name,
+        nodegroupName=make_plan().nodegroup_name,
+        scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 1},
+    )
+    account.fail("eks", "UpdateNodegroupConfig", *["ResourceInUseException"] * 3)
+    account.fail("sns", "Publish", "InternalErrorException")
+    account.heartbeat(after=PATIENCE_SECONDS)
+    assert account.mail() == []
+    account.heartbeat(after=MINUTE)
+    account.heartbeat(after=MINUTE)
+    assert account.subjects() == ["draftbench qwen3-32b: size 0 could not be set"]
+
+
 def test_a_deadline_that_cannot_be_scheduled_is_kept_by_the_heartbeat(account: Account) -> None:
     account.fail("scheduler", "UpdateSchedule", "InternalServerException", None)
     started(account)
@@ -189,6 +210,44 @@ def test_a_state_that_nobody_can_read_ends_the_invocation_with_what_to_do(
     account.s3.put_object(Bucket=RESULTS, Key="control/capacity.json", Body=b"{}")
     with pytest.raises(StateError, match="restore it, or delete it"):
         account.heartbeat()
+
+
+@pytest.mark.parametrize("body", [None, b"{}"])
+def test_nodes_whose_deadline_is_lost_with_the_state_go_to_zero(
+    account: Account, body: bytes | None
+) -> None:
+    started(account)
+    account.instances_follow()
+    if body is None:
+        account.s3.delete_object(Bucket=RESULTS, Key=STATE_KEY)
+    else:
+        account.s3.put_object(Bucket=RESULTS, Key=STATE_KEY, Body=body)
+    account.instances = [("i-0", "Terminating:Wait")]
+    for _ in range(2):
+        with nullcontext() if body is None else pytest.raises(StateError):
+            account.heartbeat()
+    assert account.desired == 0
+    assert account.called("CompleteLifecycleAction")
+    (told,) = account.mail()
+    assert told["subject"] == "draftbench qwen3-32b: 0 nodes, state lost"
+    assert STATE_KEY in told["text"]
+
+
+def test_before_its_first_deploy_the_controller_does_nothing(account: Account) -> None:
+    account.stage()
+    account.heartbeat()
+    account.handle(READY_EVENT)
+    assert account.called("UpdateNodegroupConfig") == []
+    assert account.mail() == []
+
+
+def test_without_a_state_a_foreign_node_group_is_left_alone(account: Account) -> None:
+    foreign = make_plan(nodegroup_name="foreign", nodegroup_tags={"whose": "theirs"})
+    up = {"minSize": 0, "maxSize": 1, "desiredSize": 1}
+    account.create_node_group(foreign, scalingConfig=up)
+    plan = dump_plan(make_plan(nodegroup_name="foreign"))
+    account.handle({"trigger": "heartbeat", "plan": plan})
+    assert account.scaling(foreign)["desiredSize"] == 1
 
 
 def test_a_node_group_that_cannot_be_read_ends_the_invocation(account: Account) -> None:
@@ -295,6 +354,18 @@ def test_a_lost_node_is_told_and_left_to_auto_scaling(account: Account) -> None:
     assert account.mail() == []
     assert account.desired == 1
     assert account.called("UpdateNodegroupConfig") == []
+
+
+def test_a_node_that_was_replaced_beforehand_is_not_lost(account: Account) -> None:
+    """EKS starts another one at a rebalance recommendation, then drains the first."""
+    started(account)
+    account.instances_follow()
+    account.heartbeat(after=2 * MINUTE)
+    account.instances.append(("i-9", "InService"))
+    account.heartbeat(after=2 * MINUTE)
+    account.instances = [("i-9", "InService")]
+    account.heartbeat(after=2 * MINUTE)
+    assert account.mail() == []
 
 
 def test_nodes_that_go_because_they_were_told_to_are_not_lost(account: Account) -> None:

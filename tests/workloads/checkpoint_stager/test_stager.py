@@ -123,6 +123,28 @@ def test_a_branch_that_moved_before_anything_was_staged_is_staged_where_it_is(be
     assert bench.staging().run().commit == NEWER_COMMIT
 
 
+def test_of_two_that_begin_at_once_with_other_commits_the_first_to_note_its_own_is_followed(
+    bench: Bench,
+) -> None:
+    """Both found no plan; the branch moved between their questions to the hub."""
+    assert bench.store().plan(COMMIT) == COMMIT
+    assert bench.store().plan(NEWER_COMMIT) == COMMIT
+    assert load_plan(bench.objects()["_STAGING.json"]).commit == COMMIT
+
+
+def test_a_commit_that_the_hub_dropped_is_told_with_the_file_that_asks_for_it(
+    bench: Bench,
+) -> None:
+    bench.hub.trouble.corrupt[SMALL] = 99
+    with pytest.raises(CorruptFileError):
+        bench.staging().run()
+    _move_branch(bench)
+    del bench.hub.repos[MODEL].commits[COMMIT]
+    marker = f"s3://{bench.bucket}/{MODEL}/{REVISION}/_STAGING.json"
+    with pytest.raises(UserInputError, match=f"no such revision.*delete {marker} and stage again"):
+        bench.staging().run()
+
+
 def _move_branch(bench: Bench) -> None:
     bench.hub.trouble.corrupt.clear()
     repo = bench.hub.repos[MODEL]
@@ -174,6 +196,24 @@ def test_scratch_holds_no_more_at_once_than_it_has_room_for(bench: Bench, tmp_pa
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(hold, [6, 3, 10, 1, 4, 4, 7, 2] * 4))
     assert 0 < most[0] <= 10
+
+
+def test_room_that_could_not_be_used_is_given_back(tmp_path: Path) -> None:
+    """Else the other files of a staging that failed would wait for it for ever."""
+    folder = tmp_path / "scratch"
+    scratch = ScratchSpace(folder, 10)
+    with pytest.raises(FileNotFoundError), scratch.room_for(10):
+        pass
+    folder.mkdir()
+    waiting = threading.Thread(target=_use, args=(scratch, 10), daemon=True)
+    waiting.start()
+    waiting.join(timeout=5)
+    assert not waiting.is_alive()
+
+
+def _use(scratch: ScratchSpace, size_bytes: int) -> None:
+    with scratch.room_for(size_bytes):
+        pass
 
 
 def test_a_file_larger_than_scratch_is_refused_before_anything_is_downloaded(bench: Bench) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,10 +25,12 @@ from tests.workloads.compiled_graphs.pods import (
     stored_manifest,
     what_is_not_whole,
 )
-from workloads.compiled_graphs.handover import StartRecord
+from workloads.compiled_graphs import upload
+from workloads.compiled_graphs.handover import StartRecord, write_record
 from workloads.compiled_graphs.upload import (
     RETRY_DELAYS_SECONDS,
     ChangedError,
+    StartedAnewError,
     Uploader,
     inventory,
     upload_with_retries,
@@ -73,8 +77,9 @@ class Faults:
             raise self.raises
         return answer
 
-    def uploader(self) -> Uploader:
-        return Uploader(client=self.client, bucket=BUCKET, transfer=TRANSFER)
+    def uploader(self, record: StartRecord) -> Uploader:
+        scratch = Path(record.graphs).parent
+        return Uploader(client=self.client, bucket=BUCKET, scratch=scratch, transfer=TRANSFER)
 
 
 class FaultsFactory(Protocol):
@@ -100,11 +105,12 @@ def compiled(tmp_path: Path) -> StartRecord:
     return a_compiled_graph(tmp_path / "one", "one")
 
 
-def a_compiled_graph(folder: Path, start_id: str) -> StartRecord:
+def a_compiled_graph(scratch: Path, start_id: str) -> StartRecord:
+    folder = scratch / "graphs"
     for name, content in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    return StartRecord(
+    record = StartRecord(
         start_id=start_id,
         key=KEY,
         inputs=INPUTS,
@@ -113,6 +119,8 @@ def a_compiled_graph(folder: Path, start_id: str) -> StartRecord:
         graphs=str(folder),
         started_at_unix_s=time.time() - 100,
     )
+    write_record(scratch, record)
+    return record
 
 
 # A look for the manifest, three files (one in two parts), the manifest, a look at it.
@@ -124,7 +132,7 @@ def test_an_upload_is_so_many_requests(
 ) -> None:
     """The number that the faults below are spread over."""
     faults = faulty()
-    faults.uploader().upload(compiled)
+    faults.uploader(compiled).upload(compiled)
     assert len(faults.requests) == REQUESTS
     manifest = stored_manifest(s3)
     assert manifest is not None
@@ -141,10 +149,10 @@ def test_a_kill_leaves_no_manifest_without_its_files_and_the_next_one_ends_the_w
     faults = faulty()
     faults.at, faults.raises, faults.after = number, Killed(), after
     with pytest.raises(Killed):
-        faults.uploader().upload(compiled)
+        faults.uploader(compiled).upload(compiled)
     assert what_is_not_whole(s3) == []
 
-    faulty().uploader().upload(compiled)
+    faulty().uploader(compiled).upload(compiled)
     assert stored_manifest(s3) is not None
     assert what_is_not_whole(s3) == []
 
@@ -170,7 +178,7 @@ def test_a_request_that_fails_is_made_good(
     faults = faulty(attempts=attempts)
     faults.at, faults.raises = number, ConnectionClosedError(endpoint_url="http://s3")
     faults.after = after
-    assert upload_with_retries(faults.uploader(), compiled, threading.Event(), [0])
+    assert upload_with_retries(faults.uploader(compiled), compiled, threading.Event(), [0])
     assert "_ARTIFACTS.json" in faults.requests[MANIFEST_REQUEST] or number < MANIFEST_REQUEST
     manifest = stored_manifest(s3)
     assert manifest is not None
@@ -186,9 +194,9 @@ def late(tmp_path: Path) -> StartRecord:
 def test_who_finds_a_manifest_uploads_nothing(
     faulty: FaultsFactory, s3: Any, compiled: StartRecord, late: StartRecord
 ) -> None:
-    faulty().uploader().upload(compiled)
+    faulty().uploader(compiled).upload(compiled)
     faults = faulty()
-    assert "nothing of" in faults.uploader().upload(late)
+    assert "nothing of" in faults.uploader(late).upload(late)
     assert [r for r in faults.requests if r.startswith("PUT")] == []
 
 
@@ -197,11 +205,11 @@ def test_who_is_second_to_write_the_manifest_removes_its_own_files_only(
 ) -> None:
     """The other one ends between this one's first look and its manifest."""
     faults = faulty()
-    uploader = faults.uploader()
+    uploader = faults.uploader(late)
     send = uploader._put_manifest
 
     def overtaken(manifest: Any) -> None:
-        faulty().uploader().upload(compiled)
+        faulty().uploader(compiled).upload(compiled)
         send(manifest)
 
     object.__setattr__(uploader, "_put_manifest", overtaken)
@@ -213,16 +221,16 @@ def test_who_is_second_to_write_the_manifest_removes_its_own_files_only(
 def test_a_manifest_is_never_replaced(
     faulty: FaultsFactory, s3: Any, compiled: StartRecord, late: StartRecord
 ) -> None:
-    faulty().uploader().upload(compiled)
+    faulty().uploader(compiled).upload(compiled)
     before = s3.get_object(Bucket=BUCKET, Key=manifest_key(KEY))["Body"].read()
-    faulty().uploader().upload(late)
+    faulty().uploader(late).upload(late)
     assert s3.get_object(Bucket=BUCKET, Key=manifest_key(KEY))["Body"].read() == before
 
 
 def test_objects_carry_the_checksums_that_s3_compared(
     faulty: FaultsFactory, s3: Any, compiled: StartRecord
 ) -> None:
-    faulty().uploader().upload(compiled)
+    faulty().uploader(compiled).upload(compiled)
     for name in FILES:
         head = s3.head_object(Bucket=BUCKET, Key=f"{KEY}/one/{name}", ChecksumMode="ENABLED")
         assert head["ChecksumSHA256"], name
@@ -231,7 +239,7 @@ def test_objects_carry_the_checksums_that_s3_compared(
 def test_files_that_change_while_they_are_uploaded_get_no_manifest(
     faulty: FaultsFactory, s3: Any, compiled: StartRecord
 ) -> None:
-    uploader = faulty().uploader()
+    uploader = faulty().uploader(compiled)
     put = uploader._put_file
 
     def changing(path: Path, key: str) -> None:
@@ -244,10 +252,59 @@ def test_files_that_change_while_they_are_uploaded_get_no_manifest(
     assert stored_manifest(s3) is None
 
 
+def test_graphs_of_a_server_that_was_started_anew_get_no_manifest(
+    faulty: FaultsFactory, s3: Any, compiled: StartRecord
+) -> None:
+    """It may be compiling into the same folder, slowly: a file less, and none that changes."""
+    graphs = Path(compiled.graphs)
+    write_record(graphs.parent, replace(compiled, start_id="newer"))
+    (graphs / "model.pt").unlink()
+    with pytest.raises(StartedAnewError):
+        faulty().uploader(compiled).upload(compiled)
+    assert stored_manifest(s3) is None
+
+
+def test_an_answer_that_may_be_an_older_servers_says_nothing_of_a_newer_one(
+    compiled: StartRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = Path(compiled.graphs).parent
+    newer = replace(compiled, start_id="newer")
+    asked: list[str] = []
+
+    def healthy(url: str) -> bool:
+        asked.append(url)
+        write_record(scratch, newer)
+        return True
+
+    monkeypatch.setattr(upload, "_healthy", healthy)
+    found = upload.wait_for_health(scratch, "", threading.Event(), period_seconds=0)
+    assert found == newer
+    assert len(asked) == 2
+
+
+def test_a_start_that_comes_while_another_one_is_uploaded_is_uploaded_after_it(
+    compiled: StartRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = Path(compiled.graphs).parent
+    newer = replace(compiled, start_id="newer")
+    tried: list[str] = []
+
+    def upload_one(_: Uploader, record: StartRecord, stop: threading.Event) -> bool:
+        tried.append(record.start_id)
+        write_record(scratch, newer)
+        return record == newer
+
+    monkeypatch.setattr(upload, "_healthy", lambda _: True)
+    monkeypatch.setattr(upload, "upload_with_retries", upload_one)
+    arguments = Namespace(scratch=scratch, bucket=BUCKET, health_url="", health_period_seconds=0.01)
+    upload._work(arguments, threading.Event())
+    assert tried == ["one", "newer"]
+
+
 def test_locks_are_not_uploaded(tmp_path: Path) -> None:
     graph = a_compiled_graph(tmp_path / "graph", "x")
-    (tmp_path / "graph" / "0123.lock").touch()
-    (tmp_path / "graph" / ".compilation_complete").touch()
+    (tmp_path / "graph" / "graphs" / "0123.lock").touch()
+    (tmp_path / "graph" / "graphs" / ".compilation_complete").touch()
     names = {file.path for file in inventory(Path(graph.graphs))}
     assert names == {*FILES, ".compilation_complete"}
 
@@ -288,6 +345,6 @@ def test_a_server_that_left_no_graphs_is_not_tried_again(
     for path in [p for p in Path(compiled.graphs).rglob("*") if p.is_file()]:
         path.unlink()
     stop: Callable[[], threading.Event] = threading.Event
-    assert not upload_with_retries(faulty().uploader(), compiled, stop(), [60])
+    assert not upload_with_retries(faulty().uploader(compiled), compiled, stop(), [60])
     assert "holds no compiled graphs" in caplog.text
     assert keys(s3) == set()

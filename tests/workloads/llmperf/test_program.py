@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -21,7 +22,9 @@ from draftbench.measuring.job import (
     EXIT_NOT_RECORDED,
     JOB_NAME_VARIABLE,
     JOB_UID_VARIABLE,
+    MAX_SILENT_DEATHS,
 )
+from draftbench.measuring.journal import Entry, EntryKind, dump_entry
 from draftbench.measuring.runspec import (
     Endpoint,
     RequestShape,
@@ -31,7 +34,7 @@ from draftbench.measuring.runspec import (
 )
 from draftbench.prompts import Case, Prompt
 from draftbench.reading import read_run
-from draftbench.results import Load
+from draftbench.results import RUN_FILE, Load, load_run
 from tests.conftest import ROOT
 from tests.support.stream_server import (
     Request,
@@ -251,6 +254,76 @@ def test_a_run_whose_engine_cannot_start_is_over_and_says_so(image: Path, tmp_pa
     result = read_run(tmp_path / "out" / RUN_OF_THE_JOB).result
     assert result.status == "failed"
     assert "--engine ray: not installed" in result.reason
+
+
+@pytest.mark.parametrize("broken", ["spec.json", "deadline", "history"])
+def test_a_run_that_cannot_even_begin_is_over_and_says_so(
+    image: Path, tmp_path: Path, broken: str
+) -> None:
+    """Its servers' nodes are paid for until somebody says that it is over."""
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    (tmp_path / "deadline").write_text("1")
+    run = tmp_path / "out" / RUN_OF_THE_JOB
+    (run / "journal").mkdir(parents=True)
+    path = run / "journal" / "0001-0000-started.json" if broken == "history" else tmp_path / broken
+    path.write_text("nonsense")
+    arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
+    arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
+    process = start(image, *arguments, **IN_A_JOB)
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == (1 if broken == "history" else 2), log
+    assert "Traceback" not in log
+    result = load_run((run / RUN_FILE).read_bytes())
+    assert (result.status, result.run_id) == ("failed", RUN_OF_THE_JOB)
+    assert result.reason in log
+
+
+def test_a_defect_before_the_run_begins_is_recorded_and_shown(image: Path, tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
+    engines = image / "workloads" / "llmperf" / "ray_engine.py"
+    engines.write_text(
+        engines.read_text().replace(
+            "    if choice == ", "    raise KeyError(7)\n    if choice == ", 1
+        )
+    )
+    process = start(image, *arguments, **IN_A_JOB)
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == 1
+    assert "Traceback" in log
+    result = load_run((tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).read_bytes())
+    assert result.reason.endswith("KeyError: 7")
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_last_pod_of_a_job_records_what_ended_the_others(
+    image: Path, tmp_path: Path, told: bool
+) -> None:
+    """Pods that were told to end do not count: the next one goes on."""
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    run = tmp_path / "out" / RUN_OF_THE_JOB
+    for attempt in range(1, MAX_SILENT_DEATHS + 1):
+        for number, kind in enumerate(("started", "ended") if told else ("started",)):
+            entry = Entry(
+                attempt=attempt,
+                number=number,
+                kind=cast(EntryKind, kind),
+                started_at_unix_s=attempt * 1e3,
+                ended_at_unix_s=attempt * 1e3,
+            )
+            (run / entry.name).parent.mkdir(parents=True, exist_ok=True)
+            (run / entry.name).write_bytes(dump_entry(entry))
+    (tmp_path / "deadline").write_text("0")
+    arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
+    arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
+    process = start(image, *arguments, "--engine", "asyncio", **IN_A_JOB)
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == 1, log
+    reason = load_run((run / RUN_FILE).read_bytes()).reason
+    assert ("3 pods ended without a word" in reason) is not told
 
 
 def test_results_that_cannot_be_written_are_another_pods_to_try(

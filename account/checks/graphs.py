@@ -1,0 +1,25 @@
+"""Compiled graphs of earlier runs: would a server on a paid node refuse what is there?"""
+
+from __future__ import annotations
+
+from account.artifacts import listings, refusal
+from account.checks.check import Outcome, Situation, failed, passed
+from account.checks.deployment import stack_states
+from draftbench.names import Names
+
+
+def compiled_graphs(situation: Situation) -> Outcome:
+    """No server would refuse the graphs that it finds under its key."""
+    if Names.of(situation.experiment).stack("storage") not in stack_states(situation):
+        return passed("nothing is deployed yet: first starts compile")
+    (listing,) = listings([situation.experiment], bucket=None, now=situation.now)
+    found = [w for w in listing.wanted if w.key in listing.stored]
+    refused = {w.variant: refusal(w, listing.stored[w.key]) for w in found}
+    told = [f"{variant}: {problems[0]}" for variant, problems in refused.items() if problems]
+    if told:
+        return failed(
+            f"would be refused: {'; '.join(told)}",
+            f"python -m draftbench artifacts {situation.experiment_path} --run; the next start "
+            "compiles",
+        )
+    return passed(f"{len(found)} of {len(listing.wanted)} variants load, the others compile")
