@@ -13,7 +13,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-engine test-llmperf benchmarks fidelity check snapshots schema lock synth plan preflight deploy destroy leftovers clean
+.PHONY: help setup rehearse test test-unit test-engine test-llmperf benchmarks fidelity check snapshots schema lock synth plan preflight deploy destroy leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -35,6 +35,9 @@ rehearse: $(STAMP) ## a whole experiment on this machine, with a verdict (ARGS="
 
 test: $(STAMP) ## every test that needs no engine and no account
 	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf"
+
+test-unit: $(STAMP) ## those of them that need neither synthesis nor an emulated AWS: the quick ones
+	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf and not synth and not emulator"
 
 test-engine: $(STAMP) ## tests against the real engine (installed by `make rehearse`)
 	$(RUN) DRAFTBENCH_ENGINE_PYTHON="$(CURDIR)/.engine-venv/bin/python" python -m pytest -q -m engine
