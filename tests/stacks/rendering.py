@@ -27,7 +27,11 @@ def readable(template: Template) -> dict[str, Any]:
         if resource["Type"] == _MANIFEST:
             shown["Properties"]["Manifest"] = kubernetes_names(resource)
         if resource["Type"] == _DEPLOYMENT:
-            shown["Properties"]["Plan"] = _masked_plan(resource)
+            shown["Properties"]["Plan"] = _masked_plan(resource["Properties"]["Plan"])
+        if resource["Type"] == "AWS::Scheduler::Schedule":
+            said = json.loads(resource["Properties"]["Target"]["Input"])
+            told = {**said, "plan": _masked_plan(said["plan"])}
+            shown["Properties"]["Target"] = {**resource["Properties"]["Target"], "Input": told}
         if resource["Type"] == "AWS::CloudWatch::Dashboard":
             shown["Properties"]["DashboardBody"] = dashboard_lines(resource)
         resources[logical_id] = collapsed(shown)
@@ -56,9 +60,9 @@ def kubernetes_objects(resource: dict[str, Any]) -> list[dict[str, Any]]:
     return objects
 
 
-def _masked_plan(resource: dict[str, Any]) -> dict[str, Any]:
+def _masked_plan(text: str) -> dict[str, Any]:
     """The capacity controller's plan as data, the Job's content hash masked."""
-    plan: dict[str, Any] = json.loads(resource["Properties"]["Plan"])
+    plan: dict[str, Any] = json.loads(text)
     return {**plan, "job_name": _CONTENT_HASH.sub("-<hash>", plan["job_name"])}
 
 
