@@ -13,7 +13,8 @@ from pathlib import Path
 import aws_cdk as cdk
 
 from draftbench.errors import UserInputError
-from stacks.application import build_application, load_deployable
+from draftbench.loading import load_neuron_experiment
+from stacks.application import build_application
 
 DEFAULT_EXPERIMENT = "experiments/qwen3-32b.yaml"
 
@@ -23,7 +24,7 @@ def main() -> int:
     app = cdk.App()
     path = Path(app.node.try_get_context("experiment") or DEFAULT_EXPERIMENT)
     try:
-        experiment = load_deployable(path)
+        experiment = load_neuron_experiment(path)
     except UserInputError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

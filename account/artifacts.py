@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from account.clients import client, explained
-from account.experiments import load_account_experiment
 from account.graph_store import (
     Removal,
     RemovalError,
@@ -30,6 +29,7 @@ from draftbench.artifact_manifest import differences
 from draftbench.artifacts import artifact_inputs, artifact_key
 from draftbench.errors import DraftbenchError
 from draftbench.experiment import HubModel, HubSpeculative, NeuronExperiment, Variant
+from draftbench.loading import load_neuron_experiment
 from draftbench.names import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT, Names
 from draftbench.staging import StagingFormatError, load_ready, ready_key
 
@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List, and prune when told to."""
-    experiments = [load_account_experiment(path) for path in arguments.experiments]
+    experiments = [load_neuron_experiment(path) for path in arguments.experiments]
     for listing in listings(experiments, bucket=arguments.bucket, now=datetime.now(UTC)):
         _print(listing_lines(listing, run=arguments.run))
         if arguments.run:

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from account.checks.identity import home_region
 from account.clients import AwsError, client, explained
-from account.experiments import load_account_experiment
 from account.prices import oldest_price
 from account.remains import compute, control, network, storage
 from account.remains.scope import Finder, Remnant, Scope, age_text
 from account.remains.tagged import tagged_remnants
+from draftbench.loading import load_neuron_experiment
 
 FINDERS: Sequence[Finder] = (
     *control.FINDERS,
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, and print what is there."""
-    experiment = load_account_experiment(arguments.experiment)
+    experiment = load_neuron_experiment(arguments.experiment)
     scope = Scope(experiment=experiment, clients=client, now=datetime.now(UTC))
     home = home_region(scope.region)
     with explained("ask who you are", region=home):

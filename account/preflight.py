@@ -17,8 +17,8 @@ from pathlib import Path
 from account.checks import capacity, deployment, graphs, identity, money, tools
 from account.checks.check import Check, Outcome, Situation, failed, skipped
 from account.clients import AwsError, client
-from account.experiments import load_account_experiment
 from draftbench.errors import DraftbenchError
+from draftbench.loading import load_neuron_experiment
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM_SECONDS = 20
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Check and print the table."""
     situation = Situation(
-        experiment=load_account_experiment(arguments.experiment),
+        experiment=load_neuron_experiment(arguments.experiment),
         experiment_path=arguments.experiment,
         clients=client,
         now=datetime.now(UTC),

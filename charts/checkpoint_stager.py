@@ -11,7 +11,7 @@ from cdk8s_plus_35 import k8s
 from constructs import Construct
 
 from charts.bindings import Bindings
-from charts.load_generator import USER_ID
+from charts.load_generator import ordinary_user
 from charts.names import (
     CPU_NODE_LABELS,
     NAMESPACE,
@@ -144,13 +144,7 @@ def _pod_spec(parts: _Parts) -> k8s.PodSpec:
         enable_service_links=False,
         # And no toleration: never on an accelerator node.
         node_selector=CPU_NODE_LABELS,
-        security_context=k8s.PodSecurityContext(
-            run_as_non_root=True,
-            run_as_user=USER_ID,
-            run_as_group=USER_ID,
-            fs_group=USER_ID,
-            seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
-        ),
+        security_context=ordinary_user(),
         containers=[_container(parts)],
         volumes=[k8s.Volume(name="scratch", empty_dir=k8s.EmptyDirVolumeSource(size_limit=size))],
     )

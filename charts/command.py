@@ -20,9 +20,9 @@ from charts.names import (
     SERVING_SERVICE_ACCOUNT,
     STAGER_SERVICE_ACCOUNT,
 )
-from draftbench.errors import DraftbenchError, UserInputError
-from draftbench.experiment import LocalExperiment, NeuronExperiment
-from draftbench.loading import load_experiment
+from draftbench.errors import DraftbenchError
+from draftbench.experiment import NeuronExperiment
+from draftbench.loading import load_neuron_experiment
 
 # Fields of Bindings that a user may give, and the environment variable that stands in for each.
 VARIABLES: Mapping[str, str] = {
@@ -67,7 +67,7 @@ def write_manifests(
         UserInputError: the experiment is wrong, or a local one.
         DraftbenchError: a file cannot be written.
     """
-    experiment = _neuron_experiment(experiment_path)
+    experiment = load_neuron_experiment(experiment_path)
     charts = benchmark_charts(experiment, experiment_path, _bindings(experiment, given or {}))
     texts = {
         f"{number:02}-{chart.node.id}.yaml": _yaml(objects_of(chart))
@@ -78,17 +78,6 @@ def write_manifests(
         return tuple(_write(out / name, text) for name, text in texts.items())
     except OSError as error:
         raise DraftbenchError(f"{out}: cannot write manifests: {error.strerror}") from error
-
-
-def _neuron_experiment(path: Path) -> NeuronExperiment:
-    experiment = load_experiment(path)
-    if isinstance(experiment, LocalExperiment):
-        raise UserInputError(
-            f"{path}: release: given {experiment.release}, which runs on this machine and has no "
-            "Kubernetes objects; allowed: an experiment with a Neuron release, for example "
-            "experiments/qwen3-32b.yaml. To run this one: make rehearse"
-        )
-    return experiment
 
 
 def _bindings(experiment: NeuronExperiment, given: Mapping[str, str]) -> Bindings:

@@ -193,13 +193,7 @@ def _pod_spec(parts: _Parts) -> k8s.PodSpec:
         enable_service_links=False,
         node_selector=CPU_NODE_LABELS,
         termination_grace_period_seconds=TERMINATION_GRACE_SECONDS,
-        security_context=k8s.PodSecurityContext(
-            run_as_non_root=True,
-            run_as_user=USER_ID,
-            run_as_group=USER_ID,
-            fs_group=USER_ID,
-            seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
-        ),
+        security_context=ordinary_user(),
         containers=[_container(parts)],
         volumes=[
             k8s.Volume(
@@ -212,6 +206,17 @@ def _pod_spec(parts: _Parts) -> k8s.PodSpec:
             k8s.Volume(name="home", empty_dir=writable),
             k8s.Volume(name="tmp", empty_dir=writable),
         ],
+    )
+
+
+def ordinary_user() -> k8s.PodSecurityContext:
+    """What every pod of our own image runs as."""
+    return k8s.PodSecurityContext(
+        run_as_non_root=True,
+        run_as_user=USER_ID,
+        run_as_group=USER_ID,
+        fs_group=USER_ID,
+        seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
     )
 
 

@@ -53,6 +53,24 @@ def load_experiment(path: Path) -> Experiment:
     return experiment
 
 
+def load_neuron_experiment(path: Path) -> NeuronExperiment:
+    """Read and check an experiment that runs on AWS.
+
+    Raises:
+        UserInputError: the file is wrong, or its experiment is a local one.
+    """
+    experiment = load_experiment(path)
+    if not isinstance(experiment, NeuronExperiment):
+        raise UserInputError(
+            f"{path}: release\n"
+            f"    given:   {experiment.release}, which runs on this machine\n"
+            "    allowed: a release for Neuron devices, as in experiments/qwen3-32b.yaml\n"
+            "    because: a local experiment has nothing to deploy, no Kubernetes objects and "
+            "nothing in an AWS account; `make rehearse` runs it"
+        )
+    return experiment
+
+
 def experiment_json_schema() -> dict[str, Any]:
     """The JSON Schema of experiment files, for editors."""
     schema = TypeAdapter(Experiment).json_schema()

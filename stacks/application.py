@@ -7,9 +7,7 @@ from pathlib import Path
 
 from constructs import Construct
 
-from draftbench.errors import UserInputError
 from draftbench.experiment import NeuronExperiment
-from draftbench.loading import load_experiment
 from stacks.benchmark import BenchmarkStack
 from stacks.cluster import ClusterStack
 from stacks.network import NetworkStack
@@ -24,23 +22,6 @@ class Application:
     storage: StorageStack
     cluster: ClusterStack
     benchmark: BenchmarkStack
-
-
-def load_deployable(path: Path) -> NeuronExperiment:
-    """An experiment that runs on AWS.
-
-    Raises:
-        UserInputError: the file is wrong, or its experiment is a local one.
-    """
-    experiment = load_experiment(path)
-    if not isinstance(experiment, NeuronExperiment):
-        raise UserInputError(
-            f"{path}: release\n"
-            f"    given:   {experiment.release}, which runs on this machine\n"
-            "    allowed: a release for Neuron devices, as in experiments/qwen3-32b.yaml\n"
-            "    because: a local experiment has nothing to deploy; `make rehearse` runs it"
-        )
-    return experiment
 
 
 def build_application(

@@ -14,8 +14,8 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
 from account.checks.check import Situation
-from account.experiments import load_account_experiment
 from draftbench.experiment import Aws, NeuronExperiment
+from draftbench.loading import load_neuron_experiment
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -92,7 +92,7 @@ def no_program(command: tuple[str, ...]) -> tuple[int, str] | None:
 
 def experiment(name: str = "qwen3-32b", **aws: Any) -> NeuronExperiment:
     """A shipped experiment with other values below `aws`."""
-    shipped = load_account_experiment(ROOT / f"experiments/{name}.yaml")
+    shipped = load_neuron_experiment(ROOT / f"experiments/{name}.yaml")
     data = shipped.aws.model_dump() | aws
     return shipped.model_copy(update={"aws": Aws.model_validate(data)})
 

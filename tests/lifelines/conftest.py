@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +21,9 @@ import yaml
 from account import leftovers
 from account.clients import client
 from draftbench.experiment import NeuronExperiment
+from draftbench.loading import load_neuron_experiment
 from draftbench.names import STACK_PARTS, Names
-from stacks.application import build_application, load_deployable
+from stacks.application import build_application
 from tests.account.stubs import EmulatedEc2
 from tests.conftest import ROOT
 from tests.lambdas.capacity_controller.conftest import CloudFormation
@@ -31,7 +32,7 @@ from tests.lifelines.pods import Cluster, Object, Pod, Process
 from tests.stacks.synthesis import cdk_context
 from tests.support.experiments import shipped
 from tests.support.local_hub import LocalHub, Repo, local_hub
-from tests.workloads.compiled_graphs.pods import free_port
+from tests.workloads.compiled_graphs.pods import eventually, free_port
 
 TARGET, DRAFT = "Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"
 COMMITS = {TARGET: "a" * 40, DRAFT: "b" * 40}
@@ -84,7 +85,7 @@ def repeated_templates(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str,
 
 def synthesized(path: Path, folder: Path) -> Mapping[str, Template]:
     """What `cdk synth` writes."""
-    experiment = load_deployable(path)
+    experiment = load_neuron_experiment(path)
     app = cdk.App(context=cdk_context(), outdir=str(folder / "out"), analytics_reporting=False)
     build_application(app, experiment=experiment, experiment_path=path)
     app.synth()
@@ -193,16 +194,6 @@ class Life:
         ]
 
 
-def eventually(condition: Callable[[], Any], *, seconds: float = 30.0) -> Any:
-    """The first true answer; fails the test when there is none in time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if answer := condition():
-            return answer
-        time.sleep(0.05)
-    raise AssertionError("it did not happen in time")
-
-
 def repository(commit: str) -> Repo:
     """A small checkpoint with the tokenizer of the tiny pair: both models have the same."""
     tokenizer = (ROOT / "rehearsal" / "tiny_pair" / "target" / "tokenizer.json").read_bytes()
@@ -222,7 +213,7 @@ def life(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Life]:
     """Everything there, nothing deployed."""
-    experiment = load_deployable(experiment_path)
+    experiment = load_neuron_experiment(experiment_path)
     cloudformation = CloudFormation()
     with ExitStack() as processes:
         processes.callback(cloudformation.close)

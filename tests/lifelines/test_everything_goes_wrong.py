@@ -16,7 +16,8 @@ from draftbench.metrics import NAMESPACE, TTFT
 from draftbench.results import RESULT_SUFFIX, load_block
 from tests.lambdas.capacity_controller.conftest import failed_launch
 from tests.lifelines.cloud import Template
-from tests.lifelines.conftest import DEADLINE_MINUTES, Life, eventually
+from tests.lifelines.conftest import DEADLINE_MINUTES, Life
+from tests.workloads.compiled_graphs.pods import eventually
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 

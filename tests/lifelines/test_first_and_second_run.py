@@ -11,7 +11,8 @@ from account import artifacts
 from draftbench.cli import report
 from draftbench.metrics import NAMESPACE
 from tests.lifelines.cloud import Template
-from tests.lifelines.conftest import DRAFT, TARGET, Life, eventually
+from tests.lifelines.conftest import DRAFT, TARGET, Life
+from tests.workloads.compiled_graphs.pods import eventually
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 

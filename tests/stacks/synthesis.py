@@ -19,8 +19,9 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
 from draftbench.experiment import Aws, HubSpeculative, NeuronExperiment, OnDemand, Spot
+from draftbench.loading import load_neuron_experiment
 from draftbench.names import Names
-from stacks.application import build_application, load_deployable
+from stacks.application import build_application
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("network", "storage", "cluster", "benchmark")
@@ -41,7 +42,7 @@ def cdk_context() -> dict[str, Any]:
 @functools.cache
 def experiments() -> dict[str, NeuronExperiment]:
     """Shipped: spot and Capacity Block, no node. Made up: what those two leave open."""
-    qwen, llama = load_deployable(QWEN), load_deployable(LLAMA)
+    qwen, llama = load_neuron_experiment(QWEN), load_neuron_experiment(LLAMA)
     assert isinstance(qwen.variants[1], HubSpeculative)
     on_demand = _changed(
         qwen.model_copy(

@@ -123,7 +123,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def eventually(condition: Callable[[], Any], *, seconds: float = 20) -> Any:
+def eventually(condition: Callable[[], Any], *, seconds: float = 30) -> Any:
     """The first true answer; fails the test when there is none in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
