@@ -36,12 +36,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clients.observed import Observed, quantile
+from benchmarks.clients.observed import Observed
 from benchmarks.ground_truth.timeline import WINDOWS, TimelineSpec
 from benchmarks.ground_truth.tokenizer import write_tokenizer
 from benchmarks.ground_truth.truth import RequestTruth, output_tokens, throughput_token_per_s
 from benchmarks.peers import PEERS, Job, UnavailableError, environment_of
 from benchmarks.processes import Finished, ProcessFailedError, run_measured
+from draftbench.statistics import quantile
 from workloads.llmperf.ray_engine import MAX_LOCAL_ACTORS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -48,13 +48,20 @@ class Emulator:
 @contextmanager
 def embedded_aws() -> Iterator[Emulator]:
     """Start it, create bucket, queues and notification, and stop it in the end."""
+    with empty_account() as endpoint_url:
+        yield _create(endpoint_url)
+
+
+@contextmanager
+def empty_account() -> Iterator[str]:
+    """An account with nothing in it; its endpoint URL."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for every request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
         moto_api_backend.reset()  # moto's state is the process's, not the server's
-        yield _create(f"http://{host}:{port}")
+        yield f"http://{host}:{port}"
     finally:
         server.stop()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -28,12 +27,3 @@ class Observed:
         value = json.loads(text.strip().splitlines()[-1])
         lists = {name: tuple(found) for name, found in value.items() if isinstance(found, list)}
         return cls(**{**value, **lists})
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """Linear interpolation between order statistics, the same for every client and the truth."""
-    ordered = sorted(values)
-    position = share * (len(ordered) - 1)
-    below = int(position)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)

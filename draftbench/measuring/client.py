@@ -132,7 +132,7 @@ class _Stream:
 
     def verdict(self, status: int) -> tuple[int, str] | None:
         """The error of a response that ended as HTTP says, None if it is a whole completion."""
-        timeline = self.reader.timeline()
+        timeline = self.timeline
         if status != 200:
             return status, self._error_body.decode("utf-8", "replace").strip() or f"HTTP {status}"
         if not timeline.ended:
@@ -140,6 +140,11 @@ class _Stream:
         if not timeline.chunk_times_ns:
             return ERROR_NO_TOKENS, "the server sent no output token"
         return None
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """Everything that came, once nothing comes any more."""
+        return self.reader.timeline()
 
     @cached_property
     def waits_ns(self) -> tuple[int, int] | None:
@@ -156,7 +161,7 @@ class _Stream:
         waits = self.waits_ns
         if waits is None:
             return None
-        times = self.reader.timeline().chunk_times_ns
+        times = self.timeline.chunk_times_ns
         first_ns, last_ns = times[0], times[-1]
         # Chunks that were read together have one time, that of the last.
         alone = len(times) == 1 or times[1] > first_ns
@@ -191,7 +196,7 @@ def _measured(
     spoilt: str | None,
 ) -> Measured:
     waits = stream.waits_ns
-    timeline = stream.reader.timeline()
+    timeline = stream.timeline
     figures = None if error else figures_of(timeline, sent_ns)
     record = RequestRecord(
         error_code=error[0] if error else None,

@@ -16,7 +16,6 @@ from aws_cdk import (
     aws_events_targets,
     aws_iam,
     aws_lambda,
-    aws_logs,
     aws_s3,
     aws_scheduler,
     aws_sns,
@@ -29,6 +28,7 @@ from draftbench.results import RUN_FILE
 from draftbench.staging import READY_MARKER
 from stacks.assets import CAPACITY_HANDLER, capacity_code
 from stacks.constructs.capacity_rights import allow, let_control
+from stacks.constructs.functions import function_role, python_function
 from stacks.constructs.log_groups import owned_log_group
 
 # Long enough to wait at Delete for a node group that EKS is busy with.
@@ -37,7 +37,6 @@ TIMEOUT_MINUTES = 5
 ANSWER_TIMEOUT_MINUTES = 15
 # A minute of accelerator time costs more than a month of heartbeats.
 HEARTBEAT_MINUTES = 2
-MEMORY_MIB = 512
 MAX_DISPLAY_NAME_CHARACTERS = 100
 SCHEDULE_NAME = "deadline"
 NODE_GROUP_EVENTS = (
@@ -118,15 +117,9 @@ class CapacityController(Construct):
         )
 
     def _build_role(self) -> aws_iam.Role:
-        """Without CDK's basic execution policy, which may create log groups: a line that is written
-        after the destroyed group would bring it back."""
-        role = aws_iam.Role(
-            self,
-            "Role",
-            assumed_by=aws_iam.ServicePrincipal("lambda.amazonaws.com"),
-            description="draftbench capacity controller",
+        role = function_role(
+            self, log_group=self.log_group, description="draftbench capacity controller"
         )
-        self.log_group.grant_write(role)
         self.topic.grant_publish(role)
         let_control(
             role,
@@ -139,18 +132,14 @@ class CapacityController(Construct):
         return role
 
     def _build_function(self) -> aws_lambda.Function:
-        function = aws_lambda.Function(
+        function = python_function(
             self,
-            "Function",
             description="Size of draftbench's accelerator node group",
-            runtime=aws_lambda.Runtime.PYTHON_3_14,
-            architecture=aws_lambda.Architecture.ARM_64,
             handler=CAPACITY_HANDLER,
             code=capacity_code(),
-            role=cast(aws_iam.IRole, self._role),
-            log_group=cast(aws_logs.ILogGroup, self.log_group),
+            role=self._role,
+            log_group=self.log_group,
             timeout=Duration.minutes(TIMEOUT_MINUTES),
-            memory_size=MEMORY_MIB,
             environment={
                 "CHECKPOINTS_BUCKET": self._checkpoints.bucket_name,
                 "RESULTS_BUCKET": self._results.bucket_name,

@@ -8,7 +8,6 @@ from aws_cdk import (
     Duration,
     aws_cloudwatch,
     aws_iam,
-    aws_lambda,
     aws_logs,
     aws_s3,
     aws_sqs,
@@ -21,6 +20,7 @@ from draftbench.names import CLAIMS_PREFIX, RUNS_PREFIX
 from draftbench.results import RESULT_SUFFIX
 from stacks.assets import PUBLISHER_HANDLER, publisher_code
 from stacks.constructs.findings import accept, accept_folders
+from stacks.constructs.functions import function_role, python_function
 from stacks.constructs.log_groups import owned_log_group
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS, ResultsQueue
 
@@ -28,7 +28,6 @@ from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS, ResultsQu
 BATCH_SIZE = 5
 RESULT_FILES = f"{RUNS_PREFIX}*{RESULT_SUFFIX}"
 CLAIM_FILES = f"{CLAIMS_PREFIX}{RUNS_PREFIX}*"
-MEMORY_MIB = 512
 RESULTS_BUCKET_VARIABLE = "RESULTS_BUCKET"
 
 
@@ -41,33 +40,21 @@ class MetricsPublisher(Construct):
         super().__init__(scope, id_)
         log_group = owned_log_group(self, "LogGroup")
         self.role = self._build_role(results, log_group)
-        self.function = aws_lambda.Function(
+        self.function = python_function(
             self,
-            "Function",
             description="Result files of draftbench into CloudWatch metrics",
-            runtime=aws_lambda.Runtime.PYTHON_3_14,
-            architecture=aws_lambda.Architecture.ARM_64,
             handler=PUBLISHER_HANDLER,
             code=publisher_code(),
-            role=cast(aws_iam.IRole, self.role),
-            log_group=cast(aws_logs.ILogGroup, log_group),
+            role=self.role,
+            log_group=log_group,
             timeout=Duration.seconds(PUBLISHER_TIMEOUT_SECONDS),
-            memory_size=MEMORY_MIB,
             environment={RESULTS_BUCKET_VARIABLE: results.bucket_name},
         )
         self._read_from(queue)
         self.alarm = self._build_alarm(queue.dead_letters)
 
     def _build_role(self, results: aws_s3.IBucket, log_group: aws_logs.LogGroup) -> aws_iam.Role:
-        """Without CDK's basic execution policy, which may create log groups: a line that is written
-        after the destroyed group would bring it back."""
-        role = aws_iam.Role(
-            self,
-            "Role",
-            assumed_by=aws_iam.ServicePrincipal("lambda.amazonaws.com"),
-            description="draftbench metrics publisher",
-        )
-        log_group.grant_write(role)
+        role = function_role(self, log_group=log_group, description="draftbench metrics publisher")
         for statement in _statements(results):
             role.add_to_policy(statement)
         accept(

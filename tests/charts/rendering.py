@@ -75,3 +75,15 @@ def pod_templates(name: str = "qwen3-32b") -> Iterator[Object]:
     for item in all_objects(name):
         if "template" in item.get("spec", {}):
             yield item["spec"]["template"]
+
+
+def tokens(number: int, fingerprint: str) -> Bindings:
+    """Bindings as the stacks have them: CDK tokens, whose numbers move."""
+    return Bindings(
+        region="us-east-2",
+        checkpoints_bucket=f"${{Token[TOKEN.{number}]}}",
+        artifacts_bucket=f"${{Token[TOKEN.{number + 1}]}}",
+        results_bucket=f"${{Token[TOKEN.{number + 2}]}}",
+        llmperf_image=f"${{Token[TOKEN.{number + 3}]}}",
+        llmperf_image_fingerprint=fingerprint,
+    )

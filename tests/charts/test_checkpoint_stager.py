@@ -21,6 +21,7 @@ from tests.charts.rendering import (
     an_experiment,
     render,
     rendered,
+    tokens,
 )
 from workloads.checkpoint_stager.program import _parser
 
@@ -188,17 +189,6 @@ def test_what_lets_a_failed_job_try_again_changes_its_name(experiment: NeuronExp
 
 def test_another_revision_is_another_job_of_that_model_alone() -> None:
     assert len(set(names(changed_revision())) & set(names())) == 1
-
-
-def tokens(number: int, fingerprint: str) -> Bindings:
-    return Bindings(
-        region="us-east-2",
-        checkpoints_bucket=f"${{Token[TOKEN.{number}]}}",
-        artifacts_bucket=f"${{Token[TOKEN.{number + 1}]}}",
-        results_bucket=f"${{Token[TOKEN.{number + 2}]}}",
-        llmperf_image=f"${{Token[TOKEN.{number + 3}]}}",
-        llmperf_image_fingerprint=fingerprint,
-    )
 
 
 def test_another_image_is_another_job_and_the_numbers_of_cdk_tokens_are_not() -> None:

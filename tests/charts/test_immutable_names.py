@@ -15,7 +15,14 @@ from charts.graph_scripts import graph_scripts_config_map
 from charts.run_spec import MAX_CONFIG_MAP_JSON_BYTES, kubectl_json_bytes
 from draftbench.errors import UserInputError
 from draftbench.experiment import NeuronExperiment
-from tests.charts.rendering import BINDINGS, Object, an_experiment, experiment_path, render
+from tests.charts.rendering import (
+    BINDINGS,
+    Object,
+    an_experiment,
+    experiment_path,
+    render,
+    tokens,
+)
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.synth
@@ -106,17 +113,6 @@ def test_another_slot_or_revision_is_another_claim_template_or_volume() -> None:
     other_revision = names(changed("target", revision="v2"))
     assert other_revision["PersistentVolume"] != names()["PersistentVolume"]
     assert other_revision["PersistentVolumeClaim"] == other_revision["PersistentVolume"]
-
-
-def tokens(number: int, fingerprint: str) -> Bindings:
-    return Bindings(
-        region="us-east-2",
-        checkpoints_bucket=f"${{Token[TOKEN.{number}]}}",
-        artifacts_bucket=f"${{Token[TOKEN.{number + 1}]}}",
-        results_bucket=f"${{Token[TOKEN.{number + 2}]}}",
-        llmperf_image=f"${{Token[TOKEN.{number + 3}]}}",
-        llmperf_image_fingerprint=fingerprint,
-    )
 
 
 def test_the_numbers_of_cdk_tokens_do_not_change_names() -> None:

@@ -15,14 +15,11 @@ from __future__ import annotations
 import fnmatch
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import boto3
-from moto.moto_api._internal.models import moto_api_backend
-from moto.server import ThreadedMotoServer
 
 from draftbench.names import STACK_PARTS, Names
 from lambdas.capacity_controller.controller import Controller
@@ -46,19 +43,6 @@ DEPLOYED = frozenset(
 
 Template = Mapping[str, Any]
 Resource = Mapping[str, Any]
-
-
-@contextmanager
-def moto_server() -> Iterator[str]:
-    """An empty account; its endpoint URL."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        moto_api_backend.reset()
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
-    finally:
-        server.stop()
 
 
 @dataclass(kw_only=True)

@@ -23,11 +23,12 @@ from account.clients import client
 from draftbench.experiment import NeuronExperiment
 from draftbench.loading import load_neuron_experiment
 from draftbench.names import STACK_PARTS, Names
+from rehearsal.emulator import empty_account
 from stacks.application import build_application
 from tests.account.stubs import EmulatedEc2
 from tests.conftest import ROOT
 from tests.lambdas.capacity_controller.conftest import CloudFormation
-from tests.lifelines.cloud import Cloud, Template, moto_server
+from tests.lifelines.cloud import Cloud, Template
 from tests.lifelines.pods import Cluster, Object, Pod, Process
 from tests.stacks.synthesis import cdk_context
 from tests.support.experiments import shipped
@@ -217,7 +218,7 @@ def life(
     cloudformation = CloudFormation()
     with ExitStack() as processes:
         processes.callback(cloudformation.close)
-        endpoint = processes.enter_context(moto_server())
+        endpoint = processes.enter_context(empty_account())
         hub = processes.enter_context(
             local_hub({model: repository(commit) for model, commit in COMMITS.items()})
         )

@@ -16,10 +16,10 @@ from pathlib import Path
 import boto3
 import pytest
 from huggingface_hub import constants
-from moto.server import ThreadedMotoServer
 
 from charts.checkpoint_stager import HUB_ENVIRONMENT
 from draftbench.staging import load_ready, ready_key
+from rehearsal.emulator import empty_account
 from tests.conftest import ROOT
 from tests.support.local_hub import LocalHub
 from tests.workloads.checkpoint_stager.conftest import MODEL, REVISION, SERVED, model_files
@@ -50,11 +50,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with empty_account() as url:
+        yield url
 
 
 class Pods:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,8 +9,8 @@ from typing import Any, Protocol
 import boto3
 import pytest
 from moto.moto_api._internal.models import moto_api_backend
-from moto.server import ThreadedMotoServer
 
+from rehearsal.emulator import empty_account
 from tests.workloads.compiled_graphs.pods import BUCKET, FOLDER_FLAGS, Pod
 
 
@@ -21,12 +20,8 @@ class PodFactory(Protocol):
 
 @pytest.fixture(scope="session")
 def endpoint() -> Iterator[str]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with empty_account() as url:
+        yield url
 
 
 @pytest.fixture
