@@ -21,7 +21,7 @@ help: ## this list
 setup: $(STAMP) ## install the tools into .venv
 
 $(STAMP): requirements.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "draftbench needs Python 3.11 or later; name one: make PYTHON=python3.11 ...")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "draftworth needs Python 3.11 or later; name one: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.txt
 	@touch $@
@@ -31,7 +31,7 @@ node_modules/.bin/cdk: $(STAMP)
 	@touch $@
 
 rehearse: $(STAMP) ## a whole experiment on this machine, with a verdict (ARGS="--base-url ...")
-	@$(RUN) python -m draftbench rehearse $(ARGS)
+	@$(RUN) python -m draftworth rehearse $(ARGS)
 
 test: $(STAMP) ## every test that needs no engine and no account
 	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf"
@@ -40,7 +40,7 @@ test-unit: $(STAMP) ## those of them that need neither synthesis nor an emulated
 	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf and not synth and not emulator"
 
 test-engine: $(STAMP) ## tests against the real engine (installed by `make rehearse`)
-	$(RUN) DRAFTBENCH_ENGINE_PYTHON="$(CURDIR)/.engine-venv/bin/python" python -m pytest -q -m engine
+	$(RUN) DRAFTWORTH_ENGINE_PYTHON="$(CURDIR)/.engine-venv/bin/python" python -m pytest -q -m engine
 
 test-llmperf: $(STAMP) ## tests of llmperf on Ray (LLMPERF_SOURCE=a checkout of github.com/ray-project/llmperf)
 	@test -f "$(LLMPERF_SOURCE)/src/llmperf/requests_launcher.py" || { \
@@ -51,7 +51,7 @@ test-llmperf: $(STAMP) ## tests of llmperf on Ray (LLMPERF_SOURCE=a checkout of 
 	$(LLMPERF_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r workloads/llmperf/requirements.txt
 	@$(LLMPERF_VENV)/bin/python -c 'import pathlib, site, sys; \
 	  pathlib.Path(site.getsitepackages()[0], "llmperf.pth").write_text(sys.argv[1])' "$(abspath $(LLMPERF_SOURCE))/src"
-	$(RUN) DRAFTBENCH_LLMPERF_PYTHON="$(CURDIR)/$(LLMPERF_VENV)/bin/python" python -m pytest -q -m llmperf
+	$(RUN) DRAFTWORTH_LLMPERF_PYTHON="$(CURDIR)/$(LLMPERF_VENV)/bin/python" python -m pytest -q -m llmperf
 
 benchmarks: $(STAMP) ## the benchmarks that need nothing else and a minute
 	$(RUN) python -m benchmarks.idle
@@ -67,32 +67,32 @@ check: $(STAMP) ## formatting, lint and types
 	$(RUN) mypy
 
 snapshots: $(STAMP) ## rewrite the snapshots; fails on purpose when one changed
-	$(RUN) DRAFTBENCH_UPDATE_SNAPSHOTS=1 python -m pytest -n 2 --dist loadfile -q \
-	  tests/charts/test_snapshots.py tests/stacks/test_snapshots.py tests/draftbench/report \
-	  tests/draftbench/cli tests/draftbench/test_artifacts.py tests/draftbench/test_assumptions.py \
+	$(RUN) DRAFTWORTH_UPDATE_SNAPSHOTS=1 python -m pytest -n 2 --dist loadfile -q \
+	  tests/charts/test_snapshots.py tests/stacks/test_snapshots.py tests/draftworth/report \
+	  tests/draftworth/cli tests/draftworth/test_artifacts.py tests/draftworth/test_assumptions.py \
 	  tests/benchmarks/test_idle.py
 
 schema: $(STAMP) ## rewrite the published JSON Schema of experiment files
-	$(RUN) python -m draftbench schema > experiments/experiment.schema.json
+	$(RUN) python -m draftworth schema > experiments/experiment.schema.json
 
 plan: $(STAMP) ## what EXPERIMENT means and costs; no AWS call (ARGS="--assume compile_minutes=30..60")
-	@$(RUN) python -m draftbench plan $(EXPERIMENT) $(ARGS)
+	@$(RUN) python -m draftworth plan $(EXPERIMENT) $(ARGS)
 
 synth: $(STAMP) node_modules/.bin/cdk ## templates of EXPERIMENT into cdk.out/
 	$(CDK) synth --quiet
 
 preflight: $(STAMP) ## would a deploy of EXPERIMENT get what it needs from the account?
-	@$(RUN) python -m draftbench preflight $(EXPERIMENT)
+	@$(RUN) python -m draftworth preflight $(EXPERIMENT)
 
 deploy: $(STAMP) node_modules/.bin/cdk ## build EXPERIMENT in the AWS account of your credentials (ARGS="--require-approval never": do not ask)
 	$(CDK) deploy --all $(ARGS)
 
 destroy: $(STAMP) node_modules/.bin/cdk ## remove it again, and say what remains (ARGS=--force: do not ask)
 	$(CDK) destroy --all $(ARGS)
-	@$(RUN) python -m draftbench leftovers $(EXPERIMENT)
+	@$(RUN) python -m draftworth leftovers $(EXPERIMENT)
 
 leftovers: $(STAMP) ## what of EXPERIMENT still exists in the account, and what it costs
-	@$(RUN) python -m draftbench leftovers $(EXPERIMENT)
+	@$(RUN) python -m draftworth leftovers $(EXPERIMENT)
 
 lock: ## resolve requirements/*.in anew into requirements.txt
 	$(PYTHON) -m venv .lock-venv

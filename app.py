@@ -12,8 +12,8 @@ from pathlib import Path
 
 import aws_cdk as cdk
 
-from draftbench.errors import UserInputError
-from draftbench.loading import load_neuron_experiment
+from draftworth.errors import UserInputError
+from draftworth.loading import load_neuron_experiment
 from stacks.application import build_application
 
 DEFAULT_EXPERIMENT = "experiments/qwen3-32b.yaml"

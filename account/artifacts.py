@@ -1,4 +1,4 @@
-"""`draftbench artifacts`: which compiled graphs exist, which variants would compile, what can go.
+"""`draftworth artifacts`: which compiled graphs exist, which variants would compile, what can go.
 
 Lists; with `--run` it also removes what no given experiment uses, graphs that a server would
 refuse, and uploads that were cut off. Exit code 0: done; 1: AWS refused or has no such bucket; 2:
@@ -25,13 +25,13 @@ from account.graph_store import (
     removals,
     remove,
 )
-from draftbench.artifact_manifest import differences
-from draftbench.artifacts import artifact_inputs, artifact_key
-from draftbench.errors import DraftbenchError
-from draftbench.experiment import HubModel, HubSpeculative, NeuronExperiment, Variant
-from draftbench.loading import load_neuron_experiment
-from draftbench.names import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT, Names
-from draftbench.staging import StagingFormatError, load_ready, ready_key
+from draftworth.artifact_manifest import differences
+from draftworth.artifacts import artifact_inputs, artifact_key
+from draftworth.errors import DraftworthError
+from draftworth.experiment import HubModel, HubSpeculative, NeuronExperiment, Variant
+from draftworth.loading import load_neuron_experiment
+from draftworth.names import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT, Names
+from draftworth.staging import StagingFormatError, load_ready, ready_key
 
 GIB = 1024**3
 
@@ -113,7 +113,7 @@ def find_place(experiment: NeuronExperiment, bucket: str | None) -> Place:
     """The buckets of an experiment.
 
     Raises:
-        DraftbenchError: its storage stack cannot be asked, or does not name them.
+        DraftworthError: its storage stack cannot be asked, or does not name them.
     """
     region, stack = experiment.aws.region, Names.of(experiment).stack("storage")
     if bucket:
@@ -122,7 +122,7 @@ def find_place(experiment: NeuronExperiment, bucket: str | None) -> Place:
         answer = client("cloudformation", region).describe_stacks(StackName=stack)
     outputs = {o["OutputKey"]: o["OutputValue"] for o in answer["Stacks"][0].get("Outputs", [])}
     if ARTIFACTS_OUTPUT not in outputs:
-        raise DraftbenchError(
+        raise DraftworthError(
             f"stack {stack} in {region}: it has no output {ARTIFACTS_OUTPUT}; next: deploy again "
             "with this version, or name the bucket with --bucket"
         )
@@ -253,7 +253,7 @@ def _prune(listing: Listing) -> None:
             try:
                 remove(s3, place.artifacts, removal)
             except RemovalError as error:
-                raise DraftbenchError(f"s3://{place.artifacts}: not removed: {error}") from error
+                raise DraftworthError(f"s3://{place.artifacts}: not removed: {error}") from error
     if listing.removals:
         total = sum(removal.size_bytes for removal in listing.removals)
         _print([f"removed {_size(total)}"])

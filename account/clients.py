@@ -25,7 +25,7 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
-from draftbench.errors import DraftbenchError
+from draftworth.errors import DraftworthError
 
 # A person waits for the answer: give up on a network that is not there within half a minute.
 CONFIG = Config(
@@ -60,7 +60,7 @@ _CONNECT = (
 )
 
 
-class AwsError(DraftbenchError):
+class AwsError(DraftworthError):
     """AWS could not be asked, or refused.
 
     `reason`: what happened; `next_step`: what to do; `code`: AWS's word for the error, empty when

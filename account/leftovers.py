@@ -1,4 +1,4 @@
-"""`draftbench leftovers`: what of an experiment still exists, why, and what it costs a month.
+"""`draftworth leftovers`: what of an experiment still exists, why, and what it costs a month.
 
 Reads only. Exit code 0: nothing is there but what stays on purpose; 1: something else is, or could
 not be looked at; 2: the experiment file is wrong.
@@ -19,7 +19,7 @@ from account.prices import oldest_price
 from account.remains import compute, control, network, storage
 from account.remains.scope import Finder, Remnant, Scope, age_text
 from account.remains.tagged import tagged_remnants
-from draftbench.loading import load_neuron_experiment
+from draftworth.loading import load_neuron_experiment
 
 FINDERS: Sequence[Finder] = (
     *control.FINDERS,

@@ -1,4 +1,4 @@
-"""`draftbench preflight`: would a deploy and its run get what they need from this account?
+"""`draftworth preflight`: would a deploy and its run get what they need from this account?
 
 Reads only. Exit code 0: nothing fails (warnings are for people); 1: something does; 2: the
 experiment file is wrong.
@@ -17,8 +17,8 @@ from pathlib import Path
 from account.checks import capacity, deployment, graphs, identity, money, tools
 from account.checks.check import Check, Outcome, Situation, failed, skipped
 from account.clients import AwsError, client
-from draftbench.errors import DraftbenchError
-from draftbench.loading import load_neuron_experiment
+from draftworth.errors import DraftworthError
+from draftworth.loading import load_neuron_experiment
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM_SECONDS = 20
@@ -89,7 +89,7 @@ def outcome_of(check: Check, situation: Situation) -> Outcome:
         return check.run(situation)
     except AwsError as error:
         return failed(error.reason, error.next_step)
-    except DraftbenchError as error:
+    except DraftworthError as error:
         return failed(str(error), "")
 
 

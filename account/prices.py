@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import Field
 
-from draftbench.assumptions import assumption_data
-from draftbench.strict import StrictModel
+from draftworth.assumptions import assumption_data
+from draftworth.strict import StrictModel
 
 HOURS_A_MONTH = 730
 GIB = 1024**3
@@ -20,7 +20,7 @@ GIB = 1024**3
 PriceName = Literal[
     "public_ipv4", "load_balancer", "volume_gib", "bucket_gib", "log_gib", "dashboard", "alarm"
 ]
-# Names of draftbench/data/assumptions.yaml, `standing`.
+# Names of draftworth/data/assumptions.yaml, `standing`.
 CONTROL_PLANE, NAT_GATEWAY = "EKS control plane", "NAT gateway"
 
 

@@ -1,1 +1,1 @@
-"""Measurements of draftbench itself: fidelity of its client, its synthesis, its publisher."""
+"""Measurements of draftworth itself: fidelity of its client, its synthesis, its publisher."""

@@ -42,15 +42,15 @@ from benchmarks.ground_truth.tokenizer import write_tokenizer
 from benchmarks.ground_truth.truth import RequestTruth, output_tokens, throughput_token_per_s
 from benchmarks.peers import PEERS, Job, UnavailableError, environment_of
 from benchmarks.processes import Finished, ProcessFailedError, run_measured
-from draftbench.statistics import quantile
+from draftworth.statistics import quantile
 from workloads.llmperf.ray_engine import MAX_LOCAL_ACTORS
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ("bare", "ours", "ours-ray")
 TITLES = {
     "bare": "bare asyncio reader",
-    "ours": "draftbench",
-    "ours-ray": "draftbench, llmperf on Ray",
+    "ours": "draftworth",
+    "ours-ray": "draftworth, llmperf on Ray",
 }
 MIN_REQUESTS = 4
 

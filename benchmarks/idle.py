@@ -2,8 +2,8 @@
 
     python -m benchmarks.idle [--experiment FILE] [--phases] [--assume NAME=VALUE ...]
 
-Both are event simulations (`draftbench.phases`) of the same experiment, made of the same steps
-(`draftbench.steps`) with the same assumptions (docs/timeline.md): nothing here was measured on AWS.
+Both are event simulations (`draftworth.phases`) of the same experiment, made of the same steps
+(`draftworth.steps`) with the same assumptions (docs/timeline.md): nothing here was measured on AWS.
 
 The published sequence is that of the AWS sample (aws-neuron-eks-samples cecff9e, 2026-02-26,
 speculative_decoding_trn2_vllm): a pod on the accelerator node downloads and compiles one variant
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftbench.assumptions import (
+from draftworth.assumptions import (
     OPTION,
     Assumptions,
     Bound,
@@ -29,14 +29,14 @@ from draftbench.assumptions import (
     PublishedAssumptions,
     assumption_data,
 )
-from draftbench.errors import DraftbenchError, UserInputError
-from draftbench.experiment import NeuronExperiment, Variant
-from draftbench.loading import load_experiment
-from draftbench.pace import pace_of, round_counts
-from draftbench.phases import Course, Phase, Simulation, simulate
-from draftbench.results import Load
-from draftbench.rules import prompt_files
-from draftbench.steps import (
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.experiment import NeuronExperiment, Variant
+from draftworth.loading import load_experiment
+from draftworth.pace import pace_of, round_counts
+from draftworth.phases import Course, Phase, Simulation, simulate
+from draftworth.results import Load
+from draftworth.rules import prompt_files
+from draftworth.steps import (
     IMAGE_PULL,
     Transfer,
     assumed_phase,
@@ -46,8 +46,8 @@ from draftbench.steps import (
     node_phases,
     transfer_phase,
 )
-from draftbench.timeline import MEASURE_PREFIX, InPlace, course_of, in_place_after_a_run
-from draftbench.workload import loads
+from draftworth.timeline import MEASURE_PREFIX, InPlace, course_of, in_place_after_a_run
+from draftworth.workload import loads
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENT = ROOT / "experiments" / "qwen3-32b.yaml"
@@ -197,7 +197,7 @@ class Runs:
 def _before_first_token(run: Simulation) -> float:
     minutes = run.billed_minutes_before_first_token
     if minutes is None:
-        raise DraftbenchError("the simulated run measured nothing")
+        raise DraftworthError("the simulated run measured nothing")
     return minutes
 
 
@@ -290,7 +290,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         scene = scene_of(arguments.experiment, arguments.assume)
-    except DraftbenchError as error:
+    except DraftworthError as error:
         print(f"idle: {error}", file=sys.stderr)
         return error.exit_code
     for line in table_lines(scene):

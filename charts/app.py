@@ -13,7 +13,7 @@ from charts.foundation import FoundationChart
 from charts.load_generator import LoadGeneratorChart
 from charts.serving import ServingChart
 from charts.storage import StorageChart
-from draftbench.experiment import NeuronExperiment
+from draftworth.experiment import NeuronExperiment
 
 
 def benchmark_charts(

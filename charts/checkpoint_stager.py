@@ -19,8 +19,8 @@ from charts.names import (
     content_name,
     stager_labels,
 )
-from draftbench.catalog import catalog
-from draftbench.experiment import HubModel, NeuronExperiment
+from draftworth.catalog import catalog
+from draftworth.experiment import HubModel, NeuronExperiment
 
 CONTAINER_NAME = "checkpoint-stager"
 SCRATCH_PATH = "/scratch"
@@ -109,11 +109,11 @@ def _job_spec(parts: _Parts) -> k8s.JobSpec:
 
 def _annotations(parts: _Parts) -> dict[str, str]:
     return {
-        "draftbench.dev/model": parts.model.model,
-        "draftbench.dev/revision": parts.model.revision,
+        "draftworth/model": parts.model.model,
+        "draftworth/revision": parts.model.revision,
         # A Job that gave up, for want of a token for one, is tried anew by a raised repetition;
         # one of a model that is READY has nothing to do.
-        "draftbench.dev/repetition": str(parts.experiment.repetition),
+        "draftworth/repetition": str(parts.experiment.repetition),
     }
 
 

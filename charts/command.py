@@ -1,4 +1,4 @@
-"""`draftbench manifests`: the Kubernetes objects as YAML files, for use without CDK."""
+"""`draftworth manifests`: the Kubernetes objects as YAML files, for use without CDK."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from charts.names import (
     SERVING_SERVICE_ACCOUNT,
     STAGER_SERVICE_ACCOUNT,
 )
-from draftbench.errors import DraftbenchError
-from draftbench.experiment import NeuronExperiment
-from draftbench.loading import load_neuron_experiment
+from draftworth.errors import DraftworthError
+from draftworth.experiment import NeuronExperiment
+from draftworth.loading import load_neuron_experiment
 
 # Fields of Bindings that a user may give, and the environment variable that stands in for each.
 VARIABLES: Mapping[str, str] = {
@@ -65,7 +65,7 @@ def write_manifests(
 
     Raises:
         UserInputError: the experiment is wrong, or a local one.
-        DraftbenchError: a file cannot be written.
+        DraftworthError: a file cannot be written.
     """
     experiment = load_neuron_experiment(experiment_path)
     charts = benchmark_charts(experiment, experiment_path, _bindings(experiment, given or {}))
@@ -77,7 +77,7 @@ def write_manifests(
         out.mkdir(parents=True, exist_ok=True)
         return tuple(_write(out / name, text) for name, text in texts.items())
     except OSError as error:
-        raise DraftbenchError(f"{out}: cannot write manifests: {error.strerror}") from error
+        raise DraftworthError(f"{out}: cannot write manifests: {error.strerror}") from error
 
 
 def _bindings(experiment: NeuronExperiment, given: Mapping[str, str]) -> Bindings:

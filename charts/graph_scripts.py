@@ -15,15 +15,15 @@ from cdk8s_plus_35 import k8s
 from charts.names import NAMESPACE, content_name
 
 ROOT = Path(__file__).resolve().parents[1]
-MOUNT_PATH = "/opt/draftbench"
+MOUNT_PATH = "/opt/draftworth"
 VOLUME_NAME = "graph-scripts"
 PROGRAMS_FOLDER = "workloads/compiled_graphs"
 # Beside the programs themselves: what they import. A test runs them from exactly these files.
 _FILES = (
-    "draftbench/__init__.py",
-    "draftbench/artifact_manifest.py",
-    "draftbench/results.py",
-    "draftbench/staging.py",
+    "draftworth/__init__.py",
+    "draftworth/artifact_manifest.py",
+    "draftworth/results.py",
+    "draftworth/staging.py",
     "workloads/__init__.py",
     f"{PROGRAMS_FOLDER}/__init__.py",
     f"{PROGRAMS_FOLDER}/engine_folders.py",

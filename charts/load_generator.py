@@ -28,9 +28,9 @@ from charts.run_spec import (
     run_spec_config_map,
 )
 from charts.serving import serving_content
-from draftbench.errors import UserInputError
-from draftbench.experiment import NeuronExperiment
-from draftbench.measuring.job import (
+from draftworth.errors import UserInputError
+from draftworth.experiment import NeuronExperiment
+from draftworth.measuring.job import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_WRONG_INPUT,
@@ -40,12 +40,12 @@ from draftbench.measuring.job import (
     JOB_UID_VARIABLE,
     POD_RETRIES,
 )
-from draftbench.naming import dns_label
-from draftbench.results import RUNS_FOLDER
+from draftworth.naming import dns_label
+from draftworth.results import RUNS_FOLDER
 
 CONTAINER_NAME = "llmperf"
-RUN_SPEC_FOLDER = "/etc/draftbench"
-DEADLINE_FOLDER = "/etc/draftbench-deadline"
+RUN_SPEC_FOLDER = "/etc/draftworth"
+DEADLINE_FOLDER = "/etc/draftworth-deadline"
 HOME = "/home/llmperf"
 USER_ID = 10001
 
@@ -154,8 +154,8 @@ def _annotations(parts: _Parts) -> dict[str, str]:
     # so is what the user wants measured once more.
     servers = stable_hash(serving_content(parts.experiment, parts.bindings), length=16)
     return {
-        "draftbench.dev/serving-content": servers,
-        "draftbench.dev/repetition": str(parts.experiment.repetition),
+        "draftworth/serving-content": servers,
+        "draftworth/repetition": str(parts.experiment.repetition),
     }
 
 

@@ -6,20 +6,20 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from draftbench.dialects import SERVING_PORT
-from draftbench.experiment import NeuronExperiment, Variant
-from draftbench.naming import content_hash, dns_label
+from draftworth.dialects import SERVING_PORT
+from draftworth.experiment import NeuronExperiment, Variant
+from draftworth.naming import content_hash, dns_label
 
 # One experiment at a time: its Services are named by variant only.
-NAMESPACE = "draftbench"
+NAMESPACE = "draftworth"
 # EKS Pod Identity associates an IAM role with each of these.
 SERVING_SERVICE_ACCOUNT = "vllm"
 LOAD_GENERATOR_SERVICE_ACCOUNT = "llmperf"
 STAGER_SERVICE_ACCOUNT = "stager"
 
 # Labels that the node groups carry.
-CPU_NODE_LABELS: Mapping[str, str] = {"draftbench.dev/node-group": "cpu"}
-ACCELERATOR_NODE_LABELS: Mapping[str, str] = {"draftbench.dev/node-group": "accelerator"}
+CPU_NODE_LABELS: Mapping[str, str] = {"draftworth/node-group": "cpu"}
+ACCELERATOR_NODE_LABELS: Mapping[str, str] = {"draftworth/node-group": "accelerator"}
 # Taint of the accelerator nodes (effect NoSchedule); the Neuron DRA driver tolerates it too.
 ACCELERATOR_TAINT_KEY = "aws.amazon.com/neuron"
 
@@ -45,14 +45,14 @@ def base_url(variant_name: str) -> str:
 def experiment_labels(experiment: NeuronExperiment) -> dict[str, str]:
     """Labels of every object of an experiment."""
     return {
-        "app.kubernetes.io/part-of": "draftbench",
-        "draftbench.dev/experiment": experiment.name,
+        "app.kubernetes.io/part-of": "draftworth",
+        "draftworth/experiment": experiment.name,
     }
 
 
 def selector_labels(variant: Variant) -> dict[str, str]:
     """What selects one variant's pods. A Deployment's selector cannot be changed: no more in it."""
-    return {**SERVING_COMPONENT, "draftbench.dev/variant": variant.name}
+    return {**SERVING_COMPONENT, "draftworth/variant": variant.name}
 
 
 def variant_labels(experiment: NeuronExperiment, variant: Variant) -> dict[str, str]:

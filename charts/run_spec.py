@@ -9,10 +9,10 @@ from typing import Any
 from cdk8s_plus_35 import k8s
 
 from charts.names import NAMESPACE, base_url, content_name
-from draftbench.errors import UserInputError
-from draftbench.experiment import NeuronExperiment
-from draftbench.measuring.runspec import dump_run_spec
-from draftbench.workload import run_spec
+from draftworth.errors import UserInputError
+from draftworth.experiment import NeuronExperiment
+from draftworth.measuring.runspec import dump_run_spec
+from draftworth.workload import run_spec
 
 RUN_SPEC_FILE = "run-spec.json"
 # kubectl keeps a copy of what it applied in an annotation, and all annotations of an object may

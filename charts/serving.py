@@ -19,8 +19,8 @@ from charts.names import (
     variant_labels,
 )
 from charts.vllm_pod import PORT_NAME, STARTUP_ALLOWANCE_MINUTES, pod_template
-from draftbench.dialects import SERVING_PORT
-from draftbench.experiment import NeuronExperiment, Variant
+from draftworth.dialects import SERVING_PORT
+from draftworth.experiment import NeuronExperiment, Variant
 
 NEURON_DRIVER = "neuron.aws.com"
 DEVICE_CLASS = "neuron.aws.com"
@@ -61,9 +61,7 @@ class ServingChart(cdk8s.Chart):
         k8s.KubeDeployment(
             self,
             f"deployment-{variant.name}",
-            metadata=_metadata(
-                service_name(variant.name), labels, {"draftbench.dev/startup": startup}
-            ),
+            metadata=_metadata(service_name(variant.name), labels, {"draftworth/startup": startup}),
             spec=deployment_spec(self._experiment, variant, self._bindings),
         )
 

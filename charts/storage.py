@@ -15,8 +15,8 @@ from constructs import Construct
 
 from charts.bindings import Bindings
 from charts.names import NAMESPACE, content_name, experiment_labels
-from draftbench.experiment import HubSpeculative, NeuronExperiment, Variant
-from draftbench.naming import dns_label
+from draftworth.experiment import HubSpeculative, NeuronExperiment, Variant
+from draftworth.naming import dns_label
 
 # Both API objects must state a size; the driver ignores it.
 IGNORED_CAPACITY = "1Gi"
@@ -45,7 +45,7 @@ class BucketVolume:
         because neither object can be changed in place.
         """
         content = {"bucket": self.bucket, "options": self.mount_options}
-        return content_name(f"draftbench-{dns_label(experiment.name)}-{self.role}", content)
+        return content_name(f"draftworth-{dns_label(experiment.name)}-{self.role}", content)
 
 
 def target_volume(experiment: NeuronExperiment, bindings: Bindings) -> BucketVolume:

@@ -22,10 +22,10 @@ from charts.slot import (
     slot_resources,
 )
 from charts.storage import BucketVolume, artifacts_volume, draft_volume, target_volume
-from draftbench.artifacts import artifact_inputs, artifact_key
-from draftbench.catalog import ArtifactFolder, CompilerCache
-from draftbench.dialects import SERVING_PORT, ModelPaths, serving_command
-from draftbench.experiment import NeuronExperiment, Variant
+from draftworth.artifacts import artifact_inputs, artifact_key
+from draftworth.catalog import ArtifactFolder, CompilerCache
+from draftworth.dialects import SERVING_PORT, ModelPaths, serving_command
+from draftworth.experiment import NeuronExperiment, Variant
 
 CONTAINER_NAME = "vllm"
 UPLOADER_NAME = "graph-uploader"

@@ -1,4 +1,4 @@
-"""`draftbench rehearse`: a whole experiment on this machine.
+"""`draftworth rehearse`: a whole experiment on this machine.
 
 Real vLLM servers on CPU (or the user's own endpoints), the client, files, publisher function and
 verdict of the deployed app, and an embedded AWS. Where the engine cannot be installed it says so
@@ -14,16 +14,16 @@ import sys
 import time
 from pathlib import Path
 
-from draftbench.cli.measure import API_KEY_VARIABLE
-from draftbench.cli.report import print_verdict
-from draftbench.errors import UserInputError
-from draftbench.loading import load_experiment
-from draftbench.measuring.runner import Runner, new_run_id
-from draftbench.measuring.runspec import RunSpec
-from draftbench.measuring.scheduling import raise_scheduling_class
-from draftbench.measuring.sink import FolderSink, Tee
-from draftbench.reading import Run, read_run
-from draftbench.results import RUNS_FOLDER, RunResult
+from draftworth.cli.measure import API_KEY_VARIABLE
+from draftworth.cli.report import print_verdict
+from draftworth.errors import UserInputError
+from draftworth.loading import load_experiment
+from draftworth.measuring.runner import Runner, new_run_id
+from draftworth.measuring.runspec import RunSpec
+from draftworth.measuring.scheduling import raise_scheduling_class
+from draftworth.measuring.sink import FolderSink, Tee
+from draftworth.reading import Run, read_run
+from draftworth.results import RUNS_FOLDER, RunResult
 from rehearsal.emulator import RESULTS_BUCKET, Emulator, embedded_aws
 from rehearsal.endpoints import Progress, local_engines, own_endpoints
 from rehearsal.publishing import publish

@@ -18,8 +18,8 @@ import boto3
 from moto.moto_api._internal.models import moto_api_backend
 from moto.server import ThreadedMotoServer
 
-from draftbench.errors import DraftbenchError
-from draftbench.results import RESULT_SUFFIX, RUNS_FOLDER
+from draftworth.errors import DraftworthError
+from draftworth.results import RESULT_SUFFIX, RUNS_FOLDER
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 REGION: Literal["us-east-2"] = "us-east-2"
-RESULTS_BUCKET = "draftbench-rehearsal-results"
+RESULTS_BUCKET = "draftworth-rehearsal-results"
 MAX_RECEIVE_COUNT = 3
 _BATCH_SIZE = 10
 
@@ -126,7 +126,7 @@ def feed(emulator: Emulator, handler: Handler) -> None:
     """Give the queue's messages to the function, as Lambda does.
 
     Raises:
-        DraftbenchError: messages went to the dead-letter queue.
+        DraftworthError: messages went to the dead-letter queue.
     """
     while messages := _receive(emulator):
         answer = handler({"Records": [_record(message) for message in messages]})
@@ -138,7 +138,7 @@ def feed(emulator: Emulator, handler: Handler) -> None:
                 )
     dead = _receive_from(emulator, emulator.dead_letter_queue_url)
     if dead:
-        raise DraftbenchError(
+        raise DraftworthError(
             f"{len(dead)} result files could not be published: their messages are in the "
             "dead-letter queue and their reasons in the log lines above"
         )

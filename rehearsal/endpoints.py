@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from draftbench.cli.measure import checked_base_url
-from draftbench.dialects import ModelPaths, serving_command
-from draftbench.errors import UserInputError
-from draftbench.experiment import (
+from draftworth.cli.measure import checked_base_url
+from draftworth.dialects import ModelPaths, serving_command
+from draftworth.errors import UserInputError
+from draftworth.experiment import (
     Experiment,
     LocalExperiment,
     LocalSpeculative,
@@ -19,8 +19,8 @@ from draftbench.experiment import (
     resolve,
     speculative,
 )
-from draftbench.measuring.runspec import RunSpec
-from draftbench.workload import run_spec
+from draftworth.measuring.runspec import RunSpec
+from draftworth.workload import run_spec
 from rehearsal.engine import EngineServer, serve_together
 from rehearsal.install import install_engine
 

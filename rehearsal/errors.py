@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from draftbench.errors import DraftbenchError
+from draftworth.errors import DraftworthError
 
 NEXT_STEP = (
     "remove the engine's folder (rm -rf .engine-venv) and run again, or measure your own "
@@ -13,7 +13,7 @@ NEXT_STEP = (
 )
 
 
-class EngineUnavailableError(DraftbenchError):
+class EngineUnavailableError(DraftworthError):
     """The engine could not be installed, or a server of it did not come up.
 
     Attributes:

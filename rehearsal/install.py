@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from draftbench.errors import UserInputError
+from draftworth.errors import UserInputError
 from rehearsal.errors import EngineUnavailableError, read_log_tail
 
 ProgressCallback = Callable[[str], None]
@@ -110,7 +110,7 @@ def _stamp_text(venv_dir: Path, pins: EnginePins) -> str:
 def _lock(venv_dir: Path) -> Iterator[None]:
     # In the temporary folder: the environment itself may be removed while the lock is held.
     name = hashlib.sha256(str(venv_dir.resolve()).encode()).hexdigest()[:16]
-    with Path(tempfile.gettempdir(), f"draftbench-{name}.lock").open("w") as lock:
+    with Path(tempfile.gettempdir(), f"draftworth-{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

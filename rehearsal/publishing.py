@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from draftbench.errors import DraftbenchError
-from draftbench.metrics import DIMENSIONS, NAMESPACE, TTFT
-from draftbench.reading import Run
+from draftworth.errors import DraftworthError
+from draftworth.metrics import DIMENSIONS, NAMESPACE, TTFT
+from draftworth.reading import Run
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from rehearsal.emulator import RESULTS_BUCKET, Emulator, feed
@@ -32,7 +32,7 @@ def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
     """Feed the queue to the publisher, read CloudWatch back, and compare with the files.
 
     Raises:
-        DraftbenchError: a file could not be published, or CloudWatch has other samples than the
+        DraftworthError: a file could not be published, or CloudWatch has other samples than the
             files.
     """
     publisher = Publisher(s3=emulator.s3, cloudwatch=emulator.cloudwatch, bucket=RESULTS_BUCKET)
@@ -90,7 +90,7 @@ def _check(series: Series, run: Run) -> None:
         if (block.variant, block.prompt_class) == (series.variant, series.prompt_class)
     )
     if series.samples != measured:
-        raise DraftbenchError(
+        raise DraftworthError(
             f"CloudWatch has {series.samples} TTFT samples of {series.prompt_class}/"
             f"{series.variant}, the result files {measured}"
         )

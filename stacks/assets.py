@@ -20,18 +20,18 @@ PUBLISHER_HANDLER = "lambdas.metrics_publisher.handler.handler"
 PUBLISHER_FILES = (
     "lambdas/__init__.py",
     "lambdas/metrics_publisher",
-    "draftbench/__init__.py",
-    "draftbench/metrics.py",
-    "draftbench/results.py",
+    "draftworth/__init__.py",
+    "draftworth/metrics.py",
+    "draftworth/results.py",
 )
 CAPACITY_HANDLER = "lambdas.capacity_controller.handler.handler"
 CAPACITY_FILES = (
     "lambdas/__init__.py",
     "lambdas/capacity_controller",
-    "draftbench/__init__.py",
-    "draftbench/capacity.py",
-    "draftbench/results.py",
-    "draftbench/staging.py",
+    "draftworth/__init__.py",
+    "draftworth/capacity.py",
+    "draftworth/results.py",
+    "draftworth/staging.py",
 )
 LOAD_GENERATOR_DOCKERFILE = "workloads/llmperf/Dockerfile"
 

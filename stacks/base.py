@@ -5,8 +5,8 @@ from __future__ import annotations
 from aws_cdk import Environment, Stack, Tags
 from constructs import Construct
 
-from draftbench.experiment import NeuronExperiment
-from draftbench.names import Names
+from draftworth.experiment import NeuronExperiment
+from draftworth.names import Names
 
 
 class ExperimentStack(Stack):
@@ -25,7 +25,7 @@ class ExperimentStack(Stack):
             scope,
             name,
             stack_name=name,
-            description=f"draftbench {experiment.name}: {description}",
+            description=f"draftworth {experiment.name}: {description}",
             env=Environment(region=experiment.aws.region),
             # CloudFormation hands a stack's own tags on at deployment, also to the resources that
             # CDK writes without; those in the template can be seen before.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from draftbench.capacity import CapacityPlan, DraftRef, ModelRef
-from draftbench.experiment import CapacityBlock, HubModel, HubSpeculative, NeuronExperiment
-from draftbench.names import Names
-from draftbench.placement import place
+from draftworth.capacity import CapacityPlan, DraftRef, ModelRef
+from draftworth.experiment import CapacityBlock, HubModel, HubSpeculative, NeuronExperiment
+from draftworth.names import Names
+from draftworth.placement import place
 from stacks.constructs.accelerator_nodes import node_group_name
 
 # EAGLE heads are trained on the target's token ids and often published without a tokenizer.

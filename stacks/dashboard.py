@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from draftbench import metrics
-from draftbench.experiment import Baseline, NeuronExperiment
-from draftbench.metrics import Metric
+from draftworth import metrics
+from draftworth.experiment import Baseline, NeuronExperiment
+from draftworth.metrics import Metric
 
 GRID_COLUMNS = 24
 GRAPH_WIDTH = 8

@@ -5,9 +5,9 @@ from __future__ import annotations
 from aws_cdk import CfnOutput
 from constructs import Construct
 
-from draftbench.capacity import STOP_KEY
-from draftbench.experiment import NeuronExperiment
-from draftbench.names import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT, RUNS_PREFIX
+from draftworth.capacity import STOP_KEY
+from draftworth.experiment import NeuronExperiment
+from draftworth.names import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT, RUNS_PREFIX
 from stacks.base import ExperimentStack
 from stacks.constructs.buckets import announce_on_event_bridge, private_bucket
 from stacks.constructs.log_groups import AUTO_DELETE_PROVIDER, own_auto_delete_logs
@@ -42,13 +42,13 @@ class StorageStack(ExperimentStack):
             self,
             ARTIFACTS_OUTPUT,
             value=f"s3://{self.artifacts.bucket_name}/",
-            description="Compiled graphs, a folder a key: python -m draftbench artifacts FILE",
+            description="Compiled graphs, a folder a key: python -m draftworth artifacts FILE",
         )
         CfnOutput(
             self,
             "ResultsLocation",
             value=f"s3://{self.results.bucket_name}/{RUNS_PREFIX}",
-            description="One folder a run: python -m draftbench report LOCATION/RUN",
+            description="One folder a run: python -m draftworth report LOCATION/RUN",
         )
         stop = f"--region {self.region} --bucket {self.results.bucket_name} --key {STOP_KEY}"
         CfnOutput(

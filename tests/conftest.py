@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-_STRIPPED_PREFIXES = ("AWS_", "CDK_", "DRAFTBENCH_")
+_STRIPPED_PREFIXES = ("AWS_", "CDK_", "DRAFTWORTH_")
 _STRIPPED = ("KUBECONFIG", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 # Set by the person who runs the tests, for the tests.
 _KEPT = (
-    "DRAFTBENCH_UPDATE_SNAPSHOTS",
-    "DRAFTBENCH_ENGINE_PYTHON",
-    "DRAFTBENCH_LLMPERF_PYTHON",
+    "DRAFTWORTH_UPDATE_SNAPSHOTS",
+    "DRAFTWORTH_ENGINE_PYTHON",
+    "DRAFTWORTH_LLMPERF_PYTHON",
 )
 
 

@@ -33,7 +33,7 @@ def test_stacks_of_an_experiment_are_synthesized_without_credentials(tmp_path: P
     assert result.returncode == 0, result.stderr
     names = {file.name.removesuffix(".template.json") for file in tmp_path.glob("*.template.json")}
     parts = ("network", "storage", "cluster", "benchmark")
-    assert names == {f"draftbench-qwen3-32b-{part}" for part in parts}
+    assert names == {f"draftworth-qwen3-32b-{part}" for part in parts}
 
 
 def test_wrong_experiment_ends_in_its_problems_and_exit_code_2(tmp_path: Path) -> None:

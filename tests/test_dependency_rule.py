@@ -12,20 +12,20 @@ import pytest
 
 from tests.conftest import ROOT
 
-PACKAGES = ("draftbench", "charts", "stacks", "lambdas", "workloads", "rehearsal", "account")
+PACKAGES = ("draftworth", "charts", "stacks", "lambdas", "workloads", "rehearsal", "account")
 MAY_IMPORT = {
-    "draftbench": {"draftbench"},
-    "charts": {"charts", "draftbench"},
-    "lambdas": {"lambdas", "draftbench"},
-    "workloads": {"workloads", "draftbench"},
-    "stacks": {"stacks", "charts", "draftbench"},
-    "account": {"account", "draftbench"},
+    "draftworth": {"draftworth"},
+    "charts": {"charts", "draftworth"},
+    "lambdas": {"lambdas", "draftworth"},
+    "workloads": {"workloads", "draftworth"},
+    "stacks": {"stacks", "charts", "draftworth"},
+    "account": {"account", "draftworth"},
     # The rehearsal puts the deployed parts together on one machine, as `stacks` does on AWS.
-    "rehearsal": {"rehearsal", "workloads", "lambdas", "draftbench"},
+    "rehearsal": {"rehearsal", "workloads", "lambdas", "draftworth"},
 }
 # What the domain must not know, and what a package of another layer must not reach for.
 FOREIGN = {
-    "draftbench": {"aws_cdk", "cdk8s", "cdk8s_plus_35", "constructs", "boto3", "botocore", "moto"},
+    "draftworth": {"aws_cdk", "cdk8s", "cdk8s_plus_35", "constructs", "boto3", "botocore", "moto"},
     "charts": {"aws_cdk", "boto3", "botocore", "moto"},
     "lambdas": {"aws_cdk", "cdk8s", "pydantic", "yaml", "moto"},
     "workloads": {"aws_cdk", "cdk8s", "pydantic", "yaml", "moto"},
@@ -75,8 +75,8 @@ def test_a_package_imports_only_what_it_may(package: str) -> None:
 @pytest.mark.parametrize(
     ("package", "source"),
     [
-        ("draftbench", "import boto3"),
-        ("draftbench", "def f():\n    from charts import app"),
+        ("draftworth", "import boto3"),
+        ("draftworth", "def f():\n    from charts import app"),
         ("charts", "import stacks.cluster"),
         ("lambdas", "from pydantic import BaseModel"),
         ("stacks", "import lambdas.metrics_publisher"),
@@ -89,18 +89,18 @@ def test_a_planted_violation_is_found(package: str, source: str) -> None:
 
 @pytest.mark.parametrize("name", STDLIB_ONLY)
 def test_what_pods_and_functions_share_is_standard_library_only(name: str) -> None:
-    names = set(imported_names((ROOT / "draftbench" / name).read_text()))
-    assert names - set(sys.stdlib_module_names) <= {"draftbench"}
+    names = set(imported_names((ROOT / "draftworth" / name).read_text()))
+    assert names - set(sys.stdlib_module_names) <= {"draftworth"}
 
 
 def test_the_domain_loads_no_aws_or_kubernetes_library() -> None:
     """Also not by a detour: what is in memory after every module of the domain was imported."""
     domain = [
         ".".join(f.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for f in modules("draftbench")
+        for f in modules("draftworth")
         if f.name != "__main__.py"
     ]
-    found = f"sorted({FOREIGN['draftbench']!r} & set(sys.modules))"
+    found = f"sorted({FOREIGN['draftworth']!r} & set(sys.modules))"
     code = f"import sys, {', '.join(domain)}; print({found})"
     answer = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True

@@ -1,1 +1,1 @@
-"""The checks of `draftbench preflight`: each a small function from the situation to an outcome."""
+"""The checks of `draftworth preflight`: each a small function from the situation to an outcome."""

@@ -12,10 +12,10 @@ from botocore.exceptions import ClientError
 
 from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
 from account.clients import DeniedError
-from draftbench.capacity import BLOCK_MARGIN_SECONDS
-from draftbench.catalog import accelerator
-from draftbench.experiment import CapacityBlock
-from draftbench.names import EXPERIMENT_TAG
+from draftworth.capacity import BLOCK_MARGIN_SECONDS
+from draftworth.catalog import accelerator
+from draftworth.experiment import CapacityBlock
+from draftworth.names import EXPERIMENT_TAG
 
 _FAMILY = "trn"
 
@@ -225,7 +225,7 @@ def _window_warning(
         return warned(
             f"{found}; nodes go 40 minutes before the block ends, earlier than "
             f"aws.deadline_minutes {situation.experiment.aws.deadline_minutes}",
-            "make sure that the run fits: `draftbench plan` has the time line",
+            "make sure that the run fits: `draftworth plan` has the time line",
         )
     return None
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from account.clients import explained
-from draftbench.experiment import NeuronExperiment
-from draftbench.placement import place
+from draftworth.experiment import NeuronExperiment
+from draftworth.placement import place
 
 Status = Literal["pass", "warn", "fail", "skip"]
 

@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError
 from account.checks.check import Outcome, Situation, failed, passed, warned
 from account.checks.tools import pinned_cdk_version
 from account.clients import DeniedError
-from draftbench.catalog import catalog
-from draftbench.names import EXPERIMENT_TAG, STACK_PARTS, Names
+from draftworth.catalog import catalog
+from draftworth.names import EXPERIMENT_TAG, STACK_PARTS, Names
 
 # What aws-cdk-lib's default synthesizer asks for; `tests/stacks/test_every_stack.py` holds both
 # to the synthesized assembly.
@@ -86,7 +86,7 @@ def _judge(state: str) -> tuple[str, str]:
     if state.endswith("_IN_PROGRESS"):
         return "fail", "wait until CloudFormation is done with it"
     if state == "DELETE_FAILED":
-        return "fail", "`make destroy`; `draftbench leftovers` shows what holds it up"
+        return "fail", "`make destroy`; `draftworth leftovers` shows what holds it up"
     if state == "UPDATE_ROLLBACK_FAILED":
         return "fail", "`npx cdk rollback STACK`, or `make destroy`"
     if state in ("CREATE_FAILED", "UPDATE_FAILED"):

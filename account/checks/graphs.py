@@ -5,7 +5,7 @@ from __future__ import annotations
 from account.artifacts import listings, refusal
 from account.checks.check import Outcome, Situation, failed, passed
 from account.checks.deployment import stack_states
-from draftbench.names import Names
+from draftworth.names import Names
 
 
 def compiled_graphs(situation: Situation) -> Outcome:
@@ -19,7 +19,7 @@ def compiled_graphs(situation: Situation) -> Outcome:
     if told:
         return failed(
             f"would be refused: {'; '.join(told)}",
-            f"python -m draftbench artifacts {situation.experiment_path} --run; the next start "
+            f"python -m draftworth artifacts {situation.experiment_path} --run; the next start "
             "compiles",
         )
     return passed(f"{len(found)} of {len(listing.wanted)} variants load, the others compile")

@@ -6,10 +6,10 @@ import re
 from datetime import timedelta
 
 from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
-from draftbench.assumptions import assumption_data
-from draftbench.experiment import Spot
-from draftbench.rules import prompt_files
-from draftbench.timeline import InPlace, forecast
+from draftworth.assumptions import assumption_data
+from draftworth.experiment import Spot
+from draftworth.rules import prompt_files
+from draftworth.timeline import InPlace, forecast
 
 # Days after which a price is asked for again. Spot prices move by the day, list prices rarely.
 MAX_PRICE_AGE_DAYS = 90
@@ -77,7 +77,7 @@ def budget(situation: Situation) -> Outcome:
         f"a first run is estimated to need {need.text(digits=0)}"
     )
     if paid < need.low:
-        return failed(found, "raise aws.budget_usd, or measure less: `draftbench plan` has the sum")
+        return failed(found, "raise aws.budget_usd, or measure less: `draftworth plan` has the sum")
     if paid < need.high:
         return warned(found, "raise aws.budget_usd, or accept that it may end the run")
     return passed(found)

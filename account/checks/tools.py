@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from account.checks.check import Outcome, Situation, failed, passed, warned
-from draftbench.errors import DraftbenchError
+from draftworth.errors import DraftworthError
 
 # jsii, which runs aws-cdk-lib below Python, supports Node.js 22 and 24 (its own banner on 20); the
 # CDK CLI itself starts from 18 on (`engines` of its package).
@@ -20,7 +20,7 @@ def pinned_cdk_version(root: Path) -> str:
     """The CDK CLI's version, as the Makefile pins it."""
     found = _PIN.search((root / "Makefile").read_text(encoding="utf-8"))
     if found is None:
-        raise DraftbenchError(f"{root / 'Makefile'}: no line `CDK_CLI := VERSION` in it")
+        raise DraftworthError(f"{root / 'Makefile'}: no line `CDK_CLI := VERSION` in it")
     return found.group(1)
 
 

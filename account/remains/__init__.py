@@ -1,1 +1,1 @@
-"""What `draftbench leftovers` looks for: each finder one kind of thing, by tag and by name."""
+"""What `draftworth leftovers` looks for: each finder one kind of thing, by tag and by name."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from account.checks.check import Clients
 from account.clients import explained
-from draftbench.experiment import NeuronExperiment
-from draftbench.names import EXPERIMENT_TAG, PROJECT, STACK_PARTS, Names
+from draftworth.experiment import NeuronExperiment
+from draftworth.names import EXPERIMENT_TAG, PROJECT, STACK_PARTS, Names
 
 Tags = Mapping[str, str]
 
@@ -110,7 +110,7 @@ class Finder:
 def of_stack(names: Names, name: str) -> bool:
     """Whether a name begins with one of the experiment's stacks'.
 
-    `draftbench-x-network-...` may be the stack `network` of experiment `x` or a stack of experiment
+    `draftworth-x-network-...` may be the stack `network` of experiment `x` or a stack of experiment
     `x-network`: what follows the latter's part is another part, never a resource's id.
     """
     for stack in (names.stack(part) for part in STACK_PARTS):

@@ -1,4 +1,4 @@
-"""draftbench's client under the load that a block makes.
+"""draftworth's client under the load that a block makes.
 
     python -m benchmarks.clients.ours BASE_URL STREAMS REQUESTS [--ray]
 
@@ -16,11 +16,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from draftbench.measuring.client import Client, Measured
-from draftbench.measuring.load import AsyncioEngine, LoadEngine, Planned
-from draftbench.measuring.runspec import RequestShape
-from draftbench.prompts import Prompt
-from draftbench.results import Load
+from draftworth.measuring.client import Client, Measured
+from draftworth.measuring.load import AsyncioEngine, LoadEngine, Planned
+from draftworth.measuring.runspec import RequestShape
+from draftworth.prompts import Prompt
+from draftworth.results import Load
 
 SHAPE = RequestShape(
     model="ground-truth",

@@ -126,7 +126,7 @@ class _Connection:
             if method == "DELETE":
                 self._server.requests.clear()
         elif path == "/v1/models":
-            model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "draftbench"}
+            model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "draftworth"}
             self._plain(json.dumps({"object": "list", "data": [model]}).encode())
         elif path in ("/health", "/metrics"):
             self._plain(b"", "text/plain")

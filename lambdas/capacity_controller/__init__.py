@@ -6,7 +6,7 @@ now": each invocation reads the whole world and decides anew, so an event that i
 doubled or out of order changes nothing (decision record 5).
 
 Deployable alone. The asset is this folder at its own path (with `lambdas/__init__.py`) and
-`draftbench/{__init__,capacity,results,staging}.py`; it needs the standard library and the boto3 of
+`draftworth/{__init__,capacity,results,staging}.py`; it needs the standard library and the boto3 of
 the Lambda runtime. The handler string is `lambdas.capacity_controller.handler.handler`.
 
 settings     what the function is told by its environment

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 
-from draftbench.capacity import STATE_KEY, CapacityPlan
+from draftworth.capacity import STATE_KEY, CapacityPlan
 from lambdas.capacity_controller.decision import Decision, Reason, deadline_unix_s, utc
 from lambdas.capacity_controller.state import Decided, Deployment, Notice
 from lambdas.capacity_controller.world import Problem, World
@@ -21,17 +21,17 @@ _NEXT: Mapping[Reason, str] = {
     "complete": f"Next: read the report. {_RUN_AGAIN}",
     "failed": f"Next: read run.json and the Job's log. {_RUN_AGAIN}",
     "not_begun": "Next: see why the Job's pod does not start or ends at once: "
-    f"kubectl -n draftbench describe pods. {_RUN_AGAIN}",
+    f"kubectl -n draftworth describe pods. {_RUN_AGAIN}",
     "deadline": "Next: raise aws.deadline_minutes and deploy; it counts from the first deploy of "
     "this Job. A run whose run.json does not say failed by then goes on where it stopped.",
     "budget": "Next: raise aws.budget_usd and deploy. A run whose run.json does not say failed by "
     "then goes on where it stopped.",
     "no_block": "Next: name the reservation of an active Capacity Block in the experiment and "
-    "deploy; `python -m draftbench preflight EXPERIMENT` looks it up.",
+    "deploy; `python -m draftworth preflight EXPERIMENT` looks it up.",
     "block_not_started": "Next: nothing. The nodes start with the block.",
     "block_over": "Next: name another Capacity Block in the experiment and deploy, or extend this "
     "one: what counts is its end when the function looks.",
-    "waiting_for_models": "Next: nothing, if the staging Jobs run: kubectl -n draftbench get jobs",
+    "waiting_for_models": "Next: nothing, if the staging Jobs run: kubectl -n draftworth get jobs",
     "no_node_group": "Next: deploy the cluster stack; a deploy that replaces the node group ends "
     "this by itself.",
     "foreign_node_group": "Next: give the experiment another name.",
@@ -52,7 +52,7 @@ def of_decision(
         "",
         *_facts(deployment, deadline_unix_s(deployment, world)),
     ]
-    subject = f"draftbench {plan.experiment}: {size} nodes, {decision.reason.replace('_', ' ')}"
+    subject = f"draftworth {plan.experiment}: {size} nodes, {decision.reason.replace('_', ' ')}"
     return _notice(subject, lines)
 
 
@@ -64,7 +64,7 @@ def of_problem(deployment: Deployment, problem: Problem) -> Notice:
         "",
         *_facts(deployment, deployment.own_deadline_unix_s),
     ]
-    return _notice(f"draftbench {plan.experiment}: {problem.kind.replace('_', ' ')}", lines)
+    return _notice(f"draftworth {plan.experiment}: {problem.kind.replace('_', ' ')}", lines)
 
 
 def of_lost_nodes(deployment: Deployment, lost: int, world: World) -> Notice:
@@ -79,7 +79,7 @@ def of_lost_nodes(deployment: Deployment, lost: int, world: World) -> Notice:
         "",
         *_facts(deployment, deadline_unix_s(deployment, world)),
     ]
-    return _notice(f"draftbench {plan.experiment}: {lost} accelerator node(s) lost", lines)
+    return _notice(f"draftworth {plan.experiment}: {lost} accelerator node(s) lost", lines)
 
 
 def of_unset_size(deployment: Deployment, size: int, error: str, *, now: float) -> Notice:
@@ -91,7 +91,7 @@ def of_unset_size(deployment: Deployment, size: int, error: str, *, now: float) 
         "It is tried again at every look. Until then what runs is paid for. By hand:",
         set_size_command(deployment, size),
     ]
-    return dated(_notice(f"draftbench {plan.experiment}: size {size} could not be set", lines), now)
+    return dated(_notice(f"draftworth {plan.experiment}: size {size} could not be set", lines), now)
 
 
 def of_lost_state(plan: CapacityPlan, why: str) -> Notice:
@@ -101,7 +101,7 @@ def of_lost_state(plan: CapacityPlan, why: str) -> Notice:
         "Without it nobody knows their deadline and what they have cost.",
         f"Next: see that there is no object {STATE_KEY}, raise `repetition`, deploy.",
     ]
-    return _notice(f"draftbench {plan.experiment}: 0 nodes, state lost", lines)
+    return _notice(f"draftworth {plan.experiment}: 0 nodes, state lost", lines)
 
 
 def set_size_command(deployment: Deployment, size: int) -> str:

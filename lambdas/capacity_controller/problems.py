@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from draftbench.capacity import CapacityKind, CapacityPlan
+from draftworth.capacity import CapacityKind, CapacityPlan
 from lambdas.capacity_controller.world import Problem
 
 CAPACITY = "insufficient_capacity"
@@ -41,11 +41,11 @@ _CAPACITY_ADVICE: dict[CapacityKind, str] = {
     "spot": f"a capacity of kind on_demand or a Capacity Block, {_OTHER_ZONE}, or another hour",
     "on_demand": f"a Capacity Block, capacity of kind spot, {_OTHER_ZONE}, or another hour",
     "capacity_block": "whether the block is active, in this zone, of this instance type, and has "
-    "as many instances as the plan needs nodes: `python -m draftbench preflight EXPERIMENT`",
+    "as many instances as the plan needs nodes: `python -m draftworth preflight EXPERIMENT`",
 }
 _QUOTA_ADVICE = (
     "more vCPUs in the quota of Trn instances for this kind of capacity (Service Quotas, EC2): "
-    "`python -m draftbench preflight EXPERIMENT` shows quota and need"
+    "`python -m draftworth preflight EXPERIMENT` shows quota and need"
 )
 _LAUNCH_ADVICE = "what the message names; the group's activity history in EC2 Auto Scaling has more"
 _SHOWN_CHARACTERS = 400

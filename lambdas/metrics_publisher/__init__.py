@@ -1,7 +1,7 @@
 """The metrics publisher: an SQS batch of S3 events in, CloudWatch metrics of the result files out.
 
 Deployable alone. The asset is this folder at its own path (`lambdas/metrics_publisher`, with
-`lambdas/__init__.py`) and `draftbench/{__init__,results,metrics}.py`; it needs the standard library
+`lambdas/__init__.py`) and `draftworth/{__init__,results,metrics}.py`; it needs the standard library
 and the boto3 of the Lambda runtime. The handler string is
 `lambdas.metrics_publisher.handler.handler`.
 

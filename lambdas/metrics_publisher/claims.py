@@ -25,7 +25,7 @@ from lambdas.metrics_publisher.errors import ClaimedError, UnusableError
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-CLAIM_SCHEMA = "draftbench.published/1"
+CLAIM_SCHEMA = "draftworth.published/1"
 CLAIMS_FOLDER = "published"
 CLOCK_SKEW_SECONDS = 30.0
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from draftbench.metrics import (
+from draftworth.metrics import (
     ACCEPTANCE_RATE,
     ERRORS,
     METRICS,
@@ -33,7 +33,7 @@ from draftbench.metrics import (
     acceptance_rate_percent,
     dimension_values,
 )
-from draftbench.results import BlockResult
+from draftworth.results import BlockResult
 from lambdas.metrics_publisher.errors import UnusableError
 
 if TYPE_CHECKING:

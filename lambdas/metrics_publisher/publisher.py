@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftbench.metrics import NAMESPACE
-from draftbench.results import (
+from draftworth.metrics import NAMESPACE
+from draftworth.results import (
     RESULT_SUFFIX,
     RUNS_FOLDER,
     BlockResult,
@@ -206,7 +206,7 @@ class Publisher:
             raise UnusableError(
                 f"requests from {_utc(plan.first_minute)} are too old at {_utc(now)}: CloudWatch "
                 "takes timestamps up to two weeks back. The result file is kept; "
-                "`python -m draftbench report` reads it without CloudWatch"
+                "`python -m draftworth report` reads it without CloudWatch"
             )
         if plan.last_minute > now + NEWEST_SECONDS:
             raise UnusableError(

@@ -23,9 +23,9 @@ from aws_cdk import (
 )
 from constructs import Construct, IDependable
 
-from draftbench.capacity import STOP_KEY, CapacityPlan, dump_plan
-from draftbench.results import RUN_FILE
-from draftbench.staging import READY_MARKER
+from draftworth.capacity import STOP_KEY, CapacityPlan, dump_plan
+from draftworth.results import RUN_FILE
+from draftworth.staging import READY_MARKER
 from stacks.assets import CAPACITY_HANDLER, capacity_code
 from stacks.constructs.capacity_rights import allow, let_control
 from stacks.constructs.functions import function_role, python_function
@@ -86,7 +86,7 @@ class CapacityController(Construct):
         topic = aws_sns.Topic(
             self,
             "Notifications",
-            display_name=f"draftbench {self._plan.experiment}"[:MAX_DISPLAY_NAME_CHARACTERS],
+            display_name=f"draftworth {self._plan.experiment}"[:MAX_DISPLAY_NAME_CHARACTERS],
             enforce_ssl=True,
         )
         if notify_email:
@@ -113,12 +113,12 @@ class CapacityController(Construct):
             self,
             "SchedulerRole",
             assumed_by=cast(aws_iam.IPrincipal, principal),
-            description="draftbench capacity schedules",
+            description="draftworth capacity schedules",
         )
 
     def _build_role(self) -> aws_iam.Role:
         role = function_role(
-            self, log_group=self.log_group, description="draftbench capacity controller"
+            self, log_group=self.log_group, description="draftworth capacity controller"
         )
         self.topic.grant_publish(role)
         let_control(
@@ -134,7 +134,7 @@ class CapacityController(Construct):
     def _build_function(self) -> aws_lambda.Function:
         function = python_function(
             self,
-            description="Size of draftbench's accelerator node group",
+            description="Size of draftworth's accelerator node group",
             handler=CAPACITY_HANDLER,
             code=capacity_code(),
             role=self._role,
@@ -260,7 +260,7 @@ class CapacityController(Construct):
         deployment = CustomResource(
             self,
             "Deployment",
-            resource_type="Custom::DraftbenchDeployment",
+            resource_type="Custom::DraftworthDeployment",
             service_token=self.function.function_arn,
             service_timeout=Duration.minutes(ANSWER_TIMEOUT_MINUTES),
             properties={"Plan": dump_plan(self._plan)},

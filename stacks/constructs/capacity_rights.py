@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from aws_cdk import Stack, Token, aws_iam, aws_s3
 
-from draftbench.capacity import STATE_KEY, STOP_KEY, CapacityPlan
-from draftbench.names import RUNS_PREFIX
-from draftbench.results import RUN_FILE
-from draftbench.staging import ready_key
+from draftworth.capacity import STATE_KEY, STOP_KEY, CapacityPlan
+from draftworth.names import RUNS_PREFIX
+from draftworth.results import RUN_FILE
+from draftworth.staging import ready_key
 from stacks.constructs.findings import accept, accept_folders
 
 RUN_FILES = f"{RUNS_PREFIX}*/{RUN_FILE}"

@@ -15,9 +15,9 @@ from aws_cdk import (
 from aws_cdk.aws_lambda_event_sources import SqsEventSource
 from constructs import Construct
 
-from draftbench import metrics
-from draftbench.names import CLAIMS_PREFIX, RUNS_PREFIX
-from draftbench.results import RESULT_SUFFIX
+from draftworth import metrics
+from draftworth.names import CLAIMS_PREFIX, RUNS_PREFIX
+from draftworth.results import RESULT_SUFFIX
 from stacks.assets import PUBLISHER_HANDLER, publisher_code
 from stacks.constructs.findings import accept, accept_folders
 from stacks.constructs.functions import function_role, python_function
@@ -42,7 +42,7 @@ class MetricsPublisher(Construct):
         self.role = self._build_role(results, log_group)
         self.function = python_function(
             self,
-            description="Result files of draftbench into CloudWatch metrics",
+            description="Result files of draftworth into CloudWatch metrics",
             handler=PUBLISHER_HANDLER,
             code=publisher_code(),
             role=self.role,
@@ -54,7 +54,7 @@ class MetricsPublisher(Construct):
         self.alarm = self._build_alarm(queue.dead_letters)
 
     def _build_role(self, results: aws_s3.IBucket, log_group: aws_logs.LogGroup) -> aws_iam.Role:
-        role = function_role(self, log_group=log_group, description="draftbench metrics publisher")
+        role = function_role(self, log_group=log_group, description="draftworth metrics publisher")
         for statement in _statements(results):
             role.add_to_policy(statement)
         accept(

@@ -13,15 +13,15 @@ import boto3
 
 REGION = "us-east-2"
 OURS = "qwen3-32b"
-STACK = f"draftbench-{OURS}"
-TAGS = {"draftbench:experiment": OURS, "draftbench:stack": "cluster"}
-OTHERS_TAGS = {**TAGS, "draftbench:experiment": "qwen3-32b-x"}
+STACK = f"draftworth-{OURS}"
+TAGS = {"draftworth:experiment": OURS, "draftworth:stack": "cluster"}
+OTHERS_TAGS = {**TAGS, "draftworth:experiment": "qwen3-32b-x"}
 # The last was made by Lambda, for a function whose name CloudFormation cut.
 LOG_GROUPS = (
     f"/aws/eks/{STACK}/cluster",
     f"/aws/containerinsights/{STACK}/performance",
     f"{STACK}-network-FlowLogGroup1-X",
-    "/aws/lambda/draftbench-qwen3-32b-clus-Handler-X",
+    "/aws/lambda/draftworth-qwen3-32b-clus-Handler-X",
 )
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 
@@ -191,7 +191,7 @@ def function(name: str = f"{STACK}-benchmark-Publisher1-X") -> None:
 
 def cut_role() -> None:
     """CloudFormation cuts the stack's name: only the tag says whose it is."""
-    role("draftbench-qwen3-32b-clu-NodeRole1-X")
+    role("draftworth-qwen3-32b-clu-NodeRole1-X")
 
 
 # Kind in the report, and what makes one.

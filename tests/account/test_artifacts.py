@@ -17,18 +17,18 @@ from account import artifacts, graph_store
 from account.checks.check import Outcome, Situation
 from account.checks.graphs import compiled_graphs
 from account.clients import client
-from draftbench.artifact_manifest import (
+from draftworth.artifact_manifest import (
     MANIFEST_SCHEMA,
     ArtifactFile,
     ArtifactManifest,
     dump_manifest,
     manifest_key,
 )
-from draftbench.artifacts import artifact_inputs, artifact_key
-from draftbench.cli import main
-from draftbench.experiment import NeuronExperiment
-from draftbench.loading import load_experiment
-from draftbench.staging import READY_SCHEMA, ReadyModel, StagedFile, dump_ready, ready_key
+from draftworth.artifacts import artifact_inputs, artifact_key
+from draftworth.cli import main
+from draftworth.experiment import NeuronExperiment
+from draftworth.loading import load_experiment
+from draftworth.staging import READY_SCHEMA, ReadyModel, StagedFile, dump_ready, ready_key
 from tests.support.experiments import Edit, both, put, write_experiment
 
 pytestmark = pytest.mark.emulator
@@ -53,7 +53,7 @@ def s3() -> Iterator[Any]:
                 Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-east-2"}
             )
         boto3.client("cloudformation", region_name="us-east-2").create_stack(
-            StackName="draftbench-qwen3-32b-storage", TemplateBody=json.dumps(TEMPLATE)
+            StackName="draftworth-qwen3-32b-storage", TemplateBody=json.dumps(TEMPLATE)
         )
         yield client
 
@@ -277,7 +277,7 @@ def test_an_experiment_that_was_never_deployed_has_no_bucket(
     path, _ = a_file(tmp_path, put("name", value="another"))
     assert main(["artifacts", path]) == 1
     message = capsys.readouterr().err
-    assert "could not look up the outputs of the stack draftbench-another-storage" in message
+    assert "could not look up the outputs of the stack draftworth-another-storage" in message
     assert main(["artifacts", path, "--bucket", GRAPHS]) == 0
 
 
@@ -293,7 +293,7 @@ def test_experiments_with_buckets_of_their_own_are_listed_one_by_one(
 ) -> None:
     template = json.dumps(TEMPLATE).replace(GRAPHS, "more-graphs")
     boto3.client("cloudformation", region_name="us-east-2").create_stack(
-        StackName="draftbench-another-storage", TemplateBody=template
+        StackName="draftworth-another-storage", TemplateBody=template
     )
     s3.create_bucket(
         Bucket="more-graphs", CreateBucketConfiguration={"LocationConstraint": "us-east-2"}
@@ -335,7 +335,7 @@ def test_preflight_fails_graphs_that_a_server_would_refuse(s3: Any, tmp_path: Pa
     outcome = checked(path)
     assert outcome.status == "fail"
     assert outcome.found.startswith("would be refused: baseline: ")
-    assert outcome.next_step.startswith(f"python -m draftbench artifacts {path} --run")
+    assert outcome.next_step.startswith(f"python -m draftworth artifacts {path} --run")
 
 
 def test_preflight_before_the_first_deploy_finds_nothing_to_refuse(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from moto import mock_aws
 
 from account.checks.capacity import capacity_block, vcpu_quota, zone_offering
-from draftbench.experiment import NeuronExperiment
+from draftworth.experiment import NeuronExperiment
 from tests.account.stubs import NOW, Answer, experiment, situation
 
 pytestmark = [pytest.mark.emulator]
@@ -39,7 +39,7 @@ def trn(*, lifecycle: str = "", own: bool = False) -> dict[str, Any]:
     if lifecycle:
         made["InstanceLifecycle"] = lifecycle
     if own:
-        made["Tags"] = [{"Key": "draftbench:experiment", "Value": "qwen3-32b"}]
+        made["Tags"] = [{"Key": "draftworth:experiment", "Value": "qwen3-32b"}]
     return made
 
 

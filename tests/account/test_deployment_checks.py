@@ -15,7 +15,7 @@ from moto import mock_aws
 from account.checks.check import Outcome, Situation
 from account.checks.deployment import bootstrap, existing_stacks, hub_token
 from account.checks.tools import cdk_cli, container_engine, node
-from draftbench.experiment import HubModel
+from draftworth.experiment import HubModel
 from tests.account.stubs import NOW, ROOT, Answer, experiment, situation
 
 pytestmark = [pytest.mark.emulator]
@@ -35,7 +35,7 @@ def with_secret(text: str) -> Situation:
 
 
 def stack(name: str, status: str, experiment_name: str = "") -> dict[str, object]:
-    tags = [{"Key": "draftbench:experiment", "Value": experiment_name}] if experiment_name else []
+    tags = [{"Key": "draftworth:experiment", "Value": experiment_name}] if experiment_name else []
     return {"StackName": name, "StackStatus": status, "CreationTime": NOW, "Tags": tags}
 
 
@@ -81,14 +81,14 @@ def test_a_qualifier_of_ones_own_has_a_parameter_of_its_own(account: None, tmp_p
 def test_a_stack_is_judged_by_what_a_deploy_makes_of_its_state(
     state: str, status: str, step: str
 ) -> None:
-    outcome = judged(stack("draftbench-qwen3-32b-cluster", state, "qwen3-32b"))
+    outcome = judged(stack("draftworth-qwen3-32b-cluster", state, "qwen3-32b"))
     assert outcome.status == status
     assert step in outcome.next_step
 
 
 def test_stacks_of_other_experiments_are_not_ours() -> None:
     outcome = judged(
-        stack("draftbench-qwen3-32b-x-cluster", "DELETE_FAILED", "qwen3-32b-x"),
+        stack("draftworth-qwen3-32b-x-cluster", "DELETE_FAILED", "qwen3-32b-x"),
         stack("something-else", "DELETE_FAILED"),
     )
     assert outcome.status == "pass"
@@ -96,7 +96,7 @@ def test_stacks_of_other_experiments_are_not_ours() -> None:
 
 
 def test_a_stack_without_its_tags_yet_is_known_by_its_name() -> None:
-    assert judged(stack("draftbench-qwen3-32b-storage", "DELETE_FAILED")).status == "fail"
+    assert judged(stack("draftworth-qwen3-32b-storage", "DELETE_FAILED")).status == "fail"
 
 
 def test_a_secret_with_text_passes_and_its_text_is_not_shown(account: None) -> None:

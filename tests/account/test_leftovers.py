@@ -19,9 +19,9 @@ from account.remains import compute
 from account.remains.network import LAMBDA_KEEPS, interfaces, placement_groups
 from account.remains.scope import Finder, Remnant, Scope, age_text, of_stack
 from account.remains.tagged import Arn, parse_arn
-from draftbench.cli import main
-from draftbench.experiment import NeuronExperiment
-from draftbench.names import Names
+from draftworth.cli import main
+from draftworth.experiment import NeuronExperiment
+from draftworth.names import Names
 from tests.account import estate
 from tests.account.stubs import (
     NOW,
@@ -89,27 +89,27 @@ def test_nothing_is_listed_twice_though_two_ways_lead_to_it() -> None:
 
 
 def test_things_of_another_experiment_are_not_ours_even_when_their_names_begin_alike() -> None:
-    estate.bucket("draftbench-qwen3-32b-x-storage-results1-x", estate.OTHERS_TAGS)
-    estate.bucket("draftbench-qwen3-32b-stora-results1-x", estate.OTHERS_TAGS)
-    estate.role("draftbench-qwen3-32b-x-c-NodeRole1-X", estate.OTHERS_TAGS)
-    estate.stack("draftbench-qwen3-32b-x-cluster", estate.OTHERS_TAGS)
+    estate.bucket("draftworth-qwen3-32b-x-storage-results1-x", estate.OTHERS_TAGS)
+    estate.bucket("draftworth-qwen3-32b-stora-results1-x", estate.OTHERS_TAGS)
+    estate.role("draftworth-qwen3-32b-x-c-NodeRole1-X", estate.OTHERS_TAGS)
+    estate.stack("draftworth-qwen3-32b-x-cluster", estate.OTHERS_TAGS)
     estate.bucket("somebody-elses", {})
     assert found() == []
 
 
 def test_a_thing_whose_tags_are_lost_is_known_by_its_stacks_name() -> None:
-    estate.bucket("draftbench-qwen3-32b-storage-results1-x", {})
+    estate.bucket("draftworth-qwen3-32b-storage-results1-x", {})
     assert [r.kind for r in found()] == ["bucket"]
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("draftbench-x-network", True),
-        ("draftbench-x-network-FlowLogGroup1-X", True),
-        ("draftbench-x-network-storage-bucket1-x", False),
-        ("draftbench-xy-network-FlowLogGroup1-X", False),
-        ("draftbench-x", False),
+        ("draftworth-x-network", True),
+        ("draftworth-x-network-FlowLogGroup1-X", True),
+        ("draftworth-x-network-storage-bucket1-x", False),
+        ("draftworth-xy-network-FlowLogGroup1-X", False),
+        ("draftworth-x", False),
     ],
 )
 def test_a_stacks_name_is_told_from_one_that_it_begins(name: str, expected: bool) -> None:
@@ -117,7 +117,7 @@ def test_a_stacks_name_is_told_from_one_that_it_begins(name: str, expected: bool
 
 
 def checkpoints() -> None:
-    estate.bucket("draftbench-qwen3-32b-storage-checkpoints1-x")
+    estate.bucket("draftworth-qwen3-32b-storage-checkpoints1-x")
 
 
 @pytest.mark.parametrize(("keep", "kept"), [(True, 1), (False, 0)])
@@ -134,7 +134,7 @@ def test_other_buckets_do_not_stay_with_the_checkpoints() -> None:
     checkpoints()
     estate.bucket()
     report = look(scope(experiment(keep_checkpoints=True)))
-    assert [r.id for r in report.unplanned] == ["draftbench-qwen3-32b-storage-results1-x"]
+    assert [r.id for r in report.unplanned] == ["draftworth-qwen3-32b-storage-results1-x"]
 
 
 def reserved(**changes: Any) -> Scope:
@@ -164,7 +164,7 @@ def test_an_expired_or_foreign_block_is_nobodys_concern(changes: dict[str, Any])
 
 
 def test_an_on_demand_reservation_with_our_tag_costs_what_its_instances_would() -> None:
-    tags = [{"Key": "draftbench:experiment", "Value": "llama-3.1-8b-eagle3"}]
+    tags = [{"Key": "draftworth:experiment", "Value": "llama-3.1-8b-eagle3"}]
     (one,) = compute.reservations(reserved(ReservationType="default", Tags=tags))
     block_price = experiment("llama-3.1-8b-eagle3").aws.price.usd_per_hour
     assert not one.kept
@@ -201,7 +201,7 @@ def test_interfaces_that_lambda_holds_are_waited_for() -> None:
                     {
                         "NetworkInterfaceId": "eni-1",
                         "Status": "in-use",
-                        "Description": "AWS Lambda VPC ENI-draftbench",
+                        "Description": "AWS Lambda VPC ENI-draftworth",
                     },
                     {"NetworkInterfaceId": "eni-2", "Status": "available"},
                 ]

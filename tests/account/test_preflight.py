@@ -18,8 +18,8 @@ from account.checks.identity import credentials, region_enabled
 from account.checks.money import budget, price_date, revisions, spot_price
 from account.clients import client
 from account.preflight import CHECKS, GATES, outcomes, run_program, table_lines
-from draftbench.cli import main
-from draftbench.experiment import HubModel
+from draftworth.cli import main
+from draftworth.experiment import HubModel
 from tests.account.stubs import NOW, ROOT, Answer, RefusingClient, experiment, situation
 
 pytestmark = [pytest.mark.emulator]

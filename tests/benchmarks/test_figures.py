@@ -24,8 +24,8 @@ from benchmarks.ground_truth.timeline import (
     events_of,
     plan_of,
 )
-from draftbench.measuring.chunks import ChunkReader, StreamFormatError, Timeline
-from draftbench.measuring.client import Figures, figures_of
+from draftworth.measuring.chunks import ChunkReader, StreamFormatError, Timeline
+from draftworth.measuring.client import Figures, figures_of
 
 # Figures are floats: a few units in the last of 16 digits.
 EXACT = 1e-12

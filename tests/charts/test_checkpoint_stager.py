@@ -11,8 +11,8 @@ import pytest
 
 from charts.bindings import Bindings
 from charts.checkpoint_stager import scratch_gib
-from draftbench.catalog import catalog
-from draftbench.experiment import Aws, HubModel, NeuronExperiment
+from draftworth.catalog import catalog
+from draftworth.experiment import Aws, HubModel, NeuronExperiment
 from tests.charts.rendering import (
     BINDINGS,
     EXPERIMENTS,
@@ -84,7 +84,7 @@ def what_would_cost(job: Object) -> list[str]:
     pod = pod_of(job)
     found = ["tolerates a taint"] if pod.get("tolerations") else []
     found += ["claims devices"] if pod.get("resourceClaims") else []
-    cheap = pod.get("nodeSelector") == {"draftbench.dev/node-group": "cpu"}
+    cheap = pod.get("nodeSelector") == {"draftworth/node-group": "cpu"}
     return found + ([] if cheap else ["any node"])
 
 
@@ -155,12 +155,12 @@ def test_stagers_run_as_nobody_on_a_read_only_disk() -> None:
 
 
 def test_the_hub_token_is_in_no_object_and_its_secret_is_named_to_the_stagers_alone() -> None:
-    objects = render(with_aws(hub_token_secret="draftbench/hub-token"))
+    objects = render(with_aws(hub_token_secret="draftworth/hub-token"))
     told = {chart for chart, items in objects.items() if "hub-token" in json.dumps(items)}
     assert told == {"staging"}
     for job in objects["staging"]:
         arguments = _parser().parse_args(container_of(job)["args"])
-        assert arguments.token_secret == "draftbench/hub-token"
+        assert arguments.token_secret == "draftworth/hub-token"
         assert "HF_TOKEN" not in json.dumps(job)
     assert not [item for item in all_objects() if item["kind"] == "Secret"]
 

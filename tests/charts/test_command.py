@@ -1,4 +1,4 @@
-"""`draftbench manifests`: files for kubectl, and what is left to do."""
+"""`draftworth manifests`: files for kubectl, and what is left to do."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from charts.command import write_manifests
-from draftbench.cli import main
-from draftbench.errors import DraftbenchError
+from draftworth.cli import main
+from draftworth.errors import DraftworthError
 from tests.charts.rendering import all_objects
 from tests.support.experiments import put, write_experiment
 
@@ -111,5 +111,5 @@ def _prompts(experiments: Path) -> str:
 def test_a_folder_that_cannot_be_written_is_named(experiments: Path, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
-    with pytest.raises(DraftbenchError, match=r"file: cannot write manifests: File exists"):
+    with pytest.raises(DraftworthError, match=r"file: cannot write manifests: File exists"):
         write_manifests(experiments / "qwen3-32b.yaml", blocked)

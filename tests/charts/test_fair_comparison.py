@@ -15,7 +15,7 @@ from tests.charts.rendering import EXPERIMENTS, Object, of_kind
 
 pytestmark = pytest.mark.synth
 
-NAME_LABELS = ("app.kubernetes.io/instance", "draftbench.dev/variant")
+NAME_LABELS = ("app.kubernetes.io/instance", "draftworth/variant")
 
 
 def what_must_be_equal(deployment: Object) -> Object:
@@ -23,7 +23,7 @@ def what_must_be_equal(deployment: Object) -> Object:
     shared = copy.deepcopy(deployment)
     spec = shared["spec"]
     del shared["metadata"]["name"]
-    del spec["selector"]["matchLabels"]["draftbench.dev/variant"]
+    del spec["selector"]["matchLabels"]["draftworth/variant"]
     for metadata in (shared["metadata"], spec["template"]["metadata"]):
         for label in NAME_LABELS:
             del metadata["labels"][label]

@@ -13,8 +13,8 @@ from charts import graph_scripts
 from charts.bindings import Bindings
 from charts.graph_scripts import graph_scripts_config_map
 from charts.run_spec import MAX_CONFIG_MAP_JSON_BYTES, kubectl_json_bytes
-from draftbench.errors import UserInputError
-from draftbench.experiment import NeuronExperiment
+from draftworth.errors import UserInputError
+from draftworth.experiment import NeuronExperiment
 from tests.charts.rendering import (
     BINDINGS,
     Object,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from draftbench.measuring.job import (
+from draftworth.measuring.job import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_NOT_RECORDED,
@@ -16,7 +16,7 @@ from draftbench.measuring.job import (
     MAX_SILENT_DEATHS,
     job_run_id,
 )
-from draftbench.measuring.runspec import load_run_spec
+from draftworth.measuring.runspec import load_run_spec
 from tests.charts.rendering import (
     EXPERIMENTS,
     Object,
@@ -85,7 +85,7 @@ def test_the_load_generator_reads_a_run_specification_of_all_services(name: str)
     spec = load_run_spec(config_map["data"]["run-spec.json"])
     services = [s["metadata"]["name"] for s in of_kind("Service", name)]
     assert [e.base_url for e in spec.endpoints] == [
-        f"http://{service}.draftbench.svc:8000" for service in services
+        f"http://{service}.draftworth.svc:8000" for service in services
     ]
 
 
@@ -197,7 +197,7 @@ def test_the_deadline_starts_when_a_server_has_its_devices(name: str) -> None:
         (lambda job: _terms(job).clear(), "waits for nothing"),
         (
             lambda job: _terms(job).append(
-                {"labelSelector": {"matchLabels": {"draftbench.dev/variant": "baseline"}}}
+                {"labelSelector": {"matchLabels": {"draftworth/variant": "baseline"}}}
             ),
             "vllm-qwen3-1-7b-k7",
         ),
@@ -223,7 +223,7 @@ def test_a_first_start_has_two_hours_before_anything_gives_up(name: str) -> None
         allowed_seconds = probe["periodSeconds"] * probe["failureThreshold"]
         assert allowed_seconds == 2 * 3600
         assert deployment["spec"]["progressDeadlineSeconds"] > allowed_seconds
-        assert "120 minutes" in deployment["metadata"]["annotations"]["draftbench.dev/startup"]
+        assert "120 minutes" in deployment["metadata"]["annotations"]["draftworth/startup"]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

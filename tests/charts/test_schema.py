@@ -45,7 +45,7 @@ def test_a_name_with_a_dot_is_not_a_dns_label() -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_object_is_in_the_namespace_unless_it_can_be_in_none(name: str) -> None:
     for item in all_objects(name):
-        expected = None if item["kind"] in CLUSTER_SCOPED else "draftbench"
+        expected = None if item["kind"] in CLUSTER_SCOPED else "draftworth"
         assert item["metadata"].get("namespace") == expected, item["metadata"]["name"]
 
 
@@ -53,5 +53,5 @@ def test_every_object_is_in_the_namespace_unless_it_can_be_in_none(name: str) ->
 def test_every_object_and_pod_is_labelled_with_its_experiment(name: str) -> None:
     for item in [*all_objects(name), *pod_templates(name)]:
         labels = item["metadata"]["labels"]
-        assert labels["draftbench.dev/experiment"] == name
+        assert labels["draftworth/experiment"] == name
         assert [v for v in labels.values() if not LABEL_VALUE.fullmatch(v)] == []

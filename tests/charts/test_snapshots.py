@@ -35,8 +35,8 @@ def _readable(item: Object) -> Any:
         shown["data"][name] = "<source>"
     for template in [shown.get("spec", {}).get("template", {})]:
         annotations = template.get("metadata", {}).get("annotations", {})
-        if "draftbench.dev/serving-content" in annotations:
-            annotations["draftbench.dev/serving-content"] = "<content-hash>"
+        if "draftworth/serving-content" in annotations:
+            annotations["draftworth/serving-content"] = "<content-hash>"
     return _without_hashes(shown)
 
 

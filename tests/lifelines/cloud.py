@@ -21,7 +21,7 @@ from typing import Any
 
 import boto3
 
-from draftbench.names import STACK_PARTS, Names
+from draftworth.names import STACK_PARTS, Names
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.gathering import Clients
 from lambdas.capacity_controller.handler import handle
@@ -109,7 +109,7 @@ class Cloud:
         (deployment,) = (
             r
             for r in self.templates["benchmark"]["Resources"].values()
-            if r["Type"] == "Custom::DraftbenchDeployment"
+            if r["Type"] == "Custom::DraftworthDeployment"
         )
         answered = len(self.cloudformation.answers)
         self.invoke_controller(

@@ -20,9 +20,9 @@ import yaml
 
 from account import leftovers
 from account.clients import client
-from draftbench.experiment import NeuronExperiment
-from draftbench.loading import load_neuron_experiment
-from draftbench.names import STACK_PARTS, Names
+from draftworth.experiment import NeuronExperiment
+from draftworth.loading import load_neuron_experiment
+from draftworth.names import STACK_PARTS, Names
 from rehearsal.emulator import empty_account
 from stacks.application import build_application
 from tests.account.stubs import EmulatedEc2
@@ -139,7 +139,7 @@ class Life:
         """A pod of the measuring Job."""
         (job,) = self._jobs("llmperf")
         replaced = {
-            f"http://vllm-{name.replace('.', '-')}.draftbench.svc:8000": f"http://127.0.0.1:{port}"
+            f"http://vllm-{name.replace('.', '-')}.draftworth.svc:8000": f"http://127.0.0.1:{port}"
             for name, port in self.ports.items()
         }
         return self.cluster.pod(job, number, replaced)
@@ -178,7 +178,7 @@ class Life:
         return [entry["Key"] for entry in found.get("Contents", ())]
 
     def leftovers(self, monkeypatch: pytest.MonkeyPatch) -> int:
-        """`draftbench leftovers`: its exit code. Two listings that moto lacks are empty."""
+        """`draftworth leftovers`: its exit code. Two listings that moto lacks are empty."""
 
         def emulated(service: str, region: str, /) -> Any:
             made = client(service, region)

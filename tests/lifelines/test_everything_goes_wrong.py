@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from draftbench.measuring.job import EXIT_COMPLETE, EXIT_INTERRUPTED
-from draftbench.metrics import NAMESPACE, TTFT
-from draftbench.results import RESULT_SUFFIX, load_block
+from draftworth.measuring.job import EXIT_COMPLETE, EXIT_INTERRUPTED
+from draftworth.metrics import NAMESPACE, TTFT
+from draftworth.results import RESULT_SUFFIX, load_block
 from tests.lambdas.capacity_controller.conftest import failed_launch
 from tests.lifelines.cloud import Template
 from tests.lifelines.conftest import DEADLINE_MINUTES, Life

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import pytest
 
 from account import artifacts
-from draftbench.cli import report
-from draftbench.metrics import NAMESPACE
+from draftworth.cli import report
+from draftworth.metrics import NAMESPACE
 from tests.lifelines.cloud import Template
 from tests.lifelines.conftest import DRAFT, TARGET, Life
 from tests.workloads.compiled_graphs.pods import eventually

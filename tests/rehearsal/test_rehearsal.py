@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from draftbench.cli import main
-from draftbench.reading import read_run
-from draftbench.verdict import compare, groups_of, summarize
+from draftworth.cli import main
+from draftworth.reading import read_run
+from draftworth.verdict import compare, groups_of, summarize
 from tests.conftest import ROOT
 from tests.support.experiments import both, put, write_experiment
 from tests.support.stream_server import Request, Step, completion, plain, stream_server
@@ -110,9 +110,9 @@ def test_the_real_engine_agrees_with_the_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tokens per step by our chunks and acceptance by the server's counters tell one story."""
-    python = os.environ.get("DRAFTBENCH_ENGINE_PYTHON")
+    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
     if python is None:
-        pytest.skip("set DRAFTBENCH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
     monkeypatch.chdir(ROOT)
 
     code = main(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from draftbench.experiment import NeuronExperiment
-from draftbench.names import Names
+from draftworth.experiment import NeuronExperiment
+from draftworth.names import Names
 from tests.stacks.rendering import collapsed
 from tests.stacks.synthesis import Resource, Template, of_type
 
@@ -146,7 +146,7 @@ FATES: Mapping[str, Rule] = {
     "Custom::AWSCDK-EKS-HelmChart": custom,
     "Custom::S3AutoDeleteObjects": custom,
     # The capacity controller's deployment: sizes to zero, deletes its one-time schedule.
-    "Custom::DraftbenchDeployment": custom,
+    "Custom::DraftworthDeployment": custom,
     # A schedule in the group that the controller made itself goes with the group.
     "AWS::Scheduler::ScheduleGroup": goes,
     "AWS::Scheduler::Schedule": goes,

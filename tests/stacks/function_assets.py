@@ -16,7 +16,7 @@ _HEAVY = ("pydantic", "yaml", "aws_cdk", "cdk8s", "moto")
 def check_function_asset(function: str, domain_modules: set[str]) -> None:
     """One asset holds `lambdas/FUNCTION` and these modules of the domain, and its handler loads."""
     assets = json.loads(
-        (synthesis().folder / "draftbench-qwen3-32b-benchmark.assets.json").read_text()
+        (synthesis().folder / "draftworth-qwen3-32b-benchmark.assets.json").read_text()
     )
     folders = [
         synthesis().folder / asset["source"]["path"]
@@ -25,9 +25,9 @@ def check_function_asset(function: str, domain_modules: set[str]) -> None:
     ]
     (folder,) = (f for f in folders if (f / "lambdas" / function).is_dir())
     files = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.suffix != ".pyc"}
-    modules = {f for f in files if f.startswith("draftbench/")}
-    assert modules == {f"draftbench/{m}.py" for m in domain_modules}
-    assert {f.split("/")[0] for f in files} == {"draftbench", "lambdas"}
+    modules = {f for f in files if f.startswith("draftworth/")}
+    assert modules == {f"draftworth/{m}.py" for m in domain_modules}
+    assert {f.split("/")[0] for f in files} == {"draftworth", "lambdas"}
     assert {f.split("/")[1] for f in files if "/" in f and f.startswith("lambdas")} == {
         "__init__.py",
         function,

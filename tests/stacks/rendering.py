@@ -12,7 +12,7 @@ from tests.stacks.synthesis import Template
 _LOGICAL_HASH = re.compile(r"[0-9A-F]{8}$")
 _ASSET = re.compile(r"[0-9a-f]{64}")
 _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
-_DEPLOYMENT = "Custom::DraftbenchDeployment"
+_DEPLOYMENT = "Custom::DraftworthDeployment"
 _CONTENT_HASH = re.compile("-[0-9a-f]{8}$")
 
 

@@ -18,9 +18,9 @@ from typing import Any
 import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
-from draftbench.experiment import Aws, HubSpeculative, NeuronExperiment, OnDemand, Spot
-from draftbench.loading import load_neuron_experiment
-from draftbench.names import Names
+from draftworth.experiment import Aws, HubSpeculative, NeuronExperiment, OnDemand, Spot
+from draftworth.loading import load_neuron_experiment
+from draftworth.names import Names
 from stacks.application import build_application
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,7 +64,7 @@ def experiments() -> dict[str, NeuronExperiment]:
         qwen.model_copy(update={"name": "spot"}),
         capacity=Spot(kind="spot"),
         notify_email="bench@example.com",
-        hub_token_secret="draftbench/hub-token",
+        hub_token_secret="draftworth/hub-token",
     )
     return {e.name: e for e in (qwen, llama, on_demand, spot)}
 
@@ -108,7 +108,7 @@ class Synthesis:
         """Accepted findings: (construct path, rule) and the reason."""
         return {
             (path.removeprefix("/"), rule.removeprefix("AwsSolutions::")): reason
-            for file in self.folder.glob("draftbench-*.metadata.json")
+            for file in self.folder.glob("draftworth-*.metadata.json")
             for path, entries in json.loads(file.read_text()).items()
             for entry in entries
             if entry["type"] == "aws:cdk:acknowledged-rules"
@@ -134,7 +134,7 @@ class Synthesis:
 @functools.cache
 def synthesis() -> Synthesis:
     """Synthesize once a process. Findings are in the report; they do not stop the other tests."""
-    folder = Path(tempfile.mkdtemp(prefix="draftbench-synth-"))
+    folder = Path(tempfile.mkdtemp(prefix="draftworth-synth-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     app = cdk.App(context=cdk_context(), outdir=str(folder), analytics_reporting=False)
     for experiment in experiments().values():

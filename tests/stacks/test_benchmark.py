@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from charts.names import LOAD_GENERATOR_SERVICE_ACCOUNT, NAMESPACE, SERVING_SERVICE_ACCOUNT
-from draftbench import metrics
-from draftbench.artifacts import artifact_key
-from draftbench.experiment import NeuronExperiment
+from draftworth import metrics
+from draftworth.artifacts import artifact_key
+from draftworth.experiment import NeuronExperiment
 from stacks.assets import copied_files
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS
 from stacks.dashboard import GRID_COLUMNS, INSIGHTS_NAMESPACE, dashboard_body
@@ -70,13 +70,13 @@ def test_pods_read_the_buckets_of_this_experiment() -> None:
         if o["kind"] == "PersistentVolume"
     ]
     assert volumes
-    assert all("draftbench-qwen3-32b-storage" in bucket for bucket in volumes)
+    assert all("draftworth-qwen3-32b-storage" in bucket for bucket in volumes)
 
 
 def test_given_image_replaces_the_built_one() -> None:
     image = experiments()["on-demand"].aws.load_generator_image
     assets = json.loads(
-        (synthesis().folder / "draftbench-on-demand-benchmark.assets.json").read_text()
+        (synthesis().folder / "draftworth-on-demand-benchmark.assets.json").read_text()
     )
     assert assets["dockerImages"] == {}
     assert str(image) in json.dumps(benchmark("on-demand"))
@@ -84,15 +84,15 @@ def test_given_image_replaces_the_built_one() -> None:
 
 def test_image_is_built_for_the_cpu_nodes_from_what_the_dockerfile_copies() -> None:
     assets = json.loads(
-        (synthesis().folder / "draftbench-qwen3-32b-benchmark.assets.json").read_text()
+        (synthesis().folder / "draftworth-qwen3-32b-benchmark.assets.json").read_text()
     )
     (image,) = (asset["source"] for asset in assets["dockerImages"].values())
     assert image["platform"] == "linux/amd64"
     assert image["dockerFile"] == "workloads/llmperf/Dockerfile"
     staged = synthesis().folder / image["directory"]
     files = {str(p.relative_to(staged)) for p in staged.rglob("*") if p.is_file()}
-    assert {"workloads/llmperf/Dockerfile", "draftbench/results.py"} <= files
-    assert {f.split("/")[0] for f in files} == {"draftbench", "workloads"}
+    assert {"workloads/llmperf/Dockerfile", "draftworth/results.py"} <= files
+    assert {f.split("/")[0] for f in files} == {"draftworth", "workloads"}
     assert not [f for f in files if f.endswith(".pyc")]
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from draftbench.capacity import STATE_KEY, STOP_KEY, CapacityPlan, load_plan
-from draftbench.experiment import CapacityBlock
-from draftbench.placement import place
+from draftworth.capacity import STATE_KEY, STOP_KEY, CapacityPlan, load_plan
+from draftworth.experiment import CapacityBlock
+from draftworth.placement import place
 from stacks.constructs.capacity_controller import ANSWER_TIMEOUT_MINUTES, TIMEOUT_MINUTES
 from tests.stacks.function_assets import check_function_asset
 from tests.stacks.rendering import collapsed, rights
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.synth]
 NAMES = tuple(experiments())
 FRAGMENT = "CapacityController"
 ROLE = "CapacityControllerRole"
-DEPLOYMENT = "Custom::DraftbenchDeployment"
+DEPLOYMENT = "Custom::DraftworthDeployment"
 RULE = "AWS::Events::Rule"
 
 
@@ -144,8 +144,8 @@ def may(template: Template, action: str, resource: str) -> bool:
     )
 
 
-_EKS = "arn:aws:eks:us-east-2:${AWS::AccountId}:nodegroup/draftbench-qwen3-32b"
-_GROUP = f"{_EKS}/draftbench-qwen3-32b-accelerator-spot/0a1b"
+_EKS = "arn:aws:eks:us-east-2:${AWS::AccountId}:nodegroup/draftworth-qwen3-32b"
+_GROUP = f"{_EKS}/draftworth-qwen3-32b-accelerator-spot/0a1b"
 _SCALING = (
     "arn:aws:autoscaling:us-east-2:${AWS::AccountId}:autoScalingGroup:0a1b:autoScalingGroupName"
 )
@@ -165,11 +165,11 @@ NEEDS = (
     ("autoscaling:DescribeScalingActivities", "*"),
     (
         "autoscaling:CompleteLifecycleAction",
-        f"{_SCALING}/eks-draftbench-qwen3-32b-accelerator-spot-0a1b",
+        f"{_SCALING}/eks-draftworth-qwen3-32b-accelerator-spot-0a1b",
     ),
-    ("scheduler:CreateSchedule", "*:schedule/draftbench-qwen3-32b-capacity/deadline"),
-    ("scheduler:UpdateSchedule", "*:schedule/draftbench-qwen3-32b-capacity/deadline"),
-    ("scheduler:DeleteSchedule", "*:schedule/draftbench-qwen3-32b-capacity/deadline"),
+    ("scheduler:CreateSchedule", "*:schedule/draftworth-qwen3-32b-capacity/deadline"),
+    ("scheduler:UpdateSchedule", "*:schedule/draftworth-qwen3-32b-capacity/deadline"),
+    ("scheduler:DeleteSchedule", "*:schedule/draftworth-qwen3-32b-capacity/deadline"),
     ("iam:PassRole", "${CapacityControllerSchedulerRole.Arn}"),
     ("sns:Publish", "${CapacityControllerNotifications}"),
 )
@@ -178,7 +178,7 @@ MUST_NOT = (
     ("s3:GetObject", "${ResultsArn}/runs/JOB/blocks/1.transcript.jsonl.gz"),
     ("s3:PutObject", "${ResultsArn}/runs/JOB/run.json"),
     ("s3:DeleteObject", f"${{ResultsArn}}/{STATE_KEY}"),
-    ("eks:UpdateNodegroupConfig", f"{_EKS}/draftbench-qwen3-32b-cpu/0a1b"),
+    ("eks:UpdateNodegroupConfig", f"{_EKS}/draftworth-qwen3-32b-cpu/0a1b"),
     ("eks:DeleteNodegroup", _GROUP),
     ("autoscaling:CompleteLifecycleAction", f"{_SCALING}/eks-other-0a1b"),
     ("autoscaling:SetDesiredCapacity", "*"),
@@ -302,7 +302,7 @@ def test_the_function_sleeps_through_the_rest(event: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(
     ("group", "woken"),
-    [("eks-draftbench-qwen3-32b-accelerator-spot-0a1b", True), ("eks-draftbench-other-1", False)],
+    [("eks-draftworth-qwen3-32b-accelerator-spot-0a1b", True), ("eks-draftworth-other-1", False)],
 )
 def test_its_own_node_groups_instances_wake_it(group: str, woken: bool) -> None:
     event = {

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY, CPU_NODE_LABELS
-from draftbench.experiment import CapacityBlock
+from draftworth.experiment import CapacityBlock
 from stacks.constructs.accelerator_nodes import BUYING_NAMES, NODE_CONFIG, node_group_name
 from tests.stacks.synthesis import Resource, Template, experiments, of_type, only, synthesis
 
@@ -207,11 +207,11 @@ def test_no_accelerator_comes_up_with_the_deploy(name: str) -> None:
 
 def test_another_way_of_buying_is_another_node_group() -> None:
     """CloudFormation cannot replace a group of one name, nor one that another stack imports."""
-    names = {kind: node_group_name("draftbench-" + "x" * 32, kind) for kind in BUYING_NAMES}
+    names = {kind: node_group_name("draftworth-" + "x" * 32, kind) for kind in BUYING_NAMES}
     assert len(set(names.values())) == 3
     assert all(len(name) <= 63 for name in names.values())
     group = properties(cluster(), "AWS::EKS::Nodegroup", "Accelerator")
-    assert group["NodegroupName"] == "draftbench-qwen3-32b-accelerator-spot"
+    assert group["NodegroupName"] == "draftworth-qwen3-32b-accelerator-spot"
     exported = [k for k in cluster()["Outputs"] if "Accelerator" in k and "Export" in k]
     assert exported == []
 
@@ -308,13 +308,13 @@ def test_node_role_has_what_a_kubelet_needs_and_no_more() -> None:
 def test_outputs_say_how_to_reach_the_cluster_and_to_look_at_the_nodes() -> None:
     outputs = cluster()["Outputs"]
     assert outputs["KubeconfigCommand"]["Value"] == (
-        "aws eks update-kubeconfig --name draftbench-qwen3-32b --region us-east-2"
+        "aws eks update-kubeconfig --name draftworth-qwen3-32b --region us-east-2"
     )
     looking = "".join(
         p if isinstance(p, str) else "GROUP"
         for p in outputs["AcceleratorNodesCommand"]["Value"]["Fn::Join"][1]
     )
     assert looking == (
-        "aws eks describe-nodegroup --region us-east-2 --cluster-name draftbench-qwen3-32b "
+        "aws eks describe-nodegroup --region us-east-2 --cluster-name draftworth-qwen3-32b "
         "--nodegroup-name GROUP --query 'nodegroup.[status,scalingConfig,health.issues]'"
     )

@@ -184,7 +184,7 @@ def test_functions_in_the_network_go_before_the_cluster_whose_security_group_the
 def test_the_capacity_controller_is_told_first_and_can_act_on_it(name: str) -> None:
     """It sizes the nodes to zero and deletes its schedule: before the charts go, so that no pod is
     waited for on a node that is paid for, and while it still has its role, group and topic."""
-    told = nodes(name, "benchmark", "Custom::DraftbenchDeployment")
+    told = nodes(name, "benchmark", "Custom::DraftworthDeployment")
     needed = (
         nodes(name, "benchmark", MANIFEST)
         | nodes(name, "benchmark", "AWS::Lambda::Function", "CapacityController")

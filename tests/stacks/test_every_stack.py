@@ -9,7 +9,7 @@ import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 from account.checks.deployment import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
-from draftbench.names import EXPERIMENT_TAG, STACK_PARTS, STACK_TAG
+from draftworth.names import EXPERIMENT_TAG, STACK_PARTS, STACK_TAG
 from tests.stacks.rendering import rights
 from tests.stacks.synthesis import PARTS, Resource, experiments, of_type, synthesis
 
@@ -109,9 +109,9 @@ def test_log_groups_of_cluster_and_insights_have_the_names_their_writers_use() -
     template = synthesis().template("qwen3-32b", "cluster")
     groups = of_type(template, "AWS::Logs::LogGroup").values()
     names = {g["Properties"].get("LogGroupName") for g in groups}
-    insights = "/aws/containerinsights/draftbench-qwen3-32b"
+    insights = "/aws/containerinsights/draftworth-qwen3-32b"
     assert names - {None} == {
-        "/aws/eks/draftbench-qwen3-32b/cluster",
+        "/aws/eks/draftworth-qwen3-32b/cluster",
         *(f"{insights}/{log}" for log in ("application", "dataplane", "host", "performance")),
     }
 
@@ -167,7 +167,7 @@ def test_no_role_may_do_something_to_everything_but_look_and_publish_into_one_na
         for line in rights(template)
         if line.split(" | ")[2:3] == ["*"]
     }
-    condition = '{"StringEquals": {"cloudwatch:namespace": "Draftbench"}}'
+    condition = '{"StringEquals": {"cloudwatch:namespace": "Draftworth"}}'
     looking = (
         "autoscaling:DescribeAutoScalingGroups",
         "autoscaling:DescribeScalingActivities",

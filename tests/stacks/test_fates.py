@@ -74,7 +74,7 @@ def planted(part: str, kind: str, fragment: str, **changes: Any) -> Template:
             "AWS::Logs::LogGroup",
             "host",
             {"LogGroupName": "elsewhere"},
-            "no stack owns the log group /aws/containerinsights/draftbench-qwen3-32b/host",
+            "no stack owns the log group /aws/containerinsights/draftworth-qwen3-32b/host",
         ),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from charts.checkpoint_stager import MAX_SCRATCH_GIB, OTHER_STORAGE_GIB
 from charts.names import NAMESPACE, STAGER_SERVICE_ACCOUNT
-from draftbench.staging import plan_key, ready_key
+from draftworth.staging import plan_key, ready_key
 from stacks.constructs.cpu_nodes import ROOT_GIB
 from tests.stacks.rendering import rights
 from tests.stacks.synthesis import Template, experiments, of_type, synthesis
@@ -75,7 +75,7 @@ def test_stagers_and_nobody_else_may_read_the_one_secret_that_the_experiment_nam
     (line,) = secret_rights("spot")
     who, action, resource = line.split(" | ")
     assert (who, action) == (STAGER, "secretsmanager:GetSecretValue")
-    assert resource.endswith(":secret:draftbench/hub-token-??????")
+    assert resource.endswith(":secret:draftworth/hub-token-??????")
     assert "*" not in resource
 
 
@@ -85,7 +85,7 @@ def test_without_a_secret_there_is_no_right_to_one() -> None:
 
 def test_no_template_holds_more_of_the_secret_than_its_name() -> None:
     text = json.dumps(benchmark("spot"))
-    assert "draftbench/hub-token" in text
+    assert "draftworth/hub-token" in text
     assert "HF_TOKEN" not in text
     assert "{{resolve:secretsmanager" not in text
 

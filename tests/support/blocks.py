@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from draftbench.results import (
+from draftworth.results import (
     RESULT_SCHEMA,
     RUN_SCHEMA,
     BlockResult,

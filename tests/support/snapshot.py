@@ -1,6 +1,6 @@
 """Snapshots: short text files beside the test that owns them, read by people in a diff.
 
-`make snapshots` rewrites them (environment variable DRAFTBENCH_UPDATE_SNAPSHOTS) and fails on
+`make snapshots` rewrites them (environment variable DRAFTWORTH_UPDATE_SNAPSHOTS) and fails on
 purpose, so that an update is never mistaken for a pass: look at the diff, then run the tests again.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-UPDATE_VARIABLE = "DRAFTBENCH_UPDATE_SNAPSHOTS"
+UPDATE_VARIABLE = "DRAFTWORTH_UPDATE_SNAPSHOTS"
 _ASSET_HASH = re.compile(r"\b[0-9a-f]{64}\b")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from draftbench.assumptions import assumption_data
-from draftbench.experiment import NeuronExperiment
-from draftbench.loading import load_experiment
+from draftworth.assumptions import assumption_data
+from draftworth.experiment import NeuronExperiment
+from draftworth.loading import load_experiment
 from tests.conftest import ROOT
 
 CASES = 8

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from draftbench.errors import DraftbenchError, UserInputError
+from draftworth.errors import DraftworthError, UserInputError
 
 # What the engines read, the best first: where a repository has one, the others are duplicates.
 SERVED_WEIGHTS = ("safetensors", "bin", "pt", "pth")
@@ -28,7 +28,7 @@ OTHER_LAYOUT = "consolidated"
 _READ_BYTES = 4 * 1024 * 1024
 
 
-class CorruptFileError(DraftbenchError):
+class CorruptFileError(DraftworthError):
     """A downloaded file is not what the hub says it is."""
 
 

@@ -25,7 +25,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from draftbench.errors import DraftbenchError, UserInputError
+from draftworth.errors import DraftworthError, UserInputError
 from workloads.checkpoint_stager.files import HubFile
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _QUERY = re.compile(r"\?[^\s'\"]*")
 T = TypeVar("T")
 
 
-class HubUnreachableError(DraftbenchError):
+class HubUnreachableError(DraftworthError):
     """The hub, or the way to it, failed; another try may do."""
 
 
@@ -131,7 +131,7 @@ class Hub:
             except (httpx2.HTTPError, OSError, json.JSONDecodeError) as error:
                 cause = _cause(error)
                 if isinstance(cause, OSError) and cause.errno in _OUR_DISK:
-                    raise DraftbenchError(f"scratch space: {cause}") from error
+                    raise DraftworthError(f"scratch space: {cause}") from error
                 if isinstance(cause, HfHubHTTPError) and self._is_final(cause):
                     raise self._refusal(cause, revision) from error
                 if wait_seconds is None:
@@ -150,7 +150,7 @@ class Hub:
         from_hub = str(error.response.url).startswith(f"{self._api.endpoint}/")
         return from_hub and error.response.status_code not in _TRANSIENT_STATUS
 
-    def _refusal(self, error: HfHubHTTPError, revision: str) -> DraftbenchError:
+    def _refusal(self, error: HfHubHTTPError, revision: str) -> DraftworthError:
         """What the hub's answer means to who wrote the experiment."""
         where, status = f"{self.model} at {revision}", error.response.status_code
         if isinstance(error, RevisionNotFoundError):
@@ -167,7 +167,7 @@ class Hub:
             )
         if isinstance(error, RepositoryNotFoundError) or status in (401, 404):
             return UserInputError(f"{where}: {self._not_found()}")
-        return DraftbenchError(f"{where}: the hub answered {status}: {_first_line(error)}")
+        return DraftworthError(f"{where}: the hub answered {status}: {_first_line(error)}")
 
     def _gated(self, error: HfHubHTTPError) -> str:
         accept = f"accept its conditions at {self._api.endpoint}/{self.model}"

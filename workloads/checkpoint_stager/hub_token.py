@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftbench.errors import DraftbenchError, UserInputError
+from draftworth.errors import DraftworthError, UserInputError
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
@@ -25,14 +25,14 @@ def read_token(client: SecretsManagerClient, secret: str) -> str:
 
     Raises:
         UserInputError: there is no such secret, or it holds no token.
-        DraftbenchError: Secrets Manager failed or refused.
+        DraftworthError: Secrets Manager failed or refused.
     """
     try:
         text = client.get_secret_value(SecretId=secret).get("SecretString", "")
     except ClientError as error:
         raise _refusal(secret, error) from error
     except BotoCoreError as error:
-        raise DraftbenchError(f"secret {secret}: cannot be read: {error}") from error
+        raise DraftworthError(f"secret {secret}: cannot be read: {error}") from error
     token = _token_in(text.strip())
     # Printable ASCII without blanks: what an HTTP header can carry.
     if not token or not token.isascii() or not token.isprintable() or " " in token:
@@ -53,7 +53,7 @@ def _token_in(text: str) -> str:
     return values[0].strip() if len(values) == 1 and isinstance(values[0], str) else ""
 
 
-def _refusal(secret: str, error: ClientError) -> DraftbenchError:
+def _refusal(secret: str, error: ClientError) -> DraftworthError:
     code = str(error.response.get("Error", {}).get("Code", ""))
     if code in _MISSING:
         return UserInputError(
@@ -61,9 +61,9 @@ def _refusal(secret: str, error: ClientError) -> DraftbenchError:
         )
     if code in _DENIED:
         # Not the input's fault: a role that was just made is refused for some seconds.
-        return DraftbenchError(
+        return DraftworthError(
             f"aws.hub_token_secret: {secret} may not be read by the stager's role: {error}; next: "
             "deploy with this secret's name in the experiment; a secret with a KMS key of your "
             "own also needs that key's policy to let the role decrypt"
         )
-    return DraftbenchError(f"secret {secret}: cannot be read: {error}")
+    return DraftworthError(f"secret {secret}: cannot be read: {error}")

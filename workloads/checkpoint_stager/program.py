@@ -18,7 +18,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError
 from huggingface_hub import HfApi
 
-from draftbench.errors import DraftbenchError, UserInputError
+from draftworth.errors import DraftworthError, UserInputError
 from workloads.checkpoint_stager.hub import Hub
 from workloads.checkpoint_stager.hub_token import read_token
 from workloads.checkpoint_stager.stager import ScratchSpace, Staging
@@ -38,12 +38,12 @@ def main(argv: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: _end())
     try:
         _staging(arguments).run()
-    except DraftbenchError as error:
+    except DraftworthError as error:
         _log(str(error))
         return error.exit_code
     except BotoCoreError as error:  # no region, no credentials
         _log(f"AWS cannot be used: {error}")
-        return DraftbenchError.exit_code
+        return DraftworthError.exit_code
     return 0
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from draftbench.errors import UserInputError
-from draftbench.staging import (
+from draftworth.errors import UserInputError
+from draftworth.staging import (
     PLAN_MARKER,
     READY_SCHEMA,
     TOKENIZER_FILES,
@@ -92,7 +92,7 @@ class Staging:
 
         Raises:
             UserInputError: the model cannot be staged as the experiment has it.
-            DraftbenchError: something failed that may not fail again.
+            DraftworthError: something failed that may not fail again.
         """
         started_seconds = time.monotonic()
         ready = self.store.ready()

@@ -9,8 +9,8 @@ from boto3.exceptions import Boto3Error
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftbench.errors import DraftbenchError, UserInputError
-from draftbench.staging import (
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.staging import (
     PLAN_SCHEMA,
     ReadyModel,
     StagedFile,
@@ -44,7 +44,7 @@ _NOT_FOUND = frozenset(("404", "NoSuchKey", "NotFound"))
 _REFUSED = frozenset(("403", "AccessDenied", "NoSuchBucket"))
 
 
-class StoreError(DraftbenchError):
+class StoreError(DraftworthError):
     """S3 failed."""
 
 

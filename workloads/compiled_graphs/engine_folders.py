@@ -1,6 +1,6 @@
 """Where an engine looks for compiled graphs, and where it leaves them: one class a way.
 
-Which release does it how stands in the catalogue (`draftbench/data/catalog.yaml`).
+Which release does it how stands in the catalogue (`draftworth/data/catalog.yaml`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from draftbench.artifact_manifest import ArtifactFile, ArtifactManifest
+from draftworth.artifact_manifest import ArtifactFile, ArtifactManifest
 
 _READ_BYTES = 8 * 1024 * 1024
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from draftbench.artifact_manifest import (
+from draftworth.artifact_manifest import (
     MANIFEST_NAME,
     ArtifactManifest,
     ManifestError,
@@ -33,7 +33,7 @@ from draftbench.artifact_manifest import (
     manifest_key,
     size_differences,
 )
-from draftbench.staging import READY_MARKER, StagingFormatError, load_ready
+from draftworth.staging import READY_MARKER, StagingFormatError, load_ready
 from workloads.compiled_graphs.engine_folders import (
     ArtifactFolder,
     CompilerCache,
@@ -143,7 +143,7 @@ def _manifest(order: Order) -> ArtifactManifest | None:
 
 
 _NEXT = (
-    "Next: `python -m draftbench artifacts EXPERIMENT --run` removes graphs that do not match; the "
+    "Next: `python -m draftworth artifacts EXPERIMENT --run` removes graphs that do not match; the "
     "next start compiles"
 )
 

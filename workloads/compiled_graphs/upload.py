@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from draftbench.artifact_manifest import (
+from draftworth.artifact_manifest import (
     MANIFEST_SCHEMA,
     ArtifactFile,
     ArtifactManifest,

@@ -25,9 +25,9 @@ from pathlib import Path
 import boto3
 from botocore.config import Config
 
-from draftbench.errors import DraftbenchError, UserInputError
-from draftbench.measuring.history import History, read_history
-from draftbench.measuring.job import (
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.measuring.history import History, read_history
+from draftworth.measuring.job import (
     EXIT_COMPLETE,
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -35,12 +35,12 @@ from draftbench.measuring.job import (
     MAX_SILENT_DEATHS,
     job_run_id,
 )
-from draftbench.measuring.journal import deaths_without_a_word
-from draftbench.measuring.load import AsyncioEngine, LoadEngine
-from draftbench.measuring.runner import DEFECT, Runner, new_run_id
-from draftbench.measuring.runspec import RunSpec, load_run_spec
-from draftbench.measuring.sink import FolderSink, SinkError, Store
-from draftbench.results import RUN_FILE, RUN_SCHEMA, RunResult, TimeAccount, dump_run
+from draftworth.measuring.journal import deaths_without_a_word
+from draftworth.measuring.load import AsyncioEngine, LoadEngine
+from draftworth.measuring.runner import DEFECT, Runner, new_run_id
+from draftworth.measuring.runspec import RunSpec, load_run_spec
+from draftworth.measuring.sink import FolderSink, SinkError, Store
+from draftworth.results import RUN_FILE, RUN_SCHEMA, RunResult, TimeAccount, dump_run
 from workloads.llmperf.ray_engine import ENGINES, open_engine
 from workloads.llmperf.s3_sink import S3Sink, parse_s3_url
 
@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
     except SinkError as error:
         _log(f"{error}; another pod may have more luck")
         return EXIT_NOT_RECORDED
-    except DraftbenchError as error:
+    except DraftworthError as error:
         _log(str(error))
         recorded = run_id is None or _record_failure(arguments, run_id, str(error))
         return error.exit_code if recorded else EXIT_NOT_RECORDED
@@ -119,7 +119,7 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
             return asyncio.run(_run(task, engine, scheduling))
     except SinkError:
         raise
-    except DraftbenchError as error:  # of the engine: the run's own are in its result
+    except DraftworthError as error:  # of the engine: the run's own are in its result
         if task.history is None:
             raise
         return _runner(task, AsyncioEngine(), "").fail(str(error))
@@ -149,7 +149,7 @@ def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> 
     )
     try:
         _store(arguments.results).write(f"{run_id}/{RUN_FILE}", dump_run(result))
-    except DraftbenchError as error:
+    except DraftworthError as error:
         _log(str(error))
         return not isinstance(error, SinkError)
     return True

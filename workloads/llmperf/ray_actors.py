@@ -24,10 +24,10 @@ from llmperf.ray_llm_client import LLMClient
 from llmperf.requests_launcher import RequestsLauncher
 from ray.exceptions import RayError
 
-from draftbench.errors import DraftbenchError
-from draftbench.measuring.client import Client, Measured
-from draftbench.measuring.load import Planned
-from draftbench.measuring.scheduling import raise_scheduling_class
+from draftworth.errors import DraftworthError
+from draftworth.measuring.client import Client, Measured
+from draftworth.measuring.load import Planned
+from draftworth.measuring.scheduling import raise_scheduling_class
 from workloads.llmperf.ray_engine import lost_request
 
 # Ray's smallest; results are a few kilobytes and travel with the reply.
@@ -42,9 +42,9 @@ RESTART_DEADLINE_SECONDS: Final = 60.0
 # What the actors import from.
 _ROOT = Path(__file__).resolve().parents[2]
 
-_CLIENT = "draftbench_client"
-_REQUEST = "draftbench_request"
-_MEASURED = "draftbench_measured"
+_CLIENT = "draftworth_client"
+_REQUEST = "draftworth_request"
+_MEASURED = "draftworth_measured"
 
 
 class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
@@ -110,7 +110,7 @@ class RayActors:
         """Returns when all are ready.
 
         Raises:
-            DraftbenchError: Ray did not start, or did not start the actors in time.
+            DraftworthError: Ray did not start, or did not start the actors in time.
         """
         self._folder = None if address else tempfile.mkdtemp(prefix="ray-")
         self.actors: Sequence[LaunchedActor] = ()
@@ -132,7 +132,7 @@ class RayActors:
             else:
                 _start_local(self._folder)
         except (RayError, OSError, RuntimeError, ValueError) as error:
-            raise DraftbenchError(
+            raise DraftworthError(
                 f"Ray at {address or 'this machine'} cannot be used: {error}; next: check the "
                 "address, or --engine asyncio"
             ) from error
@@ -142,7 +142,7 @@ class RayActors:
         try:
             answers = ray.get(asked, timeout=START_DEADLINE_SECONDS)
         except RayError as error:
-            raise DraftbenchError(
+            raise DraftworthError(
                 f"Ray at {address or 'this machine'} did not start {count} actors within "
                 f"{START_DEADLINE_SECONDS:g} s: {error}\n"
                 f"A cluster must have {CLUSTER_ACTOR_CPUS} CPU for each, and the load generator's "

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Literal, Protocol
 
-from draftbench.errors import UserInputError
-from draftbench.measuring.client import ERROR_LOST_ACTOR, Client, Measured
-from draftbench.measuring.load import AsyncioEngine, LoadEngine, Planned
-from draftbench.measuring.runspec import RunSpec
-from draftbench.measuring.scheduling import raise_scheduling_class
-from draftbench.prompts import Prompt
-from draftbench.results import Load, RequestRecord
+from draftworth.errors import UserInputError
+from draftworth.measuring.client import ERROR_LOST_ACTOR, Client, Measured
+from draftworth.measuring.load import AsyncioEngine, LoadEngine, Planned
+from draftworth.measuring.runspec import RunSpec
+from draftworth.measuring.scheduling import raise_scheduling_class
+from draftworth.prompts import Prompt
+from draftworth.results import Load, RequestRecord
 
 EngineChoice = Literal["auto", "ray", "asyncio"]
 ENGINES: tuple[EngineChoice, ...] = ("auto", "ray", "asyncio")
@@ -140,7 +140,7 @@ def open_engine(
 
     Raises:
         UserInputError: the engine asked for cannot be had here.
-        DraftbenchError: Ray did not start, or its cluster has no room.
+        DraftworthError: Ray did not start, or its cluster has no room.
     """
     if choice == "asyncio" and ray_address:
         raise UserInputError(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftbench.errors import UserInputError
-from draftbench.measuring.sink import SinkError
+from draftworth.errors import UserInputError
+from draftworth.measuring.sink import SinkError
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
-from draftbench.errors import DraftbenchError
-from draftbench.results import BLOCKS_FOLDER, RESULT_SUFFIX, RUN_FILE, TRANSCRIPT_SUFFIX
+from draftworth.errors import DraftworthError
+from draftworth.results import BLOCKS_FOLDER, RESULT_SUFFIX, RUN_FILE, TRANSCRIPT_SUFFIX
 from workloads.llmperf.s3_sink import parse_s3_url
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def download_run(url: str, folder: Path) -> None:
 
     Raises:
         UserInputError: the address is not one.
-        DraftbenchError: S3 refused.
+        DraftworthError: S3 refused.
     """
     bucket, prefix = parse_s3_url(url)
     try:
@@ -43,12 +43,12 @@ def download_run(url: str, folder: Path) -> None:
         with ThreadPoolExecutor(_PARALLEL_DOWNLOADS) as pool:
             list(pool.map(download, names))
     except NoCredentialsError as error:
-        raise DraftbenchError(
+        raise DraftworthError(
             f"{url}: cannot be read: no AWS credentials; next: `aws sso login` or `aws configure`, "
             "and AWS_PROFILE when there are several"
         ) from error
     except (BotoCoreError, ClientError) as error:
-        raise DraftbenchError(f"{url}: cannot be read: {error}") from error
+        raise DraftworthError(f"{url}: cannot be read: {error}") from error
 
 
 def _names(client: S3Client, bucket: str, prefix: str) -> Iterator[str]:

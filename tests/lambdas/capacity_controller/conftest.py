@@ -21,9 +21,9 @@ import pytest
 from botocore.config import Config
 from moto import mock_aws
 
-from draftbench.capacity import STATE_KEY, STOP_KEY, CapacityPlan, ModelRef, dump_plan
-from draftbench.results import dump_run
-from draftbench.staging import dump_ready, ready_key
+from draftworth.capacity import STATE_KEY, STOP_KEY, CapacityPlan, ModelRef, dump_plan
+from draftworth.results import dump_run
+from draftworth.staging import dump_ready, ready_key
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.gathering import Clients
 from lambdas.capacity_controller.handler import handle
@@ -41,10 +41,10 @@ from tests.lambdas.capacity_controller.plans import (
 )
 
 CHECKPOINTS, RESULTS = "checkpoints-111122223333", "results-111122223333"
-SCHEDULE_GROUP = "draftbench-qwen3-32b"
+SCHEDULE_GROUP = "draftworth-qwen3-32b"
 ROLE_ARN = "arn:aws:iam::111122223333:role/scheduler"
 FUNCTION_ARN = "arn:aws:lambda:us-east-2:111122223333:function:capacity"
-STACK_ID = "arn:aws:cloudformation:us-east-2:111122223333:stack/draftbench-x-benchmark/5b918d10"
+STACK_ID = "arn:aws:cloudformation:us-east-2:111122223333:stack/draftworth-x-benchmark/5b918d10"
 _SERVICES = ("s3", "eks", "autoscaling", "ec2", "scheduler", "sns", "sqs")
 
 Event = dict[str, Any]
@@ -283,13 +283,13 @@ class Account:
             "ResponseURL": self.cloudformation.url,
             "StackId": STACK_ID,
             "LogicalResourceId": "Deployment",
-            "ResourceType": "Custom::DraftbenchDeployment",
+            "ResourceType": "Custom::DraftworthDeployment",
             "ServiceToken": FUNCTION_ARN,
             "ResourceProperties": {
                 "ServiceToken": FUNCTION_ARN,
                 "Plan": dump_plan(plan or make_plan()),
             },
-            **({} if kind == "Create" else {"PhysicalResourceId": "draftbench-x/Deployment"}),
+            **({} if kind == "Create" else {"PhysicalResourceId": "draftworth-x/Deployment"}),
             **more,
         }
         self.handle(event)
@@ -404,7 +404,7 @@ def auto_scaling_event(detail_type: str) -> Event:
         "time": "2026-11-20T10:00:00Z",
         "region": "us-east-2",
         "resources": ["auto-scaling-group-arn"],
-        "detail": {"AutoScalingGroupName": "eks-draftbench-qwen3-32b-accelerator-spot-1"},
+        "detail": {"AutoScalingGroupName": "eks-draftworth-qwen3-32b-accelerator-spot-1"},
     }
 
 

@@ -13,14 +13,14 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from draftbench.capacity import CapacityPlan
+from draftworth.capacity import CapacityPlan
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.gathering import Clients
 from lambdas.capacity_controller.settings import Settings
 from tests.lambdas.capacity_controller.plans import NOW, TAGS, make_plan
 
 CHECKPOINTS, RESULTS = "checkpoints", "results"
-FOREIGN_TAGS = {"draftbench:experiment": "another"}
+FOREIGN_TAGS = {"draftworth:experiment": "another"}
 
 
 def refused(code: str) -> ClientError:

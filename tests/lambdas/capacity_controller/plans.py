@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from draftbench.capacity import CapacityPlan, DraftRef, ModelRef
-from draftbench.results import RunResult
-from draftbench.staging import READY_SCHEMA, ReadyModel, StagedFile
+from draftworth.capacity import CapacityPlan, DraftRef, ModelRef
+from draftworth.results import RunResult
+from draftworth.staging import READY_SCHEMA, ReadyModel, StagedFile
 from lambdas.capacity_controller.state import Deployment, Ledger
 from lambdas.capacity_controller.world import Models, NodeGroup, Run, World
 from tests.support.blocks import START_UNIX_S, make_run
@@ -16,7 +16,7 @@ MINUTE = 60.0
 HOUR = 3600.0
 JOB = "llmperf-qwen3-32b-0a1b2c3d"
 RUN_ID = f"{JOB}-89abcdef"
-TAGS = {"draftbench:experiment": "qwen3-32b", "draftbench:stack": "cluster"}
+TAGS = {"draftworth:experiment": "qwen3-32b", "draftworth:stack": "cluster"}
 TARGET = ModelRef(model="Qwen/Qwen3-32B", revision="main")
 DRAFT = ModelRef(model="Qwen/Qwen3-1.7B", revision="main")
 BLOCK_ID = "cr-0123456789abcdef0"
@@ -27,8 +27,8 @@ def make_plan(**overrides: Any) -> CapacityPlan:
     fields: dict[str, Any] = {
         "experiment": "qwen3-32b",
         "job_name": JOB,
-        "cluster_name": "draftbench-qwen3-32b",
-        "nodegroup_name": "draftbench-qwen3-32b-accelerator-spot",
+        "cluster_name": "draftworth-qwen3-32b",
+        "nodegroup_name": "draftworth-qwen3-32b-accelerator-spot",
         "nodegroup_tags": TAGS,
         "nodes": 1,
         "target": TARGET,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from draftbench.capacity import STATE_KEY
+from draftworth.capacity import STATE_KEY
 from tests.lambdas.capacity_controller.conftest import (
     READY_EVENT,
     RESULTS,
@@ -36,7 +36,7 @@ def test_cloudformation_gets_its_answer_in_its_form(account: Account) -> None:
     assert last_answer(account) == {
         "Status": "SUCCESS",
         "Reason": "done",
-        "PhysicalResourceId": "draftbench-x-benchmark/Deployment",
+        "PhysicalResourceId": "draftworth-x-benchmark/Deployment",
         "StackId": STACK_ID,
         "RequestId": event["RequestId"],
         "LogicalResourceId": "Deployment",
@@ -64,7 +64,7 @@ def test_an_answer_that_never_arrives_ends_the_invocation(account: Account) -> N
         account.deploy()
 
 
-@pytest.mark.parametrize("text", ["{}", "no json", '{"schema": "draftbench.capacity-plan/0"}'])
+@pytest.mark.parametrize("text", ["{}", "no json", '{"schema": "draftworth.capacity-plan/0"}'])
 def test_a_plan_that_is_none_fails_the_deploy_with_its_reason(account: Account, text: str) -> None:
     account.deploy(ResourceProperties={"Plan": text})
     assert last_answer(account)["Status"] == "FAILED"
@@ -229,7 +229,7 @@ def test_between_the_new_code_and_its_request_the_old_plan_holds(account: Accoun
 def test_a_changed_way_of_buying_means_another_node_group(account: Account) -> None:
     account.stage()
     account.deploy()
-    group = "draftbench-qwen3-32b-accelerator-od"
+    group = "draftworth-qwen3-32b-accelerator-od"
     plan = make_plan(nodegroup_name=group, capacity="on_demand")
     account.create_node_group(plan)
     account.eks.delete_nodegroup(
@@ -284,7 +284,7 @@ def test_delete_succeeds_once_somebody_has_set_the_size_by_hand(account: Account
     account.stage()
     account.deploy()
     account.eks.update_nodegroup_config(
-        clusterName="draftbench-qwen3-32b",
+        clusterName="draftworth-qwen3-32b",
         nodegroupName=make_plan().nodegroup_name,
         scalingConfig={"desiredSize": 0},
     )

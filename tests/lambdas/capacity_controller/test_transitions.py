@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from draftbench.capacity import STOP_KEY, DraftRef
+from draftworth.capacity import STOP_KEY, DraftRef
 from lambdas.capacity_controller.acting import DRAIN_HOOK
 from tests.lambdas.capacity_controller.conftest import (
     CHECKPOINTS,
@@ -77,7 +77,7 @@ def test_the_maximum_grows_with_the_plan(account: Account) -> None:
 def test_a_marker_that_is_half_written_is_none(account: Account) -> None:
     account.stage()
     key = "Qwen/Qwen3-32B/main/_READY.json"
-    account.s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=b'{"schema": "draftbench.ready/1"')
+    account.s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=b'{"schema": "draftworth.ready/1"')
     account.deploy()
     assert account.reason == "waiting_for_models"
 
@@ -346,7 +346,7 @@ def test_an_experiment_without_a_block_asks_for_none(account: Account) -> None:
 
 def test_a_foreign_node_group_is_never_touched(account: Account) -> None:
     foreign = make_plan(nodegroup_name="foreign")
-    account.create_node_group(foreign, tags={"draftbench:experiment": "another"})
+    account.create_node_group(foreign, tags={"draftworth:experiment": "another"})
     account.stage()
     account.deploy(foreign)
     account.heartbeat(after=240 * MINUTE)
@@ -371,7 +371,7 @@ def test_a_size_that_somebody_changed_by_hand_is_set_again_without_a_notificatio
 ) -> None:
     running(account)
     account.eks.update_nodegroup_config(
-        clusterName="draftbench-qwen3-32b",
+        clusterName="draftworth-qwen3-32b",
         nodegroupName=make_plan().nodegroup_name,
         scalingConfig={"desiredSize": 0},
     )
@@ -425,9 +425,9 @@ def test_each_decision_is_one_line_and_one_notification(account: Account) -> Non
     lines = [entry for entry in account.log if entry["event"] == "decision"]
     assert [line["reason"] for line in lines] == ["waiting_for_models", "ready", "complete"]
     assert account.subjects() == [
-        "draftbench qwen3-32b: 0 nodes, waiting for models",
-        "draftbench qwen3-32b: 1 nodes, ready",
-        "draftbench qwen3-32b: 0 nodes, complete",
+        "draftworth qwen3-32b: 0 nodes, waiting for models",
+        "draftworth qwen3-32b: 1 nodes, ready",
+        "draftworth qwen3-32b: 0 nodes, complete",
     ]
     assert lines[2]["trigger"] == f"Object Created: runs/{RUN_ID}/run.json"
     assert (lines[2]["job"], lines[2]["desired"], lines[2]["size"]) == (JOB, 1, 0)

@@ -12,7 +12,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from draftbench.capacity import STATE_KEY, dump_plan
+from draftworth.capacity import STATE_KEY, dump_plan
 from lambdas.capacity_controller import handler as handler_module
 from lambdas.capacity_controller.controller import (
     ORPHANED_AFTER_SECONDS,
@@ -83,7 +83,7 @@ def test_a_size_that_eks_refuses_fails_the_invocation_and_is_tried_again(
     assert (account.desired, account.reason) == (1, "complete")
     account.heartbeat()
     assert account.desired == 0
-    assert account.subjects() == ["draftbench qwen3-32b: 0 nodes, complete"]
+    assert account.subjects() == ["draftworth qwen3-32b: 0 nodes, complete"]
 
 
 @pytest.mark.parametrize("code", ["ResourceInUseException", "AccessDeniedException"])
@@ -100,7 +100,7 @@ def test_a_size_that_is_refused_for_long_is_told_once_with_the_command(
             assert code == "AccessDeniedException"
     decision, complaint = account.mail()
     assert decision["subject"].endswith("complete")
-    assert complaint["subject"] == "draftbench qwen3-32b: size 0 could not be set"
+    assert complaint["subject"] == "draftworth qwen3-32b: size 0 could not be set"
     assert "aws eks update-nodegroup-config" in complaint["text"]
     assert "desiredSize=0" in complaint["text"]
     account.heartbeat()
@@ -125,7 +125,7 @@ def test_a_refused_size_that_could_not_be_told_is_told_at_the_next_look(account:
     assert account.mail() == []
     account.heartbeat(after=MINUTE)
     account.heartbeat(after=MINUTE)
-    assert account.subjects() == ["draftbench qwen3-32b: size 0 could not be set"]
+    assert account.subjects() == ["draftworth qwen3-32b: size 0 could not be set"]
 
 
 def test_a_deadline_that_cannot_be_scheduled_is_kept_by_the_heartbeat(account: Account) -> None:
@@ -157,7 +157,7 @@ def test_a_notification_that_could_not_be_sent_is_sent_later(account: Account) -
     account.heartbeat(after=MINUTE)
     assert account.mail() == [], "it might be another invocation's that is just sending it"
     account.heartbeat(after=ORPHANED_AFTER_SECONDS)
-    assert account.subjects() == ["draftbench qwen3-32b: 0 nodes, waiting for models"]
+    assert account.subjects() == ["draftworth qwen3-32b: 0 nodes, waiting for models"]
     account.heartbeat(after=ORPHANED_AFTER_SECONDS)
     assert account.mail() == []
 
@@ -183,7 +183,7 @@ def test_an_invocation_that_dies_after_deciding_is_made_up_for(account: Account)
     account.heartbeat()
     assert account.desired == 0
     account.heartbeat(after=ORPHANED_AFTER_SECONDS + 1)
-    assert account.subjects() == ["draftbench qwen3-32b: 0 nodes, complete"]
+    assert account.subjects() == ["draftworth qwen3-32b: 0 nodes, complete"]
 
 
 @pytest.mark.parametrize("operation", ["GetObject", "ListObjectsV2"])
@@ -229,7 +229,7 @@ def test_nodes_whose_deadline_is_lost_with_the_state_go_to_zero(
     assert account.desired == 0
     assert account.called("CompleteLifecycleAction")
     (told,) = account.mail()
-    assert told["subject"] == "draftbench qwen3-32b: 0 nodes, state lost"
+    assert told["subject"] == "draftworth qwen3-32b: 0 nodes, state lost"
     assert STATE_KEY in told["text"]
 
 
@@ -278,7 +278,7 @@ def test_insufficient_capacity_is_told_once_with_the_zone_and_what_to_try(
         account.activities.insert(0, failed_launch(SPOT_MESSAGE, at=NOW + minutes * MINUTE))
         account.heartbeat(after=4 * MINUTE)
     (mail,) = account.mail()
-    assert mail["subject"] == "draftbench qwen3-32b: insufficient capacity"
+    assert mail["subject"] == "draftworth qwen3-32b: insufficient capacity"
     for word in ("us-east-2c", "spot", "trn2.48xlarge", "on_demand", "Capacity Block"):
         assert word in mail["text"]
     assert account.desired == 1, "Auto Scaling goes on trying"
@@ -298,8 +298,8 @@ def test_capacity_that_comes_ends_the_problem_and_a_new_one_is_told_again(
     account.activities = [failed_launch(SPOT_MESSAGE, at=NOW + 6 * MINUTE)]
     account.heartbeat(after=2 * MINUTE)
     assert sorted(account.subjects()) == [
-        "draftbench qwen3-32b: 1 accelerator node(s) lost",
-        "draftbench qwen3-32b: insufficient capacity",
+        "draftworth qwen3-32b: 1 accelerator node(s) lost",
+        "draftworth qwen3-32b: insufficient capacity",
     ]
 
 
@@ -349,7 +349,7 @@ def test_a_lost_node_is_told_and_left_to_auto_scaling(account: Account) -> None:
     account.heartbeat(after=MINUTE)
     account.instances = []
     account.heartbeat(after=MINUTE)
-    assert account.subjects() == ["draftbench qwen3-32b: 1 accelerator node(s) lost"]
+    assert account.subjects() == ["draftworth qwen3-32b: 1 accelerator node(s) lost"]
     account.heartbeat(after=MINUTE)
     assert account.mail() == []
     assert account.desired == 1
@@ -408,7 +408,7 @@ def test_two_events_at_once_make_one_decision(account: Account) -> None:
     assert failures == []
     assert account.desired == 1
     assert account.decisions()[1:] == [(1, "ready")]
-    assert account.subjects() == ["draftbench qwen3-32b: 1 nodes, ready"]
+    assert account.subjects() == ["draftworth qwen3-32b: 1 nodes, ready"]
 
 
 class one_request_at_a_time:  # noqa: N801 - reads as a sentence where it is used
@@ -465,9 +465,9 @@ def test_who_is_overtaken_while_acting_corrects_itself_at_once(account: Account)
     assert (account.desired, account.reason) == (0, "deadline")
     assert account.schedule() is None
     assert account.subjects() == [
-        "draftbench qwen3-32b: 0 nodes, waiting for models",
-        "draftbench qwen3-32b: 0 nodes, deadline",
-        "draftbench qwen3-32b: 1 nodes, ready",
+        "draftworth qwen3-32b: 0 nodes, waiting for models",
+        "draftworth qwen3-32b: 0 nodes, deadline",
+        "draftworth qwen3-32b: 1 nodes, ready",
     ], "each decision once, in the order in which they were sent"
 
 
@@ -483,7 +483,7 @@ def test_a_size_set_again_by_one_who_is_overtaken_is_corrected_too(account: Acco
     """Without a new decision there is nothing to write, and the race must be seen all the same."""
     started(account)
     account.eks.update_nodegroup_config(
-        clusterName="draftbench-qwen3-32b",
+        clusterName="draftworth-qwen3-32b",
         nodegroupName=make_plan().nodegroup_name,
         scalingConfig={"desiredSize": 0},
     )

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from draftbench.metrics import TTFT
-from draftbench.results import dump_block
+from draftworth.metrics import TTFT
+from draftworth.results import dump_block
 from lambdas.metrics_publisher import handler as handler_module
 from lambdas.metrics_publisher.events import created_objects
 from tests.conftest import ROOT
@@ -98,7 +98,7 @@ def _ttft(number: bytes) -> bytes:
         (b"", "not a result file: not JSON"),
         (b"\xff\xfe", "not a result file: not JSON"),
         (b"[]", "not a result file: expected an object, found list"),
-        (_changed(schema="draftbench.result/2"), "schema: given 'draftbench.result/2'"),
+        (_changed(schema="draftworth.result/2"), "schema: given 'draftworth.result/2'"),
         (_changed(block="3"), "block: given '3', allowed: a whole number"),
         (_changed(more=1), "unknown keys ['more']"),
         (_ttft(b"NaN"), "NaN"),
@@ -244,13 +244,13 @@ def test_the_entry_point_names_the_variable_that_is_missing() -> None:
 
 
 def test_the_function_runs_from_its_own_files_alone(tmp_path: Path) -> None:
-    for name in ("lambdas/metrics_publisher", "draftbench"):
+    for name in ("lambdas/metrics_publisher", "draftworth"):
         (tmp_path / name).mkdir(parents=True)
     shutil.copy(ROOT / "lambdas/__init__.py", tmp_path / "lambdas")
     for path in (ROOT / "lambdas/metrics_publisher").glob("*.py"):
         shutil.copy(path, tmp_path / "lambdas/metrics_publisher")
     for name in ("__init__.py", "results.py", "metrics.py"):
-        shutil.copy(ROOT / "draftbench" / name, tmp_path / "draftbench")
+        shutil.copy(ROOT / "draftworth" / name, tmp_path / "draftworth")
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); before = set(sys.modules)\n"
         "from lambdas.metrics_publisher.handler import handler\n"
@@ -284,4 +284,4 @@ def test_the_function_runs_from_its_own_files_alone(tmp_path: Path) -> None:
         )
     }
     foreign = set(modules.split()) - sys.stdlib_module_names - boto3_and_what_it_needs
-    assert {name for name in foreign if not name.startswith("_")} == {"draftbench", "lambdas"}
+    assert {name for name in foreign if not name.startswith("_")} == {"draftworth", "lambdas"}

@@ -16,7 +16,7 @@ from boto3.s3.transfer import TransferConfig
 from huggingface_hub import HfApi, constants
 from moto import mock_aws
 
-from draftbench.staging import ReadyModel, load_ready, ready_key
+from draftworth.staging import ReadyModel, load_ready, ready_key
 from tests.support.local_hub import LocalHub, Repo, local_hub
 from workloads.checkpoint_stager.hub import Hub
 from workloads.checkpoint_stager.stager import ScratchSpace, Staging

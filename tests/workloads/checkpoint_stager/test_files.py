@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from draftbench.errors import UserInputError
+from draftworth.errors import UserInputError
 from tests.support.local_hub import git_blob_sha1
 from workloads.checkpoint_stager.files import (
     CorruptFileError,

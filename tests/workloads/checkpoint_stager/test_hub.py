@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from draftbench.errors import DraftbenchError, UserInputError
+from draftworth.errors import DraftworthError, UserInputError
 from tests.support.local_hub import LocalHub
 from tests.workloads.checkpoint_stager.conftest import COMMIT, MODEL, REVISION, Bench, model_files
 from workloads.checkpoint_stager.hub import HubUnreachableError
@@ -155,7 +155,7 @@ def test_a_full_disk_is_not_the_hubs_fault(bench: Bench, monkeypatch: pytest.Mon
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("huggingface_hub.file_download.http_get", full)
-    with pytest.raises(DraftbenchError, match=r"scratch space: .*No space left"):
+    with pytest.raises(DraftworthError, match=r"scratch space: .*No space left"):
         read(bench)
     assert bench.log == []
 

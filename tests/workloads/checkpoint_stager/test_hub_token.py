@@ -11,7 +11,7 @@ from botocore.exceptions import EndpointConnectionError
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from draftbench.errors import DraftbenchError, UserInputError
+from draftworth.errors import DraftworthError, UserInputError
 from workloads.checkpoint_stager.hub_token import read_token
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def client() -> Iterator[SecretsManagerClient]:
     "text", ["hf_token", " hf_token\n", '{"token": "hf_token"}', '{"HF_TOKEN": "hf_token\\n"}']
 )
 def test_a_token_alone_or_as_the_console_stores_it(client: SecretsManagerClient, text: str) -> None:
-    client.create_secret(Name="draftbench/hub", SecretString=text)
-    assert read_token(client, "draftbench/hub") == "hf_token"
+    client.create_secret(Name="draftworth/hub", SecretString=text)
+    assert read_token(client, "draftworth/hub") == "hf_token"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_refusal_may_be_tried_again(client: SecretsManagerClient, code: str) -
     """A role that was just made is refused for some seconds."""
     with Stubber(client) as stubber:
         stubber.add_client_error("get_secret_value", service_error_code=code)
-        with pytest.raises(DraftbenchError, match=code) as failed:
+        with pytest.raises(DraftworthError, match=code) as failed:
             read_token(client, "hub")
     assert failed.value.exit_code == 1
 
@@ -81,5 +81,5 @@ def test_no_way_to_secrets_manager_is_told(client: SecretsManagerClient) -> None
         raise EndpointConnectionError(endpoint_url="https://secretsmanager.example.com")
 
     client.meta.events.register("before-call", unreachable)
-    with pytest.raises(DraftbenchError, match="secret hub: cannot be read: Could not connect"):
+    with pytest.raises(DraftworthError, match="secret hub: cannot be read: Could not connect"):
         read_token(client, "hub")

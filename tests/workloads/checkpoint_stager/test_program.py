@@ -18,7 +18,7 @@ import pytest
 from huggingface_hub import constants
 
 from charts.checkpoint_stager import HUB_ENVIRONMENT
-from draftbench.staging import load_ready, ready_key
+from draftworth.staging import load_ready, ready_key
 from rehearsal.emulator import empty_account
 from tests.conftest import ROOT
 from tests.support.local_hub import LocalHub
@@ -27,7 +27,7 @@ from tests.workloads.checkpoint_stager.conftest import MODEL, REVISION, SERVED, 
 pytestmark = pytest.mark.emulator
 DOCKERFILE = ROOT / "workloads" / "llmperf" / "Dockerfile"
 LARGE = "model-00001-of-00002.safetensors"
-SECRET, TOKEN = "draftbench/hub", "hf_very_secret"
+SECRET, TOKEN = "draftworth/hub", "hf_very_secret"
 NOT_IN_THE_POD = ("pydantic", "rich", "aws_cdk", "cdk8s", "moto", "ray", "transformers")
 
 

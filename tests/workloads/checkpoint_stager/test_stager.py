@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from draftbench.errors import DraftbenchError, UserInputError
-from draftbench.staging import load_plan, load_ready
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.staging import load_plan, load_ready
 from tests.workloads.checkpoint_stager.conftest import (
     COMMIT,
     MIB,
@@ -81,7 +81,7 @@ def test_a_model_that_is_ready_costs_one_request_to_s3_and_none_to_the_hub(bench
     assert bench.log[-1] == f"{MODEL} at {REVISION} is READY at commit {COMMIT}: nothing to do"
 
 
-@pytest.mark.parametrize("damaged", [b"", b"{", b'{"schema": "draftbench.ready/9"}'])
+@pytest.mark.parametrize("damaged", [b"", b"{", b'{"schema": "draftworth.ready/9"}'])
 def test_a_marker_that_cannot_be_read_is_none(bench: Bench, damaged: bytes) -> None:
     bench.put_ready(damaged)
     bench.staging().run()
@@ -261,4 +261,4 @@ def test_a_bucket_that_is_not_there_is_told_and_may_be_tried_again(bench: Bench)
     bench.bucket = "nowhere"
     with pytest.raises(StoreError, match=r"s3://nowhere/.*next: check the bucket's name") as failed:
         bench.staging().run()
-    assert failed.value.exit_code == DraftbenchError.exit_code
+    assert failed.value.exit_code == DraftworthError.exit_code

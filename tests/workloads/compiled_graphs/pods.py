@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from draftbench.artifact_manifest import ArtifactManifest, load_manifest, manifest_key
+from draftworth.artifact_manifest import ArtifactManifest, load_manifest, manifest_key
 from tests.conftest import ROOT
 
 BUCKET = "artifacts"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from draftbench.artifact_manifest import dump_manifest, manifest_key
+from draftworth.artifact_manifest import dump_manifest, manifest_key
 from tests.workloads.compiled_graphs.conftest import PodFactory
 from tests.workloads.compiled_graphs.pods import (
     BUCKET,
@@ -165,7 +165,7 @@ def test_graphs_that_were_compiled_for_something_else_are_refused_with_the_diffe
     said = refused(second)
     assert "REFUSED" in said
     assert "window: compiled for 5, asked for 7" in said
-    assert "draftbench artifacts EXPERIMENT --run" in said
+    assert "draftworth artifacts EXPERIMENT --run" in said
 
 
 @pytest.mark.parametrize("flags", [FOLDER_FLAGS, CACHE_FLAGS], ids=["folder", "cache"])
@@ -198,7 +198,7 @@ def test_a_copy_that_is_not_what_was_uploaded_is_refused(pod: PodFactory, s3: An
 def test_a_manifest_that_cannot_be_read_is_refused_and_not_compiled_over(
     pod: PodFactory, s3: Any
 ) -> None:
-    s3.put_object(Bucket=BUCKET, Key=manifest_key(KEY), Body=b'{"schema": "draftbench.artifacts/9"')
+    s3.put_object(Bucket=BUCKET, Key=manifest_key(KEY), Body=b'{"schema": "draftworth.artifacts/9"')
     second = pod("second")
     second.mount(s3)
     assert "cannot be read: not JSON" in refused(second)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from draftbench.artifact_manifest import (
+from draftworth.artifact_manifest import (
     MANIFEST_SCHEMA,
     ArtifactFile,
     ArtifactManifest,
     dump_manifest,
     manifest_key,
 )
-from draftbench.staging import READY_MARKER, READY_SCHEMA, ReadyModel, StagedFile, dump_ready
+from draftworth.staging import READY_MARKER, READY_SCHEMA, ReadyModel, StagedFile, dump_ready
 from workloads.compiled_graphs.engine_folders import ArtifactFolder
 from workloads.compiled_graphs.handover import mark_whole, read_record
 from workloads.compiled_graphs.start import Order, RefusedError, prepare

@@ -16,7 +16,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import ConnectionClosedError
 
-from draftbench.artifact_manifest import manifest_key
+from draftworth.artifact_manifest import manifest_key
 from tests.workloads.compiled_graphs.pods import (
     BUCKET,
     INPUTS,

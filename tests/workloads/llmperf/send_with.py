@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from draftbench.measuring.client import Client
-from draftbench.measuring.load import AsyncioEngine, LoadEngine, Planned
-from draftbench.measuring.runspec import RequestShape
-from draftbench.prompts import Prompt
-from draftbench.results import Load
+from draftworth.measuring.client import Client
+from draftworth.measuring.load import AsyncioEngine, LoadEngine, Planned
+from draftworth.measuring.runspec import RequestShape
+from draftworth.prompts import Prompt
+from draftworth.results import Load
 
 ACTORS = 4
 

@@ -17,15 +17,15 @@ from typing import Any
 
 import pytest
 
-from draftbench.measuring.client import (
+from draftworth.measuring.client import (
     ERROR_BAD_STREAM,
     ERROR_BROKEN_STREAM,
     ERROR_CONNECT,
     ERROR_LOST_ACTOR,
     ERROR_TIMEOUT,
 )
-from draftbench.measuring.runspec import RequestShape
-from draftbench.results import Load
+from draftworth.measuring.runspec import RequestShape
+from draftworth.results import Load
 from tests.conftest import ROOT
 from tests.support.stream_server import (
     HEADERS,
@@ -40,11 +40,11 @@ from tests.support.stream_server import (
     stream_server,
 )
 
-PYTHON = os.environ.get("DRAFTBENCH_LLMPERF_PYTHON", "")
+PYTHON = os.environ.get("DRAFTWORTH_LLMPERF_PYTHON", "")
 
 pytestmark = [
     pytest.mark.llmperf,
-    pytest.mark.skipif(not PYTHON, reason="DRAFTBENCH_LLMPERF_PYTHON names no interpreter"),
+    pytest.mark.skipif(not PYTHON, reason="DRAFTWORTH_LLMPERF_PYTHON names no interpreter"),
 ]
 
 SHAPE = RequestShape(

@@ -17,24 +17,24 @@ from typing import cast
 
 import pytest
 
-from draftbench.measuring.job import (
+from draftworth.measuring.job import (
     EXIT_INTERRUPTED,
     EXIT_NOT_RECORDED,
     JOB_NAME_VARIABLE,
     JOB_UID_VARIABLE,
     MAX_SILENT_DEATHS,
 )
-from draftbench.measuring.journal import Entry, EntryKind, dump_entry
-from draftbench.measuring.runspec import (
+from draftworth.measuring.journal import Entry, EntryKind, dump_entry
+from draftworth.measuring.runspec import (
     Endpoint,
     RequestShape,
     RunSpec,
     Sampling,
     dump_run_spec,
 )
-from draftbench.prompts import Case, Prompt
-from draftbench.reading import read_run
-from draftbench.results import RUN_FILE, Load, load_run
+from draftworth.prompts import Case, Prompt
+from draftworth.reading import read_run
+from draftworth.results import RUN_FILE, Load, load_run
 from tests.conftest import ROOT
 from tests.support.stream_server import (
     Request,
@@ -374,7 +374,7 @@ def test_a_run_ends_at_its_deadline_and_says_so(image: Path, tmp_path: Path) -> 
     [
         ("{}", "run specification"),
         ("nonsense", "run specification"),
-        (json.dumps({"schema": "draftbench.runspec/9"}), "schema is not draftbench.runspec/3"),
+        (json.dumps({"schema": "draftworth.runspec/9"}), "schema is not draftworth.runspec/3"),
     ],
 )
 def test_a_wrong_specification_exits_with_two_and_no_traceback(

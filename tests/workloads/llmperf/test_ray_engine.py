@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from draftbench.errors import UserInputError
-from draftbench.measuring.client import ERROR_LOST_ACTOR, Client, Measured
-from draftbench.measuring.load import AsyncioEngine, Planned
-from draftbench.measuring.runspec import Endpoint, RequestShape, RunSpec, Sampling
-from draftbench.prompts import Case, Prompt
-from draftbench.results import Load
+from draftworth.errors import UserInputError
+from draftworth.measuring.client import ERROR_LOST_ACTOR, Client, Measured
+from draftworth.measuring.load import AsyncioEngine, Planned
+from draftworth.measuring.runspec import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.prompts import Case, Prompt
+from draftworth.results import Load
 from workloads.llmperf import ray_engine
 from workloads.llmperf.ray_engine import (
     MAX_LOCAL_ACTORS,

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from draftbench.measuring.job import EXIT_INTERRUPTED
-from draftbench.measuring.runspec import RunSpec, dump_run_spec
-from draftbench.reading import read_run
+from draftworth.measuring.job import EXIT_INTERRUPTED
+from draftworth.measuring.runspec import RunSpec, dump_run_spec
+from draftworth.reading import read_run
 from tests.conftest import ROOT
 from tests.support.stream_server import stream_server
 from tests.workloads.llmperf.test_program import IN_A_JOB, healthy, spec_for, stalled
 
-PYTHON = os.environ.get("DRAFTBENCH_LLMPERF_PYTHON", "")
+PYTHON = os.environ.get("DRAFTWORTH_LLMPERF_PYTHON", "")
 
 pytestmark = [
     pytest.mark.llmperf,
-    pytest.mark.skipif(not PYTHON, reason="DRAFTBENCH_LLMPERF_PYTHON names no interpreter"),
+    pytest.mark.skipif(not PYTHON, reason="DRAFTWORTH_LLMPERF_PYTHON names no interpreter"),
 ]
 
 # Before the process gives up its actors, the started ones among them, and Ray.

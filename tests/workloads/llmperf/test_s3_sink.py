@@ -8,8 +8,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from draftbench.errors import UserInputError
-from draftbench.measuring.sink import SinkError
+from draftworth.errors import UserInputError
+from draftworth.measuring.sink import SinkError
 from workloads.llmperf.s3_sink import S3Sink, parse_s3_url
 
 pytestmark = pytest.mark.emulator

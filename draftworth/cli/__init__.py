@@ -1,0 +1,114 @@
+"""The command line: `python -m draftworth COMMAND ...`.
+
+Exit codes: 0 done, 1 the thing asked for failed, 2 the input is wrong. A user's mistake gets a
+message, not a traceback.
+
+Commands are named here and looked up when called: the domain does not import the charts or the
+rehearsal, it only knows where a command is. A command's module has `add_arguments(parser)` and
+`run(arguments) -> exit code`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from draftworth import __version__
+from draftworth.errors import DraftworthError
+
+EXIT_DONE, EXIT_FAILED, EXIT_WRONG_INPUT = 0, 1, 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """Where a command is, and one line about it."""
+
+    module: str
+    summary: str
+
+
+COMMANDS: Mapping[str, Command] = {
+    "plan": Command(
+        module="draftworth.cli.plan",
+        summary="variants, placement, artifact keys, flags, time line and cost; no AWS call",
+    ),
+    "preflight": Command(
+        module="account.preflight",
+        summary="check the account before a deploy: region, quota, reservation, bootstrap, secret",
+    ),
+    "manifests": Command(
+        module="charts.command",
+        summary="every Kubernetes object as YAML, for kubectl or GitOps on an existing cluster",
+    ),
+    "measure": Command(
+        module="draftworth.cli.measure",
+        summary="measure one OpenAI-compatible endpoint with the client that the Job uses",
+    ),
+    "report": Command(
+        module="draftworth.cli.report",
+        summary="the verdict of a run, from its folder or S3: tables, HTML, Markdown, plots, CSV",
+    ),
+    "artifacts": Command(
+        module="account.artifacts",
+        summary="which compiled graphs exist, which variants would compile; --run prunes",
+    ),
+    "leftovers": Command(
+        module="account.leftovers",
+        summary="what of an experiment still exists in the account, and what it costs a month",
+    ),
+    "rehearse": Command(
+        module="rehearsal.command",
+        summary="run a whole experiment on this machine: real engines, emulated AWS, a verdict",
+    ),
+    "schema": Command(
+        module="draftworth.cli.schema", summary="the JSON Schema of experiment files, for editors"
+    ),
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command and return its exit code."""
+    try:
+        return _run(argv)
+    except DraftworthError as error:
+        print(f"draftworth: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("draftworth: interrupted", file=sys.stderr)
+        return EXIT_FAILED
+    except BrokenPipeError:
+        # The reader of our output (head, less) has what it wanted.
+        sys.stderr.close()
+        return EXIT_DONE
+
+
+def _run(argv: Sequence[str]) -> int:
+    outer = argparse.ArgumentParser(
+        prog="python -m draftworth",
+        description="Does speculative decoding pay for your prompts on AWS Trainium2?",
+        epilog="commands:\n"
+        + "\n".join(f"  {name:<10} {command.summary}" for name, command in COMMANDS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    outer.add_argument("--version", action="version", version=f"draftworth {__version__}")
+    outer.add_argument(
+        "command", choices=COMMANDS, metavar="COMMAND", help="one of those below, each with --help"
+    )
+    # Only the first word: what follows belongs to the command, whose module is loaded when called.
+    chosen = outer.parse_args(argv[:1])
+    command = COMMANDS[chosen.command]
+    # The virtual environment's Node.js (cdk8s needs one) before the system's, also where the
+    # environment was not activated.
+    tools = Path(sys.executable).parent
+    os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
+    module = importlib.import_module(command.module)
+    parser = argparse.ArgumentParser(
+        prog=f"python -m draftworth {chosen.command}", description=command.summary
+    )
+    module.add_arguments(parser)
+    return int(module.run(parser.parse_args(argv[1:])))

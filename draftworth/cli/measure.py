@@ -1,0 +1,199 @@
+"""`draftworth measure`: one OpenAI-compatible endpoint, with the client that the Job uses."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from draftworth.cli.report import print_verdict
+from draftworth.errors import UserInputError
+from draftworth.measuring.runner import Runner, new_run_id
+from draftworth.measuring.runspec import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.measuring.scheduling import raise_scheduling_class
+from draftworth.measuring.sink import FolderSink
+from draftworth.prompts import CASE_SUFFIX, Case, load_case
+from draftworth.reading import read_run
+from draftworth.results import Load
+
+API_KEY_VARIABLE = "OPENAI_API_KEY"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Endpoint, prompts, output folder and the shape of the requests."""
+    parser.add_argument("--base-url", required=True, help="e.g. http://localhost:8000")
+    parser.add_argument("--model", required=True, help="the name the server serves")
+    parser.add_argument(
+        "--prompts", required=True, type=Path, help="a .jsonl file, a class folder, or its parent"
+    )
+    parser.add_argument("--out", required=True, type=Path, help="folder for the run's files")
+    parser.add_argument("--name", default="measured", help="the variant's name in the files")
+    parser.add_argument(
+        "--output-tokens",
+        type=positive_int,
+        default=128,
+        help="max_tokens of every request (%(default)s)",
+    )
+    load = parser.add_mutually_exclusive_group()
+    load.add_argument(
+        "--concurrency", type=positive_int, default=1, help="requests in flight (%(default)s)"
+    )
+    load.add_argument(
+        "--requests-per-second",
+        type=positive_number,
+        help="Poisson load instead: requests at random times, at this mean rate",
+    )
+    parser.add_argument(
+        "--requests-per-case",
+        type=positive_int,
+        default=8,
+        help="measured requests of each prompt file (%(default)s)",
+    )
+    parser.add_argument(
+        "--warmup-requests",
+        type=whole_number,
+        default=1,
+        help="requests before each prompt file, not measured (%(default)s)",
+    )
+    parser.add_argument(
+        "--timeout-seconds",
+        type=positive_number,
+        default=300.0,
+        help="a request that takes longer has failed (%(default)s)",
+    )
+    parser.add_argument(
+        "--natural-length", action="store_true", help="let the model end its outputs"
+    )
+
+
+def positive_int(text: str) -> int:
+    """An argument type: a whole number of at least 1."""
+    return _whole_number(text, at_least=1)
+
+
+def whole_number(text: str) -> int:
+    """An argument type: a whole number of at least 0."""
+    return _whole_number(text, at_least=0)
+
+
+def positive_number(text: str) -> float:
+    """An argument type: a number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"given {text!r}, allowed: a number above 0")
+    return value
+
+
+def _whole_number(text: str, *, at_least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = at_least - 1
+    if value < at_least:
+        raise argparse.ArgumentTypeError(
+            f"given {text!r}, allowed: a whole number, {at_least} or more"
+        )
+    return value
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure and print the figures."""
+    spec = _run_spec(arguments)
+    run_id = new_run_id(spec.experiment)
+    sink = FolderSink(arguments.out)
+    sink.check()
+    runner = Runner(
+        spec=spec,
+        sink=sink,
+        run_id=run_id,
+        progress=lambda line: print(line, file=sys.stderr, flush=True),
+        scheduling=raise_scheduling_class(),
+        api_key=os.environ.get(API_KEY_VARIABLE),
+    )
+    result = asyncio.run(runner.run())
+    print_verdict(read_run(arguments.out / run_id))
+    print(f"\nfiles: {arguments.out / run_id}")
+    if result.status == "failed":
+        print(f"draftworth: the run failed: {result.reason}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def checked_base_url(url: str, *, option: str = "--base-url") -> str:
+    """A base URL without a trailing slash or `/v1`; raises UserInputError when it is not one."""
+    if not _is_http_address(url):
+        raise UserInputError(
+            f"{option}: given {url!r}, allowed: http://HOST:PORT or https://HOST, for example "
+            "http://localhost:8000"
+        )
+    return url.rstrip("/").removesuffix("/v1")
+
+
+def _is_http_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, or too large
+        return False
+
+
+def find_cases(path: Path) -> tuple[Case, ...]:
+    """Cases of a prompt file, of a class folder, or of every class folder below a folder."""
+    if path.is_file():
+        return (load_case(path, prompt_class=path.resolve().parent.name),)
+    pattern = f"*{CASE_SUFFIX}"
+    files = sorted(path.glob(pattern)) or sorted(path.glob(f"*/{pattern}"))
+    if not files:
+        raise UserInputError(
+            f"--prompts: {path}: no {CASE_SUFFIX} file there; give a file, a folder of them, or a "
+            "folder of prompt classes such as prompts/"
+        )
+    return tuple(load_case(file, prompt_class=file.resolve().parent.name) for file in files)
+
+
+def _run_spec(arguments: argparse.Namespace) -> RunSpec:
+    endpoint = Endpoint(
+        variant=arguments.name,
+        base_url=checked_base_url(arguments.base_url),
+        max_tokens_per_step=1,
+        is_baseline=True,
+    )
+    return RunSpec(
+        experiment="measure",
+        endpoints=(endpoint,),
+        shape=RequestShape(
+            model=arguments.model,
+            output_tokens=arguments.output_tokens,
+            fixed_output_length=not arguments.natural_length,
+            temperature=0.0,
+            seed=0,
+            enable_thinking=False,
+            timeout_seconds=arguments.timeout_seconds,
+        ),
+        cases=find_cases(arguments.prompts),
+        loads=(_load(arguments),),
+        sampling=Sampling(
+            requests_per_round=arguments.requests_per_case,
+            min_requests=arguments.requests_per_case,
+            max_requests=arguments.requests_per_case,
+            target_interval_width=1.0,
+            warmup_requests=arguments.warmup_requests,
+        ),
+        parallel=False,
+        class_weights={},
+        price=None,
+        ready_deadline_seconds=30.0,
+    )
+
+
+def _load(arguments: argparse.Namespace) -> Load:
+    rate = arguments.requests_per_second
+    if rate is not None:
+        return Load(kind="poisson", concurrency=0, requests_per_second=rate)
+    return Load(kind="concurrency", concurrency=arguments.concurrency, requests_per_second=None)

@@ -1,0 +1,18 @@
+"""`draftworth schema`: the JSON Schema of experiment files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from draftworth.loading import experiment_json_schema
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """No arguments: the schema goes to standard output."""
+
+
+def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001
+    """Print the schema."""
+    print(json.dumps(experiment_json_schema(), indent=2))
+    return 0

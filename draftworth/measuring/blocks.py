@@ -1,0 +1,154 @@
+"""One block: warm-up, requests, the server's own view, and whether the server outlived it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from draftworth.measuring.client import Client, Measured
+from draftworth.measuring.counters import (
+    Reading,
+    read_metrics,
+    restarted,
+    speculation_between,
+    timings_between,
+)
+from draftworth.measuring.history import BlockKey
+from draftworth.measuring.load import LoadEngine, Planned
+from draftworth.measuring.readiness import READY, Readiness
+from draftworth.measuring.runspec import Endpoint, RunSpec
+from draftworth.measuring.scheduling import EventLoopLag
+from draftworth.prompts import Case
+from draftworth.results import RESULT_SCHEMA, BlockResult, Load
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """A block that was sent. `lost` says why its figures count for nothing; empty: they count."""
+
+    block: BlockResult
+    measured: Sequence[Measured]
+    lost: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What variants are compared in: one case at one load in one round."""
+
+    case: Case
+    load: Load
+    round: int
+
+    def key(self, endpoint: Endpoint) -> BlockKey:
+        """The key of the step's block for one variant."""
+        return BlockKey(
+            load=self.load,
+            round=self.round,
+            prompt_class=self.case.prompt_class,
+            case=self.case.name,
+            variant=endpoint.variant,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockSender:
+    """Sends blocks to servers."""
+
+    spec: RunSpec
+    run_id: str
+    api_key: str | None
+    make_client: Callable[..., Client]
+    engine: LoadEngine
+    readiness: Readiness
+    wall_clock: Callable[[], float]
+
+    async def send(self, step: Step, endpoint: Endpoint, *, number: int) -> Sent:
+        """Send one block; `number` is its own in the run."""
+        client = self.make_client(
+            base_url=endpoint.base_url, shape=self.spec.shape, api_key=self.api_key
+        )
+        await self._warm_up(client, step, number)
+        planned = self._planned(step, number)
+        before = await read_metrics(endpoint.base_url, api_key=self.api_key)
+        started_at_unix_s = self.wall_clock()
+        with EventLoopLag() as lag:
+            seed = self.spec.shape.seed + step.round
+            measured = await self.engine.send(client, planned, step.load, seed=seed)
+        ended_at_unix_s = self.wall_clock()
+        after = await read_metrics(endpoint.base_url, api_key=self.api_key)
+        block = BlockResult(
+            schema=RESULT_SCHEMA,
+            run_id=self.run_id,
+            experiment=self.spec.experiment,
+            variant=endpoint.variant,
+            prompt_class=step.case.prompt_class,
+            case=step.case.name,
+            round=step.round,
+            block=number,
+            model=self.spec.shape.model,
+            load=step.load,
+            started_at_unix_s=started_at_unix_s,
+            ended_at_unix_s=ended_at_unix_s,
+            warmup_requests=self.spec.sampling.warmup_requests,
+            speculation=speculation_between(before, after),
+            server=timings_between(before, after),
+            event_loop_lag_s=lag.longest_s,
+            requests=tuple(m.record for m in measured),
+        )
+        lost = await self._why_lost(endpoint, block, before, after)
+        return Sent(block=block, measured=measured, lost=lost)
+
+    async def _warm_up(self, client: Client, step: Step, number: int) -> None:
+        requests = self.spec.sampling.warmup_requests
+        planned = self._plan(step.case, requests, 0, f"{number:04d}-warmup")
+        await self.engine.send(client, planned, step.load, seed=self.spec.shape.seed)
+
+    def _planned(self, step: Step, number: int) -> list[Planned]:
+        """The block's requests: each round goes on with the case's prompts."""
+        requests = self.spec.sampling.requests_per_round
+        return self._plan(step.case, requests, (step.round - 1) * requests, f"{number:04d}")
+
+    async def _why_lost(
+        self, endpoint: Endpoint, block: BlockResult, before: Reading, after: Reading
+    ) -> str:
+        """Why a block with failed requests counts for nothing: its server is not there any more.
+
+        Empty for a server that is: requests that fail there are failures, with their reasons.
+        """
+        if not any(record.failed for record in block.requests):
+            return ""
+        health = await self.readiness.health(endpoint)
+        if health != READY:
+            return f"{endpoint.variant} is not ready any more: {health}; {first_error(block)}"
+        if restarted(before, after):
+            return f"{endpoint.variant} started anew meanwhile; {first_error(block)}"
+        return ""
+
+    def _plan(self, case: Case, requests: int, first: int, id_prefix: str) -> list[Planned]:
+        """`requests` requests from the case's prompts in turn, starting with number `first`."""
+        return [
+            Planned(
+                request_id=f"{self.run_id}/{id_prefix}-{index:05d}",
+                prompt=case.prompts[(first + index) % len(case.prompts)],
+            )
+            for index in range(requests)
+        ]
+
+
+def first_error(block: BlockResult) -> str:
+    """Code and message of a block's first failure, cut to a line."""
+    failed = next(r for r in block.requests if r.failed)
+    return f"{failed.error_code}: {' '.join(failed.error_msg.split())[:200]}"
+
+
+def describe(block: BlockResult) -> str:
+    """A block in one line: what it was, and its figures or failures."""
+    counted = [r for r in block.requests if r.counts]
+    latencies = sorted(r.inter_token_latency_s for r in counted if r.inter_token_latency_s)
+    middle = f"{latencies[len(latencies) // 2] * 1e3:.2f} ms/token" if latencies else "no figures"
+    failed = sum(r.failed for r in block.requests)
+    spoilt = sum(r.spoilt is not None for r in block.requests)
+    notes = [f"{failed} failed: {first_error(block)}"] if failed else []
+    notes += [f"{spoilt} spoilt"] * bool(spoilt)
+    suffix = f" ({', '.join(notes)})" if notes else ""
+    return f"{block.prompt_class}/{block.case} {block.load.label} {block.variant}: {middle}{suffix}"

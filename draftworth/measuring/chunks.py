@@ -1,0 +1,170 @@
+"""From the bytes of an OpenAI-compatible stream to chunks with tokens and arrival times.
+
+A chunk is a server-sent event that carries at least one output token. Tokens are counted from the
+server's own usage: with `stream_options.continuous_usage_stats` (vLLM) every event says how many
+tokens there are so far, so the tokens of each chunk are exact. A server that sends usage only at
+the end gives exact totals; its chunks are then the events with text, and the first one is taken to
+hold one token. Role-only and empty events are no chunks.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from draftworth.measuring.http import HttpError
+from draftworth.results import UsageSource
+
+MAX_EVENT_BYTES = 1_000_000
+_TEXT_FIELDS = ("content", "reasoning_content", "reasoning")
+
+
+class StreamFormatError(HttpError):
+    """The stream is not what an OpenAI-compatible server sends."""
+
+
+class ServerStreamError(HttpError):
+    """The server reported an error inside the stream."""
+
+
+@dataclass(kw_only=True)
+class Timeline:
+    """What a stream brought: arrival times (ns), tokens of each chunk, text, totals, all events.
+
+    `chunk_tokens` is None where the server did not count tokens chunk by chunk. `chunk_characters`
+    are the lengths of the chunks' texts: with both, a place in the text is a token.
+    """
+
+    chunk_times_ns: list[int] = field(default_factory=list)
+    chunk_tokens: list[int] | None = None
+    chunk_characters: list[int] = field(default_factory=list)
+    output_tokens: int | None = None
+    input_tokens: int | None = None
+    text: str = ""
+    finish_reason: str | None = None
+    ended: bool = False
+    events: int = 0
+
+    @property
+    def usage_source(self) -> UsageSource:
+        """Where the token counts come from."""
+        if self.chunk_tokens is not None:
+            return "every_chunk"
+        return "none" if self.output_tokens is None else "last_chunk"
+
+
+class ChunkReader:
+    """Feed it the body as it arrives; `timeline()` says what it was."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._after_cr = False
+        self._times_ns: list[int] = []  # events with text or tokens
+        self._tokens: list[int | None] = []  # tokens of each, None where the event had no usage
+        self._characters: list[int] = []
+        self._counted = 0
+        self._text: list[str] = []
+        self._input_tokens: int | None = None
+        self._final_tokens: int | None = None
+        self._finish_reason: str | None = None
+        self._ended = False
+        self._events = 0
+
+    def feed(self, data: bytes, now_ns: int) -> None:
+        """Take bytes that arrived at `now_ns`; raises StreamFormatError or ServerStreamError."""
+        *events, self._buffer = (self._buffer + self._newlines(data)).split(b"\n\n")
+        for event in events:
+            self._event(event, now_ns)
+        if len(self._buffer) > MAX_EVENT_BYTES:
+            raise StreamFormatError(f"an event of more than {MAX_EVENT_BYTES:,} bytes")
+
+    def _newlines(self, data: bytes) -> bytes:
+        """Bytes with every line end (\\n, \\r\\n or \\r, one of which may be cut in two) as \\n."""
+        if self._after_cr and data.startswith(b"\n"):
+            data = data[1:]
+        self._after_cr = data.endswith(b"\r")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
+
+    def _event(self, event: bytes, now_ns: int) -> None:
+        if b"\n" in event:
+            lines = [line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")]
+            data = b"\n".join(lines)
+        else:
+            data = event[5:].strip() if event.startswith(b"data:") else b""
+        if not data:
+            return
+        if data == b"[DONE]":
+            self._ended = True
+            return
+        try:
+            value = json.loads(data)
+        except ValueError as error:
+            raise StreamFormatError(f"not JSON in the stream: {data[:80]!r}") from error
+        if not isinstance(value, dict):
+            raise StreamFormatError(f"not an object in the stream: {data[:80]!r}")
+        if value.get("error"):
+            raise ServerStreamError(_error_text(value["error"]))
+        try:
+            self._chunk(value, now_ns)
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            raise StreamFormatError(f"not a completion chunk: {data[:80]!r}") from error
+
+    def _chunk(self, value: dict[str, Any], now_ns: int) -> None:
+        self._events += 1
+        choices = value.get("choices") or []
+        text = ""
+        if choices:
+            delta = choices[0].get("delta") or {}
+            text = "".join(delta.get(name) or "" for name in _TEXT_FIELDS)
+            self._finish_reason = choices[0].get("finish_reason") or self._finish_reason
+        tokens = self._usage(value.get("usage"), in_stream=bool(choices))
+        if tokens or (text and tokens is None):
+            self._times_ns.append(now_ns)
+            self._tokens.append(tokens)
+            self._characters.append(0)
+        if text:
+            self._text.append(text)
+            if self._characters:  # text that came without a token belongs to the last one
+                self._characters[-1] += len(text)
+
+    def _usage(self, usage: dict[str, Any] | None, *, in_stream: bool) -> int | None:
+        """Tokens that this event adds; None when it does not say."""
+        if not usage:
+            return None
+        total = usage["completion_tokens"]
+        self._input_tokens = usage.get("prompt_tokens", self._input_tokens)
+        self._final_tokens = total
+        if not in_stream:
+            return 0
+        added = total - self._counted
+        if added < 0:
+            raise StreamFormatError(f"completion_tokens fell from {self._counted} to {total}")
+        self._counted = total
+        return int(added)
+
+    @property
+    def has_chunks(self) -> bool:
+        """At least one output token has come."""
+        return bool(self._times_ns)
+
+    def timeline(self) -> Timeline:
+        """Everything read so far."""
+        exact = [t for t in self._tokens if t is not None]
+        every_chunk = len(exact) == len(self._tokens) and sum(exact) == self._final_tokens
+        return Timeline(
+            chunk_times_ns=self._times_ns,
+            chunk_tokens=exact if every_chunk and exact else None,
+            chunk_characters=self._characters,
+            output_tokens=self._final_tokens,
+            input_tokens=self._input_tokens,
+            text="".join(self._text),
+            finish_reason=self._finish_reason,
+            ended=self._ended or self._finish_reason is not None,
+            events=self._events,
+        )
+
+
+def _error_text(error: Any) -> str:
+    message = error.get("message") if isinstance(error, dict) else None
+    return str(message or error)[:500]

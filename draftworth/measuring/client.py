@@ -1,0 +1,270 @@
+"""The client: one streamed chat completion, measured. Used by the Job, `measure` and `rehearse`.
+
+Definitions (`docs/metrics.md` has them with their reasons): TTFT, request sent to the first chunk
+that carries an output token; ITL, (last chunk - first chunk) / (output tokens - tokens of the first
+chunk), never a gap between chunks; E2E, request sent to the last chunk that carries a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from draftworth.measuring.chunks import ChunkReader, ServerStreamError, StreamFormatError, Timeline
+from draftworth.measuring.http import (
+    Clock,
+    ConnectError,
+    HttpError,
+    Response,
+    bearer,
+    exchange,
+)
+from draftworth.measuring.runspec import RequestShape
+from draftworth.measuring.scheduling import WaitReader, Waits, run_queue_wait_ns, spoilt_reason
+from draftworth.prompts import Prompt
+from draftworth.results import RequestRecord
+
+# HTTP has its own codes; these say what went wrong where there was no HTTP status.
+ERROR_CONNECT = -1
+ERROR_TIMEOUT = -2
+ERROR_BROKEN_STREAM = -3
+ERROR_BAD_STREAM = -4
+ERROR_NO_TOKENS = -5
+ERROR_LOST_ACTOR = -6  # on Ray: the process that had the request ended
+
+_MAX_ERROR_BODY_BYTES = 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A request's record, and the raw evidence it was computed from."""
+
+    record: RequestRecord
+    text: str
+    chunk_offsets_us: tuple[int, ...]
+    chunk_tokens: tuple[int, ...] | None
+    chunk_characters: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Client:
+    """Measures requests against one server. Clocks and the wait reader are for tests to replace."""
+
+    base_url: str
+    shape: RequestShape
+    api_key: str | None = None
+    clock: Clock = time.perf_counter_ns
+    wall_clock: Callable[[], float] = time.time
+    read_wait: WaitReader = run_queue_wait_ns
+
+    async def measure(self, prompt: Prompt, *, request_id: str) -> Measured:
+        """Send one request. A failure is a record with its reason, never an exception."""
+        stream = _Stream(self.read_wait)
+        error: tuple[int, str] | None = None
+        response: Response | None = None
+        called_at_unix_s, called_ns = self.wall_clock(), self.clock()
+        try:
+            async with asyncio.timeout(self.shape.timeout_seconds):
+                response = await exchange(
+                    "POST",
+                    f"{self.base_url}/v1/chat/completions",
+                    body=request_body(self.shape, prompt),
+                    headers=self._headers(),
+                    on_body=stream.on_body,
+                    clock=self.clock,
+                )
+            error = stream.verdict(response.status)
+        except TimeoutError:
+            error = (ERROR_TIMEOUT, f"no end within {self.shape.timeout_seconds:g} s")
+        except HttpError as failure:
+            error = (_error_code(failure), str(failure))
+        sent_ns = response.sent_ns if response else called_ns
+        started_at_unix_s = called_at_unix_s + (sent_ns - called_ns) / 1e9
+        spoilt = stream.spoilt(response) if response and not error else None
+        return _measured(stream, sent_ns, error, request_id, prompt.id, started_at_unix_s, spoilt)
+
+    def _headers(self) -> dict[str, str]:
+        content = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        return {**content, **bearer(self.api_key)}
+
+
+def request_body(shape: RequestShape, prompt: Prompt) -> bytes:
+    """The body every variant gets for a prompt, byte for byte."""
+    body: dict[str, Any] = {
+        "model": shape.model,
+        "messages": list(prompt.messages),
+        "max_tokens": shape.output_tokens,
+        "temperature": shape.temperature,
+        "seed": shape.seed,
+        "stream": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+        "chat_template_kwargs": {"enable_thinking": shape.enable_thinking},
+    }
+    if shape.fixed_output_length:
+        body |= {"ignore_eos": True, "min_tokens": shape.output_tokens}
+    return json.dumps(body).encode()
+
+
+class _Stream:
+    """Collects one response; knows the client's waiting before the first chunk and after it."""
+
+    def __init__(self, read_wait: WaitReader) -> None:
+        self.reader = ChunkReader()
+        self._read_wait = read_wait
+        self._wait_at_start_ns = read_wait()
+        self._wait_at_first_ns: int | None = None
+        self._error_body = b""
+        self._seen_first = False
+
+    def on_body(self, data: bytes, now_ns: int) -> None:
+        if len(self._error_body) < _MAX_ERROR_BODY_BYTES:
+            self._error_body += data[:_MAX_ERROR_BODY_BYTES]
+        self.reader.feed(data, now_ns)
+        if not self._seen_first and self.reader.has_chunks:
+            self._seen_first = True
+            self._wait_at_first_ns = self._read_wait()
+
+    def verdict(self, status: int) -> tuple[int, str] | None:
+        """The error of a response that ended as HTTP says, None if it is a whole completion."""
+        timeline = self.timeline
+        if status != 200:
+            return status, self._error_body.decode("utf-8", "replace").strip() or f"HTTP {status}"
+        if not timeline.ended:
+            return ERROR_BROKEN_STREAM, "the stream ended without a finish reason or [DONE]"
+        if not timeline.chunk_times_ns:
+            return ERROR_NO_TOKENS, "the server sent no output token"
+        return None
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """Everything that came, once nothing comes any more."""
+        return self.reader.timeline()
+
+    @cached_property
+    def waits_ns(self) -> tuple[int, int] | None:
+        """Run-queue wait before the first chunk and after it, until this is first asked for; None
+        where Linux does not tell."""
+        end = self._read_wait()
+        start, first = self._wait_at_start_ns, self._wait_at_first_ns
+        if start is None or first is None or end is None:
+            return None
+        return first - start, end - first
+
+    def spoilt(self, response: Response) -> str | None:
+        """Why a whole completion's timing cannot be trusted, None if it can."""
+        waits = self.waits_ns
+        if waits is None:
+            return None
+        times = self.timeline.chunk_times_ns
+        first_ns, last_ns = times[0], times[-1]
+        # Chunks that were read together have one time, that of the last.
+        alone = len(times) == 1 or times[1] > first_ns
+        return spoilt_reason(
+            Waits(
+                sending_ns=response.sending_ns,
+                to_first_wait_ns=waits[0],
+                to_first_ns=first_ns - response.sent_ns,
+                after_first_wait_ns=waits[1],
+                after_first_ns=last_ns - first_ns,
+                first_is_exact=response.kernel_stamped and alone,
+                last_is_exact=response.kernel_stamped,
+            )
+        )
+
+
+def _error_code(error: HttpError) -> int:
+    if isinstance(error, ConnectError):
+        return ERROR_CONNECT
+    if isinstance(error, StreamFormatError | ServerStreamError):
+        return ERROR_BAD_STREAM
+    return ERROR_BROKEN_STREAM
+
+
+def _measured(
+    stream: _Stream,
+    sent_ns: int,
+    error: tuple[int, str] | None,
+    request_id: str,
+    prompt_id: str,
+    started_at_unix_s: float,
+    spoilt: str | None,
+) -> Measured:
+    waits = stream.waits_ns
+    timeline = stream.timeline
+    figures = None if error else figures_of(timeline, sent_ns)
+    record = RequestRecord(
+        error_code=error[0] if error else None,
+        error_msg=error[1] if error else "",
+        inter_token_latency_s=figures.itl_s if figures else None,
+        ttft_s=figures.ttft_s if figures else None,
+        end_to_end_latency_s=figures.e2e_s if figures else None,
+        request_output_throughput_token_per_s=figures.throughput if figures else None,
+        number_total_tokens=_sum(timeline.input_tokens, timeline.output_tokens),
+        number_output_tokens=timeline.output_tokens,
+        number_input_tokens=timeline.input_tokens,
+        request_id=request_id,
+        prompt_id=prompt_id,
+        started_at_unix_s=started_at_unix_s,
+        tokens_per_step=figures.tokens_per_step if figures else None,
+        first_chunk_tokens=figures.first_chunk_tokens if figures else None,
+        chunks=len(timeline.chunk_times_ns),
+        usage_source=timeline.usage_source,
+        finish_reason=timeline.finish_reason,
+        output_sha256=hashlib.sha256(timeline.text.encode()).hexdigest() if not error else None,
+        run_queue_wait_s=sum(waits) / 1e9 if waits else None,
+        spoilt=spoilt,
+        llmperf_inter_token_latency_s=figures.llmperf_itl_s if figures else None,
+    )
+    tokens = timeline.chunk_tokens
+    return Measured(
+        record=record,
+        text=timeline.text,
+        chunk_offsets_us=tuple((t - sent_ns) // 1000 for t in timeline.chunk_times_ns),
+        chunk_tokens=tuple(tokens) if tokens is not None else None,
+        chunk_characters=tuple(timeline.chunk_characters),
+    )
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """A request's figures, seconds and tokens; None where the request does not have one."""
+
+    ttft_s: float
+    itl_s: float | None
+    e2e_s: float
+    throughput: float | None
+    tokens_per_step: float | None
+    first_chunk_tokens: int
+    llmperf_itl_s: float | None
+
+
+def figures_of(timeline: Timeline, sent_ns: int) -> Figures:
+    """The figures of a whole completion with at least one chunk, from its times and counts."""
+    times = timeline.chunk_times_ns
+    first_ns, last_ns = times[0], times[-1]
+    total = timeline.output_tokens
+    first_tokens = timeline.chunk_tokens[0] if timeline.chunk_tokens else 1
+    after_first = total - first_tokens if total is not None else 0
+    steps = len(times) - 1
+    decoded = after_first > 0 and steps > 0
+    e2e_s = (last_ns - sent_ns) / 1e9
+    return Figures(
+        ttft_s=(first_ns - sent_ns) / 1e9,
+        itl_s=(last_ns - first_ns) / 1e9 / after_first if decoded else None,
+        e2e_s=e2e_s,
+        throughput=total / e2e_s if total is not None and e2e_s > 0 else None,
+        tokens_per_step=after_first / steps if decoded else None,
+        first_chunk_tokens=first_tokens,
+        # llmperf at f1d6bed: all gaps, the one before the first chunk included, over all events.
+        llmperf_itl_s=e2e_s / timeline.events if timeline.events else None,
+    )

@@ -1,0 +1,40 @@
+"""What the measuring Job and its program agree on: the run's identity, and what an exit means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Labels that the Job controller puts on its pods.
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+JOB_UID_LABEL = "batch.kubernetes.io/controller-uid"
+# The variables that carry them into the program.
+JOB_NAME_VARIABLE = "DRAFTWORTH_JOB_NAME"
+JOB_UID_VARIABLE = "DRAFTWORTH_JOB_UID"
+_UID_CHARACTERS = 8
+
+# A pod that finds so many dead before it, without a word of theirs, does not try what ended them:
+# it records that the run has failed.
+MAX_SILENT_DEATHS = 3
+# Pods that the Job starts for those that died on their own: the dead above, the pod that records
+# them, and those that could not reach S3, which with Kubernetes' growing waits (10 s, 20 s, ... 6
+# minutes) may be away for half an hour.
+POD_RETRIES = 10
+
+EXIT_COMPLETE = 0
+EXIT_FAILED = 1
+"""The run is over; its `run.json` says why."""
+EXIT_WRONG_INPUT = 2
+EXIT_NOT_RECORDED = 3
+"""The results cannot be read or written: another pod may have more luck."""
+EXIT_INTERRUPTED = 75
+"""Told to end before the run was over; another pod goes on. EX_TEMPFAIL of sysexits.h."""
+
+
+def job_run_id(environment: Mapping[str, str]) -> str | None:
+    """The run of this pod's Job, the same for each of its pods; None outside of a Job.
+
+    `<job name>-<first characters of the Job's uid>`: a Job that is deleted and created again under
+    its name is another run.
+    """
+    name, uid = environment.get(JOB_NAME_VARIABLE), environment.get(JOB_UID_VARIABLE)
+    return f"{name}-{uid[:_UID_CHARACTERS]}" if name and uid else None

@@ -1,0 +1,66 @@
+"""Whether servers are ready, and waiting until they are."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from draftworth.errors import DraftworthError
+from draftworth.measuring.http import HttpError, get_text
+from draftworth.measuring.runspec import Endpoint
+
+READY = "ready"
+READY_POLL_SECONDS = 1.0
+_TIMEOUT_SECONDS = 5.0
+
+
+class NotReadyError(DraftworthError):
+    """A server was not ready by the deadline."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Readiness:
+    """Asks servers for their health."""
+
+    api_key: str | None
+    progress: Callable[[str], None]
+    clock: Callable[[], float]
+    poll_seconds: float = READY_POLL_SECONDS
+
+    async def wait(self, endpoints: Sequence[Endpoint], *, at_most_seconds: float | None) -> None:
+        """Wait for `/health` of every server; raises NotReadyError. None: without an end."""
+        wait_seconds = math.inf if at_most_seconds is None else at_most_seconds
+        give_up_at_seconds = self.clock() + wait_seconds
+        for endpoint in endpoints:
+            self.progress(f"waiting for {endpoint.variant} at {endpoint.base_url}")
+            answer = await self.health(endpoint)
+            while answer != READY:
+                if self.clock() >= give_up_at_seconds:
+                    raise NotReadyError(
+                        f"{endpoint.variant} at {endpoint.base_url} was not ready within "
+                        f"{wait_seconds:g} s; last answer: {answer}"
+                    )
+                await asyncio.sleep(self.poll_seconds)
+                answer = await self.health(endpoint)
+
+    async def health(self, endpoint: Endpoint) -> str:
+        """`READY`, or the answer of a server that is not; raises NotReadyError without a key."""
+        try:
+            status, _ = await get_text(
+                f"{endpoint.base_url}/health",
+                timeout_seconds=_TIMEOUT_SECONDS,
+                api_key=self.api_key,
+            )
+        except HttpError as error:
+            return str(error)
+        except TimeoutError:
+            return f"no answer within {_TIMEOUT_SECONDS:g} s"
+        if status in (401, 403):
+            raise NotReadyError(
+                f"{endpoint.variant} at {endpoint.base_url} answers HTTP {status}: set the "
+                "environment variable OPENAI_API_KEY to its key"
+            )
+        # Servers without a health endpoint answer 404: they answer.
+        return READY if status in (200, 404) else f"HTTP {status}"

@@ -1,0 +1,95 @@
+"""A run's files: what is written for a block, in which order, and again when it fails."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator, Sequence
+
+from draftworth.measuring.client import Measured
+from draftworth.measuring.llmperf_summary import llmperf_summary
+from draftworth.measuring.sink import Sink, SinkError
+from draftworth.results import (
+    BLOCKS_FOLDER,
+    INTERRUPTED_FOLDER,
+    INTERRUPTED_SUFFIX,
+    LLMPERF_RESPONSES_SUFFIX,
+    LLMPERF_SUMMARY_SUFFIX,
+    RESULT_SUFFIX,
+    TRANSCRIPT_SUFFIX,
+    BlockResult,
+    dump_block,
+    llmperf_responses,
+)
+
+
+class RunFiles:
+    """Writes below the run's folder. A file that cannot be written now is kept for `flush`."""
+
+    def __init__(self, sink: Sink, run_id: str, progress: Callable[[str], None]) -> None:
+        self._sink = sink
+        self._run_id = run_id
+        self._progress = progress
+        self._unwritten: dict[str, bytes] = {}
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write one file, or keep it."""
+        try:
+            self.write_now(name, data)
+        except SinkError as error:
+            self._progress(f"not written yet, will be tried again: {error}")
+            self._unwritten[name] = data
+
+    def write_now(self, name: str, data: bytes) -> None:
+        """Write one file; raises SinkError."""
+        self._sink.write(f"{self._run_id}/{name}", data)
+
+    def flush(self) -> list[str]:
+        """Try again what could not be written; the names that still cannot."""
+        kept, self._unwritten = self._unwritten, {}
+        for name, data in kept.items():
+            self.write(name, data)
+        return list(self._unwritten)
+
+    def write_block(self, block: BlockResult, measured: Sequence[Measured]) -> None:
+        """Raw evidence first, then the result file, then what is derived from it."""
+        stem = f"{BLOCKS_FOLDER}/{block.stem}"
+        self.write(f"{stem}{TRANSCRIPT_SUFFIX}", _transcript(measured))
+        self.write(f"{stem}{RESULT_SUFFIX}", dump_block(block))
+        for name, data in _derived(block):
+            self.write(name, data)
+
+    def write_lost(self, block: BlockResult, measured: Sequence[Measured]) -> None:
+        """The evidence of a block whose figures count for nothing."""
+        stem = f"{INTERRUPTED_FOLDER}/{block.stem}"
+        self.write(f"{stem}{TRANSCRIPT_SUFFIX}", _transcript(measured))
+        self.write(f"{stem}{INTERRUPTED_SUFFIX}", dump_block(block))
+
+    def complete(self, blocks: Sequence[BlockResult], names: frozenset[str]) -> None:
+        """Write the derived files that an earlier pod did not come to write."""
+        for name, data in (file for block in blocks for file in _derived(block)):
+            if name not in names:
+                self.write(name, data)
+
+
+def _derived(block: BlockResult) -> Iterator[tuple[str, bytes]]:
+    stem = f"{BLOCKS_FOLDER}/{block.stem}"
+    yield f"{stem}{LLMPERF_RESPONSES_SUFFIX}", llmperf_responses(block)
+    yield f"{stem}{LLMPERF_SUMMARY_SUFFIX}", llmperf_summary(block)
+
+
+def _transcript(measured: Sequence[Measured]) -> bytes:
+    lines = (
+        json.dumps(
+            {
+                "request_id": m.record.request_id,
+                "text": m.text,
+                "chunk_offsets_us": m.chunk_offsets_us,
+                "chunk_tokens": m.chunk_tokens,
+                "chunk_characters": m.chunk_characters,
+            },
+            separators=(",", ":"),
+        )
+        for m in measured
+    )
+    return gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)

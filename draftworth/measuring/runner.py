@@ -1,0 +1,388 @@
+"""The measuring program: rounds of every case against every variant, until the answer is known.
+
+Result files are written as each block completes; `run.json` comes last, when the run is over. With
+a `history` the run is one that several pods share: what is measured already is taken as it is, in
+its place, so every decision comes out as in a run that nobody interrupted; and a pod that is told
+to end leaves the run open for the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from draftworth.errors import DraftworthError
+from draftworth.measuring.blocks import BlockSender, Sent, Step, describe, first_error
+from draftworth.measuring.client import Client
+from draftworth.measuring.history import BlockKey, History
+from draftworth.measuring.journal import (
+    Entry,
+    Journal,
+    account,
+    dump_entry,
+    interruptions,
+    subject_of,
+    times_lost,
+)
+from draftworth.measuring.load import AsyncioEngine, LoadEngine
+from draftworth.measuring.readiness import READY_POLL_SECONDS, Readiness
+from draftworth.measuring.runfiles import RunFiles
+from draftworth.measuring.runspec import Endpoint, RunSpec, Sampling
+from draftworth.measuring.sink import Sink
+from draftworth.results import (
+    RUN_FILE,
+    RUN_SCHEMA,
+    BlockResult,
+    Load,
+    RunResult,
+    RunStatus,
+    dump_run,
+)
+from draftworth.statistics import Estimate
+from draftworth.verdict import Group, itl_speedup, requests_short
+
+Progress = Callable[[str], None]
+
+# Of a deadline: the first wait for servers gets so much, the rest is for measuring.
+READY_SHARE_OF_DEADLINE = 0.75
+DEADLINE_POLL_SECONDS = 30.0
+# A block whose servers are lost so often may be what ends them.
+MAX_LOSSES_OF_A_BLOCK = 3
+
+INTERRUPTED = "ended before the last block: interrupted"
+DEFECT = "ended before the last block: a defect that the log shows"
+TOLD_TO_END = "its pod was told to end, as when its node is drained"
+
+
+def rounds(sampling: Sampling) -> int:
+    """Rounds that `max_requests` has room for, at least one."""
+    return max(1, sampling.max_requests // sampling.requests_per_round)
+
+
+class ServersLostError(DraftworthError):
+    """Servers were lost in the same block time and again."""
+
+
+def new_run_id(experiment: str, *, now: datetime | None = None) -> str:
+    """A run's id: sorts by time and cannot collide."""
+    moment = now or datetime.now(UTC)
+    return f"{experiment}-{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+
+@dataclass(kw_only=True)
+class Runner:
+    """One run. `sink` gets names relative to the results root, run id first.
+
+    history: what earlier pods left, empty for the first one; None: this process is the only one.
+    deadline_seconds: for the whole run, from the start of its first pod; asked again and again, so
+        that it may be moved while the run lasts. None: without an end.
+    """
+
+    spec: RunSpec
+    sink: Sink
+    run_id: str
+    progress: Progress
+    scheduling: str
+    api_key: str | None = None
+    history: History | None = None
+    deadline_seconds: Callable[[], float | None] = lambda: None
+    wall_clock: Callable[[], float] = time.time
+    make_client: Callable[..., Client] = Client
+    engine: LoadEngine = field(default_factory=AsyncioEngine)
+    ready_poll_seconds: float = READY_POLL_SECONDS
+    deadline_poll_seconds: float = DEADLINE_POLL_SECONDS
+    _blocks: list[BlockResult] = field(default_factory=list)
+    _doing: str = ""
+
+    def __post_init__(self) -> None:
+        known = self.history or History()
+        self._earlier = {BlockKey.of(block): block for block in known.blocks}
+        self._numbers = itertools.count(known.next_block)
+        self._files = RunFiles(self.sink, self.run_id, self.progress)
+        self._journal = Journal(
+            known.entries, attempt=known.attempt, clock=self.wall_clock, write=self._write_entry
+        )
+        self._readiness = Readiness(
+            api_key=self.api_key,
+            progress=self.progress,
+            clock=self.wall_clock,
+            poll_seconds=self.ready_poll_seconds,
+        )
+        self._sender = BlockSender(
+            spec=self.spec,
+            run_id=self.run_id,
+            api_key=self.api_key,
+            make_client=self.make_client,
+            engine=self.engine,
+            readiness=self._readiness,
+            wall_clock=self.wall_clock,
+        )
+
+    async def run(self) -> RunResult:
+        """Measure everything; the result says whether the run is complete, and if not, why.
+
+        A run that is cancelled (a signal) is over, and its `run.json` says that it failed; with a
+        history it is not: the journal has a note, and another pod goes on.
+        """
+        self._begin()
+        try:
+            reason = await self._measure_until_deadline()
+        except DraftworthError as error:
+            reason = str(error)
+        except asyncio.CancelledError:
+            if self.history is None:
+                self._finish(INTERRUPTED)
+            else:
+                self._files.flush()
+                self._journal.note("ended", reason=TOLD_TO_END)
+            raise
+        except BaseException:
+            self._finish(DEFECT)
+            raise
+        return self._finish(reason)
+
+    def fail(self, reason: str) -> RunResult:
+        """End a run that cannot even begin: who pays for its servers looks for its `run.json`."""
+        self._begin()
+        return self._finish(reason)
+
+    def _begin(self) -> None:
+        self._journal.note("started")
+        if self.history is not None:
+            self._files.complete(self.history.blocks, self.history.names)
+        if self._earlier:
+            self.progress(f"going on after {len(self._earlier)} blocks that are measured")
+
+    def _write_entry(self, entry: Entry) -> None:
+        """A file only where another pod may need it."""
+        if self.history is None:
+            return
+        # The first at once: where nothing can be recorded, nothing is to be measured.
+        write = self._files.write_now if entry.kind == "started" else self._files.write
+        write(entry.name, dump_entry(entry))
+
+    async def _measure_until_deadline(self) -> str:
+        """Why the run is not complete; empty if it is."""
+        try:
+            async with asyncio.timeout(None) as scope:
+                watching = asyncio.ensure_future(self._watch_deadline(scope))
+                try:
+                    await self._wait_until_ready()
+                    await self._measure_all()
+                finally:
+                    watching.cancel()
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            minutes = (self.deadline_seconds() or 0) / 60
+            return (
+                f"the deadline, {minutes:g} minutes from the run's start, passed {self._doing}; "
+                f"{len(self._blocks)} blocks are measured"
+            )
+        return self._shortfall()
+
+    async def _watch_deadline(self, scope: asyncio.Timeout) -> None:
+        while not scope.expired():
+            if (left_seconds := self._seconds_left()) is not None:
+                scope.reschedule(asyncio.get_running_loop().time() + left_seconds)
+            await asyncio.sleep(self.deadline_poll_seconds)
+
+    def _seconds_left(self, share: float = 1.0) -> float | None:
+        """Of the deadline, or of a share of it; None: as long as it takes."""
+        total = self.deadline_seconds()
+        if total is None:
+            return None
+        return max(0.0, self._journal.started_at_unix_s + share * total - self.wall_clock())
+
+    async def _wait_until_ready(self) -> None:
+        """Wait for every server, as long as the specification or the deadline allows."""
+        at_most_seconds = self.spec.ready_deadline_seconds
+        were_ready = any(e.kind in ("measured", "lost") for e in self._journal.entries)
+        if at_most_seconds is None and not were_ready:
+            at_most_seconds = self._seconds_left(READY_SHARE_OF_DEADLINE)
+        self._doing = "while waiting for the servers"
+        started_at_unix_s = self.wall_clock()
+        try:
+            await self._readiness.wait(self.spec.endpoints, at_most_seconds=at_most_seconds)
+        finally:
+            self._journal.note("waited", started_at_unix_s)
+
+    async def _measure_all(self) -> None:
+        """Round after round, until every class has its interval or its requests."""
+        for load in self.spec.loads:
+            open_classes = dict.fromkeys(case.prompt_class for case in self.spec.cases)
+            for number in range(1, rounds(self.spec.sampling) + 1):
+                await self._measure_round(load, number, set(open_classes))
+                sent = number * self.spec.sampling.requests_per_round
+                for name in list(open_classes):
+                    if self._is_known_well_enough(name, load, sent):
+                        del open_classes[name]
+                if not open_classes:
+                    break
+            for name in open_classes:
+                self._say_what_is_missing(name, load)
+
+    async def _measure_round(self, load: Load, round_number: int, classes: set[str]) -> None:
+        """Every case of the open classes against every variant, one variant loaded at a time.
+
+        The order turns around from case to case and from round to round (ABBA), so that a drift of
+        the machine falls on both variants alike.
+        """
+        for index, case in enumerate(self.spec.cases):
+            if case.prompt_class not in classes:
+                continue
+            turned = (index + round_number) % 2 == 0
+            endpoints = self.spec.endpoints[::-1] if turned else self.spec.endpoints
+            together = [endpoints] if self.spec.parallel else [(e,) for e in endpoints]
+            step = Step(case=case, load=load, round=round_number)
+            for loaded in together:
+                await self._measure_step(step, loaded)
+
+    async def _measure_step(self, step: Step, endpoints: Sequence[Endpoint]) -> None:
+        """The variants that are loaded at once, unless they are measured; again when lost."""
+        keys = [step.key(endpoint) for endpoint in endpoints]
+        if all(key in self._earlier for key in keys):
+            self._blocks += [self._earlier[key] for key in keys]
+            return
+        started_at_unix_s = self.wall_clock()
+        sent = await self._send_together(step, endpoints)
+        while lost := [s.lost for s in sent if s.lost]:
+            await self._give_up(sent, started_at_unix_s, "; ".join(lost))
+            await self._wait_until_ready()
+            started_at_unix_s = self.wall_clock()
+            sent = await self._send_together(step, endpoints)
+        # A variant that was measured before the pod ended, and the one loaded beside it was not,
+        # has been loaded again and nothing more.
+        new = [s for s, key in zip(sent, keys, strict=True) if key not in self._earlier]
+        self._blocks += [self._earlier.get(k, s.block) for s, k in zip(sent, keys, strict=True)]
+        for s in new:
+            await _in_thread(self._files.write_block, s.block, s.measured)
+            self.progress(f"[block {s.block.block}, round {step.round}] {describe(s.block)}")
+        stems = tuple(s.block.stem for s in new)
+        self._journal.note("measured", started_at_unix_s, blocks=stems)
+
+    async def _send_together(self, step: Step, endpoints: Sequence[Endpoint]) -> list[Sent]:
+        numbers = [next(self._numbers) for _ in endpoints]
+        self._doing = f"in block {numbers[0]}"
+        sends = [
+            self._sender.send(step, endpoint, number=number)
+            for endpoint, number in zip(endpoints, numbers, strict=True)
+        ]
+        if len(sends) == 1:
+            return [await sends[0]]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(send) for send in sends]
+        return [task.result() for task in tasks]
+
+    async def _give_up(self, sent: Sequence[Sent], started_at_unix_s: float, reason: str) -> None:
+        """Keep the evidence of blocks whose servers were lost, and count."""
+        for s in sent:
+            await _in_thread(self._files.write_lost, s.block, s.measured)
+        stems = tuple(s.block.stem for s in sent)
+        self._journal.note("lost", started_at_unix_s, blocks=stems, reason=reason)
+        self.progress(f"[block {sent[0].block.block}] given up, will be measured again: {reason}")
+        times = times_lost(self._journal.entries, subject_of(stems[0]))
+        if times >= MAX_LOSSES_OF_A_BLOCK:
+            raise ServersLostError(
+                f"servers were lost {times} times in {subject_of(stems[0])}, which may be what "
+                f"ends them; the last time: {reason}"
+            )
+
+    def _is_known_well_enough(self, prompt_class: str, load: Load, sent: int) -> bool:
+        """Whether a class needs no further round, and says why or why not."""
+        sampling = self.spec.sampling
+        if sent < sampling.min_requests:
+            return False
+        group = Group(prompt_class=prompt_class, load=load)
+        speedups = self._speedups(group).values()
+        widths = [speedup.relative_width if speedup else None for speedup in speedups]
+        known = [width for width in widths if width is not None]
+        if len(known) == len(widths) and max(known, default=0.0) <= sampling.target_interval_width:
+            if known:
+                self.progress(
+                    f"{group.label}: speedup known to {max(known):.1%} after "
+                    f"{sent} requests a case and variant"
+                )
+            return True
+        return False
+
+    def _say_what_is_missing(self, prompt_class: str, load: Load) -> None:
+        target = self.spec.sampling.target_interval_width
+        group = Group(prompt_class=prompt_class, load=load)
+        for variant, speedup in self._speedups(group).items():
+            missing = requests_short(speedup, target_width=target)
+            width = speedup.relative_width if speedup else None
+            known = f"known to {width:.1%}" if width is not None else "not known"
+            more = f"; about {missing} more requests for {target:.0%}" if missing else ""
+            self.progress(f"{group.label}: speedup of {variant} {known}{more}")
+
+    def _speedups(self, group: Group) -> dict[str, Estimate | None]:
+        """The speedup of each speculative variant in a group, from the blocks so far."""
+        baseline = self.spec.baseline
+        return {
+            endpoint.variant: itl_speedup(
+                self._blocks, group, variant=endpoint.variant, baseline=baseline
+            )
+            for endpoint in self.spec.endpoints
+            if not endpoint.is_baseline
+        }
+
+    def _finish(self, reason: str) -> RunResult:
+        unwritten = self._files.flush()
+        if unwritten:
+            names = ", ".join(unwritten)
+            reason = (
+                f"{reason}; " * bool(reason) + f"result files that could not be written: {names}"
+            )
+        ended_at_unix_s = self.wall_clock()
+        status: RunStatus = "failed" if reason else "complete"
+        result = RunResult(
+            schema=RUN_SCHEMA,
+            run_id=self.run_id,
+            experiment=self.spec.experiment,
+            status=status,
+            reason=reason,
+            started_at_unix_s=self._journal.started_at_unix_s,
+            ended_at_unix_s=ended_at_unix_s,
+            variants=tuple(e.variant for e in self.spec.endpoints),
+            baseline=self.spec.baseline,
+            blocks=tuple(block.stem for block in self._blocks),
+            max_tokens_per_step={e.variant: e.max_tokens_per_step for e in self.spec.endpoints},
+            target_interval_width=self.spec.sampling.target_interval_width,
+            class_weights=self.spec.class_weights,
+            price=self.spec.price,
+            scheduling=self.scheduling,
+            time=account(self._journal.entries, ended_at_unix_s=ended_at_unix_s),
+            interruptions=interruptions(self._journal.entries),
+        )
+        self._files.write_now(RUN_FILE, dump_run(result))
+        return result
+
+    def _shortfall(self) -> str:
+        """Why a run that measured every block is not complete; empty if it is."""
+        empty = [b for b in self._blocks if all(r.failed for r in b.requests)]
+        if not empty:
+            return ""
+        return (
+            f"every request failed in {len(empty)} of {len(self._blocks)} blocks, first in "
+            f"{empty[0].stem}: {first_error(empty[0])}"
+        )
+
+
+async def _in_thread(work: Callable[..., None], *arguments: Any) -> None:
+    """Let a thread write: an upload takes its time, and a signal must be heard meanwhile.
+
+    Heard, and obeyed once the files are whole.
+    """
+    writing = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        await writing
+        raise

@@ -1,0 +1,94 @@
+"""Where result files go. A file is written once, whole, under a name that cannot collide."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from draftworth.errors import DraftworthError
+
+
+class SinkError(DraftworthError):
+    """A result file could not be written, or read back."""
+
+
+class Sink(Protocol):
+    """Takes a run's files."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write one file; raises SinkError, also when the name is taken."""
+
+
+class Store(Sink, Protocol):
+    """A sink whose files can be read back."""
+
+    def names(self, folder: str) -> list[str]:
+        """Names of all files below a folder, sorted; raises SinkError."""
+
+    def read(self, name: str) -> bytes:
+        """One file; raises SinkError."""
+
+
+class FolderSink:
+    """Writes below a local folder, and reads back."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def check(self) -> None:
+        """Raise SinkError now rather than after the first block when nothing can be written."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SinkError(f"{self.folder}: no folder can be made there: {error}") from error
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write to a temporary name, then link: the name shows only whole files."""
+        path = self.folder / name
+        partial = path.with_name(f".{path.name}.partial")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_bytes(data)
+            os.link(partial, path)  # fails where the name is taken, unlike a rename
+        except OSError as error:
+            raise SinkError(f"{path}: cannot be written: {error.strerror}") from error
+        finally:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+    def names(self, folder: str) -> list[str]:
+        """Whole files only: what a killed writer left half done begins with a dot."""
+        paths = (path for path in (self.folder / folder).rglob("*") if path.is_file())
+        return sorted(
+            path.relative_to(self.folder).as_posix()
+            for path in paths
+            if not path.name.startswith(".")
+        )
+
+    def read(self, name: str) -> bytes:
+        """One file."""
+        path = self.folder / name
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise SinkError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+class Tee:
+    """Writes to several sinks in turn: the local copy first, then the remote one."""
+
+    def __init__(self, *sinks: Sink) -> None:
+        self.sinks = sinks
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write to all of them, then raise the first SinkError met."""
+        errors: list[SinkError] = []
+        for sink in self.sinks:
+            try:
+                sink.write(name, data)
+            except SinkError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]

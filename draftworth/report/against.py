@@ -1,0 +1,115 @@
+"""Two runs of one experiment side by side: did the speedup change?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from draftworth.errors import UserInputError
+from draftworth.reading import Run
+from draftworth.report.facts import GroupFacts, RunFacts
+from draftworth.statistics import Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One variant of one group in both runs; difference: this run's speedup - the other's."""
+
+    label: str
+    speedup: Estimate | None
+    other_speedup: Estimate | None
+    baseline_itl_s: float | None
+    other_baseline_itl_s: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """None when one of the speedups is missing."""
+        if self.speedup is None or self.other_speedup is None:
+            return None
+        return self.speedup.value - self.other_speedup.value
+
+    @property
+    def overlap(self) -> bool | None:
+        """Whether the intervals overlap; None when one is missing."""
+        return overlap(self.speedup, self.other_speedup)
+
+
+def overlap(one: Estimate | None, other: Estimate | None) -> bool | None:
+    """Whether two intervals have a point in common; None when one is missing."""
+    if one is None or other is None or one.low is None or other.low is None:
+        return None
+    if one.high is None or other.high is None:
+        return None
+    return one.low <= other.high and other.low <= one.high
+
+
+def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
+    """Every variant that both runs have, group by group.
+
+    Raises:
+        UserInputError: the runs did not measure the same thing.
+    """
+    check_comparable(facts.run, other.run)
+    others = {group.group: group for group in other.groups}
+    return tuple(c for group in facts.groups for c in _of_group(group, others[group.group]))
+
+
+def _of_group(group: GroupFacts, other: GroupFacts) -> Iterator[Change]:
+    others = {variant.name: variant for variant in other.speculative}
+    for variant in group.speculative:
+        match = others.get(variant.name)
+        if match and variant.comparison and match.comparison:
+            yield Change(
+                label=variant.label,
+                speedup=variant.comparison.itl_speedup,
+                other_speedup=match.comparison.itl_speedup,
+                baseline_itl_s=group.baseline.median_itl_s,
+                other_baseline_itl_s=other.baseline.median_itl_s,
+            )
+
+
+def check_comparable(run: Run, other: Run) -> None:
+    """Refuse two runs whose speedups are about different things; raises UserInputError."""
+    differences = list(_differences(run, other))
+    if differences:
+        raise UserInputError(
+            f"--against: {run.result.run_id} and {other.result.run_id} cannot be compared: "
+            + "; ".join(differences)
+            + ". Give two runs of the same experiment file"
+        )
+
+
+def _differences(run: Run, other: Run) -> Iterator[str]:
+    ours, theirs = run.result, other.result
+    if ours.experiment != theirs.experiment:
+        yield f"experiment {ours.experiment!r} and {theirs.experiment!r}"
+    if ours.baseline != theirs.baseline:
+        yield f"baseline {ours.baseline!r} and {theirs.baseline!r}"
+    if not (set(ours.variants) & set(theirs.variants)) - {ours.baseline}:
+        yield f"no speculative variant in both: {list(ours.variants)} and {list(theirs.variants)}"
+    mine, others = _measured(run), _measured(other)
+    if mine != others:
+        only = sorted(mine - others), sorted(others - mine)
+        yield (
+            f"classes, cases or loads: only in the first {_few(only[0])}, only in the second "
+            f"{_few(only[1])}"
+        )
+
+
+def _measured(run: Run) -> set[str]:
+    return {f"{b.prompt_class}/{b.case} at {b.load.label}" for b in run.blocks}
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(names[:3])}{more}" if names else "nothing"
+
+
+def sentence(change: Change) -> str:
+    """What the two runs say about one variant."""
+    told = {
+        True: "the intervals overlap: no difference is shown",
+        False: "the intervals do not overlap: the speedup changed",
+        None: "there are not two intervals to compare",
+    }
+    return f"{change.label}: {told[change.overlap]}."

@@ -1,0 +1,415 @@
+"""The result format: ONE definition, for the writer (pod), the reader (function) and the report.
+
+Standard library only. A run is a folder (or S3 prefix) named by its run id:
+
+    <run id>/blocks/0003-structured-count-baseline-r1.result.json     the result file, written once
+    <run id>/blocks/0003-..._individual_responses.json, ..._summary.json   the same for llmperf
+    <run id>/blocks/0003-....transcript.jsonl.gz    each request's text and chunk times, raw
+    <run id>/run.json                               written last: the run is over, complete or not
+
+and, where servers were lost, and where the run is a Job's that its pods go on with:
+
+    <run id>/interrupted/0004-....block.json, ....transcript.jsonl.gz   evidence of blocks that
+                                                    count for nothing and were measured again
+    <run id>/journal/0002-0003-measured.json        what the second pod did from when to when
+
+A block is one case against one variant in one round. Seconds everywhere; `started_at_unix_s` is
+wall-clock time (UTC), every duration comes from one monotonic clock. A figure that was not measured
+is None, never 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+RESULT_SCHEMA = "draftworth.result/1"
+RUN_SCHEMA = "draftworth.run/2"
+RESULT_SUFFIX = ".result.json"
+TRANSCRIPT_SUFFIX = ".transcript.jsonl.gz"
+LLMPERF_RESPONSES_SUFFIX = "_individual_responses.json"
+LLMPERF_SUMMARY_SUFFIX = "_summary.json"
+# All runs of a results bucket lie below this folder.
+RUNS_FOLDER = "runs"
+BLOCKS_FOLDER = "blocks"
+INTERRUPTED_FOLDER = "interrupted"
+# Not RESULT_SUFFIX: files that end so are published.
+INTERRUPTED_SUFFIX = ".block.json"
+RUN_FILE = "run.json"
+
+UsageSource = Literal["every_chunk", "last_chunk", "none"]
+RunStatus = Literal["complete", "failed"]
+LoadKind = Literal["concurrency", "poisson"]
+InterruptionKind = Literal["servers", "load generator"]
+
+# Names as llmperf writes them (token_benchmark_ray.py at f1d6bed); ours beside them.
+LLMPERF_FIELDS = (
+    "error_code",
+    "error_msg",
+    "inter_token_latency_s",
+    "ttft_s",
+    "end_to_end_latency_s",
+    "request_output_throughput_token_per_s",
+    "number_total_tokens",
+    "number_output_tokens",
+    "number_input_tokens",
+)
+
+
+class ResultFormatError(ValueError):
+    """A file is not a result file; the message says where and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestRecord:
+    """One request. The first nine fields are llmperf's; durations are None when it failed.
+
+    inter_token_latency_s: (last chunk - first chunk) / (output tokens - tokens of the first chunk).
+    tokens_per_step: output tokens after the first chunk / chunks after the first.
+    run_queue_wait_s: how long the client was ready to run but had no core during this request.
+    spoilt: why the timing cannot be trusted, None if it can.
+    llmperf_inter_token_latency_s: what llmperf would call inter-token latency, for comparison only.
+    """
+
+    error_code: int | None
+    error_msg: str
+    inter_token_latency_s: float | None
+    ttft_s: float | None
+    end_to_end_latency_s: float | None
+    request_output_throughput_token_per_s: float | None
+    number_total_tokens: int | None
+    number_output_tokens: int | None
+    number_input_tokens: int | None
+    request_id: str
+    prompt_id: str
+    started_at_unix_s: float
+    tokens_per_step: float | None
+    first_chunk_tokens: int | None
+    chunks: int
+    usage_source: UsageSource
+    finish_reason: str | None
+    output_sha256: str | None
+    run_queue_wait_s: float | None
+    spoilt: str | None
+    llmperf_inter_token_latency_s: float | None
+
+    @property
+    def failed(self) -> bool:
+        """No figures: the request ended in an error."""
+        return self.error_code is not None
+
+    @property
+    def counts(self) -> bool:
+        """Its figures may enter statistics."""
+        return not self.failed and self.spoilt is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeculationCounters:
+    """The server's own counters over one block (vLLM `spec_decode_num_*_total`), as differences.
+
+    accepted_per_position: accepted tokens at draft position 0, 1, ...; empty where not told.
+    """
+
+    drafts: int
+    draft_tokens: int
+    accepted_tokens: int
+    accepted_per_position: tuple[int, ...] = ()
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted / drafted tokens, 0 to 1; None when nothing was drafted."""
+        return self.accepted_tokens / self.draft_tokens if self.draft_tokens else None
+
+    @property
+    def mean_accepted_length(self) -> float | None:
+        """Tokens a step yields: one and the accepted ones (vLLM's acceptance length)."""
+        return 1 + self.accepted_tokens / self.drafts if self.drafts else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerTimings:
+    """The server's own view of a block's requests, as differences of its histograms.
+
+    vLLM `request_time_per_output_token_seconds` and `time_to_first_token_seconds`: sums in seconds
+    and counts of requests.
+    """
+
+    time_per_output_token_sum_s: float
+    time_per_output_token_count: int
+    ttft_sum_s: float
+    ttft_count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """How requests are sent: so many in flight, or at random times at a mean rate."""
+
+    kind: LoadKind
+    concurrency: int
+    requests_per_second: float | None
+
+    @property
+    def label(self) -> str:
+        """For file names and tables: `c4`, or `p2.5` for 2.5 requests a second."""
+        if self.kind == "poisson":
+            return f"p{self.requests_per_second:g}"
+        return f"c{self.concurrency}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockResult:
+    """One result file: one case against one variant in one round.
+
+    event_loop_lag_s: the longest that the client's event loop came late during the block.
+    """
+
+    schema: str
+    run_id: str
+    experiment: str
+    variant: str
+    prompt_class: str
+    case: str
+    round: int
+    block: int
+    model: str
+    load: Load
+    started_at_unix_s: float
+    ended_at_unix_s: float
+    warmup_requests: int
+    speculation: SpeculationCounters | None
+    server: ServerTimings | None
+    event_loop_lag_s: float | None
+    requests: tuple[RequestRecord, ...]
+
+    @property
+    def stem(self) -> str:
+        """The file name without suffix: unique in the run, sorted in the order of measuring."""
+        return (
+            f"{self.block:04d}-{self.prompt_class}-{self.case}-{self.load.label}-{self.variant}"
+            f"-r{self.round}"
+        )
+
+    @property
+    def key(self) -> str:
+        """Where the result file lies in a results bucket."""
+        return f"{RUNS_FOLDER}/{self.run_id}/{BLOCKS_FOLDER}/{self.stem}{RESULT_SUFFIX}"
+
+    @property
+    def output_throughput_token_per_s(self) -> float | None:
+        """All output tokens / (last end - first start) over the requests that did not fail."""
+        done = [r for r in self.requests if not r.failed]
+        if not done:
+            return None
+        end = max(r.started_at_unix_s + (r.end_to_end_latency_s or 0.0) for r in done)
+        seconds = end - min(r.started_at_unix_s for r in done)
+        tokens = sum(r.number_output_tokens or 0 for r in done)
+        return tokens / seconds if seconds > 0 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """What the slots of a run cost: a node's dated price and each variant's share of a node.
+
+    nodes: accelerator nodes that the placement uses, all billed while the run lasts.
+    """
+
+    usd_per_node_hour: float
+    as_of: str
+    source: str
+    node_shares: Mapping[str, float]
+    nodes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interruption:
+    """Something that a run lost on its way, and went on without.
+
+    servers: they stopped answering during the `blocks`, which were measured again.
+    load generator: its pod ended before the run did; another one went on at the next block.
+    lost_s: time whose work counts for nothing: the blocks that were cut off, and for a pod the time
+        until the next one started.
+    """
+
+    kind: InterruptionKind
+    at_unix_s: float
+    lost_s: float
+    blocks: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeAccount:
+    """Where a run's time went, seconds; together from its first start to its end.
+
+    measuring_s: blocks that count, with their warm-ups.
+    waiting_s: for servers to be ready: image pull, load, compile, as far as the run saw it.
+    lost_s: as in the interruptions.
+    idle_s: all the rest: reading the servers' metrics, writing files, statistics.
+    """
+
+    measuring_s: float
+    waiting_s: float
+    lost_s: float
+    idle_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """`run.json`: written last, so its presence means that the run is over.
+
+    class_weights: each prompt class's part of the user's traffic; the parts add up to 1.
+    scheduling: the scheduling class that the client got, in words.
+    started_at_unix_s: of the first pod, where a Job resumed the run.
+    """
+
+    schema: str
+    run_id: str
+    experiment: str
+    status: RunStatus
+    reason: str
+    started_at_unix_s: float
+    ended_at_unix_s: float
+    variants: tuple[str, ...]
+    baseline: str
+    blocks: tuple[str, ...]
+    max_tokens_per_step: Mapping[str, int]
+    target_interval_width: float
+    class_weights: Mapping[str, float]
+    price: Price | None
+    scheduling: str
+    time: TimeAccount
+    interruptions: tuple[Interruption, ...]
+
+
+def dump_block(block: BlockResult) -> bytes:
+    """The bytes of a result file."""
+    return dump_record(asdict(block))
+
+
+def dump_run(run: RunResult) -> bytes:
+    """The bytes of `run.json`."""
+    return dump_record(asdict(run))
+
+
+def load_block(data: bytes) -> BlockResult:
+    """Read a result file.
+
+    Raises:
+        ResultFormatError: saying which key is wrong.
+    """
+    return load_record(BlockResult, data, RESULT_SCHEMA)
+
+
+def load_run(data: bytes) -> RunResult:
+    """Read a `run.json`; raises ResultFormatError."""
+    return load_record(RunResult, data, RUN_SCHEMA)
+
+
+def llmperf_responses(block: BlockResult) -> bytes:
+    """The block as llmperf's `*_individual_responses.json`: its fields, then ours."""
+    context = {
+        "experiment": block.experiment,
+        "variant": block.variant,
+        "prompt_class": block.prompt_class,
+        "case": block.case,
+        "round": block.round,
+        "run_id": block.run_id,
+    }
+    return dump_record([{**asdict(record), **context} for record in block.requests])
+
+
+def dump_record(value: object) -> bytes:
+    """A value as one line of strict JSON."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+T = TypeVar("T")
+
+
+def load_record(kind: type[T], data: bytes, schema: str) -> T:
+    """Read a dataclass from strict JSON, every key and type checked; raises ResultFormatError."""
+    try:
+        value = json.loads(data, parse_constant=_refuse_constant)
+    except ValueError as error:
+        raise ResultFormatError(f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ResultFormatError(f"expected an object, found {type(value).__name__}")
+    if value.get("schema") != schema:
+        raise ResultFormatError(
+            f"schema: given {value.get('schema')!r}, allowed {schema!r}; files of another version "
+            "are read by that version of draftworth"
+        )
+    loaded: T = _convert(kind, value, "")
+    return loaded
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _convert(kind: Any, value: Any, where: str) -> Any:
+    """`value` as `kind`, checked at every step; JSON's lists become tuples, its objects records."""
+    if kind is Any:
+        return value
+    origin = get_origin(kind)
+    if origin is UnionType:
+        if value is None and NoneType in get_args(kind):
+            return None
+        return _convert(next(k for k in get_args(kind) if k is not NoneType), value, where)
+    if origin is Literal:
+        return _checked(value in get_args(kind), value, where, f"one of {get_args(kind)}")
+    if origin is tuple:
+        _checked(isinstance(value, list), value, where, "a list")
+        inner = get_args(kind)[0]
+        return tuple(_convert(inner, item, f"{where}[{i}]") for i, item in enumerate(value))
+    if kind is float:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return float(_checked(is_number, value, where, "a number"))
+    if kind is int:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        return _checked(is_whole, value, where, "a whole number")
+    if kind is str:
+        return _checked(isinstance(value, str), value, where, "text")
+    if origin is not None:  # a mapping with text as keys
+        _checked(isinstance(value, dict), value, where, "an object")
+        inner = get_args(kind)[1]
+        return {name: _convert(inner, item, f"{where}.{name}") for name, item in value.items()}
+    return _convert_record(kind, value, where)
+
+
+def _convert_record(kind: Any, value: Any, where: str) -> Any:
+    _checked(isinstance(value, dict), value, where, "an object")
+    names = _record_fields(kind)
+    if value.keys() != names.keys():
+        missing, unknown = sorted(names.keys() - value.keys()), sorted(value.keys() - names.keys())
+        raise ResultFormatError(
+            f"{where or 'file'}: missing keys {missing}, unknown keys {unknown}"
+        )
+    prefix = f"{where}." if where else ""
+    return kind(**{n: _convert(k, value[n], prefix + n) for n, k in names.items()})
+
+
+_FIELDS_CACHE: dict[Any, dict[str, Any]] = {}
+
+
+def _record_fields(kind: Any) -> dict[str, Any]:
+    if kind not in _FIELDS_CACHE:
+        hints = get_type_hints(kind)
+        _FIELDS_CACHE[kind] = {f.name: hints[f.name] for f in fields(kind)}
+    return _FIELDS_CACHE[kind]
+
+
+def _checked(good: bool, value: Any, where: str, allowed: str) -> Any:  # noqa: FBT001
+    if not good:
+        raise ResultFormatError(f"{where}: given {value!r:.60}, allowed: {allowed}")
+    return value
+
+
+def values_of(records: Sequence[RequestRecord], field: str) -> list[float]:
+    """One figure of the requests that count, without those that do not have it."""
+    values = (getattr(record, field) for record in records if record.counts)
+    return [float(value) for value in values if value is not None]

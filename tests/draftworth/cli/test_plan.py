@@ -1,0 +1,179 @@
+"""`plan`'s time line: a golden table, its options, and what it warns of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from draftworth.cli import main
+from tests.conftest import ROOT
+from tests.support.experiments import Edit, both, put, write_experiment
+from tests.support.snapshot import assert_snapshot
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+EXPERIMENTS = ROOT / "experiments"
+
+
+def planned(capsys: pytest.CaptureFixture[str], path: Path, *options: str) -> str:
+    """The time line and all after it."""
+    assert main(["plan", str(path), *options]) == 0
+    return "time line" + capsys.readouterr().out.partition("time line")[2]
+
+
+def edited(
+    folder: Path, capsys: pytest.CaptureFixture[str], *edits: Edit, options: tuple[str, ...] = ()
+) -> str:
+    return planned(capsys, write_experiment(folder, both(*edits)), *options)
+
+
+@pytest.mark.parametrize("name", ["qwen3-32b", "llama-3.1-8b-eagle3"])
+def test_the_time_line_of_a_shipped_experiment(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = planned(capsys, EXPERIMENTS / f"{name}.yaml")
+
+    assert_snapshot(text, SNAPSHOTS / f"plan-{name}.txt")
+
+
+def test_an_assumption_is_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    text = planned(
+        capsys,
+        EXPERIMENTS / "qwen3-32b.yaml",
+        *("--assume", "node_start_minutes=5", "--assume", "compile_minutes=30..90"),
+    )
+
+    assert line(text, "* node start").split()[5:7] == ["5.0", "5.0"]
+    assert line(text, "* compile baseline").split()[5:7] == ["30.0", "90.0"]
+
+
+def test_a_variant_that_is_compiled_is_only_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    text = planned(capsys, EXPERIMENTS / "qwen3-32b.yaml", "--compiled", "baseline")
+
+    assert "compile baseline" not in text
+    assert "compile qwen3-1.7b-k7" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--assume", "compile_minuts=5"], "did you mean 'compile_minutes'?"),
+        (["--assume", "compile_minutes=x"], "allowed: NAME=NUMBER or NAME=LOW..HIGH"),
+        (["--compiled", "baselin"], "allowed: baseline, qwen3-1.7b-k7; did you mean 'baseline'?"),
+    ],
+)
+def test_a_wrong_option_is_told_alone(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", str(EXPERIMENTS / "qwen3-32b.yaml"), *options]) == 2
+
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert printed.out == ""
+
+
+def test_an_experiment_of_this_machine_has_no_time_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = str(EXPERIMENTS / "rehearsal.yaml")
+
+    assert main(["plan", path]) == 0
+    assert "time line" not in capsys.readouterr().out
+    assert main(["plan", path, "--assume", "compile_minutes=5"]) == 2
+    assert "rents nothing and has no time line" in capsys.readouterr().err
+
+
+ENOUGH = both(put("aws", "deadline_minutes", value=600), put("aws", "budget_usd", value=1000))
+
+
+def test_limits_that_the_worst_case_keeps_are_not_spoken_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "unfinished" not in edited(tmp_path, capsys, ENOUGH)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("budget_usd", 20.0, "aws.budget_usd 20.00 may end the run unfinished: the worst case"),
+        ("budget_usd", 5.0, "aws.budget_usd 5.00 ends the run unfinished: even the best case"),
+        ("deadline_minutes", 100, "aws.deadline_minutes 100 may end the run unfinished: the"),
+        ("deadline_minutes", 20, "aws.deadline_minutes 20 ends the run unfinished: even the best"),
+    ],
+)
+def test_a_limit_that_cuts_the_run_is_told(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    key: str,
+    value: float,
+    message: str,
+) -> None:
+    text = edited(tmp_path, capsys, ENOUGH, put("aws", key, value=value))
+
+    assert f"note: {message}" in text
+
+
+def test_a_deadline_of_what_the_note_says_is_enough(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = edited(tmp_path, capsys, ENOUGH, put("aws", "deadline_minutes", value=100))
+    needed = int(text.partition("the worst case needs ")[2].split()[0])
+
+    for minutes, told in ((needed, False), (needed - 1, True)):
+        text = edited(tmp_path, capsys, ENOUGH, put("aws", "deadline_minutes", value=minutes))
+        assert ("unfinished" in text) is told
+
+
+def test_a_budget_of_what_the_note_says_is_enough(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the run then costs no more than it says."""
+    text = edited(tmp_path, capsys, ENOUGH, put("aws", "budget_usd", value=20.0))
+    needed = float(text.partition("the worst case costs ")[2].split()[0])
+
+    text = edited(tmp_path, capsys, ENOUGH, put("aws", "budget_usd", value=needed + 0.01))
+    assert "unfinished" not in text
+    assert f"= {needed:.2f} USD; aws.budget_usd {needed + 0.01:.2f}" in text
+
+
+def test_a_gated_model_without_a_secret_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gated = put("target", "model", value="meta-llama/Llama-3.1-8B-Instruct")
+    draft = put("variants", 1, "draft", "model", value="meta-llama/Llama-3.2-1B-Instruct")
+    secret = put("aws", "hub_token_secret", value="draftworth/hub")
+    note = "note: meta-llama/Llama-3.2-1B-Instruct is gated and aws.hub_token_secret names no"
+
+    assert note in edited(tmp_path, capsys, gated, draft)
+    assert "gated" not in edited(tmp_path, capsys, gated, draft, secret)
+
+
+def test_a_capacity_block_is_paid_for_its_window(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    block = {"kind": "capacity_block", "reservation_id": "cr-0123456789abcdef0"}
+
+    assert "paid in advance" in edited(tmp_path, capsys, put("aws", "capacity", value=block))
+    assert "paid in advance" not in edited(tmp_path, capsys)
+
+
+def test_variants_that_are_loaded_together_are_as_slow_as_the_slower_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = edited(tmp_path, capsys, put("workload", "parallel", value=True))
+
+    assert "8 cases x max(81.8, 27.8) to max(85.5, 85.5) seconds / 60" in text
+    assert line(text, "* measure c4").split()[5] == "21.8"  # 2 x 8 x 81.8 / 60
+
+
+def test_a_load_at_random_times_shows_its_rate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load = {"kind": "poisson", "requests_per_second": 0.5}
+    text = edited(tmp_path, capsys, put("workload", "load", value=load))
+
+    assert "4 + 8 requests at 0.5 a second, 4 decoded at once" in text
+
+
+def line(text: str, begin: str) -> str:
+    return next(row for row in text.splitlines() if row.strip().startswith(begin))

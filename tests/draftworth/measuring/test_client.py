@@ -1,0 +1,400 @@
+"""The client against a real server that streams, stalls, lies and dies."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from draftworth.measuring import client as client_module
+from draftworth.measuring.chunks import Timeline
+from draftworth.measuring.client import Client, Measured, figures_of
+from draftworth.measuring.runspec import RequestShape
+from draftworth.prompts import Prompt
+from draftworth.results import RequestRecord
+from tests.support.stream_server import (
+    DONE,
+    HEADERS,
+    Reset,
+    Script,
+    Sleep,
+    Step,
+    StreamServer,
+    Write,
+    completion,
+    event,
+    plain,
+    stream_server,
+    usage_event,
+)
+
+SHAPE = RequestShape(
+    model="tiny",
+    output_tokens=64,
+    fixed_output_length=True,
+    temperature=0.0,
+    seed=3,
+    enable_thinking=False,
+    timeout_seconds=5.0,
+)
+PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "count"},))
+
+
+def measure(script: Script, *, timeout_seconds: float = 5.0) -> tuple[Measured, StreamServer]:
+    shape = RequestShape(**{**vars(SHAPE), "timeout_seconds": timeout_seconds})
+    with stream_server(script) as server:
+        client = Client(base_url=server.base_url, shape=shape, read_wait=lambda: 0)
+        return asyncio.run(client.measure(PROMPT, request_id="r1")), server
+
+
+def play(*steps: Step) -> Script:
+    return lambda _: steps
+
+
+def test_figures_follow_the_definitions() -> None:
+    """Four chunks at 100, 160, 220 and 280 ms; the first carries three of twenty tokens."""
+    timeline = Timeline(
+        chunk_times_ns=[100_000_000, 160_000_000, 220_000_000, 280_000_000],
+        chunk_tokens=[3, 8, 1, 8],
+        output_tokens=20,
+    )
+
+    figures = figures_of(timeline, sent_ns=0)
+
+    assert figures.ttft_s == pytest.approx(0.1)
+    assert figures.itl_s == pytest.approx(0.18 / 17)
+    assert figures.e2e_s == pytest.approx(0.28)
+    assert figures.throughput == pytest.approx(20 / 0.28)
+    assert figures.tokens_per_step == pytest.approx(17 / 3)
+
+
+def test_llmperfs_own_figure_divides_everything_by_events() -> None:
+    """Seven events: a role, four chunks, usage, and another one."""
+    timeline = Timeline(
+        chunk_times_ns=[100_000_000, 280_000_000], chunk_tokens=[3, 17], output_tokens=20, events=7
+    )
+    assert figures_of(timeline, sent_ns=0).llmperf_itl_s == pytest.approx(0.28 / 7)
+
+
+def test_an_output_of_one_chunk_has_no_inter_token_latency() -> None:
+    timeline = Timeline(chunk_times_ns=[5], chunk_tokens=[8], output_tokens=8)
+
+    figures = figures_of(timeline, sent_ns=0)
+
+    assert figures.itl_s is None
+    assert figures.tokens_per_step is None
+
+
+def test_multi_token_chunks_are_counted_and_stamped_as_they_come() -> None:
+    script = play(*completion(3, 8, 1, 8, gap_seconds=0.05, ttft_seconds=0.1))
+
+    measured, server = measure(script)
+
+    record = measured.record
+    assert not record.failed
+    assert record.number_output_tokens == 20
+    assert record.first_chunk_tokens == 3
+    assert record.chunks == 4
+    assert record.usage_source == "every_chunk"
+    assert measured.chunk_tokens == (3, 8, 1, 8)
+    assert (record.number_input_tokens, record.number_total_tokens) == (11, 31)
+    # Bytes cannot arrive before they are sent; how much later depends on the machine's load.
+    assert record.ttft_s is not None
+    assert record.ttft_s >= 0.1
+    offsets_us = measured.chunk_offsets_us
+    assert all(b > a for a, b in itertools.pairwise(offsets_us))
+    assert record.inter_token_latency_s == pytest.approx(
+        (offsets_us[-1] - offsets_us[0]) / 1e6 / 17, rel=1e-3
+    )
+    assert len(server.requests) == 1
+
+
+def test_role_only_and_empty_events_are_not_the_first_token() -> None:
+    steps: list[Step] = [
+        Write(HEADERS),
+        Write(event("", tokens=0, role="assistant")),
+        Write(event("", tokens=0)),
+        Sleep(0.15),
+        Write(event("a", tokens=1)),
+        Write(event("b", tokens=2, finish="stop")),
+        Write(DONE),
+    ]
+
+    measured, _ = measure(play(*steps))
+
+    assert measured.record.ttft_s is not None
+    assert measured.record.ttft_s >= 0.15
+    assert measured.record.chunks == 2
+
+
+def test_reasoning_deltas_are_tokens() -> None:
+    steps: list[Step] = [
+        Write(HEADERS),
+        Write(event(tokens=1, reasoning_content="hm")),
+        Write(event("a", tokens=2, finish="stop")),
+        Write(DONE),
+    ]
+
+    measured, _ = measure(play(*steps))
+
+    assert measured.record.chunks == 2
+    assert measured.text == "hma"
+
+
+def test_a_chunk_with_tokens_but_no_text_yet_counts() -> None:
+    """Half of a multi-byte character: decoded already, the text comes with the next chunk."""
+    steps: list[Step] = [
+        Write(HEADERS),
+        Write(event("", tokens=1)),
+        Write(event("é", tokens=2, finish="stop")),
+        Write(DONE),
+    ]
+
+    measured, _ = measure(play(*steps))
+
+    assert measured.chunk_tokens == (1, 1)
+
+
+def test_usage_only_at_the_end_gives_totals_and_says_that_chunks_are_not_counted() -> None:
+    steps: list[Step] = [
+        Write(HEADERS),
+        Write(event("", role="assistant")),
+        Write(event("abc")),
+        Sleep(0.05),
+        Write(event("def", finish="length")),
+        Write(usage_event(9)),
+        Write(DONE),
+    ]
+
+    measured, _ = measure(play(*steps))
+
+    record = measured.record
+    assert record.usage_source == "last_chunk"
+    assert record.number_output_tokens == 9
+    assert record.first_chunk_tokens == 1
+    assert record.tokens_per_step == pytest.approx(8.0)
+    assert measured.chunk_tokens is None
+
+
+def test_no_usage_at_all_gives_times_but_no_token_figures() -> None:
+    steps: list[Step] = [
+        Write(HEADERS),
+        Write(event("a")),
+        Write(event("b", finish="stop")),
+        Write(DONE),
+    ]
+
+    measured, _ = measure(play(*steps))
+
+    record = measured.record
+    assert not record.failed
+    assert record.usage_source == "none"
+    assert record.ttft_s is not None
+    assert record.inter_token_latency_s is None
+    assert record.request_output_throughput_token_per_s is None
+
+
+def test_events_split_at_every_byte_are_put_together() -> None:
+    whole = b"".join(step.data for step in completion(2, 2) if isinstance(step, Write))
+    steps: list[Step] = [Write(HEADERS)]
+    body = whole.removeprefix(HEADERS)
+    steps += [Write(body[i : i + 7]) for i in range(0, len(body), 7)]
+
+    measured, _ = measure(play(*steps))
+
+    assert measured.chunk_tokens == (2, 2)
+
+
+def test_crlf_line_ends_are_read() -> None:
+    body = b"".join(s.data for s in completion(1, 1) if isinstance(s, Write))
+    crlf = body.removeprefix(HEADERS).replace(b"\n", b"\r\n")
+
+    measured, _ = measure(play(Write(HEADERS), Write(crlf)))
+
+    assert measured.chunk_tokens == (1, 1)
+
+
+def test_the_request_carries_the_shape_and_nothing_of_the_variant() -> None:
+    _, server = measure(play(*completion(1, 1)))
+
+    body = server.requests[0].json
+    assert server.requests[0].path == "/v1/chat/completions"
+    assert body["stream_options"] == {"include_usage": True, "continuous_usage_stats": True}
+    assert body["ignore_eos"] is True
+    assert body["min_tokens"] == body["max_tokens"] == 64
+    assert body["chat_template_kwargs"] == {"enable_thinking": False}
+    assert body["temperature"] == 0.0
+
+
+def test_natural_length_leaves_the_end_to_the_model() -> None:
+    shape = RequestShape(**{**vars(SHAPE), "fixed_output_length": False})
+    body = json.loads(client_module.request_body(shape, PROMPT))
+    assert "ignore_eos" not in body
+    assert "min_tokens" not in body
+
+
+def test_the_api_key_is_sent_as_a_bearer_token() -> None:
+    with stream_server(play(*completion(1, 1))) as server:
+        client = Client(base_url=server.base_url, shape=SHAPE, api_key="k")
+        asyncio.run(client.measure(PROMPT, request_id="r"))
+    assert server.requests[0].headers["authorization"] == "Bearer k"
+
+
+FAILURES = [
+    pytest.param(
+        plain("400 Bad Request", b'{"error":{"message":"max_tokens too large"}}'),
+        400,
+        "max_tokens too large",
+        id="a 4xx keeps its status and message",
+    ),
+    pytest.param(
+        plain("503 Service Unavailable", b"overloaded", "text/plain"),
+        503,
+        "overloaded",
+        id="a 5xx keeps its status and message",
+    ),
+    pytest.param(
+        [Write(HEADERS), Write(event("a", tokens=1)), Reset()],
+        client_module.ERROR_BROKEN_STREAM,
+        "closed the connection",
+        id="a stream reset in the middle",
+    ),
+    pytest.param(
+        [Write(HEADERS), Write(event("a", tokens=1))],
+        client_module.ERROR_BROKEN_STREAM,
+        "without a finish reason",
+        id="a stream that ends in the middle",
+    ),
+    pytest.param(
+        [],
+        client_module.ERROR_BROKEN_STREAM,
+        "before any response",
+        id="a server that closes at once",
+    ),
+    pytest.param(
+        [Write(HEADERS), Write(b"data: {nonsense\n\n")],
+        client_module.ERROR_BAD_STREAM,
+        "not JSON in the stream",
+        id="garbage in the stream",
+    ),
+    pytest.param(
+        [Write(HEADERS), Write(b'data: ["list"]\n\n')],
+        client_module.ERROR_BAD_STREAM,
+        "not an object",
+        id="JSON that is no chunk",
+    ),
+    pytest.param(
+        [Write(HEADERS), Write(b'data: {"choices": [7]}\n\n')],
+        client_module.ERROR_BAD_STREAM,
+        "not a completion chunk",
+        id="a chunk of another shape",
+    ),
+    pytest.param(
+        [Write(HEADERS), Write(event("a", tokens=5)), Write(event("b", tokens=2))],
+        client_module.ERROR_BAD_STREAM,
+        "completion_tokens fell from 5 to 2",
+        id="usage that runs backwards",
+    ),
+    pytest.param(
+        [
+            Write(HEADERS),
+            Write(event("a", tokens=1)),
+            Write(b'data: {"error": {"message": "oom"}}\n\n'),
+        ],
+        client_module.ERROR_BAD_STREAM,
+        "oom",
+        id="an error reported inside the stream",
+    ),
+    pytest.param(
+        [Write(b"SSH-2.0-OpenSSH\r\n\r\n")],
+        client_module.ERROR_BROKEN_STREAM,
+        "",
+        id="a server that does not speak HTTP",
+    ),
+    pytest.param(
+        [Write(HEADERS), Write(event("", tokens=0, finish="stop")), Write(DONE)],
+        client_module.ERROR_NO_TOKENS,
+        "no output token",
+        id="a completion without a token",
+    ),
+]
+
+
+@pytest.mark.parametrize(("steps", "code", "message"), FAILURES)
+def test_a_failure_is_a_record_with_its_reason(steps: list[Step], code: int, message: str) -> None:
+    measured, _ = measure(play(*steps))
+
+    record = measured.record
+    assert record.error_code == code
+    assert message in record.error_msg
+    assert record.ttft_s is None
+    assert record.inter_token_latency_s is None
+    assert record.end_to_end_latency_s is None
+    assert not record.counts
+
+
+def test_a_stalled_stream_times_out() -> None:
+    measured, _ = measure(
+        play(Write(HEADERS), Write(event("a", tokens=1)), Sleep(3)), timeout_seconds=0.2
+    )
+
+    assert measured.record.error_code == client_module.ERROR_TIMEOUT
+    assert "0.2 s" in measured.record.error_msg
+
+
+def test_no_server_is_a_connect_error() -> None:
+    with stream_server(play()) as server:
+        pass
+    client = Client(base_url=server.base_url, shape=SHAPE)
+
+    record = asyncio.run(client.measure(PROMPT, request_id="r")).record
+
+    assert record.error_code == client_module.ERROR_CONNECT
+
+
+# Waits for a core that the client reads at the start, at the first token and at the end.
+BEFORE_THE_FIRST, AFTER_THE_FIRST = (0, 400_000_000, 400_000_000), (0, 0, 400_000_000)
+
+
+def measured_with_waits(script: Script, waits_ns: Sequence[int]) -> RequestRecord:
+    waits = iter(waits_ns)
+    with stream_server(script) as server:
+        client = Client(base_url=server.base_url, shape=SHAPE, read_wait=lambda: next(waits))
+        return asyncio.run(client.measure(PROMPT, request_id="r")).record
+
+
+def test_a_wait_for_a_core_while_tokens_came_spoils_a_sample_that_the_kernel_did_not_stamp(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("draftworth.measuring.http.sys.platform", "elsewhere")
+    script = play(*completion(1, 1, ttft_seconds=0.1, gap_seconds=0.05))
+    record = measured_with_waits(script, AFTER_THE_FIRST)
+
+    assert record.spoilt == "client waited 400.0 ms for a core while tokens came"
+    assert record.run_queue_wait_s == pytest.approx(0.4)
+    assert not record.counts
+    assert not record.failed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's receive times are Linux's")
+@pytest.mark.parametrize("waits_ns", [BEFORE_THE_FIRST, AFTER_THE_FIRST])
+def test_the_same_wait_is_counted_and_harmless_where_the_kernel_stamped(
+    waits_ns: tuple[int, ...],
+) -> None:
+    script = play(*completion(1, 1, ttft_seconds=0.1, gap_seconds=0.2))
+    record = measured_with_waits(script, waits_ns)
+
+    assert record.spoilt is None
+    assert record.run_queue_wait_s == pytest.approx(0.4)
+
+
+def test_tokens_that_were_read_together_after_a_wait_are_spoilt_whoever_stamped() -> None:
+    together = Write(event("a", tokens=1) + event("b", tokens=2, finish="stop"))
+    script = play(Write(HEADERS), Sleep(0.1), together, Write(DONE))
+    record = measured_with_waits(script, BEFORE_THE_FIRST)
+
+    assert record.spoilt == "client waited 400.0 ms for a core before the first token"

@@ -1,0 +1,133 @@
+"""Where a run's time went, over all the pods that it took."""
+
+from __future__ import annotations
+
+import pytest
+
+from draftworth.measuring.history import History, read_history
+from draftworth.measuring.job import job_run_id
+from draftworth.measuring.journal import (
+    NO_WORD,
+    Entry,
+    EntryKind,
+    account,
+    dump_entry,
+    interruptions,
+    load_entry,
+    times_lost,
+)
+from draftworth.measuring.sink import FolderSink
+from draftworth.results import ResultFormatError, dump_block
+from tests.support.blocks import make_block
+
+
+def entry(
+    name: str, start: float, end: float, *blocks: str, reason: str = "", number: int = -1
+) -> Entry:
+    """`1 measured` from `start` to `end`; numbered by its start."""
+    attempt, kind = name.split()
+    kinds: dict[str, EntryKind] = {
+        "started": "started",
+        "waited": "waited",
+        "measured": "measured",
+        "lost": "lost",
+        "ended": "ended",
+    }
+    return Entry(
+        attempt=int(attempt),
+        number=number if number >= 0 else int(start),
+        kind=kinds[kind],
+        started_at_unix_s=start,
+        ended_at_unix_s=end,
+        blocks=blocks,
+        reason=reason,
+    )
+
+
+ONE_POD = (
+    entry("1 started", 0, 0),
+    entry("1 waited", 1, 61),
+    entry("1 measured", 62, 72, "0001-a"),
+    entry("1 lost", 75, 80, "0002-b", reason="gone"),
+    entry("1 waited", 81, 101),
+    entry("1 measured", 102, 112, "0003-b"),
+)
+
+
+def test_the_parts_of_a_run_add_up_to_its_time() -> None:
+    time = account(ONE_POD, ended_at_unix_s=120)
+    assert (time.measuring_s, time.waiting_s, time.lost_s) == (20, 80, 5)
+    assert time.idle_s == pytest.approx(120 - 20 - 80 - 5)
+
+
+def test_what_was_lost_with_the_servers_is_told_with_its_reason() -> None:
+    (lost,) = interruptions(ONE_POD)
+    assert (lost.kind, lost.at_unix_s, lost.lost_s) == ("servers", 80, 5)
+    assert (lost.blocks, lost.reason) == (("0002-b",), "gone")
+    assert times_lost(ONE_POD, "b") == 1
+    assert times_lost(ONE_POD, "a") == 0
+
+
+def test_a_pod_that_died_without_a_word_lost_all_since_its_last_sign() -> None:
+    entries = (*ONE_POD, entry("2 started", 200, 200, number=0), entry("2 measured", 210, 220))
+    pod = interruptions(entries)[-1]
+    assert (pod.kind, pod.at_unix_s, pod.lost_s) == ("load generator", 112, 88)
+    assert pod.reason == NO_WORD
+    time = account(entries, ended_at_unix_s=230)
+    assert time.lost_s == 5 + 88
+    assert time.measuring_s + time.waiting_s + time.lost_s + time.idle_s == pytest.approx(230)
+
+
+def test_a_pod_that_was_told_to_end_says_so_and_its_cut_block_is_lost() -> None:
+    """From 112 on it measured a block that nobody will have."""
+    told = entry("1 ended", 150, 150, reason="drained")
+    entries = (*ONE_POD, told, entry("2 started", 200, 200, number=0))
+    pod = interruptions(entries)[-1]
+    assert (pod.at_unix_s, pod.lost_s, pod.reason) == (150, 88, "drained")
+
+
+def test_a_clock_that_was_put_back_makes_no_negative_time() -> None:
+    entries = (entry("1 started", 100, 100), entry("1 measured", 110, 90), entry("2 started", 5, 5))
+    time = account(entries, ended_at_unix_s=50)
+    assert min(time.measuring_s, time.waiting_s, time.lost_s, time.idle_s) >= 0
+
+
+def test_an_entry_survives_the_round_trip_and_names_itself() -> None:
+    one = ONE_POD[3]
+    assert load_entry(dump_entry(one)) == one
+    assert one.name == "journal/0001-0075-lost.json"
+    with pytest.raises(ResultFormatError, match="schema"):
+        load_entry(dump_entry(one).replace(b"journal/1", b"journal/9"))
+
+
+def test_a_block_whose_pod_died_before_its_entry_is_measured_time(tmp_path: object) -> None:
+    sink = FolderSink(tmp_path)  # type: ignore[arg-type]
+    block = make_block(started_at_unix_s=50.0, ended_at_unix_s=60.0)
+    sink.write("r/journal/0001-0000-started.json", dump_entry(entry("1 started", 0, 0)))
+    sink.write(f"r/blocks/{block.stem}.result.json", dump_block(block))
+
+    history = read_history(sink, "r")
+
+    assert account(history.entries, ended_at_unix_s=60).measuring_s == 10
+    assert history.attempt == 2
+
+
+def test_numbers_go_on_after_every_name_that_is_taken() -> None:
+    taken = {
+        "blocks/0003-x.result.json",
+        "interrupted/0007-x.block.json",
+        "journal/0009-0000-started.json",
+        "run.json",
+    }
+    assert History(names=frozenset(taken)).next_block == 8
+    assert History().next_block == 1
+
+
+def test_a_run_belongs_to_the_job_of_its_pod() -> None:
+    inside = {
+        "DRAFTWORTH_JOB_NAME": "llmperf-qwen3-32b-0a1b2c3d",
+        "DRAFTWORTH_JOB_UID": "6b1f5a8e-1111-2222-3333-444455556666",
+    }
+    assert job_run_id(inside) == "llmperf-qwen3-32b-0a1b2c3d-6b1f5a8e"
+    assert job_run_id({}) is None
+    assert job_run_id({**inside, "DRAFTWORTH_JOB_UID": ""}) is None

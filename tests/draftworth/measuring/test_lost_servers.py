@@ -1,0 +1,172 @@
+"""Servers that are lost within a block: its figures count for nothing, and it is measured again."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from draftworth.measuring.client import Client
+from draftworth.measuring.history import History
+from draftworth.measuring.runner import MAX_LOSSES_OF_A_BLOCK, Runner
+from draftworth.measuring.sink import FolderSink
+from draftworth.reading import Run, read_run
+from draftworth.results import (
+    BLOCKS_FOLDER,
+    INTERRUPTED_FOLDER,
+    INTERRUPTED_SUFFIX,
+    RESULT_SUFFIX,
+    RunResult,
+    load_block,
+)
+from tests.draftworth.measuring.test_runner import COUNTERS, case, spec
+from tests.support.stream_server import Request, Reset, Step, completion, plain, stream_server
+
+NOT_FOUND = plain("404 Not Found", b"")
+
+
+class Server:
+    """Goes away when it gets request number `dies_at`, and comes back after so many questions."""
+
+    def __init__(
+        self, *dies_at: int, away_for: int = 3, healthy: bool = False, counts: bool = False
+    ) -> None:
+        self.asked = 0
+        self._dies_at = dies_at
+        self._away_for = away_for
+        self._healthy = healthy
+        self._counts = counts
+        self._away = 0
+        self._since_start = 0
+
+    def __call__(self, request: Request) -> Sequence[Step]:
+        if request.method == "POST":
+            self.asked += 1
+            self._since_start += 1
+            if self.asked in self._dies_at:
+                self._away, self._since_start = self._away_for, 0
+        if self._away:
+            return self._answer_away(request)
+        if request.path == "/health":
+            return plain("200 OK", b"")
+        if request.path == "/metrics":
+            count = self._since_start
+            text = COUNTERS.format(drafts=count, drafted=7 * count, accepted=count)
+            return plain("200 OK", text.encode()) if self._counts else NOT_FOUND
+        return completion(1, 1)
+
+    def _answer_away(self, request: Request) -> Sequence[Step]:
+        if self._healthy:  # answers, but its requests fail
+            self._away -= request.method == "POST"
+            ok = request.path == "/health"
+            return plain("200 OK" if ok else "500 Internal Server Error", b"")
+        self._away -= request.path == "/health"
+        return [Reset()]
+
+
+def run(
+    folder: Path, *servers: Server, parallel: bool = False, deadline_s: float = 5.0
+) -> RunResult:
+    with (
+        stream_server(servers[0]) as first,
+        stream_server(servers[-1]) as second,
+    ):
+        urls = [first.base_url, second.base_url][: len(servers)]
+        made = Runner(
+            spec=spec(*urls, cases=[case("count")], parallel=parallel, deadline_s=deadline_s),
+            sink=FolderSink(folder),
+            run_id="test-1",
+            progress=lambda line: None,
+            scheduling="ordinary",
+            history=History(),
+            make_client=functools.partial(Client, read_wait=lambda: None),
+            ready_poll_seconds=0.02,
+        )
+        return asyncio.run(made.run())
+
+
+def names(folder: Path, kind: str) -> list[str]:
+    return sorted(path.name for path in (folder / "test-1" / kind).glob("*"))
+
+
+@pytest.fixture
+def lost_once(tmp_path: Path) -> Run:
+    run(tmp_path, Server(3))  # a warm-up, a request, and gone
+    return read_run(tmp_path / "test-1")
+
+
+def test_a_block_whose_server_is_lost_is_measured_again(lost_once: Run) -> None:
+    (block,) = lost_once.blocks
+    assert lost_once.result.status == "complete"
+    assert lost_once.result.blocks == (block.stem,)
+    assert block.block == 2
+    assert [r.failed for r in block.requests] == [False] * 4
+
+
+def test_the_run_states_what_was_lost_and_the_wait(lost_once: Run) -> None:
+    result = lost_once.result
+    (interruption,) = result.interruptions
+    assert interruption.kind == "servers"
+    assert interruption.blocks == ("0001-structured-count-c2-baseline-r1",)
+    assert "baseline is not ready any more" in interruption.reason
+    assert result.time.lost_s == pytest.approx(interruption.lost_s)
+    assert result.time.lost_s > 0
+    assert result.time.waiting_s >= 0.02
+
+
+def test_the_evidence_is_kept_where_nothing_is_published(lost_once: Run, tmp_path: Path) -> None:
+    stem = "0001-structured-count-c2-baseline-r1"
+    kept = names(tmp_path, INTERRUPTED_FOLDER)
+    assert kept == [f"{stem}{INTERRUPTED_SUFFIX}", f"{stem}.transcript.jsonl.gz"]
+    assert not [name for name in kept if name.endswith(RESULT_SUFFIX)]
+    assert not [name for name in names(tmp_path, BLOCKS_FOLDER) if name.startswith("0001")]
+    evidence = load_block((tmp_path / "test-1" / INTERRUPTED_FOLDER / kept[0]).read_bytes())
+    assert any(record.failed for record in evidence.requests)
+    assert evidence.run_id == lost_once.result.run_id
+
+
+def test_requests_that_fail_at_a_healthy_server_are_failures_with_reasons(tmp_path: Path) -> None:
+    result = run(tmp_path, Server(3, away_for=2, healthy=True))
+
+    (block,) = read_run(tmp_path / "test-1").blocks
+    assert sorted(r.error_code or 0 for r in block.requests) == [0, 0, 500, 500]
+    assert result.interruptions == ()
+
+
+def test_a_server_that_is_back_already_gives_itself_away_by_its_counters(tmp_path: Path) -> None:
+    result = run(tmp_path, Server(5, away_for=1, healthy=True, counts=True))
+
+    (interruption,) = result.interruptions
+    assert "started anew meanwhile" in interruption.reason
+    assert result.status == "complete"
+
+
+def test_variants_loaded_together_are_lost_together(tmp_path: Path) -> None:
+    result = run(tmp_path, Server(), Server(3), parallel=True)
+
+    (interruption,) = result.interruptions
+    assert len(interruption.blocks) == 2
+    assert len(names(tmp_path, INTERRUPTED_FOLDER)) == 4
+    assert [b.block for b in read_run(tmp_path / "test-1").blocks] == [3, 4]
+
+
+def test_a_block_that_ends_its_server_every_time_ends_the_run(tmp_path: Path) -> None:
+    # Each try: a warm-up and four requests.
+    result = run(tmp_path, Server(*range(3, 60, 5)))
+
+    assert result.status == "failed"
+    assert result.reason.startswith(
+        f"servers were lost {MAX_LOSSES_OF_A_BLOCK} times in structured-count-c2-baseline-r1"
+    )
+    assert len(result.interruptions) == MAX_LOSSES_OF_A_BLOCK
+
+
+def test_a_server_that_does_not_come_back_ends_the_run(tmp_path: Path) -> None:
+    result = run(tmp_path, Server(3, away_for=10_000), deadline_s=0.3)
+
+    assert result.status == "failed"
+    assert "was not ready within 0.3 s" in result.reason
+    assert len(result.interruptions) == 1

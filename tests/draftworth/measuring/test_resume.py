@@ -1,0 +1,500 @@
+"""A run that is cut off anywhere and goes on is the run that nobody interrupted.
+
+The figures come from a fake engine, a function of what is asked: so two runs measure the same, and
+the decisions that hang on the figures must be the same too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftworth import verdict
+from draftworth.measuring.client import Client, Measured
+from draftworth.measuring.history import History, read_history
+from draftworth.measuring.journal import JOURNAL_FOLDER, NO_WORD, Entry, Journal, dump_entry
+from draftworth.measuring.load import Planned
+from draftworth.measuring.runner import TOLD_TO_END, Runner
+from draftworth.measuring.runspec import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.measuring.sink import FolderSink, Sink, SinkError
+from draftworth.prompts import Case, Prompt
+from draftworth.reading import Run, read_run
+from draftworth.results import RUN_FILE, BlockResult, Load, RunResult
+from draftworth.statistics import estimate
+from tests.support.blocks import make_record
+from tests.support.stream_server import StreamServer, plain, stream_server
+
+RUN_ID = "llmperf-x-00000000-01234567"
+REQUESTS, PROMPTS, MAX_ROUNDS = 8, 8, 2
+# How much the speedup varies from prompt to prompt: the first class is known soon, the second not.
+SPREAD = {"structured": 0.01, "open_ended": 0.9}
+LADDER = tuple(Load(kind="concurrency", concurrency=n, requests_per_second=None) for n in (2, 4))
+ONE = LADDER[:1]
+
+
+class KilledError(BaseException):
+    """The process is gone: nothing after this happens."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_resamples() -> Iterator[None]:
+    """Hundreds of runs: their intervals need to be the same, not good."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verdict, "estimate", functools.partial(estimate, resamples=50))
+        yield
+
+
+@pytest.fixture(scope="module")
+def healthy() -> Iterator[StreamServer]:
+    def script(request: object) -> Sequence[object]:
+        path = request.path  # type: ignore[attr-defined]
+        return plain("200 OK" if path == "/health" else "404 Not Found", b"")
+
+    with stream_server(script) as server:  # type: ignore[arg-type]
+        yield server
+
+
+def case(prompt_class: str) -> Case:
+    prompts = (
+        Prompt(id=f"{prompt_class}-{i}", messages=({"role": "user", "content": prompt_class},))
+        for i in range(PROMPTS)
+    )
+    return Case(prompt_class=prompt_class, name="case", prompts=tuple(prompts))
+
+
+def spec(url: str, *, parallel: bool = False, loads: tuple[Load, ...] = ONE) -> RunSpec:
+    return RunSpec(
+        experiment="x",
+        endpoints=tuple(
+            Endpoint(
+                variant=name,
+                base_url=f"{url}/{name}/..",
+                max_tokens_per_step=8,
+                is_baseline=name == "baseline",
+            )
+            for name in ("baseline", "k7")
+        ),
+        shape=RequestShape(
+            model="tiny",
+            output_tokens=4,
+            fixed_output_length=True,
+            temperature=0.0,
+            seed=0,
+            enable_thinking=False,
+            timeout_seconds=5.0,
+        ),
+        cases=tuple(case(name) for name in SPREAD),
+        loads=loads,
+        sampling=Sampling(
+            requests_per_round=REQUESTS,
+            min_requests=REQUESTS,
+            max_requests=REQUESTS * MAX_ROUNDS,
+            target_interval_width=0.1,
+            warmup_requests=1,
+        ),
+        parallel=parallel,
+        class_weights=dict.fromkeys(SPREAD, 0.5),
+        price=None,
+        ready_deadline_seconds=None,
+    )
+
+
+class FakeEngine:
+    """Figures out of a hash; before call number `at`, something happens."""
+
+    def __init__(self, happen: Callable[[], object] | None = None, *, at: int = 0) -> None:
+        self.calls = 0
+        self._happen = happen
+        self._at = at
+
+    async def send(
+        self,
+        client: Client,
+        planned: Sequence[Planned],
+        load: Load,
+        *,
+        seed: int,
+    ) -> list[Measured]:
+        self.calls += 1
+        if self._happen and self.calls == self._at:
+            happening = self._happen()
+            if asyncio.iscoroutine(happening):
+                await happening
+        await asyncio.sleep(0)
+        return [measured(client, request, load) for request in planned]
+
+
+def measured(client: Client, request: Planned, load: Load) -> Measured:
+    prompt_class = request.prompt.messages[0]["content"]
+    drafted = "k7" in client.base_url
+    identity = f"{request.prompt.id} {drafted} {load.label}".encode()
+    draw = hashlib.sha256(identity).digest()[0] / 255 - 0.5
+    itl_s = (0.005 if drafted else 0.010) * (1 + SPREAD[prompt_class] * draw)
+    record = make_record(
+        request_id=request.request_id, prompt_id=request.prompt.id, inter_token_latency_s=itl_s
+    )
+    return Measured(record=record, text="", chunk_offsets_us=(), chunk_tokens=None)
+
+
+class DyingSink:
+    """Kills its process after write number `at`; a dead process writes nothing."""
+
+    def __init__(self, folder: Path, *, at: int) -> None:
+        self._inner = FolderSink(folder)
+        self._left = at
+
+    def write(self, name: str, data: bytes) -> None:
+        if self._left:
+            self._left -= 1
+            self._inner.write(name, data)
+        if not self._left:
+            raise KilledError
+
+    def kill(self) -> None:
+        """Now."""
+        self._left = 0
+        raise KilledError
+
+
+def history(folder: Path) -> History:
+    return read_history(FolderSink(folder), RUN_ID)
+
+
+def runner(
+    url: str,
+    folder: Path,
+    *,
+    sink: Sink | None = None,
+    engine: FakeEngine | None = None,
+    **shape: Any,
+) -> Runner:
+    return Runner(
+        spec=spec(url, **shape),
+        sink=sink or FolderSink(folder),
+        run_id=RUN_ID,
+        progress=lambda line: None,
+        scheduling="ordinary",
+        history=history(folder),
+        engine=engine or FakeEngine(),
+        ready_poll_seconds=0.01,
+    )
+
+
+def run_pod(made: Runner) -> RunResult | None:
+    """One pod's life; None when it was killed or told to end."""
+    try:
+        return asyncio.run(made.run())
+    except (KilledError, asyncio.CancelledError):
+        return None
+
+
+def measured_blocks(run: Run) -> list[tuple[str, int, str, str]]:
+    blocks = {block.stem: block for block in run.blocks}
+    return [_what(blocks[stem]) for stem in run.result.blocks]
+
+
+def _what(block: BlockResult) -> tuple[str, int, str, str]:
+    return block.load.label, block.round, block.prompt_class, block.variant
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(healthy: StreamServer, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    assert run_pod(runner(healthy.base_url, folder))
+    return read_run(folder / RUN_ID)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted_ladder(healthy: StreamServer, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("ladder")
+    assert run_pod(runner(healthy.base_url, folder, loads=LADDER))
+    return read_run(folder / RUN_ID)
+
+
+def assert_as_uninterrupted(folder: Path, uninterrupted: Run) -> Run:
+    run = read_run(folder / RUN_ID)
+    assert run.result.status == "complete"
+    assert measured_blocks(run) == measured_blocks(uninterrupted)
+    # Nothing twice: not in run.json, not in the folder.
+    assert sorted(b.stem for b in run.blocks) == sorted(run.result.blocks)
+    assert len({_what(b) for b in run.blocks}) == len(run.blocks)
+    numbers = [b.block for b in run.blocks]
+    assert numbers == sorted(set(numbers))
+    ids = [r.request_id for b in run.blocks for r in b.requests]
+    assert len(ids) == len(set(ids))
+    account = run.result.time
+    total_s = run.result.ended_at_unix_s - run.result.started_at_unix_s
+    together_s = account.measuring_s + account.waiting_s + account.lost_s + account.idle_s
+    assert together_s == pytest.approx(total_s, abs=0.05)
+    return run
+
+
+def test_the_design_stops_one_class_early_and_not_the_other(uninterrupted: Run) -> None:
+    """What makes the other tests mean something: decisions that hang on the figures."""
+    last = {
+        name: max(b.round for b in uninterrupted.blocks if b.prompt_class == name)
+        for name in SPREAD
+    }
+    assert last == {"structured": 1, "open_ended": MAX_ROUNDS}
+    assert uninterrupted.result.interruptions == ()
+
+
+def test_a_run_killed_at_any_write_goes_on_as_if_nobody_had(
+    healthy: StreamServer, uninterrupted: Run, tmp_path: Path
+) -> None:
+    for at in itertools.count(1):
+        folder = tmp_path / str(at)
+        if run_pod(runner(healthy.base_url, folder, sink=DyingSink(folder, at=at))):
+            break  # there are not so many writes
+        if history(folder).result is None:
+            assert run_pod(runner(healthy.base_url, folder))
+        assert_as_uninterrupted(folder, uninterrupted)
+    assert at > len(uninterrupted.blocks) * 5
+
+
+def test_pods_that_each_live_for_a_few_writes_get_there_together(
+    healthy: StreamServer, uninterrupted_ladder: Run, tmp_path: Path
+) -> None:
+    """Each ends with a block half written, after its transcript."""
+    pods = 0
+    while history(tmp_path).result is None:
+        sink = DyingSink(tmp_path, at=8)
+        run_pod(runner(healthy.base_url, tmp_path, sink=sink, loads=LADDER))
+        pods += 1
+    run = assert_as_uninterrupted(tmp_path, uninterrupted_ladder)
+
+    assert pods >= len(uninterrupted_ladder.blocks)
+    assert [i.kind for i in run.result.interruptions] == ["load generator"] * (pods - 1)
+    assert {i.reason for i in run.result.interruptions} == {NO_WORD}
+
+
+def test_a_run_killed_or_told_to_end_within_any_block_goes_on(
+    healthy: StreamServer, uninterrupted: Run, tmp_path: Path
+) -> None:
+    def kill() -> None:
+        """Through the sink: a dead process writes nothing more."""
+
+    async def tell_to_end() -> None:
+        task = asyncio.current_task()
+        assert task
+        task.cancel()
+        await asyncio.sleep(0)
+
+    for at in range(1, 2 * len(uninterrupted.blocks) + 1):
+        for happen in (kill, tell_to_end):
+            folder = tmp_path / f"{at}-{happen.__name__}"
+            sink = DyingSink(folder, at=10_000)
+            engine = FakeEngine(sink.kill if happen is kill else happen, at=at)
+            assert run_pod(runner(healthy.base_url, folder, sink=sink, engine=engine)) is None
+            assert not (folder / RUN_ID / RUN_FILE).exists()
+            second = FakeEngine()
+            assert run_pod(runner(healthy.base_url, folder, engine=second))
+            run = assert_as_uninterrupted(folder, uninterrupted)
+            # Warm-up and requests of every block that is not there, and of no other.
+            assert second.calls == 2 * (len(uninterrupted.blocks) - (at - 1) // 2)
+            # Nothing of the cut block was written: even the numbers are the same.
+            assert run.result.blocks == uninterrupted.result.blocks
+            (interruption,) = run.result.interruptions
+            assert interruption.reason == (NO_WORD if happen is kill else TOLD_TO_END)
+
+
+def test_a_half_written_block_gets_another_number(healthy: StreamServer, tmp_path: Path) -> None:
+    # The journal's start and wait, and the first transcript.
+    sink = DyingSink(tmp_path, at=3)
+    assert run_pod(runner(healthy.base_url, tmp_path, sink=sink)) is None
+    blocks = tmp_path / RUN_ID / "blocks"
+    (half,) = [p.name for p in blocks.iterdir()]
+
+    run_pod(runner(healthy.base_url, tmp_path))
+
+    assert half == "0001-structured-case-c2-baseline-r1.transcript.jsonl.gz"
+    assert (blocks / "0002-structured-case-c2-baseline-r1.result.json").exists()
+    assert not (blocks / "0001-structured-case-c2-baseline-r1.result.json").exists()
+
+
+def test_what_is_derived_from_a_block_is_written_by_the_next_pod(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    sink = DyingSink(tmp_path, at=4)  # the first result file
+    assert run_pod(runner(healthy.base_url, tmp_path, sink=sink)) is None
+    stem = tmp_path / RUN_ID / "blocks" / "0001-structured-case-c2-baseline-r1"
+    summary = stem.with_name(f"{stem.name}_summary.json")
+    assert not summary.exists()
+
+    run_pod(runner(healthy.base_url, tmp_path))
+
+    assert summary.exists()
+    assert stem.with_name(f"{stem.name}_individual_responses.json").exists()
+
+
+def test_variants_loaded_together_are_loaded_together_again(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    """Of the first pair one result is there: the other is measured under the same load."""
+    sink = DyingSink(tmp_path, at=6)  # all four files of the first variant
+    assert run_pod(runner(healthy.base_url, tmp_path, sink=sink, parallel=True)) is None
+    assert [b.variant for b in history(tmp_path).blocks] == ["baseline"]
+
+    engine = FakeEngine()
+    assert run_pod(runner(healthy.base_url, tmp_path, engine=engine, parallel=True))
+    run = read_run(tmp_path / RUN_ID)
+
+    assert engine.calls == 2 * len(run.blocks)
+    assert len({_what(b) for b in run.blocks}) == len(run.blocks)
+    assert run.blocks[0].requests == history(tmp_path).blocks[0].requests
+
+
+def test_a_pod_that_is_told_to_end_leaves_a_note_and_no_end(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    async def forever() -> None:
+        await asyncio.sleep(60)
+
+    async def end_soon() -> None:
+        made = runner(healthy.base_url, tmp_path, engine=FakeEngine(forever, at=4))
+        running = asyncio.ensure_future(made.run())
+        await asyncio.sleep(0.3)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(end_soon())
+
+    names = sorted(p.name for p in (tmp_path / RUN_ID / JOURNAL_FOLDER).iterdir())
+    assert [n.partition("-")[2] for n in names] == [
+        "0000-started.json",
+        "0001-waited.json",
+        "0002-measured.json",
+        "0003-ended.json",
+    ]
+    assert not (tmp_path / RUN_ID / RUN_FILE).exists()
+
+
+def test_a_pod_that_is_told_to_end_finishes_the_files_of_a_block(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    class SlowSink(FolderSink):
+        def write(self, name: str, data: bytes) -> None:
+            if "/blocks/" in name:
+                uploading.set()
+                time.sleep(0.05)
+            super().write(name, data)
+
+    uploading = threading.Event()
+    made = runner(healthy.base_url, tmp_path, sink=SlowSink(tmp_path))
+
+    async def end_during_the_upload() -> None:
+        running = asyncio.ensure_future(made.run())
+        await asyncio.to_thread(uploading.wait)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(end_during_the_upload())
+
+    assert len(list((tmp_path / RUN_ID / "blocks").iterdir())) == 4
+    assert not (tmp_path / RUN_ID / RUN_FILE).exists()
+    assert len(history(tmp_path).blocks) == 1
+
+
+@pytest.mark.parametrize(("lost_before", "reason"), [(False, "was not ready"), (True, "deadline")])
+def test_only_the_first_wait_has_less_than_the_deadline(
+    tmp_path: Path, lost_before: bool, reason: str
+) -> None:
+    """What is left after it must be worth beginning; a run that has begun takes all there is."""
+    if lost_before:
+        journal = Journal(
+            (), attempt=1, clock=time.time, write=lambda e: write_entry(FolderSink(tmp_path), e)
+        )
+        journal.note("started")
+        journal.note("lost", blocks=("0001-a",), reason="gone")
+    with stream_server(lambda _: plain("503 Service Unavailable", b"")) as loading:
+        made = runner(loading.base_url, tmp_path)
+        made.deadline_seconds = lambda: 0.4
+        result = run_pod(made)
+
+    assert result
+    assert reason in result.reason
+
+
+def write_entry(sink: FolderSink, entry: Entry) -> None:
+    sink.write(f"{RUN_ID}/{entry.name}", dump_entry(entry))
+
+
+def test_a_run_that_cannot_be_recorded_is_not_measured(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    class FullSink(FolderSink):
+        def write(self, name: str, data: bytes) -> None:
+            raise SinkError("no space")
+
+    engine = FakeEngine()
+    made = runner(healthy.base_url, tmp_path, engine=engine)
+    made = Runner(
+        spec=made.spec,
+        sink=FullSink(tmp_path),
+        run_id=RUN_ID,
+        progress=lambda line: None,
+        scheduling="ordinary",
+        history=History(),
+        engine=engine,
+    )
+    with pytest.raises(SinkError, match="no space"):
+        asyncio.run(made.run())
+    assert engine.calls == 0
+
+
+def test_the_deadline_counts_from_the_first_pod(healthy: StreamServer, tmp_path: Path) -> None:
+    assert run_pod(runner(healthy.base_url, tmp_path, sink=DyingSink(tmp_path, at=20))) is None
+    measured_before = len(history(tmp_path).blocks)
+    late = runner(healthy.base_url, tmp_path)
+    started = late.wall_clock()
+    result = run_pod(
+        Runner(
+            spec=late.spec,
+            sink=late.sink,
+            run_id=RUN_ID,
+            progress=lambda line: None,
+            scheduling="ordinary",
+            history=late.history,
+            engine=FakeEngine(),
+            deadline_seconds=lambda: 600.0,
+            wall_clock=lambda: started + 601.0,
+        )
+    )
+
+    assert measured_before
+    assert result
+    assert result.status == "failed"
+    assert result.reason.startswith("the deadline, 10 minutes from the run's start, passed")
+    assert len(read_run(tmp_path / RUN_ID).blocks) == measured_before
+
+
+def test_a_deadline_may_be_moved_while_the_run_lasts(healthy: StreamServer, tmp_path: Path) -> None:
+    async def long() -> None:
+        await asyncio.sleep(0.4)
+
+    def result_with(later: float, folder: Path) -> RunResult | None:
+        asked = itertools.count()
+        made = runner(healthy.base_url, folder, engine=FakeEngine(long, at=1))
+        made.deadline_seconds = lambda: 0.3 if next(asked) < 2 else later
+        made.deadline_poll_seconds = 0.05
+        return run_pod(made)
+
+    extended = result_with(60.0, tmp_path / "extended")
+    kept = result_with(0.3, tmp_path / "kept")
+
+    assert extended
+    assert extended.status == "complete"
+    assert kept
+    assert kept.status == "failed"
+    assert "passed in block 1; 0 blocks are measured" in kept.reason

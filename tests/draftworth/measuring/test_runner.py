@@ -1,0 +1,405 @@
+"""The runner: order, files, failures; against real HTTP servers."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gzip
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from draftworth.measuring.client import Client
+from draftworth.measuring.load import poisson_gaps
+from draftworth.measuring.runner import Runner, new_run_id
+from draftworth.measuring.runspec import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.measuring.sink import FolderSink, SinkError
+from draftworth.prompts import Case, Prompt
+from draftworth.reading import Run, read_run
+from draftworth.results import RESULT_SUFFIX, Load, RunResult
+from tests.support.stream_server import Request, Script, Step, completion, plain, stream_server
+
+COUNTERS = """
+# TYPE vllm:spec_decode_num_drafts_total counter
+vllm:spec_decode_num_drafts_total{{engine="0"}} {drafts}.0
+vllm:spec_decode_num_draft_tokens_total{{engine="0"}} {drafted}.0
+vllm:spec_decode_num_accepted_tokens_total{{engine="0"}} {accepted}.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="0"}} 3.0
+"""
+
+
+def server(*chunk_tokens: int, counters: str | None = None, gap_seconds: float = 0.0) -> Script:
+    """A healthy server whose completions are chunks of so many tokens."""
+    asked = 0
+
+    def script(request: Request) -> Sequence[Step]:
+        nonlocal asked
+        if request.path == "/health":
+            return plain("200 OK", b"")
+        if request.path == "/metrics":
+            if counters is None:
+                return plain("404 Not Found", b"")
+            text = counters.format(drafts=10 * asked, drafted=70 * asked, accepted=35 * asked)
+            return plain("200 OK", text.encode(), "text/plain")
+        asked += 1
+        return completion(*chunk_tokens, gap_seconds=gap_seconds)
+
+    return script
+
+
+def case(name: str, prompts: int = 3) -> Case:
+    return Case(
+        prompt_class="structured",
+        name=name,
+        prompts=tuple(
+            Prompt(id=f"{name}-{i}", messages=({"role": "user", "content": f"{name} {i}"},))
+            for i in range(prompts)
+        ),
+    )
+
+
+IN_PAIRS = Load(kind="concurrency", concurrency=2, requests_per_second=None)
+
+
+def spec(
+    *urls: str,
+    cases: Sequence[Case],
+    requests: int = 4,
+    deadline_s: float = 5.0,
+    max_rounds: int = 1,
+    target_width: float = 1.0,
+    loads: tuple[Load, ...] = (IN_PAIRS,),
+    parallel: bool = False,
+) -> RunSpec:
+    names = ("baseline", "k7")
+    return RunSpec(
+        experiment="test",
+        endpoints=tuple(
+            Endpoint(variant=n, base_url=u, max_tokens_per_step=8, is_baseline=n == "baseline")
+            for n, u in zip(names, urls, strict=False)
+        ),
+        shape=RequestShape(
+            model="tiny",
+            output_tokens=4,
+            fixed_output_length=True,
+            temperature=0.0,
+            seed=0,
+            enable_thinking=False,
+            timeout_seconds=5.0,
+        ),
+        cases=tuple(cases),
+        loads=loads,
+        sampling=Sampling(
+            requests_per_round=requests,
+            min_requests=requests,
+            max_requests=requests * max_rounds,
+            target_interval_width=target_width,
+            warmup_requests=1,
+        ),
+        parallel=parallel,
+        class_weights={"structured": 1.0},
+        price=None,
+        ready_deadline_seconds=deadline_s,
+    )
+
+
+def run(run_spec: RunSpec, folder: Path, sink: object = None) -> RunResult:
+    runner = Runner(
+        spec=run_spec,
+        sink=sink or FolderSink(folder),  # type: ignore[arg-type]
+        run_id="test-1",
+        progress=lambda line: None,
+        scheduling="ordinary",
+        # The test's machine may be busy; spoilt samples have tests of their own.
+        make_client=functools.partial(Client, read_wait=lambda: None),
+        ready_poll_seconds=0.05,
+    )
+    return asyncio.run(runner.run())
+
+
+@pytest.fixture
+def two_runs(tmp_path: Path) -> Run:
+    with (
+        stream_server(server(1, 1, 1, 1)) as a,
+        stream_server(server(2, 2, counters=COUNTERS)) as b,
+    ):
+        run(spec(a.base_url, b.base_url, cases=[case("count"), case("repeat")]), tmp_path)
+    return read_run(tmp_path / "test-1")
+
+
+def test_every_case_is_run_against_every_variant_and_every_other_case_in_reverse(
+    two_runs: Run,
+) -> None:
+    assert [(b.case, b.variant) for b in two_runs.blocks] == [
+        ("count", "baseline"),
+        ("count", "k7"),
+        ("repeat", "k7"),
+        ("repeat", "baseline"),
+    ]
+    assert two_runs.result.status == "complete"
+    assert two_runs.result.blocks == tuple(b.stem for b in two_runs.blocks)
+
+
+def test_rounds_alternate_the_order_of_the_variants_and_go_on_with_the_prompts(
+    tmp_path: Path,
+) -> None:
+    with stream_server(server(1, 1)) as a, stream_server(server(2)) as b:
+        run(
+            spec(
+                a.base_url, b.base_url, cases=[case("count", 8)], max_rounds=4, target_width=0.0001
+            ),
+            tmp_path,
+        )
+
+    blocks = read_run(tmp_path / "test-1").blocks
+    assert [b.variant for b in blocks] == ["baseline", "k7", "k7", "baseline"] * 2
+    assert [b.round for b in blocks] == [1, 1, 2, 2, 3, 3, 4, 4]
+    prompts = [[r.prompt_id for r in b.requests] for b in blocks]
+    assert prompts[0] == prompts[1] == [f"count-{i}" for i in range(4)]
+    assert prompts[2] == prompts[3] == [f"count-{i}" for i in range(4, 8)]
+
+
+def test_a_run_stops_when_the_interval_is_narrow_enough(tmp_path: Path) -> None:
+    """Equal timelines on both sides: the speedup is known after the second round at the latest."""
+    slow = server(1, 1, gap_seconds=0.05)
+    with stream_server(slow) as a, stream_server(server(1, 1, gap_seconds=0.05)) as b:
+        run(
+            spec(
+                a.base_url,
+                b.base_url,
+                cases=[case("count", 8)],
+                requests=8,
+                max_rounds=4,
+                target_width=0.9,
+            ),
+            tmp_path,
+        )
+
+    assert max(b.round for b in read_run(tmp_path / "test-1").blocks) < 4
+
+
+def test_a_ladder_is_measured_rung_by_rung(tmp_path: Path) -> None:
+    rungs = tuple(Load(kind="concurrency", concurrency=n, requests_per_second=None) for n in (1, 3))
+    with stream_server(server(1, 1)) as plain_server:
+        run(spec(plain_server.base_url, cases=[case("count")], loads=rungs), tmp_path)
+
+    assert [b.load.label for b in read_run(tmp_path / "test-1").blocks] == ["c1", "c3"]
+
+
+def test_a_poisson_load_sends_at_the_same_times_to_both_variants(tmp_path: Path) -> None:
+    load = Load(kind="poisson", concurrency=0, requests_per_second=50.0)
+    with stream_server(server(1, 1)) as a, stream_server(server(2)) as b:
+        run(spec(a.base_url, b.base_url, cases=[case("count")], loads=(load,)), tmp_path)
+
+    blocks = read_run(tmp_path / "test-1").blocks
+    assert [len(b.requests) for b in blocks] == [4, 4]
+    assert list(itertools.islice(poisson_gaps(load, 1), 3)) == list(
+        itertools.islice(poisson_gaps(load, 1), 3)
+    )
+
+
+def test_parallel_loads_both_variants_in_the_same_round(tmp_path: Path) -> None:
+    with stream_server(server(1, 1)) as a, stream_server(server(2)) as b:
+        run(spec(a.base_url, b.base_url, cases=[case("count")], parallel=True), tmp_path)
+
+    blocks = read_run(tmp_path / "test-1").blocks
+    assert {b.variant for b in blocks} == {"baseline", "k7"}
+    assert len({b.block for b in blocks}) == 2
+
+
+def test_prompts_are_used_in_turn_and_the_same_for_both_variants(two_runs: Run) -> None:
+    for block in two_runs.blocks:
+        name = block.case
+        assert [r.prompt_id for r in block.requests] == [
+            f"{name}-0",
+            f"{name}-1",
+            f"{name}-2",
+            f"{name}-0",
+        ]
+
+
+def test_warm_up_requests_are_sent_but_not_recorded(tmp_path: Path) -> None:
+    with stream_server(server(1, 1)) as plain_server:
+        run(spec(plain_server.base_url, cases=[case("count")], requests=4), tmp_path)
+
+    asked = [r for r in plain_server.requests if r.path == "/v1/chat/completions"]
+    block = read_run(tmp_path / "test-1").blocks[0]
+    assert len(asked) == 5
+    assert len(block.requests) == 4
+    assert block.warmup_requests == 1
+
+
+def test_speculation_counters_are_the_difference_over_the_block(two_runs: Run) -> None:
+    drafted = [b for b in two_runs.blocks if b.variant == "k7"]
+    assert [b.speculation.drafts for b in drafted if b.speculation] == [40, 40]
+    assert drafted[0].speculation is not None
+    assert drafted[0].speculation.acceptance_rate == pytest.approx(0.5)
+    assert drafted[0].speculation.accepted_per_position == (0,)
+
+
+def test_a_server_without_counters_has_no_acceptance_rate(two_runs: Run) -> None:
+    assert all(b.speculation is None for b in two_runs.blocks if b.variant == "baseline")
+
+
+def test_the_transcript_holds_the_raw_evidence(tmp_path: Path) -> None:
+    with stream_server(server(2, 3)) as plain_server:
+        run(spec(plain_server.base_url, cases=[case("count")]), tmp_path)
+    (file,) = (tmp_path / "test-1" / "blocks").glob("*.transcript.jsonl.gz")
+
+    lines = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
+
+    assert len(lines) == 4
+    assert lines[0]["text"] == "xxxxx"
+    assert lines[0]["chunk_tokens"] == lines[0]["chunk_characters"] == [2, 3]
+    assert len(lines[0]["chunk_offsets_us"]) == 2
+
+
+def test_llmperf_files_stand_beside_the_result_file(tmp_path: Path) -> None:
+    with stream_server(server(2, 3)) as plain_server:
+        run(spec(plain_server.base_url, cases=[case("count")]), tmp_path)
+    blocks = tmp_path / "test-1" / "blocks"
+    stem = "0001-structured-count-c2-baseline-r1"
+
+    responses = json.loads((blocks / f"{stem}_individual_responses.json").read_text())
+    summary = json.loads((blocks / f"{stem}_summary.json").read_text())
+
+    assert (blocks / f"{stem}{RESULT_SUFFIX}").exists()
+    assert responses[0]["number_output_tokens"] == 5
+    assert responses[0]["variant"] == "baseline"
+    assert summary["results_num_completed_requests"] == 4
+    assert summary["results_number_output_tokens_quantiles_p50"] == 5
+    assert summary["results_ttft_s_quantiles_p99"] > 0
+
+
+def test_failures_do_not_reduce_the_load_and_are_all_recorded(tmp_path: Path) -> None:
+    healthy = server(1, 1)
+
+    def every_other_fails(request: Request) -> Sequence[Step]:
+        content = request.json["messages"][0]["content"] if request.body else ""
+        if content.endswith("1"):
+            return plain("500 Internal Server Error", b"boom")
+        return healthy(request)
+
+    with stream_server(every_other_fails) as flaky:
+        result = run(spec(flaky.base_url, cases=[case("count")], requests=6), tmp_path)
+
+    block = read_run(tmp_path / "test-1").blocks[0]
+    assert [r.error_code for r in block.requests] == [None, 500, None, None, 500, None]
+    assert result.status == "complete"
+
+
+def test_a_block_without_one_good_request_fails_the_run(tmp_path: Path) -> None:
+    def script(request: Request) -> Sequence[Step]:
+        ok = request.path == "/health"
+        return plain("200 OK", b"") if ok else plain("500 Internal Server Error", b"boom")
+
+    with stream_server(script) as broken:
+        result = run(spec(broken.base_url, cases=[case("count")]), tmp_path)
+
+    assert result.status == "failed"
+    assert result.reason == (
+        "every request failed in 1 of 1 blocks, first in 0001-structured-count-c2-baseline-r1: "
+        "500: boom"
+    )
+    assert read_run(tmp_path / "test-1").blocks[0].requests[0].error_code == 500
+
+
+def test_a_server_that_is_not_ready_by_the_deadline_fails_the_run_with_its_last_answer(
+    tmp_path: Path,
+) -> None:
+    with stream_server(lambda _: plain("503 Service Unavailable", b"loading")) as loading:
+        result = run(spec(loading.base_url, cases=[case("count")], deadline_s=0.2), tmp_path)
+
+    assert result.status == "failed"
+    assert "was not ready within 0.2 s; last answer: HTTP 503" in result.reason
+    assert read_run(tmp_path / "test-1").result == result
+
+
+def test_a_server_that_gets_ready_late_is_waited_for(tmp_path: Path) -> None:
+    healthy, asked = server(1, 1), 0
+
+    def script(request: Request) -> Sequence[Step]:
+        nonlocal asked
+        asked += 1
+        return plain("503 Service Unavailable", b"") if asked <= 2 else healthy(request)
+
+    with stream_server(script) as late:
+        result = run(spec(late.base_url, cases=[case("count")]), tmp_path)
+
+    assert result.status == "complete"
+
+
+class FlakySink:
+    """Refuses the first writes."""
+
+    def __init__(self, folder: Path, *, refusals: int) -> None:
+        self._inner = FolderSink(folder)
+        self._refusals = refusals
+
+    def write(self, name: str, data: bytes) -> None:
+        if self._refusals:
+            self._refusals -= 1
+            raise SinkError(f"{name}: no space")
+        self._inner.write(name, data)
+
+
+def test_a_file_that_could_not_be_written_is_written_before_the_run_ends(tmp_path: Path) -> None:
+    with stream_server(server(1, 1)) as plain_server:
+        sink = FlakySink(tmp_path, refusals=3)
+        result = run(spec(plain_server.base_url, cases=[case("count")]), tmp_path, sink)
+
+    assert result.status == "complete"
+    assert len(read_run(tmp_path / "test-1").blocks) == 1
+
+
+def test_a_file_that_cannot_be_written_fails_the_run_by_name(tmp_path: Path) -> None:
+    with stream_server(server(1, 1)) as plain_server:
+        sink = FlakySink(tmp_path, refusals=8)
+        result = run(spec(plain_server.base_url, cases=[case("count")]), tmp_path, sink)
+
+    assert result.status == "failed"
+    assert "0001-structured-count-c2-baseline-r1.result.json" in result.reason
+
+
+def test_a_cancelled_run_still_says_that_it_is_over(tmp_path: Path) -> None:
+    async def cancel_soon(run_spec: RunSpec) -> None:
+        runner = Runner(
+            spec=run_spec,
+            sink=FolderSink(tmp_path),
+            run_id="test-1",
+            progress=lambda line: None,
+            scheduling="ordinary",
+        )
+        task = asyncio.ensure_future(runner.run())
+        await asyncio.sleep(0.3)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    def slow(request: Request) -> Sequence[Step]:
+        if request.path == "/health":
+            return plain("200 OK", b"")
+        return completion(1, 1, gap_seconds=2)
+
+    with stream_server(slow) as stalled:
+        asyncio.run(cancel_soon(spec(stalled.base_url, cases=[case("count")])))
+
+    assert read_run(tmp_path / "test-1").result.status == "failed"
+
+
+def test_a_result_name_that_is_taken_is_never_overwritten(tmp_path: Path) -> None:
+    sink = FolderSink(tmp_path)
+    sink.write("run/a.json", b"1")
+
+    with pytest.raises(SinkError, match="File exists"):
+        sink.write("run/a.json", b"2")
+
+    assert (tmp_path / "run" / "a.json").read_bytes() == b"1"
+    assert [p.name for p in (tmp_path / "run").iterdir()] == ["a.json"]
+
+
+def test_run_ids_do_not_collide() -> None:
+    assert len({new_run_id("x") for _ in range(100)}) == 100

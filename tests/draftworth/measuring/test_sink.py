@@ -1,0 +1,29 @@
+"""Files in a folder, written once and read back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from draftworth.measuring.sink import FolderSink, SinkError
+
+
+def test_names_are_those_of_whole_files_below_the_folder(tmp_path: Path) -> None:
+    sink = FolderSink(tmp_path)
+    sink.write("run/blocks/b.json", b"2")
+    sink.write("run/a.json", b"1")
+    sink.write("run-2/a.json", b"other")
+    (tmp_path / "run" / ".c.json.partial").write_bytes(b"ha")
+
+    assert sink.names("run") == ["run/a.json", "run/blocks/b.json"]
+    assert sink.read("run/blocks/b.json") == b"2"
+
+
+def test_a_folder_that_is_not_there_has_no_names(tmp_path: Path) -> None:
+    assert FolderSink(tmp_path / "nowhere").names("run") == []
+
+
+def test_a_file_that_is_not_there_is_told_by_its_path(tmp_path: Path) -> None:
+    with pytest.raises(SinkError, match=r"a\.json: cannot be read: No such file"):
+        FolderSink(tmp_path).read("a.json")

@@ -1,0 +1,171 @@
+"""Runs built for the report: a baseline and one variant in two classes, figures that add up."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from draftworth.reading import Run
+from draftworth.report.facts import RunFacts, facts_of
+from draftworth.results import (
+    BLOCKS_FOLDER,
+    RESULT_SUFFIX,
+    RUN_FILE,
+    RUN_SCHEMA,
+    TRANSCRIPT_SUFFIX,
+    BlockResult,
+    RequestRecord,
+    RunResult,
+    ServerTimings,
+    SpeculationCounters,
+    TimeAccount,
+    dump_block,
+    dump_run,
+)
+from tests.support.blocks import START_UNIX_S, make_block, make_record
+
+BASELINE, VARIANT = "baseline", "k7"
+WINDOW = 8
+PROMPTS = 8
+TOKENS, STEP_S = 100, 0.030
+# The speculative step takes 30 ms; the baseline 10 ms a token; so 3 tokens a step break even.
+PLAIN_ITL_S = 0.010
+TOKENS_PER_STEP: Mapping[str, float] = {"structured": 6.0, "open_ended": 2.0}
+
+
+def make_run_result(**overrides: Any) -> RunResult:
+    fields: dict[str, Any] = {
+        "schema": RUN_SCHEMA,
+        "run_id": "built-run",
+        "experiment": "built",
+        "status": "complete",
+        "reason": "",
+        "started_at_unix_s": START_UNIX_S,
+        "ended_at_unix_s": START_UNIX_S + 120,
+        "variants": (BASELINE, VARIANT),
+        "baseline": BASELINE,
+        "blocks": (),
+        "max_tokens_per_step": {BASELINE: 1, VARIANT: WINDOW},
+        "target_interval_width": 0.2,
+        "class_weights": {"structured": 0.5, "open_ended": 0.5},
+        "price": None,
+        "scheduling": "ordinary",
+        "time": TimeAccount(measuring_s=54.0, waiting_s=60.0, lost_s=0.0, idle_s=6.0),
+        "interruptions": (),
+    }
+    return RunResult(**{**fields, **overrides})
+
+
+def make_plain_block(block: int, prompt_class: str, /, **overrides: Any) -> BlockResult:
+    records = tuple(
+        make_record(
+            i,
+            request_id=f"run/{block}-{i}",
+            inter_token_latency_s=PLAIN_ITL_S + i * 1e-4,
+            tokens_per_step=1.0,
+            chunks=TOKENS,
+            llmperf_inter_token_latency_s=PLAIN_ITL_S + i * 1e-4,
+        )
+        for i in range(PROMPTS)
+    )
+    fields: dict[str, Any] = {
+        "variant": BASELINE,
+        "prompt_class": prompt_class,
+        "block": block,
+        "run_id": "built-run",
+        "speculation": None,
+        "requests": records,
+        **overrides,
+    }
+    return _with_server(make_block(**fields), factor=1.0)
+
+
+def make_drafted_block(
+    block: int, prompt_class: str, /, *, server_factor: float = 1.0, **overrides: Any
+) -> BlockResult:
+    yields = TOKENS_PER_STEP[prompt_class]
+    chunks = round(1 + (TOKENS - 1) / yields)
+    records = tuple(
+        make_record(
+            i,
+            request_id=f"run/{block}-{i}",
+            inter_token_latency_s=STEP_S / yields + i * 1e-5,
+            tokens_per_step=yields,
+            chunks=chunks,
+            llmperf_inter_token_latency_s=STEP_S + i * 1e-5,
+        )
+        for i in range(PROMPTS)
+    )
+    accepted = round((yields - 1) * 100)
+    fields: dict[str, Any] = {
+        "variant": VARIANT,
+        "prompt_class": prompt_class,
+        "block": block,
+        "run_id": "built-run",
+        "speculation": SpeculationCounters(
+            drafts=100,
+            draft_tokens=(WINDOW - 1) * 100,
+            accepted_tokens=accepted,
+            accepted_per_position=(90, 70, 60, 50, 40, 30, 20),
+        ),
+        "requests": records,
+        **overrides,
+    }
+    return _with_server(make_block(**fields), factor=server_factor)
+
+
+def _with_server(block: BlockResult, *, factor: float) -> BlockResult:
+    """Give the block a server that saw `factor` times our latencies."""
+    values = [r.inter_token_latency_s or 0.0 for r in block.requests]
+    timings = ServerTimings(
+        time_per_output_token_sum_s=factor * sum(values),
+        time_per_output_token_count=len(values),
+        ttft_sum_s=0.2 * len(values),
+        ttft_count=len(values),
+    )
+    return replace(block, server=timings)
+
+
+def make_run(*, blocks: tuple[BlockResult, ...] | None = None, **overrides: Any) -> Run:
+    if blocks is None:
+        blocks = (
+            make_plain_block(1, "structured"),
+            make_drafted_block(2, "structured"),
+            make_plain_block(3, "open_ended"),
+            make_drafted_block(4, "open_ended"),
+        )
+    return Run(result=make_run_result(**overrides), blocks=blocks)
+
+
+def make_facts(run: Run | None = None) -> RunFacts:
+    return facts_of(run or make_run(), {})
+
+
+def write_run(run: Run, folder: Path, *, texts: Mapping[str, str] | None = None) -> Path:
+    """The run's folder with a transcript beside each result: given texts, a chunk every 10 ms, of
+    one token and, as long as there is text, one character."""
+    (folder / BLOCKS_FOLDER).mkdir(parents=True)
+    (folder / RUN_FILE).write_bytes(dump_run(run.result))
+    for block in run.blocks:
+        stem = folder / BLOCKS_FOLDER / block.stem
+        stem.with_name(block.stem + RESULT_SUFFIX).write_bytes(dump_block(block))
+        lines = [
+            _transcript(r, (texts or {}).get(r.request_id, "the same text")) for r in block.requests
+        ]
+        data = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        stem.with_name(block.stem + TRANSCRIPT_SUFFIX).write_bytes(gzip.compress(data))
+    return folder
+
+
+def _transcript(record: RequestRecord, text: str) -> dict[str, Any]:
+    return {
+        "request_id": record.request_id,
+        "text": text,
+        "chunk_offsets_us": [250_000 + 10_000 * i for i in range(record.chunks)],
+        "chunk_tokens": [1] * record.chunks,
+        "chunk_characters": [int(i < len(text)) for i in range(record.chunks)],
+    }

@@ -1,0 +1,161 @@
+"""`python -m draftworth report`: files, exit codes, runs in S3."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from draftworth.cli import main
+from tests.conftest import ROOT
+from tests.draftworth.report.runs import make_run, write_run
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty pictures: drawing takes most of the time."""
+    monkeypatch.setattr("draftworth.report.writing.render", lambda plot, theme: b"")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_run(make_run(), tmp_path / "run")
+
+
+@pytest.fixture
+def bucket(folder: Path) -> Iterator[str]:
+    """The run in an emulated S3, with a key that would leave the folder."""
+    with mock_aws():
+        client = boto3.client("s3", region_name="us-east-1")
+        client.create_bucket(Bucket="results")
+        for file in folder.rglob("*.*"):
+            key = f"runs/built-run/{file.relative_to(folder)}"
+            client.put_object(Bucket="results", Key=key, Body=file.read_bytes())
+        client.put_object(
+            Bucket="results", Key="runs/built-run/blocks/../../x.result.json", Body=b"{}"
+        )
+        yield "s3://results/runs/built-run"
+
+
+def test_without_out_nothing_is_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(folder.rglob("*"))
+    assert main(["report", str(folder)]) == 0
+    assert "Does speculation pay?" in capsys.readouterr().out
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_with_out_the_report_lies_beside_the_run(folder: Path) -> None:
+    assert main(["report", str(folder), "--out"]) == 0
+    names = {path.name for path in (folder / "report").iterdir()}
+    assert {"report.md", "report.html", "figures.csv", "requests.csv"} <= names
+    pictures = {n for n in names if n.endswith(".png")}
+    assert {"speedup.png", "speedup-dark.png", "tokens-per-step.png"} <= pictures
+    assert names - pictures == {"report.md", "report.html", "figures.csv", "requests.csv"}
+    text = (folder / "report" / "report.md").read_text()
+    assert all((folder / "report" / n).exists() for n in pictures if f"]({n})" in text)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_second_report_replaces_the_first(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    for _ in range(2):
+        assert main(["report", str(folder), "--out", str(out)]) == 0
+    assert (out / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_folder_that_cannot_be_written_fails(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["report", str(folder), "--out", str(tmp_path / "file")]) == 1
+    assert "the report cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_two_runs_are_compared(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = write_run(make_run(run_id="other-run"), tmp_path / "other")
+    assert main(["report", str(folder), "--against", str(other), "--out"]) == 0
+    text = capsys.readouterr().out
+    assert "Against other-run" in text
+    assert "structured at c4, k7: the intervals overlap" in text
+    assert "Against another run" in (folder / "report" / "report.html").read_text()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_two_runs_of_different_experiments_are_refused_before_anything_is_written(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = write_run(make_run(experiment="llama"), tmp_path / "other")
+    assert main(["report", str(folder), "--against", str(other), "--out"]) == 2
+    streams = capsys.readouterr()
+    assert "cannot be compared: experiment 'built' and 'llama'" in streams.err
+    assert streams.out == ""
+    assert not (folder / "report").exists()
+
+
+def test_names_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(reason="[bold]boom[/]", experiment="[red]")
+    assert main(["report", str(write_run(run, tmp_path / "run"))]) == 0
+    assert "[bold]boom[/]" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.emulator
+def test_a_run_in_s3_reads_as_from_its_folder(
+    bucket: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(folder), "--out", str(tmp_path / "local")]) == 0
+    assert main(["report", f"{bucket}/", "--out", str(tmp_path / "remote")]) == 0
+    for name in ("report.md", "figures.csv", "requests.csv"):
+        local, remote = (tmp_path / place / name for place in ("local", "remote"))
+        assert local.read_bytes() == remote.read_bytes()
+    assert "step-latency" in (tmp_path / "remote" / "report.md").read_text()
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        (["s3://results/runs/nothing"], 2, "s3://results/runs/nothing: no run.json there"),
+        (["s3://results/runs/built-run", "--out"], 2, "give --out DIR"),
+        (["s3://nowhere/runs/built-run"], 1, "s3://nowhere/runs/built-run: cannot be read"),
+        (["s3://"], 2, "allowed: s3://BUCKET/PREFIX"),
+    ],
+)
+def test_what_is_wrong_with_a_run_in_s3_is_said(
+    bucket: str,
+    argv: list[str],
+    code: int,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["report", *argv]) == code
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.emulator
+def test_a_run_in_s3_without_credentials_ends_with_what_to_do(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps what it found first
+    assert main(["report", f"{bucket}"]) == 1
+    assert "no AWS credentials; next: `aws sso login`" in capsys.readouterr().err
+
+
+def test_the_terminals_report_does_not_load_the_plotting_library() -> None:
+    code = (
+        "import sys, draftworth.cli.report; "
+        "sys.exit(any(m.split('.')[0] in ('matplotlib', 'jinja2', 'boto3') for m in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

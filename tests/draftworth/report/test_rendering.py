@@ -1,0 +1,197 @@
+"""The document as Markdown and HTML: complete, self-contained, and safe with any name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from draftworth.report.against import changes
+from draftworth.report.document import Document, document_of
+from draftworth.report.drawing import DARK, LIGHT, THEMES, render, short
+from draftworth.report.facts import facts_of
+from draftworth.report.html import html_of
+from draftworth.report.markdown import escape, markdown_of
+from draftworth.report.transcripts import read_transcripts
+from draftworth.results import BlockResult, Price
+from tests.draftworth.report.runs import (
+    BASELINE,
+    make_drafted_block,
+    make_facts,
+    make_plain_block,
+    make_run,
+    write_run,
+)
+from tests.support.snapshot import assert_snapshot
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+HOSTILE = '<script>alert("x")</script> $\\frac$ | `k7` _[a](http://b)'
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+
+class Tags(HTMLParser):
+    """Elements and attributes of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+
+def page_of(document: Document) -> str:
+    images = {(plot.name, theme.name): b"png" for plot in document.plots for theme in THEMES}
+    return html_of(document, images)
+
+
+def hostile_document() -> Document:
+    blocks = (
+        make_plain_block(1, "structured", prompt_class=HOSTILE),
+        make_drafted_block(2, "structured", prompt_class=HOSTILE, variant=HOSTILE),
+    )
+    run = make_run(
+        blocks=blocks,
+        experiment=HOSTILE,
+        reason=HOSTILE,
+        variants=(BASELINE, HOSTILE),
+        max_tokens_per_step={BASELINE: 1, HOSTILE: 8},
+    )
+    return document_of(make_facts(run))
+
+
+def blocks_of_which_one_output_differs() -> tuple[BlockResult, ...]:
+    plain, drafted, *others = make_run().blocks
+    records = list(drafted.requests)
+    records[3] = replace(records[3], output_sha256="f" * 64)
+    return plain, replace(drafted, requests=tuple(records)), *others
+
+
+def test_markdown_of_a_run_with_everything(tmp_path: Path) -> None:
+    price = Price(
+        usd_per_node_hour=10.0,
+        as_of="2026-03-15",
+        source="Spot",
+        node_shares={"baseline": 0.25, "k7": 0.25},
+        nodes=1,
+    )
+    run = make_run(price=price, blocks=blocks_of_which_one_output_differs())
+    texts = {"run/1-3": "count: 1 | 2 *3*", "run/2-3": "count: 1 | 2 <b>4</b>"}
+    folder = write_run(run, tmp_path / "run", texts=texts)
+    facts = facts_of(run, read_transcripts(folder, run.blocks))
+    document = document_of(facts, changes(facts, make_facts(run)), "another-run")
+    assert_snapshot(markdown_of(document), SNAPSHOTS / "report.md")
+
+
+def test_the_page_asks_nobody_for_anything() -> None:
+    page = page_of(document_of(make_facts()))
+    for tag, attributes in Tags(page).elements:
+        assert tag not in ("script", "link", "iframe", "object", "embed"), tag
+        for name in ("src", "srcset", "href", "data", "action", "poster"):
+            assert (attributes.get(name) or "data:").startswith("data:image/png;base64,") or (
+                name not in attributes
+            )
+    assert not re.search(r"url\(|@import|https?://", page)
+    assert "default-src 'none'" in page
+
+
+def test_every_plot_is_in_the_page_for_light_and_dark_with_a_description() -> None:
+    document = document_of(make_facts())
+    elements = Tags(page_of(document)).elements
+    images = [attributes for tag, attributes in elements if tag == "img"]
+    sources = [attributes for tag, attributes in elements if tag == "source"]
+    assert len(images) == len(sources) == len(document.plots) > 0
+    assert [image["alt"] for image in images] == [plot.title for plot in document.plots]
+    assert {source["media"] for source in sources} == {"(prefers-color-scheme: dark)"}
+
+
+def test_names_are_text_in_the_page_and_never_markup() -> None:
+    page = page_of(hostile_document())
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(&#34;x&#34;)" in page
+    assert not any(
+        name.startswith("on") for _, attributes in Tags(page).elements for name in attributes
+    )
+
+
+def test_names_are_text_in_markdown_and_never_markup() -> None:
+    text = markdown_of(hostile_document())
+    assert "<script" not in text
+    assert not re.search(r"(?<!\\)\]\(http", text)
+    tables = [line for line in text.splitlines() if line.startswith("| ")]
+    assert all("\\|" in row for row in tables if "script" in row)
+    assert not re.search(r"(?<!\\)`", text)
+
+
+def test_names_of_plots_are_safe_file_names() -> None:
+    names = [plot.name for plot in hostile_document().plots]
+    assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("open_ended at c4", "open_ended at c4"),
+        ("_a_ *b*", "\\_a\\_ \\*b\\*"),
+        ("a | b\nc", "a \\| b c"),
+        ("<b> & [x](y)", "&lt;b&gt; &amp; \\[x\\](y)"),
+    ],
+)
+def test_escaping_markdown(text: str, escaped: str) -> None:
+    assert escape(text) == escaped
+
+
+def test_plots_of_any_name_render_in_both_themes() -> None:
+    for plot in hostile_document().plots:
+        light, dark = render(plot, LIGHT), render(plot, DARK)
+        assert light.startswith(PNG_SIGNATURE)
+        assert dark.startswith(PNG_SIGNATURE)
+        assert light != dark
+
+
+def test_a_long_name_is_cut_and_control_characters_are_shown() -> None:
+    assert short("a\x1b[31m\nb") == "a?[31m?b"
+    assert len(short("x" * 99)) == 32
+
+
+def test_what_was_not_measured_has_no_plot_and_the_reason_is_said() -> None:
+    blocks = (
+        make_plain_block(1, "structured"),
+        make_drafted_block(2, "structured", speculation=None),
+    )
+    document = document_of(make_facts(make_run(blocks=blocks)))
+    names = " ".join(plot.name for plot in document.plots)
+    assert "acceptance" not in names
+    assert "step-latency" not in names
+    said = " ".join(p for section in document.sections for p in section.paragraphs)
+    assert "no transcript lies beside the results" in said
+    assert "acceptance rates are estimates" in said
+
+
+def test_titles_say_the_finding_and_captions_the_sample() -> None:
+    document = document_of(make_facts())
+    titles = [plot.title for plot in document.plots]
+    assert "Speculation pays in 1 of 2 comparisons" in titles
+    assert "Tokens per step are above break-even in 1 of 2 comparisons" in titles
+    assert "structured at c4: k7 pays, ITL 2.06x as fast" in titles
+    assert "open_ended at c4: k7 costs, ITL 0.69x as fast" in titles
+    assert all("8" in plot.caption for plot in document.plots)
+
+
+def test_a_run_of_one_endpoint_has_figures_and_no_verdict() -> None:
+    run = make_run(blocks=(make_plain_block(1, "structured"),), variants=(BASELINE,))
+    document = document_of(make_facts(run))
+    assert document.cards == ()
+    assert "no verdict" in " ".join(document.sections[0].paragraphs)
+    assert "ITL" in markdown_of(document)
+
+
+def test_a_run_without_any_block_is_a_report_too() -> None:
+    document = document_of(make_facts(make_run(blocks=(), status="failed", reason="not ready")))
+    assert document.plots == ()
+    assert "failed (not ready)" in page_of(document)

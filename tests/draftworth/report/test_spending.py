@@ -1,0 +1,117 @@
+"""Where a run's time and money went, stated apart from the cost of its tokens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from draftworth.costs import run_costs
+from draftworth.report.document import document_of
+from draftworth.report.spending import (
+    interruption_rows,
+    parts,
+    spending_rows,
+    spending_sentences,
+)
+from draftworth.report.tables import figures_csv
+from draftworth.results import Interruption, Price, TimeAccount, dump_run, load_run
+from tests.draftworth.report.runs import make_facts, make_run, make_run_result
+from tests.support.blocks import START_UNIX_S
+
+PRICE = Price(
+    usd_per_node_hour=36.0,
+    as_of="2026-03-15",
+    source="Spot",
+    node_shares={"baseline": 0.25, "k7": 0.25},
+    nodes=2,
+)
+TIME = TimeAccount(measuring_s=600.0, waiting_s=1200.0, lost_s=60.0, idle_s=30.0)
+LOST = Interruption(
+    kind="servers",
+    at_unix_s=START_UNIX_S + 700,
+    lost_s=60.0,
+    blocks=("0004-structured-count-c4-k7-r1",),
+    reason="k7 is not ready any more: no answer within 5 s",
+)
+RUN = make_run_result(price=PRICE, time=TIME, interruptions=(LOST,))
+
+
+def test_every_second_of_every_node_is_paid_for() -> None:
+    costs = run_costs(RUN)
+    assert costs
+    # Two nodes at 36 USD an hour are 2 cents a second.
+    assert costs.measuring_usd == pytest.approx(12.0)
+    assert costs.waiting_usd == pytest.approx(24.0)
+    assert costs.lost_usd == pytest.approx(1.2)
+    assert costs.idle_usd == pytest.approx(0.6)
+    assert costs.total_usd == pytest.approx((600 + 1200 + 60 + 30) * 0.02)
+
+
+def test_a_run_that_rents_nothing_costs_nothing_and_says_no_dollars() -> None:
+    run = make_run_result(time=TIME)
+    assert run_costs(run) is None
+    assert [part.usd for part in parts(run)] == [None] * 4
+    assert "USD" not in " ".join(spending_sentences(run))
+    assert {row[-1] for row in spending_rows(run)} == {"-"}
+
+
+def test_the_sentences_say_what_the_price_of_a_token_is_without() -> None:
+    time, money, interrupted = spending_sentences(RUN)
+    assert time == (
+        "The run took 31.5 min: 10.0 measuring (with warm-ups), 20.0 waiting for servers (image "
+        "pull, load, compile), 1.0 lost to interruptions, 0.5 idle between blocks."
+    )
+    assert money == (
+        "On 2 nodes at 36.00 USD an hour that is 37.80 USD: 12.00 measuring (with warm-ups), "
+        "24.00 waiting for servers (image pull, load, compile), 1.20 lost to interruptions, 0.60 "
+        "idle between blocks. USD per million tokens are of serving alone, without the last three."
+    )
+    assert interrupted == (
+        "Interrupted once (servers 1); nothing of what was lost is in any figure."
+    )
+
+
+def test_waiting_and_idle_time_do_not_move_the_cost_of_a_token() -> None:
+    def costs_of_tokens(time: TimeAccount) -> list[float | None]:
+        facts = make_facts(make_run(price=PRICE, time=time))
+        return [v.summary.usd_per_million_output_tokens for v in facts.variants]
+
+    idle = costs_of_tokens(replace(TIME, waiting_s=99_999.0, idle_s=99_999.0))
+    assert idle == costs_of_tokens(TIME)
+    assert None not in idle
+
+
+def test_the_report_has_the_parts_their_sum_and_every_interruption() -> None:
+    facts = make_facts(make_run(price=PRICE, time=TIME, interruptions=(LOST,)))
+    document = document_of(facts)
+    section = document.sections[-1]
+    spent, interrupted = section.tables
+    assert section.title == "Time and cost of the run"
+    assert [row[1:] for row in spent.rows] == [
+        ("10.0", "31.7%", "12.00"),
+        ("20.0", "63.5%", "24.00"),
+        ("1.0", "3.2%", "1.20"),
+        ("0.5", "1.6%", "0.60"),
+        ("31.5", "100.0%", "37.80"),
+    ]
+    assert interrupted.rows == interruption_rows(RUN)
+    assert dict(document.facts)["interruptions"] == "once (servers 1)"
+
+
+def test_a_run_that_was_never_interrupted_says_so() -> None:
+    document = document_of(make_facts())
+    assert dict(document.facts)["interruptions"] == "none"
+    assert len(document.sections[-1].tables) == 1
+
+
+def test_a_notebook_gets_the_parts_too() -> None:
+    text = figures_csv(make_facts(make_run(price=PRICE, time=TIME, interruptions=(LOST,))))
+    rows = dict(line.split(",")[3:5] for line in text.splitlines() if line.startswith(",,,run_"))
+    assert float(rows["run_waiting_s"]) == 1200.0
+    assert float(rows["run_waiting_usd"]) == pytest.approx(24.0)
+    assert rows["run_interruptions"] == "1"
+
+
+def test_the_account_and_the_interruptions_survive_the_round_trip() -> None:
+    assert load_run(dump_run(RUN)) == RUN

@@ -1,0 +1,58 @@
+"""The CSV files: what a notebook reads is what was recorded."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import asdict
+
+import pytest
+
+from draftworth.report.tables import FIGURE_COLUMNS, REQUEST_COLUMNS, figures_csv, requests_csv
+from tests.draftworth.report.runs import make_drafted_block, make_facts, make_run
+from tests.support.blocks import make_block, make_failed_record, make_record
+
+
+def read(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_requests_come_back_as_they_were_recorded() -> None:
+    records = (make_record(0), make_failed_record(1, error_msg='cut, "in" the\nmiddle'))
+    block = make_block(requests=records)
+    rows = read(requests_csv([block]))
+    assert tuple(rows[0]) == REQUEST_COLUMNS
+    for row, record in zip(rows, records, strict=True):
+        for name, value in asdict(record).items():
+            assert row[name] == ("" if value is None else str(value)), name
+        assert (row["variant"], row["load"], row["block"]) == (block.variant, "c4", "3")
+    assert float(rows[0]["inter_token_latency_s"]) == records[0].inter_token_latency_s
+
+
+def test_figures_are_those_of_the_report() -> None:
+    facts = make_facts()
+    rows = read(figures_csv(facts))
+    assert tuple(rows[0]) == FIGURE_COLUMNS
+    found = {(r["prompt_class"], r["variant"], r["figure"]): r for r in rows}
+    speedup = facts.speculative[0].comparison
+    assert speedup is not None
+    assert speedup.itl_speedup is not None
+    row = found["structured", "k7", "itl_speedup"]
+    assert float(row["value"]) == speedup.itl_speedup.value
+    assert float(row["low"]) == speedup.itl_speedup.low
+    assert (row["confidence"], row["prompts"], row["samples"]) == ("0.95", "8", "8")
+    assert found["structured", "k7", "judgement"]["value"] == "pays"
+    assert float(found["structured", "k7", "accepted_share_position_1"]["value"]) == 0.9
+    assert found["structured", "baseline", "acceptance_rate_counted"]["value"] == ""
+    assert len(found) == len(rows)
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@"])
+def test_a_text_that_a_spreadsheet_would_run_is_disarmed(start: str) -> None:
+    name = f"{start}HYPERLINK()"
+    block = make_drafted_block(2, "structured", variant=name)
+    (row, *_) = read(requests_csv([block]))
+    assert row["variant"] == f"'{name}"
+    figures = read(figures_csv(make_facts(make_run(blocks=(block,), variants=("baseline", name)))))
+    # Figures of the run as a whole have no variant.
+    assert {r["variant"] for r in figures} == {"", "baseline", f"'{name}"}

@@ -1,0 +1,263 @@
+"""The command line: exit codes and exact words, no traceback for a user's mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from draftworth.cli import COMMANDS, main
+from tests.conftest import ROOT
+from tests.support.experiments import put, write_experiment
+from tests.support.stream_server import Request, Step, completion, plain, stream_server
+
+QWEN = str(ROOT / "experiments" / "qwen3-32b.yaml")
+
+
+def healthy(request: Request) -> Sequence[Step]:
+    return plain("200 OK", b"") if request.method == "GET" else completion(1, 2, 2)
+
+
+def measure(url: str, out: Path, *more: str) -> int:
+    prompts = str(ROOT / "prompts" / "structured" / "count.jsonl")
+    return main(
+        [
+            "measure",
+            "--base-url",
+            url,
+            "--model",
+            "m",
+            "--prompts",
+            prompts,
+            "--out",
+            str(out),
+            *more,
+        ]
+    )
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(["--help"])
+    assert done.value.code == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in COMMANDS)
+
+
+@pytest.mark.parametrize("argv", [[], ["plann"], ["plan"], ["measure", "--base-url", "x"]])
+def test_wrong_usage_exits_with_two(argv: list[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(argv)
+    assert done.value.code == 2
+
+
+def test_plan_shows_variants_placement_keys_flags_and_cost(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["plan", QWEN]) == 0
+
+    text = capsys.readouterr().out
+    assert "variant     qwen3-1.7b-k7: fused_draft, draft Qwen/Qwen3-1.7B, window 7, " in text
+    assert "at most 7 tokens a step" in text
+    assert "placement   1 x trn2.48xlarge in us-east-2c, spot" in text
+    assert "8 cases x 2 variants x 16 to 64 requests at c4 = 256 to 1024 requests of 600" in text
+    assert "cost        8.60 USD an hour" in text
+    assert "note: Qwen/Qwen3-32B is not pinned" in text
+
+
+def test_plan_of_a_wrong_file_says_what_is_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_experiment(tmp_path, put("release", value="neuron-2.32.0"))
+
+    assert main(["plan", str(path)]) == 2
+
+    text = capsys.readouterr().err
+    assert "fused_draft needs release neuron-2.26.1" in text
+    assert "Traceback" not in text
+
+
+def test_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "draftworth experiment"
+
+
+def test_measure_writes_a_run_and_prints_its_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stream_server(healthy) as server:
+        code = measure(server.base_url + "/v1/", tmp_path, "--requests-per-case", "3")
+
+    assert code == 0
+    text = capsys.readouterr().out
+    assert "complete" in text
+    assert "measured" in text
+    (folder,) = tmp_path.iterdir()
+    assert main(["report", str(folder)]) == 0
+    assert "structured" in capsys.readouterr().out
+
+
+def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(request: Request) -> Sequence[Step]:
+        ok = request.path == "/health"
+        return plain("200 OK", b"") if ok else plain("500 Internal Server Error", b"boom")
+
+    with stream_server(broken) as server:
+        code = measure(server.base_url, tmp_path)
+
+    assert code == 1
+    assert "the run failed: every request failed in 1 of 1 blocks" in (
+        text := capsys.readouterr().err
+    )
+    assert "500: boom" in text
+    assert (next(tmp_path.iterdir()) / "run.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["report", "/nonexistent"], "no run.json there"),
+        (["plan", "/nonexistent.yaml"], "no such experiment file"),
+        (["plan", "/"], "/: a folder; give the path of a YAML file"),
+        (
+            [
+                "measure",
+                "--base-url",
+                "localhost:8000",
+                "--model",
+                "m",
+                "--prompts",
+                "p",
+                "--out",
+                "o",
+            ],
+            "allowed: http://HOST:PORT",
+        ),
+        (
+            [
+                "measure",
+                "--base-url",
+                "http://h",
+                "--model",
+                "m",
+                "--prompts",
+                "/none",
+                "--out",
+                "o",
+            ],
+            "no .jsonl file there",
+        ),
+        (["rehearse", "--base-url", "http://h"], "--speculative-url, --model missing"),
+        (
+            [
+                *("measure", "--base-url", "http://h:99999", "--model", "m", "--prompts", "p"),
+                "--out",
+                "o",
+            ],
+            "--base-url: given 'http://h:99999'",
+        ),
+    ],
+)
+def test_a_users_mistake_is_a_sentence_and_exit_code_two(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--warmup-requests", "-1"],
+        ["--timeout-seconds", "-1"],
+        ["--timeout-seconds", "inf"],
+        ["--requests-per-second", "0"],
+        ["--requests-per-second", "fast"],
+        ["--concurrency", "four"],
+    ],
+)
+def test_numbers_that_make_no_sense_are_usage_errors(
+    tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as done:
+        measure("http://127.0.0.1:9", tmp_path, *option)
+    assert done.value.code == 2
+    assert f"argument {option[0]}: given '{option[1]}', allowed: a " in capsys.readouterr().err
+
+
+def test_a_load_is_given_in_one_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = ("--concurrency", "4", "--requests-per-second", "2")
+    with pytest.raises(SystemExit) as done:
+        measure("http://127.0.0.1:9", tmp_path, *both)
+    assert done.value.code == 2
+    assert "not allowed with argument --concurrency" in capsys.readouterr().err
+
+
+def test_an_output_folder_that_cannot_be_made_is_told_before_measuring(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    with stream_server(healthy) as server:
+        assert measure(server.base_url, tmp_path / "file") == 1
+    assert "no folder can be made there" in capsys.readouterr().err
+    assert server.requests == []
+
+
+def test_a_run_with_missing_result_files_gets_no_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stream_server(healthy) as server:
+        measure(server.base_url, tmp_path)
+    (folder,) = tmp_path.iterdir()
+    next((folder / "blocks").glob("*.result.json")).unlink()
+    capsys.readouterr()
+
+    assert main(["report", str(folder)]) == 2
+    assert "1 of 1 result files are missing" in capsys.readouterr().err
+
+
+def test_a_server_that_wants_a_key_is_told_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stream_server(lambda _: plain("401 Unauthorized", b"")) as server:
+        assert measure(server.base_url, tmp_path) == 1
+    told = capsys.readouterr()
+    assert "set the environment variable OPENAI_API_KEY" in told.err
+    assert "Medians" not in told.out, "a run without a block has no table"
+
+
+def test_the_key_is_sent_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+
+    def guarded(request: Request) -> Sequence[Step]:
+        if request.headers.get("authorization") != "Bearer k":
+            return plain("401 Unauthorized", b"")
+        return healthy(request)
+
+    with stream_server(guarded) as server:
+        assert measure(server.base_url, tmp_path) == 0
+
+
+def test_manifests_find_the_environments_own_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert main(["plan", QWEN]) == 0
+    assert (Path(os.environ["PATH"].split(os.pathsep)[0]) / "python").exists()
+
+
+def test_a_wrong_address_is_told_with_the_option_it_was_given_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = [
+        *("rehearse", "--base-url", "http://h", "--model", "m", "--out", str(tmp_path)),
+        *("--experiment", str(ROOT / "experiments" / "rehearsal.yaml")),
+        *("--speculative-url", "127.0.0.1:8001"),
+    ]
+    assert main(argv) == 2
+    assert "--speculative-url: given '127.0.0.1:8001'" in capsys.readouterr().err
