@@ -45,10 +45,10 @@ test-engine: $(STAMP) ## tests against the real engine (installed by `make rehea
 test-llmperf: $(STAMP) ## tests of llmperf on Ray (LLMPERF_SOURCE=a checkout of github.com/ray-project/llmperf)
 	@test -f "$(LLMPERF_SOURCE)/src/llmperf/requests_launcher.py" || { \
 	  echo "given LLMPERF_SOURCE='$(LLMPERF_SOURCE)', allowed: a folder that holds src/llmperf/. llmperf is on no package index;" >&2; \
-	  echo "next: check out https://github.com/ray-project/llmperf (the commit in workloads/llmperf/Dockerfile), then" >&2; \
+	  echo "next: check out https://github.com/ray-project/llmperf (the commit in pods/llmperf/Dockerfile), then" >&2; \
 	  echo "      make test-llmperf LLMPERF_SOURCE=path/to/llmperf" >&2; exit 1; }
 	$(PYTHON) -m venv $(LLMPERF_VENV)
-	$(LLMPERF_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r workloads/llmperf/requirements.txt
+	$(LLMPERF_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r pods/llmperf/requirements.txt
 	@$(LLMPERF_VENV)/bin/python -c 'import pathlib, site, sys; \
 	  pathlib.Path(site.getsitepackages()[0], "llmperf.pth").write_text(sys.argv[1])' "$(abspath $(LLMPERF_SOURCE))/src"
 	$(RUN) DRAFTWORTH_LLMPERF_PYTHON="$(CURDIR)/$(LLMPERF_VENV)/bin/python" python -m pytest -q -m llmperf
@@ -69,7 +69,7 @@ check: $(STAMP) ## formatting, lint and types
 snapshots: $(STAMP) ## rewrite the snapshots; fails on purpose when one changed
 	$(RUN) DRAFTWORTH_UPDATE_SNAPSHOTS=1 python -m pytest -n 2 --dist loadfile -q \
 	  tests/charts/test_snapshots.py tests/stacks/test_snapshots.py tests/draftworth/report \
-	  tests/draftworth/cli tests/draftworth/test_artifacts.py tests/draftworth/test_assumptions.py \
+	  tests/draftworth/cli tests/draftworth/serving tests/draftworth/planning \
 	  tests/benchmarks/test_idle.py
 
 schema: $(STAMP) ## rewrite the published JSON Schema of experiment files

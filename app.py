@@ -13,7 +13,7 @@ from pathlib import Path
 import aws_cdk as cdk
 
 from draftworth.errors import UserInputError
-from draftworth.loading import load_neuron_experiment
+from draftworth.experiment.loading import load_neuron_experiment
 from stacks.application import build_application
 
 DEFAULT_EXPERIMENT = "experiments/qwen3-32b.yaml"

@@ -25,13 +25,13 @@ from account.graph_store import (
     removals,
     remove,
 )
-from draftworth.artifact_manifest import differences
-from draftworth.artifacts import artifact_inputs, artifact_key
 from draftworth.errors import DraftworthError
-from draftworth.experiment import HubModel, HubSpeculative, NeuronExperiment, Variant
-from draftworth.loading import load_neuron_experiment
-from draftworth.names import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT, Names
-from draftworth.staging import StagingFormatError, load_ready, ready_key
+from draftworth.experiment.loading import load_neuron_experiment
+from draftworth.experiment.model import HubModel, HubSpeculative, NeuronExperiment, Variant
+from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT, Names
+from draftworth.records.artifact_manifest import differences
+from draftworth.records.staging import StagingFormatError, load_ready, ready_key
+from draftworth.serving.artifacts import artifact_inputs, artifact_key
 
 GIB = 1024**3
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from draftworth.artifact_manifest import (
+from draftworth.records.artifact_manifest import (
     MANIFEST_NAME,
     ArtifactManifest,
     ManifestError,
@@ -16,7 +16,7 @@ from draftworth.artifact_manifest import (
     manifest_key,
     size_differences,
 )
-from draftworth.artifacts import KEY_LENGTH
+from draftworth.serving.artifacts import KEY_LENGTH
 
 # A folder without a manifest is an upload that was cut off, or one that goes on: the uploader tries
 # for half an hour after its last file at most.

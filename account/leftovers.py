@@ -19,7 +19,7 @@ from account.prices import oldest_price
 from account.remains import compute, control, network, storage
 from account.remains.scope import Finder, Remnant, Scope, age_text
 from account.remains.tagged import tagged_remnants
-from draftworth.loading import load_neuron_experiment
+from draftworth.experiment.loading import load_neuron_experiment
 
 FINDERS: Sequence[Finder] = (
     *control.FINDERS,

@@ -18,7 +18,7 @@ from account.checks import capacity, deployment, graphs, identity, money, tools
 from account.checks.check import Check, Outcome, Situation, failed, skipped
 from account.clients import AwsError, client
 from draftworth.errors import DraftworthError
-from draftworth.loading import load_neuron_experiment
+from draftworth.experiment.loading import load_neuron_experiment
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM_SECONDS = 20

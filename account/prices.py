@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import Field
 
-from draftworth.assumptions import assumption_data
-from draftworth.strict import StrictModel
+from draftworth.experiment.strict import StrictModel
+from draftworth.planning.assumptions import assumption_data
 
 HOURS_A_MONTH = 730
 GIB = 1024**3
@@ -20,7 +20,7 @@ GIB = 1024**3
 PriceName = Literal[
     "public_ipv4", "load_balancer", "volume_gib", "bucket_gib", "log_gib", "dashboard", "alarm"
 ]
-# Names of draftworth/data/assumptions.yaml, `standing`.
+# Names of draftworth/planning/assumptions.yaml, `standing`.
 CONTROL_PLANE, NAT_GATEWAY = "EKS control plane", "NAT gateway"
 
 

@@ -42,8 +42,8 @@ from benchmarks.ground_truth.tokenizer import write_tokenizer
 from benchmarks.ground_truth.truth import RequestTruth, output_tokens, throughput_token_per_s
 from benchmarks.peers import PEERS, Job, UnavailableError, environment_of
 from benchmarks.processes import Finished, ProcessFailedError, run_measured
-from draftworth.statistics import quantile
-from workloads.llmperf.ray_engine import MAX_LOCAL_ACTORS
+from draftworth.analysis.statistics import quantile
+from pods.llmperf.ray_engine import MAX_LOCAL_ACTORS
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ("bare", "ours", "ours-ray")

@@ -2,8 +2,9 @@
 
     python -m benchmarks.idle [--experiment FILE] [--phases] [--assume NAME=VALUE ...]
 
-Both are event simulations (`draftworth.phases`) of the same experiment, made of the same steps
-(`draftworth.steps`) with the same assumptions (docs/timeline.md): nothing here was measured on AWS.
+Both are event simulations (`draftworth.planning.phases`) of the same experiment, made of the same
+steps (`draftworth.planning.steps`) with the same assumptions (docs/timeline.md): nothing here was
+measured on AWS.
 
 The published sequence is that of the AWS sample (aws-neuron-eks-samples cecff9e, 2026-02-26,
 speculative_decoding_trn2_vllm): a pod on the accelerator node downloads and compiles one variant
@@ -21,7 +22,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftworth.assumptions import (
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.experiment.loading import load_experiment
+from draftworth.experiment.model import NeuronExperiment, Variant
+from draftworth.experiment.rules import prompt_files
+from draftworth.planning.assumptions import (
     OPTION,
     Assumptions,
     Bound,
@@ -29,14 +34,10 @@ from draftworth.assumptions import (
     PublishedAssumptions,
     assumption_data,
 )
-from draftworth.errors import DraftworthError, UserInputError
-from draftworth.experiment import NeuronExperiment, Variant
-from draftworth.loading import load_experiment
-from draftworth.pace import pace_of, round_counts
-from draftworth.phases import Course, Phase, Simulation, simulate
-from draftworth.results import Load
-from draftworth.rules import prompt_files
-from draftworth.steps import (
+from draftworth.planning.pace import pace_of, round_counts
+from draftworth.planning.phases import Course, Phase, Simulation, simulate
+from draftworth.planning.run_specification import loads
+from draftworth.planning.steps import (
     IMAGE_PULL,
     Transfer,
     assumed_phase,
@@ -46,8 +47,8 @@ from draftworth.steps import (
     node_phases,
     transfer_phase,
 )
-from draftworth.timeline import MEASURE_PREFIX, InPlace, course_of, in_place_after_a_run
-from draftworth.workload import loads
+from draftworth.planning.timeline import MEASURE_PREFIX, InPlace, course_of, in_place_after_a_run
+from draftworth.records.results import Load
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENT = ROOT / "experiments" / "qwen3-32b.yaml"

@@ -23,7 +23,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from draftworth.results import BlockResult, dump_block
+from draftworth.records.results import BlockResult, dump_block
 from lambdas.metrics_publisher.events import ObjectCreated
 from lambdas.metrics_publisher.publisher import Publisher
 from tests.support.blocks import START_UNIX_S, make_block, make_record

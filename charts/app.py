@@ -13,7 +13,7 @@ from charts.foundation import FoundationChart
 from charts.load_generator import LoadGeneratorChart
 from charts.serving import ServingChart
 from charts.storage import StorageChart
-from draftworth.experiment import NeuronExperiment
+from draftworth.experiment.model import NeuronExperiment
 
 
 def benchmark_charts(

@@ -19,8 +19,8 @@ from charts.names import (
     content_name,
     stager_labels,
 )
-from draftworth.catalog import catalog
-from draftworth.experiment import HubModel, NeuronExperiment
+from draftworth.experiment.catalog import catalog
+from draftworth.experiment.model import HubModel, NeuronExperiment
 
 CONTAINER_NAME = "checkpoint-stager"
 SCRATCH_PATH = "/scratch"
@@ -37,7 +37,7 @@ STAGER_CPUS = 1
 STAGER_MEMORY_GIB = 2
 MAX_SLUG_LENGTH = 40
 
-# The hub's client: plain HTTP (see workloads/checkpoint_stager/hub.py), no token of its own, no
+# The hub's client: plain HTTP (see pods/checkpoint_stager/hub.py), no token of its own, no
 # calls that the work does not need, and no addresses with signatures in the log.
 HUB_ENVIRONMENT = {
     "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
@@ -163,7 +163,7 @@ def _container(parts: _Parts) -> k8s.Container:
         name=CONTAINER_NAME,
         image=parts.bindings.llmperf_image,
         image_pull_policy="IfNotPresent",
-        command=["python", "-m", "workloads.checkpoint_stager"],
+        command=["python", "-m", "pods.checkpoint_stager"],
         args=[part for pair in _arguments(parts).items() for part in pair],
         env=[k8s.EnvVar(name=name, value=value) for name, value in sorted(environment.items())],
         resources=_resources(parts),

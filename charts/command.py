@@ -21,8 +21,8 @@ from charts.names import (
     STAGER_SERVICE_ACCOUNT,
 )
 from draftworth.errors import DraftworthError
-from draftworth.experiment import NeuronExperiment
-from draftworth.loading import load_neuron_experiment
+from draftworth.experiment.loading import load_neuron_experiment
+from draftworth.experiment.model import NeuronExperiment
 
 # Fields of Bindings that a user may give, and the environment variable that stands in for each.
 VARIABLES: Mapping[str, str] = {

@@ -18,8 +18,8 @@ from charts.names import (
     STAGER_SERVICE_ACCOUNT,
     experiment_labels,
 )
-from draftworth.dialects import SERVING_PORT
-from draftworth.experiment import NeuronExperiment
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.serving.dialects import SERVING_PORT
 
 # Where a pod gets the credentials of its EKS Pod Identity role.
 POD_IDENTITY_AGENT_CIDR = "169.254.170.23/32"

@@ -7,30 +7,16 @@ built on theirs. A ConfigMap's keys have no slashes: the volume puts each file w
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from cdk8s_plus_35 import k8s
 
 from charts.names import NAMESPACE, content_name
+from charts.shipped import ROOT, SERVING_POD, source_files
 
-ROOT = Path(__file__).resolve().parents[1]
 MOUNT_PATH = "/opt/draftworth"
 VOLUME_NAME = "graph-scripts"
-PROGRAMS_FOLDER = "workloads/compiled_graphs"
-# Beside the programs themselves: what they import. A test runs them from exactly these files.
-_FILES = (
-    "draftworth/__init__.py",
-    "draftworth/artifact_manifest.py",
-    "draftworth/results.py",
-    "draftworth/staging.py",
-    "workloads/__init__.py",
-    f"{PROGRAMS_FOLDER}/__init__.py",
-    f"{PROGRAMS_FOLDER}/engine_folders.py",
-    f"{PROGRAMS_FOLDER}/handover.py",
-    f"{PROGRAMS_FOLDER}/start.py",
-    f"{PROGRAMS_FOLDER}/upload.py",
-)
+PROGRAM = "pods/compiled_graphs/__main__.py"
 
 
 def graph_scripts_config_map() -> dict[str, Any]:
@@ -57,7 +43,7 @@ def graph_scripts_mount() -> k8s.VolumeMount:
 @cache
 def _sources() -> dict[str, str]:
     """Texts by their path below the mount; `python3 MOUNT_PATH` runs the `__main__.py` there."""
-    files = {"__main__.py": f"{PROGRAMS_FOLDER}/__main__.py", **{file: file for file in _FILES}}
+    files = {"__main__.py" if f == PROGRAM else f: f for f in source_files(SERVING_POD)}
     return {path: (ROOT / file).read_text(encoding="utf-8") for path, file in files.items()}
 
 

@@ -20,7 +20,7 @@ from charts.names import (
     load_generator_labels,
     stable_hash,
 )
-from charts.run_spec import (
+from charts.run_specification import (
     DEADLINE_CONFIG_MAP,
     DEADLINE_FILE,
     RUN_SPEC_FILE,
@@ -29,7 +29,8 @@ from charts.run_spec import (
 )
 from charts.serving import serving_content
 from draftworth.errors import UserInputError
-from draftworth.experiment import NeuronExperiment
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.naming import dns_label
 from draftworth.measuring.job import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -40,8 +41,7 @@ from draftworth.measuring.job import (
     JOB_UID_VARIABLE,
     POD_RETRIES,
 )
-from draftworth.naming import dns_label
-from draftworth.results import RUNS_FOLDER
+from draftworth.records.results import RUNS_FOLDER
 
 CONTAINER_NAME = "llmperf"
 RUN_SPEC_FOLDER = "/etc/draftworth"
@@ -257,7 +257,7 @@ def _container(parts: _Parts) -> k8s.Container:
         name=CONTAINER_NAME,
         image=bindings.llmperf_image,
         image_pull_policy="IfNotPresent",
-        command=["python", "-m", "workloads.llmperf"],
+        command=["python", "-m", "pods.llmperf"],
         args=[part for pair in arguments.items() for part in pair],
         env=[
             *(k8s.EnvVar(name=name, value=value) for name, value in environment.items()),

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from draftworth.dialects import SERVING_PORT
-from draftworth.experiment import NeuronExperiment, Variant
-from draftworth.naming import content_hash, dns_label
+from draftworth.experiment.model import NeuronExperiment, Variant
+from draftworth.experiment.naming import content_hash, dns_label
+from draftworth.serving.dialects import SERVING_PORT
 
 # One experiment at a time: its Services are named by variant only.
 NAMESPACE = "draftworth"

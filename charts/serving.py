@@ -19,8 +19,8 @@ from charts.names import (
     variant_labels,
 )
 from charts.vllm_pod import PORT_NAME, STARTUP_ALLOWANCE_MINUTES, pod_template
-from draftworth.dialects import SERVING_PORT
-from draftworth.experiment import NeuronExperiment, Variant
+from draftworth.experiment.model import NeuronExperiment, Variant
+from draftworth.serving.dialects import SERVING_PORT
 
 NEURON_DRIVER = "neuron.aws.com"
 DEVICE_CLASS = "neuron.aws.com"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from draftworth.catalog import accelerator
-from draftworth.experiment import NeuronExperiment
+from draftworth.experiment.catalog import accelerator
+from draftworth.experiment.model import NeuronExperiment
 
 # A tenth of CPU and memory stays with the kernel, kubelet and the DaemonSets (CNI, DRA driver, S3
 # mounts, log and metric agents). A node also reports 2 to 3 % less memory than its data sheet.

@@ -15,8 +15,8 @@ from constructs import Construct
 
 from charts.bindings import Bindings
 from charts.names import NAMESPACE, content_name, experiment_labels
-from draftworth.experiment import HubSpeculative, NeuronExperiment, Variant
-from draftworth.naming import dns_label
+from draftworth.experiment.model import HubSpeculative, NeuronExperiment, Variant
+from draftworth.experiment.naming import dns_label
 
 # Both API objects must state a size; the driver ignores it.
 IGNORED_CAPACITY = "1Gi"

@@ -22,10 +22,10 @@ from charts.slot import (
     slot_resources,
 )
 from charts.storage import BucketVolume, artifacts_volume, draft_volume, target_volume
-from draftworth.artifacts import artifact_inputs, artifact_key
-from draftworth.catalog import ArtifactFolder, CompilerCache
-from draftworth.dialects import SERVING_PORT, ModelPaths, serving_command
-from draftworth.experiment import NeuronExperiment, Variant
+from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
+from draftworth.experiment.model import NeuronExperiment, Variant
+from draftworth.serving.artifacts import artifact_inputs, artifact_key
+from draftworth.serving.dialects import SERVING_PORT, ModelPaths, serving_command
 
 CONTAINER_NAME = "vllm"
 UPLOADER_NAME = "graph-uploader"

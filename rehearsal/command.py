@@ -17,17 +17,17 @@ from pathlib import Path
 from draftworth.cli.measure import API_KEY_VARIABLE
 from draftworth.cli.report import print_verdict
 from draftworth.errors import UserInputError
-from draftworth.loading import load_experiment
+from draftworth.experiment.loading import load_experiment
+from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import Runner, new_run_id
-from draftworth.measuring.runspec import RunSpec
 from draftworth.measuring.scheduling import raise_scheduling_class
 from draftworth.measuring.sink import FolderSink, Tee
-from draftworth.reading import Run, read_run
-from draftworth.results import RUNS_FOLDER, RunResult
+from draftworth.records.reading import Run, read_run
+from draftworth.records.results import RUNS_FOLDER, RunResult
+from pods.llmperf.s3_sink import S3Sink
 from rehearsal.emulator import RESULTS_BUCKET, Emulator, embedded_aws
 from rehearsal.endpoints import Progress, local_engines, own_endpoints
 from rehearsal.publishing import publish
-from workloads.llmperf.s3_sink import S3Sink
 
 DEFAULT_EXPERIMENT = Path("experiments/rehearsal.yaml")
 

@@ -19,7 +19,7 @@ from moto.moto_api._internal.models import moto_api_backend
 from moto.server import ThreadedMotoServer
 
 from draftworth.errors import DraftworthError
-from draftworth.results import RESULT_SUFFIX, RUNS_FOLDER
+from draftworth.records.results import RESULT_SUFFIX, RUNS_FOLDER
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from draftworth.cli.measure import checked_base_url
-from draftworth.dialects import ModelPaths, serving_command
 from draftworth.errors import UserInputError
-from draftworth.experiment import (
+from draftworth.experiment.model import (
     Experiment,
     LocalExperiment,
     LocalSpeculative,
@@ -19,8 +18,9 @@ from draftworth.experiment import (
     resolve,
     speculative,
 )
-from draftworth.measuring.runspec import RunSpec
-from draftworth.workload import run_spec
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.planning.run_specification import run_spec
+from draftworth.serving.dialects import ModelPaths, serving_command
 from rehearsal.engine import EngineServer, serve_together
 from rehearsal.install import install_engine
 

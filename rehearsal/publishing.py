@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from draftworth.analysis.metrics import DIMENSIONS, NAMESPACE, TTFT
 from draftworth.errors import DraftworthError
-from draftworth.metrics import DIMENSIONS, NAMESPACE, TTFT
-from draftworth.reading import Run
+from draftworth.records.reading import Run
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from rehearsal.emulator import RESULTS_BUCKET, Emulator, feed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from constructs import Construct
 
-from draftworth.experiment import NeuronExperiment
+from draftworth.experiment.model import NeuronExperiment
 from stacks.benchmark import BenchmarkStack
 from stacks.cluster import ClusterStack
 from stacks.network import NetworkStack

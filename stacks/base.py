@@ -5,8 +5,8 @@ from __future__ import annotations
 from aws_cdk import Environment, Stack, Tags
 from constructs import Construct
 
-from draftworth.experiment import NeuronExperiment
-from draftworth.names import Names
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.naming import Names
 
 
 class ExperimentStack(Stack):

@@ -11,7 +11,7 @@ from constructs import Construct
 from charts.app import benchmark_charts, objects_of
 from charts.bindings import Bindings
 from charts.load_generator import LoadGeneratorChart
-from draftworth.experiment import NeuronExperiment
+from draftworth.experiment.model import NeuronExperiment
 from stacks.assets import load_generator_image
 from stacks.base import ExperimentStack
 from stacks.capacity_plan import capacity_plan

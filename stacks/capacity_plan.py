@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from draftworth.capacity import CapacityPlan, DraftRef, ModelRef
-from draftworth.experiment import CapacityBlock, HubModel, HubSpeculative, NeuronExperiment
-from draftworth.names import Names
-from draftworth.placement import place
+from draftworth.experiment.model import CapacityBlock, HubModel, HubSpeculative, NeuronExperiment
+from draftworth.experiment.naming import Names
+from draftworth.experiment.placement import place
+from draftworth.records.capacity import CapacityPlan, DraftRef, ModelRef
 from stacks.constructs.accelerator_nodes import node_group_name
 
 # EAGLE heads are trained on the target's token ids and often published without a tokenizer.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aws_cdk import CfnOutput
 from constructs import Construct
 
-from draftworth.experiment import NeuronExperiment
+from draftworth.experiment.model import NeuronExperiment
 from stacks.base import ExperimentStack
 from stacks.constructs.accelerator_nodes import AcceleratorNodes
 from stacks.constructs.add_ons import InsightsLogs, NodeAddOns, PodAddOns

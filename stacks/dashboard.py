@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from draftworth import metrics
-from draftworth.experiment import Baseline, NeuronExperiment
-from draftworth.metrics import Metric
+from draftworth.analysis import metrics
+from draftworth.analysis.metrics import Metric
+from draftworth.experiment.model import Baseline, NeuronExperiment
 
 GRID_COLUMNS = 24
 GRAPH_WIDTH = 8

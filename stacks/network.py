@@ -7,7 +7,7 @@ from typing import cast
 from aws_cdk import aws_ec2, aws_logs
 from constructs import Construct
 
-from draftworth.experiment import NeuronExperiment
+from draftworth.experiment.model import NeuronExperiment
 from stacks.base import ExperimentStack
 from stacks.constructs.log_groups import owned_log_group
 

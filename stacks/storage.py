@@ -5,9 +5,9 @@ from __future__ import annotations
 from aws_cdk import CfnOutput
 from constructs import Construct
 
-from draftworth.capacity import STOP_KEY
-from draftworth.experiment import NeuronExperiment
-from draftworth.names import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT, RUNS_PREFIX
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT, RUNS_PREFIX
+from draftworth.records.capacity import STOP_KEY
 from stacks.base import ExperimentStack
 from stacks.constructs.buckets import announce_on_event_bridge, private_bucket
 from stacks.constructs.log_groups import AUTO_DELETE_PROVIDER, own_auto_delete_logs

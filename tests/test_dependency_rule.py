@@ -10,40 +10,52 @@ from pathlib import Path
 
 import pytest
 
+from charts.shipped import SHIPPED, source_files
 from tests.conftest import ROOT
 
-PACKAGES = ("draftworth", "charts", "stacks", "lambdas", "workloads", "rehearsal", "account")
+PACKAGES = ("draftworth", "charts", "stacks", "lambdas", "pods", "rehearsal", "account")
 MAY_IMPORT = {
     "draftworth": {"draftworth"},
     "charts": {"charts", "draftworth"},
     "lambdas": {"lambdas", "draftworth"},
-    "workloads": {"workloads", "draftworth"},
+    "pods": {"pods", "draftworth"},
     "stacks": {"stacks", "charts", "draftworth"},
     "account": {"account", "draftworth"},
     # The rehearsal puts the deployed parts together on one machine, as `stacks` does on AWS.
-    "rehearsal": {"rehearsal", "workloads", "lambdas", "draftworth"},
+    "rehearsal": {"rehearsal", "pods", "lambdas", "draftworth"},
 }
 # What the domain must not know, and what a package of another layer must not reach for.
 FOREIGN = {
     "draftworth": {"aws_cdk", "cdk8s", "cdk8s_plus_35", "constructs", "boto3", "botocore", "moto"},
     "charts": {"aws_cdk", "boto3", "botocore", "moto"},
     "lambdas": {"aws_cdk", "cdk8s", "pydantic", "yaml", "moto"},
-    "workloads": {"aws_cdk", "cdk8s", "pydantic", "yaml", "moto"},
+    "pods": {"aws_cdk", "cdk8s", "pydantic", "yaml", "moto"},
     "stacks": {"boto3", "moto"},
     "rehearsal": {"aws_cdk", "cdk8s"},
     "account": {"aws_cdk", "cdk8s", "moto"},
 }
-STDLIB_ONLY = (
-    "artifact_manifest.py",
-    "results.py",
-    "capacity.py",
-    "metrics.py",
-    "errors.py",
-    "prompts.py",
-    "verdict.py",
-    "speculation.py",
-    "staging.py",
-)
+# The rooms of `draftworth`, ground floor first: what each may import of the others.
+ROOMS: dict[str, set[str]] = {
+    "errors": set(),
+    "records": {"errors"},
+    "experiment": {"errors", "records"},
+    "analysis": {"errors", "records"},
+    "serving": {"errors", "records", "experiment"},
+    "measuring": {"errors", "records", "analysis"},
+    "report": {"errors", "records", "analysis"},
+    "planning": {"errors", "records", "experiment", "analysis", "serving", "measuring"},
+    "cli": {
+        *("errors", "records", "experiment", "analysis", "serving", "measuring", "report"),
+        "planning",
+    },
+}
+# What pods and functions run needs no package of ours, but for the client's HTTP parser.
+STDLIB_ONLY = {
+    "errors": set[str](),
+    "records": set(),
+    "analysis": set(),
+    "measuring": {"httptools"},
+}
 
 
 def imported_names(source: str) -> Iterator[str]:
@@ -52,6 +64,34 @@ def imported_names(source: str) -> Iterator[str]:
             yield from (alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module.split(".")[0]
+
+
+def imported_rooms(source: str) -> set[str]:
+    """Rooms of `draftworth` that a module imports."""
+    return {
+        node.module.split(".")[1]
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom)
+        and node.module
+        and node.module.startswith("draftworth.")
+    }
+
+
+def imported_modules(source: str) -> set[str]:
+    """Our own modules, in full, that a module imports when it is loaded or run."""
+    return {
+        node.module
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom)
+        and node.module
+        and node.module.split(".")[0] in PACKAGES
+        and node.module not in PACKAGES
+    }
+
+
+def room_files(room: str) -> list[Path]:
+    path = ROOT / "draftworth" / room
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
 
 
 def violations(package: str, source: str) -> set[str]:
@@ -87,10 +127,42 @@ def test_a_planted_violation_is_found(package: str, source: str) -> None:
     assert violations(package, source)
 
 
-@pytest.mark.parametrize("name", STDLIB_ONLY)
-def test_what_pods_and_functions_share_is_standard_library_only(name: str) -> None:
-    names = set(imported_names((ROOT / "draftworth" / name).read_text()))
-    assert names - set(sys.stdlib_module_names) <= {"draftworth"}
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_rooms_below_it(room: str) -> None:
+    arrows = {
+        f"{file.relative_to(ROOT)} imports {other}"
+        for file in room_files(room)
+        for other in imported_rooms(file.read_text()) - ROOMS[room] - {room}
+    }
+    assert arrows == set()
+
+
+def test_every_room_has_a_floor_and_no_arrow_leads_up() -> None:
+    found = {p.stem for p in (ROOT / "draftworth").glob("[a-z]*") if p.stem != "__pycache__"}
+    assert found == set(ROOMS)
+    order = list(ROOMS)
+    assert all(order.index(other) < order.index(room) for room in ROOMS for other in ROOMS[room])
+
+
+def test_a_planted_arrow_between_rooms_is_found() -> None:
+    planted = "def f():\n    from draftworth.planning.timeline import forecast"
+    assert imported_rooms(planted) - ROOMS["report"] == {"planning"}
+
+
+@pytest.mark.parametrize("room", STDLIB_ONLY)
+def test_what_pods_and_functions_run_is_standard_library_only(room: str) -> None:
+    for file in room_files(room):
+        foreign = set(imported_names(file.read_text())) - set(sys.stdlib_module_names)
+        assert foreign <= {"draftworth", *STDLIB_ONLY[room]}, file
+
+
+@pytest.mark.parametrize("shipped", SHIPPED)
+def test_what_travels_together_imports_nothing_that_stays(shipped: str) -> None:
+    names = set(source_files(SHIPPED[shipped]))
+    for name in names:
+        for module in imported_modules((ROOT / name).read_text()):
+            path = module.replace(".", "/")
+            assert {f"{path}.py", f"{path}/__init__.py"} & names, f"{name} imports {module}"
 
 
 def test_the_domain_loads_no_aws_or_kubernetes_library() -> None:

@@ -12,10 +12,10 @@ from botocore.exceptions import ClientError
 
 from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
 from account.clients import DeniedError
-from draftworth.capacity import BLOCK_MARGIN_SECONDS
-from draftworth.catalog import accelerator
-from draftworth.experiment import CapacityBlock
-from draftworth.names import EXPERIMENT_TAG
+from draftworth.experiment.catalog import accelerator
+from draftworth.experiment.model import CapacityBlock
+from draftworth.experiment.naming import EXPERIMENT_TAG
+from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
 
 _FAMILY = "trn"
 

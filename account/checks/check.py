@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from account.clients import explained
-from draftworth.experiment import NeuronExperiment
-from draftworth.placement import place
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.placement import place
 
 Status = Literal["pass", "warn", "fail", "skip"]
 

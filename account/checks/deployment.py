@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError
 from account.checks.check import Outcome, Situation, failed, passed, warned
 from account.checks.tools import pinned_cdk_version
 from account.clients import DeniedError
-from draftworth.catalog import catalog
-from draftworth.names import EXPERIMENT_TAG, STACK_PARTS, Names
+from draftworth.experiment.catalog import catalog
+from draftworth.experiment.naming import EXPERIMENT_TAG, STACK_PARTS, Names
 
 # What aws-cdk-lib's default synthesizer asks for; `tests/stacks/test_every_stack.py` holds both
 # to the synthesized assembly.

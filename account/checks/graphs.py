@@ -5,7 +5,7 @@ from __future__ import annotations
 from account.artifacts import listings, refusal
 from account.checks.check import Outcome, Situation, failed, passed
 from account.checks.deployment import stack_states
-from draftworth.names import Names
+from draftworth.experiment.naming import Names
 
 
 def compiled_graphs(situation: Situation) -> Outcome:

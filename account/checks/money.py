@@ -6,10 +6,10 @@ import re
 from datetime import timedelta
 
 from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
-from draftworth.assumptions import assumption_data
-from draftworth.experiment import Spot
-from draftworth.rules import prompt_files
-from draftworth.timeline import InPlace, forecast
+from draftworth.experiment.model import Spot
+from draftworth.experiment.rules import prompt_files
+from draftworth.planning.assumptions import assumption_data
+from draftworth.planning.timeline import InPlace, forecast
 
 # Days after which a price is asked for again. Spot prices move by the day, list prices rarely.
 MAX_PRICE_AGE_DAYS = 90

@@ -9,8 +9,8 @@ from botocore.exceptions import ClientError
 
 from account.prices import CONTROL_PLANE, HOURS_A_MONTH, monthly_usd, standing_usd
 from account.remains.scope import Finder, Remnant, Scope, name_tag, pages, tag_list
-from draftworth.experiment import CapacityBlock
-from draftworth.names import EXPERIMENT_TAG
+from draftworth.experiment.model import CapacityBlock
+from draftworth.experiment.naming import EXPERIMENT_TAG
 
 _GONE = ("terminated", "shutting-down")
 _BOUGHT_STATES = ("active", "scheduled", "payment-pending", "pending", "assessing", "delayed")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from account.prices import monthly_usd
 from account.remains.scope import Finder, Remnant, Scope, of_stack, pages, tag_list
-from draftworth.names import EXPERIMENT_TAG, PROJECT
+from draftworth.experiment.naming import EXPERIMENT_TAG, PROJECT
 
 
 def stacks(scope: Scope) -> Iterator[Remnant]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from account.checks.check import Clients
 from account.clients import explained
-from draftworth.experiment import NeuronExperiment
-from draftworth.names import EXPERIMENT_TAG, PROJECT, STACK_PARTS, Names
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.naming import EXPERIMENT_TAG, PROJECT, STACK_PARTS, Names
 
 Tags = Mapping[str, str]
 

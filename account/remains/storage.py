@@ -19,7 +19,7 @@ from account.remains.scope import (
     pages,
     tag_list,
 )
-from draftworth.names import PROJECT, STACK_PARTS
+from draftworth.experiment.naming import PROJECT, STACK_PARTS
 
 # Counting stops there: a bucket with more objects is reported without a size.
 MOST_OBJECTS = 20_000

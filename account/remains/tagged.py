@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from account.remains.scope import Remnant, Scope, pages
-from draftworth.names import EXPERIMENT_TAG
+from draftworth.experiment.naming import EXPERIMENT_TAG
 
 # Services whose ARNs have no type in front of the name.
 _UNTYPED = ("s3", "sns", "sqs")

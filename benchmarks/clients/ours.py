@@ -18,9 +18,9 @@ from contextlib import contextmanager
 
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.load import AsyncioEngine, LoadEngine, Planned
-from draftworth.measuring.runspec import RequestShape
-from draftworth.prompts import Prompt
-from draftworth.results import Load
+from draftworth.measuring.run_specification import RequestShape
+from draftworth.records.prompts import Prompt
+from draftworth.records.results import Load
 
 SHAPE = RequestShape(
     model="ground-truth",
@@ -52,8 +52,8 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> list[Meas
 @contextmanager
 def ray_engine(actors: int) -> Iterator[LoadEngine]:
     """llmperf on Ray, started here. Imported here: only some environments have it."""
-    from workloads.llmperf.ray_actors import RayActors
-    from workloads.llmperf.ray_engine import RayEngine
+    from pods.llmperf.ray_actors import RayActors
+    from pods.llmperf.ray_engine import RayEngine
 
     opened = RayActors(actors, None)
     engine = RayEngine(opened.actors, lambda line: print(line, file=sys.stderr))

@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 from draftworth.cli.report import print_verdict
 from draftworth.errors import UserInputError
+from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import Runner, new_run_id
-from draftworth.measuring.runspec import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.scheduling import raise_scheduling_class
 from draftworth.measuring.sink import FolderSink
-from draftworth.prompts import CASE_SUFFIX, Case, load_case
-from draftworth.reading import read_run
-from draftworth.results import Load
+from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
+from draftworth.records.reading import read_run
+from draftworth.records.results import Load
 
 API_KEY_VARIABLE = "OPENAI_API_KEY"
 

@@ -7,23 +7,23 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from draftworth.artifacts import artifact_key
-from draftworth.assumptions import OPTION
-from draftworth.cli.plan_advice import advice_lines, time_advice
-from draftworth.cli.plan_timeline import COMPILED_OPTION, Given, plan_times, time_lines
-from draftworth.dialects import ModelPaths, serving_command
 from draftworth.errors import UserInputError
-from draftworth.experiment import (
+from draftworth.experiment.loading import load_experiment
+from draftworth.experiment.model import (
     Baseline,
     Experiment,
     HubSpeculative,
     NeuronExperiment,
     Variant,
 )
-from draftworth.loading import load_experiment
-from draftworth.placement import place
-from draftworth.rules import prompt_files
-from draftworth.workload import loads, max_tokens_per_step
+from draftworth.experiment.placement import place
+from draftworth.experiment.rules import prompt_files
+from draftworth.planning.advice import advice_lines, time_advice
+from draftworth.planning.assumptions import OPTION
+from draftworth.planning.run_specification import loads, max_tokens_per_step
+from draftworth.planning.timeline_text import COMPILED_OPTION, Given, plan_times, time_lines
+from draftworth.serving.artifacts import artifact_key
+from draftworth.serving.dialects import ModelPaths, serving_command
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

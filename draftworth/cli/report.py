@@ -14,18 +14,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from draftworth.analysis.facts import RunFacts, VariantFacts, facts_of
+from draftworth.analysis.statistics import Estimate
 from draftworth.errors import UserInputError
-from draftworth.reading import Run, read_run
+from draftworth.records.reading import Run, read_run
+from draftworth.records.transcripts import read_transcripts
 from draftworth.report.against import Change, changes, check_comparable, sentence
-from draftworth.report.facts import RunFacts, VariantFacts, facts_of
 from draftworth.report.sentences import TRAFFIC_MIX, missing_requests, mix_sentences
 from draftworth.report.spending import spending_sentences
-from draftworth.report.transcripts import read_transcripts
 from draftworth.report.words import MISSING, interval, milliseconds, number, ratio
-from draftworth.statistics import Estimate
 
 # The domain does not know AWS: who reads S3 is looked up when a run lies there.
-_S3_SOURCE = "workloads.llmperf.s3_source"
+_S3_SOURCE = "account.s3_source"
 _S3_SCHEME = "s3://"
 _BESIDE_THE_RUN = ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from draftworth.loading import experiment_json_schema
+from draftworth.experiment.loading import experiment_json_schema
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,10 +16,10 @@ from draftworth.measuring.counters import (
 from draftworth.measuring.history import BlockKey
 from draftworth.measuring.load import LoadEngine, Planned
 from draftworth.measuring.readiness import READY, Readiness
-from draftworth.measuring.runspec import Endpoint, RunSpec
+from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.scheduling import EventLoopLag
-from draftworth.prompts import Case
-from draftworth.results import RESULT_SCHEMA, BlockResult, Load
+from draftworth.records.prompts import Case
+from draftworth.records.results import RESULT_SCHEMA, BlockResult, Load
 
 
 @dataclass(frozen=True, kw_only=True)

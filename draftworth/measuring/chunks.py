@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from draftworth.measuring.http import HttpError
-from draftworth.results import UsageSource
+from draftworth.records.results import UsageSource
 
 MAX_EVENT_BYTES = 1_000_000
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning")

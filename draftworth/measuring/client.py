@@ -25,10 +25,10 @@ from draftworth.measuring.http import (
     bearer,
     exchange,
 )
-from draftworth.measuring.runspec import RequestShape
+from draftworth.measuring.run_specification import RequestShape
 from draftworth.measuring.scheduling import WaitReader, Waits, run_queue_wait_ns, spoilt_reason
-from draftworth.prompts import Prompt
-from draftworth.results import RequestRecord
+from draftworth.records.prompts import Prompt
+from draftworth.records.results import RequestRecord
 
 # HTTP has its own codes; these say what went wrong where there was no HTTP status.
 ERROR_CONNECT = -1

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from draftworth.measuring.http import HttpError, get_text
-from draftworth.results import ServerTimings, SpeculationCounters
+from draftworth.records.results import ServerTimings, SpeculationCounters
 
 _TIMEOUT_SECONDS = 10.0
 _DRAFTS = "vllm:spec_decode_num_drafts_total"

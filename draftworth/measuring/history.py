@@ -15,7 +15,7 @@ from typing import TypeVar
 from draftworth.errors import DraftworthError
 from draftworth.measuring.journal import JOURNAL_FOLDER, Entry, load_entry
 from draftworth.measuring.sink import Store
-from draftworth.results import (
+from draftworth.records.results import (
     BLOCKS_FOLDER,
     INTERRUPTED_FOLDER,
     RESULT_SUFFIX,

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from itertools import count, groupby, pairwise
 from typing import Literal
 
-from draftworth.results import Interruption, TimeAccount, dump_record, load_record
+from draftworth.records.results import Interruption, TimeAccount, dump_record, load_record
 
 JOURNAL_SCHEMA = "draftworth.journal/1"
 JOURNAL_FOLDER = "journal"

@@ -11,8 +11,8 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 
-from draftworth.results import BlockResult, values_of
-from draftworth.statistics import quantile
+from draftworth.analysis.statistics import quantile
+from draftworth.records.results import BlockResult, values_of
 
 _METRICS = (
     "inter_token_latency_s",

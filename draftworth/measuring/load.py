@@ -2,7 +2,7 @@
 
 A load engine sends planned requests with one client in a given shape and gives back what was
 measured, in the order of the plan. `AsyncioEngine` is the one that needs nothing; the Job's pod may
-use llmperf's on Ray (`workloads/llmperf/ray_engine.py`). Both call the same client.
+use llmperf's on Ray (`pods/llmperf/ray_engine.py`). Both call the same client.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from draftworth.measuring.client import Client, Measured
-from draftworth.prompts import Prompt
-from draftworth.results import Load
+from draftworth.records.prompts import Prompt
+from draftworth.records.results import Load
 
 
 @dataclass(frozen=True, kw_only=True)

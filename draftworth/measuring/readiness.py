@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from draftworth.errors import DraftworthError
 from draftworth.measuring.http import HttpError, get_text
-from draftworth.measuring.runspec import Endpoint
+from draftworth.measuring.run_specification import Endpoint
 
 READY = "ready"
 READY_POLL_SECONDS = 1.0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from draftworth.measuring.client import Measured
 from draftworth.measuring.llmperf_summary import llmperf_summary
 from draftworth.measuring.sink import Sink, SinkError
-from draftworth.results import (
+from draftworth.records.results import (
     BLOCKS_FOLDER,
     INTERRUPTED_FOLDER,
     INTERRUPTED_SUFFIX,

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.verdict import Group, itl_speedup, requests_short
 from draftworth.errors import DraftworthError
 from draftworth.measuring.blocks import BlockSender, Sent, Step, describe, first_error
 from draftworth.measuring.client import Client
@@ -32,10 +34,10 @@ from draftworth.measuring.journal import (
 )
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.readiness import READY_POLL_SECONDS, Readiness
+from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
 from draftworth.measuring.runfiles import RunFiles
-from draftworth.measuring.runspec import Endpoint, RunSpec, Sampling
 from draftworth.measuring.sink import Sink
-from draftworth.results import (
+from draftworth.records.results import (
     RUN_FILE,
     RUN_SCHEMA,
     BlockResult,
@@ -44,8 +46,6 @@ from draftworth.results import (
     RunStatus,
     dump_run,
 )
-from draftworth.statistics import Estimate
-from draftworth.verdict import Group, itl_speedup, requests_short
 
 Progress = Callable[[str], None]
 

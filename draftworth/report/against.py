@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from draftworth.analysis.facts import GroupFacts, RunFacts
+from draftworth.analysis.statistics import Estimate
 from draftworth.errors import UserInputError
-from draftworth.reading import Run
-from draftworth.report.facts import GroupFacts, RunFacts
-from draftworth.statistics import Estimate
+from draftworth.records.reading import Run
 
 
 @dataclass(frozen=True, kw_only=True)

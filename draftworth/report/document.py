@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from draftworth.analysis.facts import LATENCIES, TAIL_SHARES, GroupFacts, RunFacts, VariantFacts
+from draftworth.analysis.outputs import Divergence
+from draftworth.analysis.statistics import Estimate
 from draftworth.report.against import Change, sentence
 from draftworth.report.drawing import Plot
-from draftworth.report.facts import LATENCIES, TAIL_SHARES, GroupFacts, RunFacts, VariantFacts
-from draftworth.report.outputs import Divergence
 from draftworth.report.plots import group_plots, overview_plots
 from draftworth.report.sentences import TRAFFIC_MIX, missing_requests, mix_sentences
 from draftworth.report.spending import (
@@ -30,7 +31,6 @@ from draftworth.report.words import (
     share,
     with_interval_ms,
 )
-from draftworth.statistics import Estimate
 
 MOST_DIVERGENCES = 10
 WHY_LLMPERF_DIFFERS = (

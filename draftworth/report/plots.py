@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from draftworth.analysis.facts import GroupFacts, RunFacts, VariantFacts
+from draftworth.analysis.statistics import Estimate, quantile
+from draftworth.analysis.verdict import INDIFFERENCE, Comparison
+from draftworth.records.results import RequestRecord
 from draftworth.report.drawing import Plot, Theme, label_axes, legend, look, place_legend, short
-from draftworth.report.facts import GroupFacts, RunFacts, VariantFacts
-from draftworth.results import RequestRecord
-from draftworth.statistics import Estimate, quantile
-from draftworth.verdict import INDIFFERENCE, Comparison
 
 CURVE_POINTS = 400
 ROW_INCHES = 0.55

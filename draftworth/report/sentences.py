@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from draftworth.report.facts import RunFacts, VariantFacts
+from draftworth.analysis.facts import RunFacts, VariantFacts
 
 TRAFFIC_MIX = "traffic mix"
 

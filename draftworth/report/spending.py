@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from draftworth.costs import RunCosts, run_costs
+from draftworth.analysis.costs import RunCosts, run_costs
+from draftworth.records.results import Interruption, RunResult
 from draftworth.report.words import MISSING, number, share
-from draftworth.results import Interruption, RunResult
 
 ABOUT_COSTS = (
     "The cost of a million tokens elsewhere in this report is that of serving alone: waiting, "

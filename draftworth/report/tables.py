@@ -11,12 +11,12 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 
-from draftworth.mix import MixVerdict
-from draftworth.report.facts import RunFacts, VariantFacts
+from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.mix import MixVerdict
+from draftworth.analysis.statistics import Estimate
+from draftworth.records.results import BlockResult, RequestRecord, RunResult
 from draftworth.report.sentences import TRAFFIC_MIX
 from draftworth.report.spending import parts
-from draftworth.results import BlockResult, RequestRecord, RunResult
-from draftworth.statistics import Estimate
 
 Cell = str | int | float | None
 

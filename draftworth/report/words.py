@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from draftworth.statistics import Estimate
+from draftworth.analysis.statistics import Estimate
 
 MISSING = "-"
 

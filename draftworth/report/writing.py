@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from draftworth.analysis.facts import RunFacts
 from draftworth.errors import DraftworthError
 from draftworth.report.document import Document
 from draftworth.report.drawing import LIGHT, THEMES, render
-from draftworth.report.facts import RunFacts
 from draftworth.report.html import html_of
 from draftworth.report.markdown import markdown_of
 from draftworth.report.tables import figures_csv, requests_csv

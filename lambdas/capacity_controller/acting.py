@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftworth.capacity import CapacityPlan
+from draftworth.records.capacity import CapacityPlan
 from lambdas.capacity_controller.gathering import Clients
 from lambdas.capacity_controller.settings import Settings
 from lambdas.capacity_controller.state import Notice

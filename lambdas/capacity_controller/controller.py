@@ -18,7 +18,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftworth.capacity import CapacityPlan
+from draftworth.records.capacity import CapacityPlan
 from lambdas.capacity_controller import acting, notices
 from lambdas.capacity_controller.gathering import Clients, look, node_group
 from lambdas.capacity_controller.settings import Settings

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from draftworth.capacity import BLOCK_MARGIN_SECONDS
+from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
 from lambdas.capacity_controller.state import Deployment, Status
 from lambdas.capacity_controller.world import Block, NoBlock, Unknown, World
 

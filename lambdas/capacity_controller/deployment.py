@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from draftworth.capacity import CapacityPlan, load_plan
-from draftworth.results import ResultFormatError
+from draftworth.records.capacity import CapacityPlan, load_plan
+from draftworth.records.results import ResultFormatError
 from lambdas.capacity_controller.controller import Controller, NotZeroError
 from lambdas.capacity_controller.state import Deployment, Ledger, State
 from lambdas.capacity_controller.store import StaleError

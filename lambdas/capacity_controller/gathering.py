@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftworth.capacity import STOP_KEY, CapacityPlan, ModelRef
-from draftworth.results import RUN_FILE, RUNS_FOLDER, ResultFormatError, load_run
-from draftworth.staging import (
+from draftworth.records.capacity import STOP_KEY, CapacityPlan, ModelRef
+from draftworth.records.results import RUN_FILE, RUNS_FOLDER, ResultFormatError, load_run
+from draftworth.records.staging import (
     ReadyModel,
     StagingFormatError,
     load_ready,

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import boto3
 from botocore.config import Config
 
-from draftworth.capacity import STATE_KEY, load_plan
+from draftworth.records.capacity import STATE_KEY, load_plan
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.deployment import answer, handle_request
 from lambdas.capacity_controller.gathering import Clients

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 
-from draftworth.capacity import STATE_KEY, CapacityPlan
+from draftworth.records.capacity import STATE_KEY, CapacityPlan
 from lambdas.capacity_controller.decision import Decision, Reason, deadline_unix_s, utc
 from lambdas.capacity_controller.state import Decided, Deployment, Notice
 from lambdas.capacity_controller.world import Problem, World

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from draftworth.capacity import CapacityKind, CapacityPlan
+from draftworth.records.capacity import CapacityKind, CapacityPlan
 from lambdas.capacity_controller.world import Problem
 
 CAPACITY = "insufficient_capacity"

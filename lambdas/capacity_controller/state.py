@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-from draftworth.capacity import CapacityPlan
-from draftworth.results import dump_record, load_record
+from draftworth.records.capacity import CapacityPlan
+from draftworth.records.results import dump_record, load_record
 
 STATE_SCHEMA = "draftworth.capacity-state/1"
 # CloudFormation's requests that were done already; it repeats one at most a few times.
@@ -131,5 +131,5 @@ def dump_state(state: State) -> bytes:
 
 
 def load_state(data: bytes) -> State:
-    """Read a state; raises draftworth.results.ResultFormatError."""
+    """Read a state; raises draftworth.records.results.ResultFormatError."""
     return load_record(State, data, STATE_SCHEMA)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 from botocore.exceptions import ClientError
 
-from draftworth.capacity import STATE_KEY
-from draftworth.results import ResultFormatError
+from draftworth.records.capacity import STATE_KEY
+from draftworth.records.results import ResultFormatError
 from lambdas.capacity_controller.state import EMPTY, State, dump_state, load_state
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from draftworth.metrics import (
+from draftworth.analysis.metrics import (
     ACCEPTANCE_RATE,
     ERRORS,
     METRICS,
@@ -33,7 +33,7 @@ from draftworth.metrics import (
     acceptance_rate_percent,
     dimension_values,
 )
-from draftworth.results import BlockResult
+from draftworth.records.results import BlockResult
 from lambdas.metrics_publisher.errors import UnusableError
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftworth.metrics import NAMESPACE
-from draftworth.results import (
+from draftworth.analysis.metrics import NAMESPACE
+from draftworth.records.results import (
     RESULT_SUFFIX,
     RUNS_FOLDER,
     BlockResult,

@@ -10,9 +10,9 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY
-from draftworth.catalog import accelerator
-from draftworth.experiment import CapacityBlock, NeuronExperiment
-from draftworth.names import Names
+from draftworth.experiment.catalog import accelerator
+from draftworth.experiment.model import CapacityBlock, NeuronExperiment
+from draftworth.experiment.naming import Names
 from stacks.constructs.nodes import launch_template, template_spec
 
 # Containers and kubelet are on the NVMe disks; the root disk holds the system alone.

@@ -23,9 +23,9 @@ from aws_cdk import (
 )
 from constructs import Construct, IDependable
 
-from draftworth.capacity import STOP_KEY, CapacityPlan, dump_plan
-from draftworth.results import RUN_FILE
-from draftworth.staging import READY_MARKER
+from draftworth.records.capacity import STOP_KEY, CapacityPlan, dump_plan
+from draftworth.records.results import RUN_FILE
+from draftworth.records.staging import READY_MARKER
 from stacks.assets import CAPACITY_HANDLER, capacity_code
 from stacks.constructs.capacity_rights import allow, let_control
 from stacks.constructs.functions import function_role, python_function

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from aws_cdk import Stack, Token, aws_iam, aws_s3
 
-from draftworth.capacity import STATE_KEY, STOP_KEY, CapacityPlan
-from draftworth.names import RUNS_PREFIX
-from draftworth.results import RUN_FILE
-from draftworth.staging import ready_key
+from draftworth.experiment.naming import RUNS_PREFIX
+from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
+from draftworth.records.results import RUN_FILE
+from draftworth.records.staging import ready_key
 from stacks.constructs.findings import accept, accept_folders
 
 RUN_FILES = f"{RUNS_PREFIX}*/{RUN_FILE}"

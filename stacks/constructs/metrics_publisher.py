@@ -15,9 +15,9 @@ from aws_cdk import (
 from aws_cdk.aws_lambda_event_sources import SqsEventSource
 from constructs import Construct
 
-from draftworth import metrics
-from draftworth.names import CLAIMS_PREFIX, RUNS_PREFIX
-from draftworth.results import RESULT_SUFFIX
+from draftworth.analysis import metrics
+from draftworth.experiment.naming import CLAIMS_PREFIX, RUNS_PREFIX
+from draftworth.records.results import RESULT_SUFFIX
 from stacks.assets import PUBLISHER_HANDLER, publisher_code
 from stacks.constructs.findings import accept, accept_folders
 from stacks.constructs.functions import function_role, python_function

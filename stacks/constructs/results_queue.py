@@ -11,8 +11,8 @@ from typing import cast
 from aws_cdk import Duration, Stack, aws_iam, aws_s3, aws_sqs
 from constructs import Construct
 
-from draftworth.names import RUNS_PREFIX
-from draftworth.results import RESULT_SUFFIX
+from draftworth.experiment.naming import RUNS_PREFIX
+from draftworth.records.results import RESULT_SUFFIX
 
 # Of the function that empties the queue. AWS asks for a visibility time-out of six times that.
 PUBLISHER_TIMEOUT_SECONDS = 60

@@ -14,10 +14,10 @@ from charts.names import (
     SERVING_SERVICE_ACCOUNT,
     STAGER_SERVICE_ACCOUNT,
 )
-from draftworth.artifact_manifest import manifest_key
-from draftworth.artifacts import artifact_key
-from draftworth.experiment import NeuronExperiment
-from draftworth.names import RUNS_PREFIX
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.naming import RUNS_PREFIX
+from draftworth.records.artifact_manifest import manifest_key
+from draftworth.serving.artifacts import artifact_key
 from stacks.constructs.findings import accept_folders
 from stacks.constructs.pod_roles import pod_role
 

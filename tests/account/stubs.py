@@ -14,8 +14,8 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
 from account.checks.check import Situation
-from draftworth.experiment import Aws, NeuronExperiment
-from draftworth.loading import load_neuron_experiment
+from draftworth.experiment.loading import load_neuron_experiment
+from draftworth.experiment.model import Aws, NeuronExperiment
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

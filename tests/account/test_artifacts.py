@@ -17,18 +17,18 @@ from account import artifacts, graph_store
 from account.checks.check import Outcome, Situation
 from account.checks.graphs import compiled_graphs
 from account.clients import client
-from draftworth.artifact_manifest import (
+from draftworth.cli import main
+from draftworth.experiment.loading import load_experiment
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.records.artifact_manifest import (
     MANIFEST_SCHEMA,
     ArtifactFile,
     ArtifactManifest,
     dump_manifest,
     manifest_key,
 )
-from draftworth.artifacts import artifact_inputs, artifact_key
-from draftworth.cli import main
-from draftworth.experiment import NeuronExperiment
-from draftworth.loading import load_experiment
-from draftworth.staging import READY_SCHEMA, ReadyModel, StagedFile, dump_ready, ready_key
+from draftworth.records.staging import READY_SCHEMA, ReadyModel, StagedFile, dump_ready, ready_key
+from draftworth.serving.artifacts import artifact_inputs, artifact_key
 from tests.support.experiments import Edit, both, put, write_experiment
 
 pytestmark = pytest.mark.emulator

@@ -9,7 +9,7 @@ import pytest
 from moto import mock_aws
 
 from account.checks.capacity import capacity_block, vcpu_quota, zone_offering
-from draftworth.experiment import NeuronExperiment
+from draftworth.experiment.model import NeuronExperiment
 from tests.account.stubs import NOW, Answer, experiment, situation
 
 pytestmark = [pytest.mark.emulator]

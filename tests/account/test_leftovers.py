@@ -20,8 +20,8 @@ from account.remains.network import LAMBDA_KEEPS, interfaces, placement_groups
 from account.remains.scope import Finder, Remnant, Scope, age_text, of_stack
 from account.remains.tagged import Arn, parse_arn
 from draftworth.cli import main
-from draftworth.experiment import NeuronExperiment
-from draftworth.names import Names
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.naming import Names
 from tests.account import estate
 from tests.account.stubs import (
     NOW,

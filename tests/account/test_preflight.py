@@ -19,7 +19,7 @@ from account.checks.money import budget, price_date, revisions, spot_price
 from account.clients import client
 from account.preflight import CHECKS, GATES, outcomes, run_program, table_lines
 from draftworth.cli import main
-from draftworth.experiment import HubModel
+from draftworth.experiment.model import HubModel
 from tests.account.stubs import NOW, ROOT, Answer, RefusingClient, experiment, situation
 
 pytestmark = [pytest.mark.emulator]

@@ -16,10 +16,10 @@ from benchmarks.fidelity import Cell, ground_truth_server, markdown, truths_of
 from benchmarks.ground_truth.timeline import TimelineSpec, plan_of
 from benchmarks.ground_truth.truth import RequestTruth
 from benchmarks.peers import PEERS, UnavailableError, environment_of
+from draftworth.analysis.statistics import quantile
 from draftworth.measuring.client import Client, Measured
-from draftworth.measuring.runspec import RequestShape
-from draftworth.prompts import Prompt
-from draftworth.statistics import quantile
+from draftworth.measuring.run_specification import RequestShape
+from draftworth.records.prompts import Prompt
 
 # Both ends read one clock. What lies between a write and its stamp is the way through the kernel
 # and the wait for a core: 5 ms is far above the first. The second has no limit, so the closest of

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from benchmarks import idle
-from draftworth.assumptions import Assumption, PublishedAssumptions, assumption_data
-from draftworth.phases import simulate
+from draftworth.planning.assumptions import Assumption, PublishedAssumptions, assumption_data
+from draftworth.planning.phases import simulate
 from tests.conftest import ROOT
 from tests.support.documents import assert_block
 from tests.support.timelines import BY_HAND, CASES, QWEN

@@ -8,8 +8,8 @@ from typing import Any
 
 from charts.app import benchmark_charts, objects_of
 from charts.bindings import Bindings
-from draftworth.experiment import NeuronExperiment
-from draftworth.loading import load_experiment
+from draftworth.experiment.loading import load_experiment
+from draftworth.experiment.model import NeuronExperiment
 from tests.conftest import ROOT
 
 EXPERIMENTS = ("qwen3-32b", "llama-3.1-8b-eagle3")

@@ -11,8 +11,9 @@ import pytest
 
 from charts.bindings import Bindings
 from charts.checkpoint_stager import scratch_gib
-from draftworth.catalog import catalog
-from draftworth.experiment import Aws, HubModel, NeuronExperiment
+from draftworth.experiment.catalog import catalog
+from draftworth.experiment.model import Aws, HubModel, NeuronExperiment
+from pods.checkpoint_stager.program import _parser
 from tests.charts.rendering import (
     BINDINGS,
     EXPERIMENTS,
@@ -23,7 +24,6 @@ from tests.charts.rendering import (
     rendered,
     tokens,
 )
-from workloads.checkpoint_stager.program import _parser
 
 pytestmark = pytest.mark.synth
 

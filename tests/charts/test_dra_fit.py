@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from draftworth.placement import place
+from draftworth.experiment.placement import place
 from tests.charts.rendering import EXPERIMENTS, Object, an_experiment, of_kind
 from tests.support.dra import Device, UnallocatableError, allocate_all, devices_of
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.artifacts import KEY_LENGTH, artifact_key
-from draftworth.naming import content_hash
+from draftworth.experiment.naming import content_hash
+from draftworth.serving.artifacts import KEY_LENGTH, artifact_key
 from tests.charts.rendering import BINDINGS, EXPERIMENTS, Object, an_experiment, of_kind
 
 pytestmark = pytest.mark.synth

@@ -12,9 +12,9 @@ import pytest
 from charts import graph_scripts
 from charts.bindings import Bindings
 from charts.graph_scripts import graph_scripts_config_map
-from charts.run_spec import MAX_CONFIG_MAP_JSON_BYTES, kubectl_json_bytes
+from charts.run_specification import MAX_CONFIG_MAP_JSON_BYTES, kubectl_json_bytes
 from draftworth.errors import UserInputError
-from draftworth.experiment import NeuronExperiment
+from draftworth.experiment.model import NeuronExperiment
 from tests.charts.rendering import (
     BINDINGS,
     Object,

@@ -16,7 +16,7 @@ from draftworth.measuring.job import (
     MAX_SILENT_DEATHS,
     job_run_id,
 )
-from draftworth.measuring.runspec import load_run_spec
+from draftworth.measuring.run_specification import load_run_spec
 from tests.charts.rendering import (
     EXPERIMENTS,
     Object,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from charts.slot import UPLOADER_CPUS, UPLOADER_MEMORY_GIB, slot_resources
-from draftworth.catalog import accelerator
-from draftworth.experiment import NeuronExperiment
+from draftworth.experiment.catalog import accelerator
+from draftworth.experiment.model import NeuronExperiment
 from tests.charts.rendering import EXPERIMENTS, Object, an_experiment, of_kind
 
 pytestmark = pytest.mark.synth

@@ -21,7 +21,7 @@ from typing import Any
 
 import boto3
 
-from draftworth.names import STACK_PARTS, Names
+from draftworth.experiment.naming import STACK_PARTS, Names
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.gathering import Clients
 from lambdas.capacity_controller.handler import handle

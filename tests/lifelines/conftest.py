@@ -20,9 +20,9 @@ import yaml
 
 from account import leftovers
 from account.clients import client
-from draftworth.experiment import NeuronExperiment
-from draftworth.loading import load_neuron_experiment
-from draftworth.names import STACK_PARTS, Names
+from draftworth.experiment.loading import load_neuron_experiment
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.naming import STACK_PARTS, Names
 from rehearsal.emulator import empty_account
 from stacks.application import build_application
 from tests.account.stubs import EmulatedEc2
@@ -30,10 +30,10 @@ from tests.conftest import ROOT
 from tests.lambdas.capacity_controller.conftest import CloudFormation
 from tests.lifelines.cloud import Cloud, Template
 from tests.lifelines.pods import Cluster, Object, Pod, Process
+from tests.pods.compiled_graphs.pods import eventually, free_port
 from tests.stacks.synthesis import cdk_context
 from tests.support.experiments import shipped
 from tests.support.local_hub import LocalHub, Repo, local_hub
-from tests.workloads.compiled_graphs.pods import eventually, free_port
 
 TARGET, DRAFT = "Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"
 COMMITS = {TARGET: "a" * 40, DRAFT: "b" * 40}

@@ -17,8 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from tests.pods.compiled_graphs.stand_in_vllm import prepare  # noqa: E402
 from tests.support.stream_server import DONE, event, usage_event  # noqa: E402
-from tests.workloads.compiled_graphs.stand_in_vllm import prepare  # noqa: E402
 
 SECONDS_A_STEP = 0.004
 DRAFTED_TOKENS_A_STEP = 4

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from draftworth.analysis.metrics import NAMESPACE, TTFT
 from draftworth.measuring.job import EXIT_COMPLETE, EXIT_INTERRUPTED
-from draftworth.metrics import NAMESPACE, TTFT
-from draftworth.results import RESULT_SUFFIX, load_block
+from draftworth.records.results import RESULT_SUFFIX, load_block
 from tests.lambdas.capacity_controller.conftest import failed_launch
 from tests.lifelines.cloud import Template
 from tests.lifelines.conftest import DEADLINE_MINUTES, Life
-from tests.workloads.compiled_graphs.pods import eventually
+from tests.pods.compiled_graphs.pods import eventually
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 

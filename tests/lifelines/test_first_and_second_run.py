@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import pytest
 
 from account import artifacts
+from draftworth.analysis.metrics import NAMESPACE
 from draftworth.cli import report
-from draftworth.metrics import NAMESPACE
 from tests.lifelines.cloud import Template
 from tests.lifelines.conftest import DRAFT, TARGET, Life
-from tests.workloads.compiled_graphs.pods import eventually
+from tests.pods.compiled_graphs.pods import eventually
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 

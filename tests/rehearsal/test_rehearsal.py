@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from draftworth.analysis.verdict import compare, groups_of, summarize
 from draftworth.cli import main
-from draftworth.reading import read_run
-from draftworth.verdict import compare, groups_of, summarize
+from draftworth.records.reading import read_run
 from tests.conftest import ROOT
 from tests.support.experiments import both, put, write_experiment
 from tests.support.stream_server import Request, Step, completion, plain, stream_server

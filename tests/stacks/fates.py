@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from draftworth.experiment import NeuronExperiment
-from draftworth.names import Names
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.naming import Names
 from tests.stacks.rendering import collapsed
 from tests.stacks.synthesis import Resource, Template, of_type
 

@@ -7,14 +7,15 @@ import os
 import subprocess
 import sys
 
+from charts.shipped import source_files
 from tests.stacks.synthesis import synthesis
 
 # What a function may load besides its own package: the standard library and Lambda's boto3.
 _HEAVY = ("pydantic", "yaml", "aws_cdk", "cdk8s", "moto")
 
 
-def check_function_asset(function: str, domain_modules: set[str]) -> None:
-    """One asset holds `lambdas/FUNCTION` and these modules of the domain, and its handler loads."""
+def check_function_asset(function: str, shipped: tuple[str, ...]) -> None:
+    """One asset holds exactly what ships, and its handler loads from there."""
     assets = json.loads(
         (synthesis().folder / "draftworth-qwen3-32b-benchmark.assets.json").read_text()
     )
@@ -24,14 +25,12 @@ def check_function_asset(function: str, domain_modules: set[str]) -> None:
         if asset["source"]["packaging"] == "zip"
     ]
     (folder,) = (f for f in folders if (f / "lambdas" / function).is_dir())
-    files = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.suffix != ".pyc"}
-    modules = {f for f in files if f.startswith("draftworth/")}
-    assert modules == {f"draftworth/{m}.py" for m in domain_modules}
-    assert {f.split("/")[0] for f in files} == {"draftworth", "lambdas"}
-    assert {f.split("/")[1] for f in files if "/" in f and f.startswith("lambdas")} == {
-        "__init__.py",
-        function,
+    files = {
+        p.relative_to(folder).as_posix()
+        for p in folder.rglob("*")
+        if p.is_file() and p.suffix != ".pyc"
     }
+    assert files == set(source_files(shipped))
     assert _loaded(folder, function) == "handler []"
 
 

@@ -18,9 +18,9 @@ from typing import Any
 import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
-from draftworth.experiment import Aws, HubSpeculative, NeuronExperiment, OnDemand, Spot
-from draftworth.loading import load_neuron_experiment
-from draftworth.names import Names
+from draftworth.experiment.loading import load_neuron_experiment
+from draftworth.experiment.model import Aws, HubSpeculative, NeuronExperiment, OnDemand, Spot
+from draftworth.experiment.naming import Names
 from stacks.application import build_application
 
 ROOT = Path(__file__).resolve().parents[2]

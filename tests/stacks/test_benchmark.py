@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from charts.names import LOAD_GENERATOR_SERVICE_ACCOUNT, NAMESPACE, SERVING_SERVICE_ACCOUNT
-from draftworth import metrics
-from draftworth.artifacts import artifact_key
-from draftworth.experiment import NeuronExperiment
-from stacks.assets import copied_files
+from charts.shipped import METRICS_PUBLISHER
+from draftworth.analysis import metrics
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.serving.artifacts import artifact_key
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS
 from stacks.dashboard import GRID_COLUMNS, INSIGHTS_NAMESPACE, dashboard_body
 from tests.stacks.function_assets import check_function_asset
@@ -88,11 +88,11 @@ def test_image_is_built_for_the_cpu_nodes_from_what_the_dockerfile_copies() -> N
     )
     (image,) = (asset["source"] for asset in assets["dockerImages"].values())
     assert image["platform"] == "linux/amd64"
-    assert image["dockerFile"] == "workloads/llmperf/Dockerfile"
+    assert image["dockerFile"] == "pods/llmperf/Dockerfile"
     staged = synthesis().folder / image["directory"]
     files = {str(p.relative_to(staged)) for p in staged.rglob("*") if p.is_file()}
-    assert {"workloads/llmperf/Dockerfile", "draftworth/results.py"} <= files
-    assert {f.split("/")[0] for f in files} == {"draftworth", "workloads"}
+    assert {"pods/llmperf/Dockerfile", "draftworth/records/results.py"} <= files
+    assert {f.split("/")[0] for f in files} == {"draftworth", "pods"}
     assert not [f for f in files if f.endswith(".pyc")]
 
 
@@ -276,12 +276,7 @@ def test_publisher_is_told_its_bucket_and_ends_in_time() -> None:
 
 
 def test_publisher_asset_is_its_own_files_and_works_alone() -> None:
-    check_function_asset("metrics_publisher", {"__init__", "metrics", "results"})
-
-
-def test_copied_files_are_the_sources_of_copy_lines_without_their_flags() -> None:
-    dockerfile = "FROM base\nCOPY --chown=1:1 a/b.py c /app/\nRUN cp x y\nCOPY d d\n"
-    assert copied_files(dockerfile) == ("a/b.py", "c", "d")
+    check_function_asset("metrics_publisher", METRICS_PUBLISHER)
 
 
 def test_dead_letters_raise_an_alarm() -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from draftworth.capacity import STATE_KEY, STOP_KEY, CapacityPlan, load_plan
-from draftworth.experiment import CapacityBlock
-from draftworth.placement import place
+from charts.shipped import CAPACITY_CONTROLLER
+from draftworth.experiment.model import CapacityBlock
+from draftworth.experiment.placement import place
+from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan, load_plan
 from stacks.constructs.capacity_controller import ANSWER_TIMEOUT_MINUTES, TIMEOUT_MINUTES
 from tests.stacks.function_assets import check_function_asset
 from tests.stacks.rendering import collapsed, rights
@@ -119,7 +120,7 @@ def test_a_lost_answer_costs_minutes_and_not_an_hour() -> None:
 
 
 def test_the_asset_is_its_own_files_and_works_alone() -> None:
-    check_function_asset("capacity_controller", {"__init__", "capacity", "results", "staging"})
+    check_function_asset("capacity_controller", CAPACITY_CONTROLLER)
 
 
 def test_the_function_is_told_what_it_reads() -> None:

@@ -9,7 +9,7 @@ import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 from account.checks.deployment import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
-from draftworth.names import EXPERIMENT_TAG, STACK_PARTS, STACK_TAG
+from draftworth.experiment.naming import EXPERIMENT_TAG, STACK_PARTS, STACK_TAG
 from tests.stacks.rendering import rights
 from tests.stacks.synthesis import PARTS, Resource, experiments, of_type, synthesis
 

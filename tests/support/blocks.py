@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from draftworth.results import (
+from draftworth.records.results import (
     RESULT_SCHEMA,
     RUN_SCHEMA,
     BlockResult,

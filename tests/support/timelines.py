@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from draftworth.assumptions import assumption_data
-from draftworth.experiment import NeuronExperiment
-from draftworth.loading import load_experiment
+from draftworth.experiment.loading import load_experiment
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.planning.assumptions import assumption_data
 from tests.conftest import ROOT
 
 CASES = 8

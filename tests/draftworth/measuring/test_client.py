@@ -13,9 +13,9 @@ import pytest
 from draftworth.measuring import client as client_module
 from draftworth.measuring.chunks import Timeline
 from draftworth.measuring.client import Client, Measured, figures_of
-from draftworth.measuring.runspec import RequestShape
-from draftworth.prompts import Prompt
-from draftworth.results import RequestRecord
+from draftworth.measuring.run_specification import RequestShape
+from draftworth.records.prompts import Prompt
+from draftworth.records.results import RequestRecord
 from tests.support.stream_server import (
     DONE,
     HEADERS,

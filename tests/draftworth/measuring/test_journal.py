@@ -17,7 +17,7 @@ from draftworth.measuring.journal import (
     times_lost,
 )
 from draftworth.measuring.sink import FolderSink
-from draftworth.results import ResultFormatError, dump_block
+from draftworth.records.results import ResultFormatError, dump_block
 from tests.support.blocks import make_block
 
 

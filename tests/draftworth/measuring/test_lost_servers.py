@@ -13,8 +13,8 @@ from draftworth.measuring.client import Client
 from draftworth.measuring.history import History
 from draftworth.measuring.runner import MAX_LOSSES_OF_A_BLOCK, Runner
 from draftworth.measuring.sink import FolderSink
-from draftworth.reading import Run, read_run
-from draftworth.results import (
+from draftworth.records.reading import Run, read_run
+from draftworth.records.results import (
     BLOCKS_FOLDER,
     INTERRUPTED_FOLDER,
     INTERRUPTED_SUFFIX,

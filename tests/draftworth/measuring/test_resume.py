@@ -18,18 +18,18 @@ from typing import Any
 
 import pytest
 
-from draftworth import verdict
+from draftworth.analysis import verdict
+from draftworth.analysis.statistics import estimate
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.history import History, read_history
 from draftworth.measuring.journal import JOURNAL_FOLDER, NO_WORD, Entry, Journal, dump_entry
 from draftworth.measuring.load import Planned
+from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import TOLD_TO_END, Runner
-from draftworth.measuring.runspec import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.sink import FolderSink, Sink, SinkError
-from draftworth.prompts import Case, Prompt
-from draftworth.reading import Run, read_run
-from draftworth.results import RUN_FILE, BlockResult, Load, RunResult
-from draftworth.statistics import estimate
+from draftworth.records.prompts import Case, Prompt
+from draftworth.records.reading import Run, read_run
+from draftworth.records.results import RUN_FILE, BlockResult, Load, RunResult
 from tests.support.blocks import make_record
 from tests.support.stream_server import StreamServer, plain, stream_server
 

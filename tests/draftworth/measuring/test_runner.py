@@ -14,12 +14,12 @@ import pytest
 
 from draftworth.measuring.client import Client
 from draftworth.measuring.load import poisson_gaps
+from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import Runner, new_run_id
-from draftworth.measuring.runspec import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.sink import FolderSink, SinkError
-from draftworth.prompts import Case, Prompt
-from draftworth.reading import Run, read_run
-from draftworth.results import RESULT_SUFFIX, Load, RunResult
+from draftworth.records.prompts import Case, Prompt
+from draftworth.records.reading import Run, read_run
+from draftworth.records.results import RESULT_SUFFIX, Load, RunResult
 from tests.support.stream_server import Request, Script, Step, completion, plain, stream_server
 
 COUNTERS = """

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from draftworth.reading import Run
-from draftworth.report.facts import RunFacts, facts_of
-from draftworth.results import (
+from draftworth.analysis.facts import RunFacts, facts_of
+from draftworth.records.reading import Run
+from draftworth.records.results import (
     BLOCKS_FOLDER,
     RESULT_SUFFIX,
     RUN_FILE,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from draftworth.analysis.statistics import Estimate
 from draftworth.errors import UserInputError
 from draftworth.report.against import changes, overlap, sentence
-from draftworth.statistics import Estimate
 from tests.draftworth.report.runs import (
     make_drafted_block,
     make_facts,

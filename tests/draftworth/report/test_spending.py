@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.costs import run_costs
+from draftworth.analysis.costs import run_costs
+from draftworth.records.results import Interruption, Price, TimeAccount, dump_run, load_run
 from draftworth.report.document import document_of
 from draftworth.report.spending import (
     interruption_rows,
@@ -15,7 +16,6 @@ from draftworth.report.spending import (
     spending_sentences,
 )
 from draftworth.report.tables import figures_csv
-from draftworth.results import Interruption, Price, TimeAccount, dump_run, load_run
 from tests.draftworth.report.runs import make_facts, make_run, make_run_result
 from tests.support.blocks import START_UNIX_S
 

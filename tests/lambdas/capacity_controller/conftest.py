@@ -21,9 +21,9 @@ import pytest
 from botocore.config import Config
 from moto import mock_aws
 
-from draftworth.capacity import STATE_KEY, STOP_KEY, CapacityPlan, ModelRef, dump_plan
-from draftworth.results import dump_run
-from draftworth.staging import dump_ready, ready_key
+from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan, ModelRef, dump_plan
+from draftworth.records.results import dump_run
+from draftworth.records.staging import dump_ready, ready_key
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.gathering import Clients
 from lambdas.capacity_controller.handler import handle

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from draftworth.capacity import CapacityPlan, DraftRef, ModelRef
-from draftworth.results import RunResult
-from draftworth.staging import READY_SCHEMA, ReadyModel, StagedFile
+from draftworth.records.capacity import CapacityPlan, DraftRef, ModelRef
+from draftworth.records.results import RunResult
+from draftworth.records.staging import READY_SCHEMA, ReadyModel, StagedFile
 from lambdas.capacity_controller.state import Deployment, Ledger
 from lambdas.capacity_controller.world import Models, NodeGroup, Run, World
 from tests.support.blocks import START_UNIX_S, make_run

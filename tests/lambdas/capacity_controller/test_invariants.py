@@ -17,9 +17,9 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from draftworth.capacity import STOP_KEY, CapacityPlan, dump_plan
-from draftworth.results import dump_run
-from draftworth.staging import dump_ready, ready_key
+from draftworth.records.capacity import STOP_KEY, CapacityPlan, dump_plan
+from draftworth.records.results import dump_run
+from draftworth.records.staging import dump_ready, ready_key
 from lambdas.capacity_controller import decision as decision_module
 from lambdas.capacity_controller.deployment import DeploymentError, handle_request
 from lambdas.capacity_controller.state import Deployment

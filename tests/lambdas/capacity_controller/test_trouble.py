@@ -12,7 +12,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from draftworth.capacity import STATE_KEY, dump_plan
+from draftworth.records.capacity import STATE_KEY, dump_plan
 from lambdas.capacity_controller import handler as handler_module
 from lambdas.capacity_controller.controller import (
     ORPHANED_AFTER_SECONDS,

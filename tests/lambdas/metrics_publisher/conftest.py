@@ -13,8 +13,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from draftworth.metrics import NAMESPACE, Metric, dimension_values
-from draftworth.results import BlockResult, dump_block
+from draftworth.analysis.metrics import NAMESPACE, Metric, dimension_values
+from draftworth.records.results import BlockResult, dump_block
 from lambdas.metrics_publisher.claims import claim_key
 from lambdas.metrics_publisher.events import ObjectCreated
 from lambdas.metrics_publisher.handler import BatchResponse, handle_batch

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftworth.metrics import METRICS, REQUEST_METRICS
-from draftworth.results import BlockResult, RequestRecord, SpeculationCounters
+from draftworth.analysis.metrics import METRICS, REQUEST_METRICS
+from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
 from lambdas.metrics_publisher.datums import Plan, plan_block
 from lambdas.metrics_publisher.errors import UnusableError
 from tests.support.blocks import START_UNIX_S, make_block, make_failed_record, make_record
@@ -38,7 +38,7 @@ def minute(number: int) -> datetime:
     return datetime.fromtimestamp(START_UNIX_S + 60 * number, UTC)
 
 
-# Written out, not taken from `draftworth.metrics`: the two must agree.
+# Written out, not taken from `draftworth.analysis.metrics`: the two must agree.
 EXPECTED: dict[str, tuple[str, ExpectedValue]] = {
     "TTFT": ("Milliseconds", lambda r: None if r.ttft_s is None else r.ttft_s * 1000),
     "InterTokenLatency": (

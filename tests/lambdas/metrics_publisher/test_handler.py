@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from draftworth.metrics import TTFT
-from draftworth.results import dump_block
+from charts.shipped import METRICS_PUBLISHER
+from draftworth.analysis.metrics import TTFT
+from draftworth.records.results import dump_block
 from lambdas.metrics_publisher import handler as handler_module
 from lambdas.metrics_publisher.events import created_objects
-from tests.conftest import ROOT
 from tests.lambdas.metrics_publisher.conftest import BUCKET, MAX_RECEIVE_COUNT, Aws, key_of
 from tests.support.blocks import make_block, make_record
+from tests.support.shipped import lay_out
 
 pytestmark = pytest.mark.emulator
 
@@ -244,13 +244,7 @@ def test_the_entry_point_names_the_variable_that_is_missing() -> None:
 
 
 def test_the_function_runs_from_its_own_files_alone(tmp_path: Path) -> None:
-    for name in ("lambdas/metrics_publisher", "draftworth"):
-        (tmp_path / name).mkdir(parents=True)
-    shutil.copy(ROOT / "lambdas/__init__.py", tmp_path / "lambdas")
-    for path in (ROOT / "lambdas/metrics_publisher").glob("*.py"):
-        shutil.copy(path, tmp_path / "lambdas/metrics_publisher")
-    for name in ("__init__.py", "results.py", "metrics.py"):
-        shutil.copy(ROOT / "draftworth" / name, tmp_path / "draftworth")
+    lay_out(METRICS_PUBLISHER, tmp_path)
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); before = set(sys.modules)\n"
         "from lambdas.metrics_publisher.handler import handler\n"

@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.serialize import create_serializer
 
-from draftworth.metrics import (
+from draftworth.analysis.metrics import (
     ACCEPTANCE_RATE,
     ERRORS,
     METRICS,
@@ -21,7 +21,7 @@ from draftworth.metrics import (
     TTFT,
     dimension_values,
 )
-from draftworth.results import dump_block
+from draftworth.records.results import dump_block
 from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS, claim_key
 from lambdas.metrics_publisher.errors import ClaimedError, NotNowError, UnusableError
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws, KilledError, key_of

@@ -1,0 +1,48 @@
+"""What of this repository travels to each pod and function: whole folders, named here only.
+
+Images, function packages and the ConfigMap of the serving pods are all made from these lists, and
+`docs/architecture.md` shows them (a test compares). Every folder of the domain that travels needs
+nothing but the standard library, `draftworth/measuring` also `httptools`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+_RECORDS = ("draftworth/__init__.py", "draftworth/errors.py", "draftworth/records")
+
+CAPACITY_CONTROLLER = (*_RECORDS, "lambdas/__init__.py", "lambdas/capacity_controller")
+METRICS_PUBLISHER = (
+    *_RECORDS,
+    "draftworth/analysis",
+    "lambdas/__init__.py",
+    "lambdas/metrics_publisher",
+)
+SERVING_POD = (*_RECORDS, "pods/__init__.py", "pods/compiled_graphs")
+# One image for the load generator and for the checkpoint stager.
+MEASURING_IMAGE = (
+    *_RECORDS,
+    "draftworth/analysis",
+    "draftworth/measuring",
+    "pods/__init__.py",
+    "pods/checkpoint_stager",
+    "pods/llmperf",
+)
+
+SHIPPED: Mapping[str, tuple[str, ...]] = {
+    "capacity controller": CAPACITY_CONTROLLER,
+    "metrics publisher": METRICS_PUBLISHER,
+    "serving pods": SERVING_POD,
+    "load generator and checkpoint stager": MEASURING_IMAGE,
+}
+
+
+def source_files(shipped: tuple[str, ...]) -> Iterator[str]:
+    """The Python files of a list, relative to the repository, sorted within each folder."""
+    for name in shipped:
+        path = ROOT / name
+        files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        yield from (file.relative_to(ROOT).as_posix() for file in files)

@@ -1,0 +1,169 @@
+"""Second opinions on a variant's figures: the server's, the arithmetic's and llmperf's.
+
+A figure that two independent sources agree on can be believed; where they do not, the report says
+so instead of choosing.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from draftworth.analysis.speculation import (
+    acceptance_from_tokens_per_step,
+    break_even_tokens_per_step,
+)
+from draftworth.records.results import BlockResult, RequestRecord, values_of
+
+# Our mean ITL and the server's may differ by this part of the server's: the network between them,
+# and vLLM's division by all tokens but one where ours leaves out the whole first chunk.
+SERVER_TOLERANCE = 0.10
+# Counters and estimate may differ by 5 points: the last step of an output is cut short.
+ACCEPTANCE_TOLERANCE = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerCheck:
+    """Mean ITL of the same requests by our clock and by the server's histogram, in seconds."""
+
+    requests: int
+    ours_s: float
+    server_s: float
+
+    @property
+    def difference(self) -> float:
+        """Ours / the server's - 1."""
+        return self.ours_s / self.server_s - 1
+
+    @property
+    def agrees(self) -> bool:
+        """Within the tolerance."""
+        return abs(self.difference) <= SERVER_TOLERANCE
+
+
+def server_check(blocks: Iterable[BlockResult]) -> ServerCheck | None:
+    """Compare over the blocks in which both sides saw the same number of requests, else None.
+
+    Spoilt requests take part: the server has them in its sums.
+    """
+    ours: list[float] = []
+    server_sum_s = 0.0
+    for block in blocks:
+        values = [
+            r.inter_token_latency_s for r in block.requests if r.inter_token_latency_s is not None
+        ]
+        if block.server and block.server.time_per_output_token_count == len(values) > 0:
+            ours += values
+            server_sum_s += block.server.time_per_output_token_sum_s
+    if server_sum_s <= 0:
+        return None
+    return ServerCheck(
+        requests=len(ours), ours_s=statistics.fmean(ours), server_s=server_sum_s / len(ours)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceptanceCheck:
+    """Acceptance rate (0 to 1) by the server's counters and as tokens per step explain it."""
+
+    counted: float | None
+    estimated: float | None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Within the tolerance; None when one of them is missing."""
+        if self.counted is None or self.estimated is None:
+            return None
+        return abs(self.counted - self.estimated) <= ACCEPTANCE_TOLERANCE
+
+    @property
+    def text(self) -> str:
+        """The rate to show; an estimate is marked as one."""
+        if self.counted is not None:
+            return f"{self.counted:.1%}"
+        return "-" if self.estimated is None else f"~{self.estimated:.1%} (estimate)"
+
+
+def acceptance_check(
+    counted: float | None, tokens_per_step: float | None, *, max_tokens_per_step: int
+) -> AcceptanceCheck:
+    """Both rates, as far as they can be had."""
+    estimated = None
+    if tokens_per_step is not None:
+        try:
+            estimated = acceptance_from_tokens_per_step(
+                tokens_per_step, max_tokens_per_step=max_tokens_per_step
+            )
+        except ValueError:
+            estimated = None  # no acceptance explains it: a baseline, or chunks that were merged
+    return AcceptanceCheck(counted=counted, estimated=estimated)
+
+
+def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
+    """Share of drafts whose token at position 1, 2, ... was accepted; empty without counters."""
+    counters = [b.speculation for b in blocks if b.speculation]
+    drafts = sum(c.drafts for c in counters)
+    longest = max((len(c.accepted_per_position) for c in counters), default=0)
+    if not drafts:
+        return ()
+    return tuple(
+        sum(c.accepted_per_position[i] for c in counters if i < len(c.accepted_per_position))
+        / drafts
+        for i in range(longest)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BreakEven:
+    """What a step costs and yields. `tokens_per_step` above `needed` is faster than the baseline.
+
+    step_s: median over requests of the time of a step, in seconds; most: what the window allows.
+    """
+
+    step_s: float
+    tokens_per_step: float
+    needed: float
+    most: int
+
+
+def break_even(
+    records: Sequence[RequestRecord],
+    *,
+    tokens_per_step: float | None,
+    baseline_itl_s: float | None,
+    most: int,
+) -> BreakEven | None:
+    """The prediction for a variant; None where a part of it was not measured.
+
+    A request's mean step time is its ITL x its tokens per step, by the definitions of both.
+    """
+    steps = [
+        r.inter_token_latency_s * r.tokens_per_step
+        for r in records
+        if r.counts and r.inter_token_latency_s and r.tokens_per_step
+    ]
+    if not steps or tokens_per_step is None or not baseline_itl_s:
+        return None
+    step_s = statistics.median(steps)
+    needed = break_even_tokens_per_step(
+        baseline_step_seconds=baseline_itl_s, speculative_step_seconds=step_s
+    )
+    return BreakEven(step_s=step_s, tokens_per_step=tokens_per_step, needed=needed, most=most)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmperfView:
+    """Median ITL over the same requests, ours and as llmperf computes it, in seconds."""
+
+    ours_s: float
+    llmperf_s: float
+
+
+def llmperf_view(records: Sequence[RequestRecord]) -> LlmperfView | None:
+    """Both medians; None where one was not measured."""
+    ours = values_of(records, "inter_token_latency_s")
+    theirs = values_of(records, "llmperf_inter_token_latency_s")
+    if not ours or not theirs:
+        return None
+    return LlmperfView(ours_s=statistics.median(ours), llmperf_s=statistics.median(theirs))

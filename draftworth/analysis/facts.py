@@ -1,0 +1,268 @@
+"""Everything that a report says about a run, computed once."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from draftworth.analysis.checks import (
+    ACCEPTANCE_TOLERANCE,
+    SERVER_TOLERANCE,
+    AcceptanceCheck,
+    BreakEven,
+    LlmperfView,
+    ServerCheck,
+    acceptance_by_position,
+    acceptance_check,
+    break_even,
+    llmperf_view,
+    server_check,
+)
+from draftworth.analysis.mix import MixVerdict, judge_mix
+from draftworth.analysis.outputs import Divergence, divergences
+from draftworth.analysis.statistics import Estimate, estimate, quantile
+from draftworth.analysis.verdict import (
+    MIN_IDENTICAL_SHARE,
+    Comparison,
+    Group,
+    VariantSummary,
+    by_prompt,
+    compare,
+    groups_of,
+    requests_short,
+    summarize,
+)
+from draftworth.records.reading import Run
+from draftworth.records.results import BlockResult, RequestRecord
+from draftworth.records.transcripts import Transcripts
+
+# The latencies of a request, by the name of their field; all in seconds.
+LATENCIES = {
+    "inter_token_latency_s": "ITL",
+    "ttft_s": "TTFT",
+    "end_to_end_latency_s": "E2E",
+}
+TAIL_SHARES = (0.5, 0.9, 0.95, 0.99)
+# Tails of many figures: fewer resamples than the verdict's, whose interval decides something.
+TAIL_RESAMPLES = 500
+# Chunks that come together count as one step; a few do on every machine.
+MERGED_CHUNKS_TOLERANCE = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantFacts:
+    """One variant in one group, with the second opinions on it; None: cannot be had.
+
+    requests_short: how many more samples the speedup's interval would take to be as narrow as asked
+    for; tails: quantile estimates by field and share, seconds; step_latencies_s: from the
+    transcripts.
+    """
+
+    summary: VariantSummary
+    records: tuple[RequestRecord, ...]
+    comparison: Comparison | None
+    requests_short: int | None
+    server: ServerCheck | None
+    acceptance: AcceptanceCheck
+    most_tokens_per_step: int
+    accepted_at: tuple[float, ...]
+    break_even: BreakEven | None
+    llmperf: LlmperfView | None
+    tails: dict[tuple[str, float], Estimate]
+    step_latencies_s: tuple[float, ...]
+    divergences: tuple[Divergence, ...]
+
+    @property
+    def name(self) -> str:
+        """The variant."""
+        return self.summary.variant
+
+    @property
+    def label(self) -> str:
+        """`structured at c4, k7`."""
+        return f"{self.summary.group.label}, {self.name}"
+
+    @property
+    def median_itl_s(self) -> float | None:
+        """Median ITL, seconds."""
+        itl = self.summary.inter_token_latency_s
+        return itl.value if itl else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupFacts:
+    """One prompt class at one load: the baseline first, then the others in the run's order."""
+
+    group: Group
+    variants: tuple[VariantFacts, ...]
+
+    @property
+    def baseline(self) -> VariantFacts:
+        """The variant without speculation."""
+        return self.variants[0]
+
+    @property
+    def speculative(self) -> tuple[VariantFacts, ...]:
+        """The others."""
+        return self.variants[1:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """A run and all that is known about it."""
+
+    run: Run
+    groups: tuple[GroupFacts, ...]
+    mixes: tuple[MixVerdict, ...]
+
+    @cached_property
+    def speculative(self) -> tuple[VariantFacts, ...]:
+        """Every speculative variant of every group."""
+        return tuple(v for group in self.groups for v in group.speculative)
+
+    @cached_property
+    def variants(self) -> tuple[VariantFacts, ...]:
+        """Every variant of every group."""
+        return tuple(v for group in self.groups for v in group.variants)
+
+    @cached_property
+    def attention(self) -> tuple[str, ...]:
+        """What a reader must know before believing the figures, one sentence each."""
+        return tuple(line for variant in self.variants for line in _attention(variant))
+
+
+def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
+    """Compute everything about a run."""
+    return RunFacts(
+        run=run,
+        groups=tuple(_group_facts(run, group, transcripts) for group in groups_of(run.blocks)),
+        mixes=tuple(_mixes(run)),
+    )
+
+
+def _mixes(run: Run) -> Iterator[MixVerdict]:
+    """The verdict on the whole traffic, load by load, where it has more than one class."""
+    result = run.result
+    if len(result.class_weights) < 2:
+        return
+    for load in dict.fromkeys(group.load for group in groups_of(run.blocks)):
+        for variant in result.variants:
+            if variant != result.baseline:
+                yield judge_mix(
+                    run.blocks,
+                    load=load,
+                    variant=variant,
+                    baseline=result.baseline,
+                    weights=result.class_weights,
+                    price=result.price,
+                )
+
+
+def _group_facts(run: Run, group: Group, transcripts: Transcripts) -> GroupFacts:
+    names = [run.result.baseline, *(v for v in run.result.variants if v != run.result.baseline)]
+    baseline = summarize(run.blocks, group, run.result.baseline, run.result.price)
+    itl = baseline.inter_token_latency_s
+    return GroupFacts(
+        group=group,
+        variants=tuple(
+            _variant_facts(run, group, name, transcripts, itl.value if itl else None)
+            for name in names
+        ),
+    )
+
+
+def _variant_facts(
+    run: Run, group: Group, name: str, transcripts: Transcripts, baseline_itl_s: float | None
+) -> VariantFacts:
+    blocks = [
+        b
+        for b in run.blocks
+        if (b.prompt_class, b.load, b.variant) == (group.prompt_class, group.load, name)
+    ]
+    records = tuple(r for b in blocks for r in b.requests)
+    summary = summarize(run.blocks, group, name, run.result.price)
+    baseline, most = run.result.baseline, run.result.max_tokens_per_step.get(name, 1)
+    is_baseline = name == baseline
+    against = {"variant": name, "baseline": baseline}
+    comparison = None if is_baseline else compare(run.blocks, group, **against)
+    return VariantFacts(
+        summary=summary,
+        records=records,
+        comparison=comparison,
+        requests_short=_requests_short(run, comparison),
+        server=server_check(blocks),
+        acceptance=acceptance_check(
+            summary.acceptance_rate, summary.tokens_per_step, max_tokens_per_step=most
+        ),
+        most_tokens_per_step=most,
+        accepted_at=acceptance_by_position(blocks),
+        break_even=None
+        if is_baseline
+        else break_even(
+            records,
+            tokens_per_step=summary.tokens_per_step,
+            baseline_itl_s=baseline_itl_s,
+            most=most,
+        ),
+        llmperf=llmperf_view(records),
+        tails=dict(_tails(blocks)),
+        step_latencies_s=_step_latencies_s(records, transcripts),
+        divergences=()
+        if is_baseline
+        else divergences(run.blocks, group, transcripts=transcripts, **against),
+    )
+
+
+def _requests_short(run: Run, comparison: Comparison | None) -> int | None:
+    speedup = comparison.itl_speedup if comparison else None
+    return requests_short(speedup, target_width=run.result.target_interval_width)
+
+
+def _tails(blocks: Sequence[BlockResult]) -> Iterator[tuple[tuple[str, float], Estimate]]:
+    for field in LATENCIES:
+        clusters = by_prompt(blocks, field)
+        for share in TAIL_SHARES if clusters else ():
+            statistic = statistics.median if share == 0.5 else partial(quantile, share=share)
+            yield (field, share), estimate(clusters, statistic, resamples=TAIL_RESAMPLES)
+
+
+def _step_latencies_s(
+    records: Sequence[RequestRecord], transcripts: Transcripts
+) -> tuple[float, ...]:
+    known = (transcripts[r.request_id] for r in records if r.counts and r.request_id in transcripts)
+    return tuple(latency for transcript in known for latency in transcript.step_latencies_s)
+
+
+def _attention(variant: VariantFacts) -> Iterator[str]:
+    server, acceptance = variant.server, variant.acceptance
+    if server and not server.agrees:
+        yield (
+            f"{variant.label}: our mean ITL is {server.ours_s * 1e3:.2f} ms and the server's own "
+            f"{server.server_s * 1e3:.2f} ms, {server.difference:+.0%} (tolerance "
+            f"{SERVER_TOLERANCE:.0%}): something between them takes or hides time."
+        )
+    if acceptance.agrees is False:
+        yield (
+            f"{variant.label}: the server counts {acceptance.counted:.1%} accepted, tokens per "
+            f"step explain {acceptance.estimated:.1%} (tolerance {ACCEPTANCE_TOLERANCE:.0%}): "
+            "chunks may have been merged on the way, or other requests were served meanwhile."
+        )
+    tokens, most = variant.summary.tokens_per_step, variant.most_tokens_per_step
+    if tokens is not None and tokens > most * (1 + MERGED_CHUNKS_TOLERANCE):
+        yield (
+            f"{variant.label}: {tokens:.2f} tokens a step where a step yields at most {most}: "
+            "chunks were merged on the way, and step latencies and tokens per step are too large."
+        )
+    share = variant.comparison.identical_share if variant.comparison else None
+    if share is not None and share < MIN_IDENTICAL_SHARE:
+        yield (
+            f"{variant.label}: only {share:.0%} of the greedy outputs are the baseline's: look at "
+            "where they part before believing the speedup."
+        )
+    if variant.summary.failed:
+        yield (
+            f"{variant.label}: {variant.summary.failed} of {variant.summary.requests} requests "
+            "failed; the result files have their reasons, as has requests.csv of a written report."
+        )

@@ -1,0 +1,63 @@
+"""Where the greedy outputs of a variant part from the baseline's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from draftworth.analysis.verdict import Group, pairs_by_prompt
+from draftworth.records.results import BlockResult
+from draftworth.records.transcripts import Transcript, Transcripts
+
+CONTEXT_CHARACTERS = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Divergence:
+    """A pair whose texts differ: where, and what follows in each.
+
+    token: output tokens that both have before they part, by the baseline's chunks; None: not known.
+    character: the position of the first character that differs.
+    """
+
+    prompt: str
+    token: int | None
+    character: int
+    baseline_goes_on: str
+    variant_goes_on: str
+
+
+def divergences(
+    blocks: Sequence[BlockResult],
+    group: Group,
+    *,
+    variant: str,
+    baseline: str,
+    transcripts: Transcripts,
+) -> tuple[Divergence, ...]:
+    """Every differing pair of a group that has both transcripts, the earliest divergence first."""
+    found = []
+    for cluster in pairs_by_prompt(blocks, group, variant=variant, baseline=baseline):
+        for plain, drafted in cluster:
+            ours, theirs = transcripts.get(plain.request_id), transcripts.get(drafted.request_id)
+            if ours and theirs and ours.text != theirs.text:
+                found.append(_divergence(plain.prompt_id, ours, theirs))
+    return tuple(sorted(found, key=lambda d: (d.character, d.prompt)))
+
+
+def _divergence(prompt: str, ours: Transcript, theirs: Transcript) -> Divergence:
+    at = first_difference(ours.text, theirs.text)
+    end = at + CONTEXT_CHARACTERS
+    return Divergence(
+        prompt=prompt,
+        token=ours.tokens_before(at),
+        character=at,
+        baseline_goes_on=ours.text[at:end],
+        variant_goes_on=theirs.text[at:end],
+    )
+
+
+def first_difference(one: str, other: str) -> int:
+    """The position of the first character that differs; the shorter length if one goes on."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))

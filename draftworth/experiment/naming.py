@@ -1,0 +1,72 @@
+"""Every name made here: what people and commands meet, and what other systems accept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.records.results import RUNS_FOLDER
+
+PROJECT = "draftworth"
+EXPERIMENT_TAG = f"{PROJECT}:experiment"
+STACK_TAG = f"{PROJECT}:stack"
+# An experiment's stacks, in the order in which they need each other.
+STACK_PARTS = ("network", "storage", "cluster", "benchmark")
+
+# Outputs of the storage stack that commands look up: `s3://BUCKET/`.
+CHECKPOINTS_OUTPUT = "CheckpointsLocation"
+ARTIFACTS_OUTPUT = "ArtifactsLocation"
+
+# Folders of the results bucket. The writer is told its folder by the charts, the publisher keeps
+# its claims in the other one, the capacity controller its state in `capacity.CONTROL_PREFIX`.
+RUNS_PREFIX = f"{RUNS_FOLDER}/"
+CLAIMS_PREFIX = "published/"
+
+
+def dns_label(name: str) -> str:
+    """A DNS label (RFC 1035): what Services and stacks are called. `qwen3-1.7b` is `qwen3-1-7b`."""
+    return name.replace(".", "-")
+
+
+def content_hash(value: Any, *, length: int) -> str:
+    """The first `length` hex digits of the SHA-256 of a JSON value in canonical form."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    """Every name that is made from the experiment's own."""
+
+    experiment: str
+
+    @classmethod
+    def of(cls, experiment: NeuronExperiment) -> Names:
+        """The names of an experiment."""
+        return cls(experiment=experiment.name)
+
+    @property
+    def prefix(self) -> str:
+        """`draftworth-` and the experiment as a DNS label; at most 43 characters."""
+        return f"{PROJECT}-{dns_label(self.experiment)}"
+
+    def stack(self, part: str) -> str:
+        """A stack's name: `draftworth-qwen3-32b-network`."""
+        return f"{self.prefix}-{part}"
+
+    @property
+    def cluster(self) -> str:
+        """The EKS cluster; fixed, because the names of its log groups are made from it."""
+        return self.prefix
+
+    @property
+    def dashboard(self) -> str:
+        """The CloudWatch dashboard; fixed, so that its address is known before it exists."""
+        return self.prefix
+
+    def tags(self, part: str) -> dict[str, str]:
+        """Tags of everything in a stack: what `leftovers` and a bill are sorted by."""
+        return {EXPERIMENT_TAG: self.experiment, STACK_TAG: part}

@@ -1,0 +1,52 @@
+"""Slots onto nodes: which variant runs on which node, and how many nodes that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from draftworth.experiment.catalog import accelerator
+from draftworth.experiment.model import NeuronExperiment
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacedSlot:
+    """One variant's slot: `devices` connected devices of node number `node` (from 0)."""
+
+    variant: str
+    node: int
+    devices: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """All slots of an experiment."""
+
+    slots: tuple[PlacedSlot, ...]
+
+    @property
+    def nodes(self) -> int:
+        """Accelerator nodes needed."""
+        return max(slot.node for slot in self.slots) + 1
+
+    def node_share(self, slot: PlacedSlot) -> float:
+        """The part of a node that a slot holds, between 0 and 1."""
+        return slot.devices / accelerator().devices
+
+
+def place(experiment: NeuronExperiment) -> Placement:
+    """Fill node after node in file order.
+
+    Legal slot sizes (1, 4, 8, 16) divide a node's devices, and all slots of an experiment are of
+    one size, so filling in order leaves no gap and needs the fewest nodes.
+    """
+    per_node = accelerator().devices // experiment.serving.slot_devices
+    return Placement(
+        slots=tuple(
+            PlacedSlot(
+                variant=variant.name,
+                node=index // per_node,
+                devices=experiment.serving.slot_devices,
+            )
+            for index, variant in enumerate(experiment.variants)
+        )
+    )

@@ -1,0 +1,113 @@
+"""The run specification: all that the load generator has to know, as one JSON document.
+
+Made from an experiment on the side that has it, read in the pod: standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from draftworth.errors import UserInputError
+from draftworth.records.prompts import Case, Prompt
+from draftworth.records.results import Load, Price
+
+RUN_SPEC_SCHEMA = "draftworth.runspec/3"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """One variant's OpenAI-compatible server. `base_url` is without the trailing `/v1`."""
+
+    variant: str
+    base_url: str
+    max_tokens_per_step: int
+    is_baseline: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestShape:
+    """What every request has in common."""
+
+    model: str
+    output_tokens: int
+    fixed_output_length: bool
+    temperature: float
+    seed: int
+    enable_thinking: bool
+    timeout_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How many requests: a consequence of how narrow the speedup's interval has to be.
+
+    All counts are of measured requests of one case, variant and load. A round adds
+    `requests_per_round` to each; rounds go on until every class has `min_requests` and an interval
+    no wider than `target_interval_width` (relative to the speedup), or `max_requests`.
+    """
+
+    requests_per_round: int
+    min_requests: int
+    max_requests: int
+    target_interval_width: float
+    warmup_requests: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """What to measure: every case against every endpoint, in every load.
+
+    ready_deadline_seconds: how long servers are waited for; None: as the run's deadline says.
+    """
+
+    experiment: str
+    endpoints: tuple[Endpoint, ...]
+    shape: RequestShape
+    cases: tuple[Case, ...]
+    loads: tuple[Load, ...]
+    sampling: Sampling
+    parallel: bool
+    class_weights: Mapping[str, float]
+    price: Price | None
+    ready_deadline_seconds: float | None
+
+    @property
+    def baseline(self) -> str:
+        """The name of the variant without speculation."""
+        return next(e.variant for e in self.endpoints if e.is_baseline)
+
+
+def dump_run_spec(spec: RunSpec) -> str:
+    """The specification as JSON text."""
+    return json.dumps({"schema": RUN_SPEC_SCHEMA, **asdict(spec)}, sort_keys=True)
+
+
+def load_run_spec(text: str) -> RunSpec:
+    """Read a specification; raises UserInputError when it is not one."""
+    try:
+        value = json.loads(text)
+        if value.pop("schema") != RUN_SPEC_SCHEMA:
+            raise UserInputError(f"run specification: schema is not {RUN_SPEC_SCHEMA}")
+        return _run_spec(value)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserInputError(f"run specification: {type(error).__name__}: {error}") from error
+
+
+def _run_spec(value: Mapping[str, Any]) -> RunSpec:
+    parts = {
+        "endpoints": tuple(Endpoint(**e) for e in value["endpoints"]),
+        "shape": RequestShape(**value["shape"]),
+        "cases": tuple(_case(c) for c in value["cases"]),
+        "loads": tuple(Load(**load) for load in value["loads"]),
+        "sampling": Sampling(**value["sampling"]),
+        "price": None if value["price"] is None else Price(**value["price"]),
+    }
+    return RunSpec(**{**value, **parts})
+
+
+def _case(value: Mapping[str, Any]) -> Case:
+    prompts = (Prompt(id=p["id"], messages=tuple(p["messages"])) for p in value["prompts"])
+    return Case(**{**value, "prompts": tuple(prompts)})

@@ -1,0 +1,98 @@
+"""How long requests take under a load, from assumed speeds: the measuring part of the time line.
+
+Requests of one length under a fixed concurrency come in waves: so many at once, then as many again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from draftworth.experiment.model import Baseline, NeuronExperiment, Variant, Workload
+from draftworth.measuring.runner import rounds
+from draftworth.planning.assumptions import Assumptions, Bound, Bounds
+from draftworth.planning.run_specification import sampling
+from draftworth.records.results import Load
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """One variant's speed: seconds to the first token, and a token's milliseconds after it."""
+
+    variant: str
+    first_token_seconds: Bounds
+    ms_per_token: Bounds
+    output_tokens: int
+
+    def request_seconds(self, bound: Bound) -> float:
+        """One request, from sent to its last token."""
+        decoding_seconds = self.output_tokens * self.ms_per_token.at(bound) / 1000
+        return self.first_token_seconds.at(bound) + decoding_seconds
+
+    def sending_seconds(self, bound: Bound, *, requests: int, load: Load, seats: int) -> float:
+        """`requests` under a load, on a server that decodes `seats` sequences at once."""
+        if requests == 0:
+            return 0.0
+        one = self.request_seconds(bound)
+        if load.requests_per_second is None:
+            return waves(requests, load, seats) * one
+        # At random times: as long as they take to arrive, or to be decoded if that is longer.
+        arriving = requests / load.requests_per_second + one
+        return max(arriving, math.ceil(requests / seats) * one)
+
+
+def waves(requests: int, load: Load, seats: int) -> int:
+    """How often a fixed concurrency is filled: requests / in flight, rounded up."""
+    return math.ceil(requests / min(load.concurrency, seats))
+
+
+def pace_of(experiment: NeuronExperiment, variant: Variant, assumed: Assumptions) -> Pace:
+    """A variant's assumed speed on the experiment's outputs."""
+    is_baseline = isinstance(variant, Baseline)
+    speed = assumed.baseline_ms_per_token if is_baseline else assumed.speculative_ms_per_token
+    return Pace(
+        variant=variant.name,
+        first_token_seconds=assumed.first_token_seconds.bounds,
+        ms_per_token=speed.bounds,
+        output_tokens=experiment.workload.output_tokens,
+    )
+
+
+def round_counts(work: Workload) -> Bounds:
+    """Rounds of a run: those that `min_requests` needs, and those that `max_requests` has room for.
+
+    The first is what a run with narrow intervals takes, the second one with wide ones.
+    """
+    most = rounds(sampling(work))
+    needed = math.ceil(work.min_requests / work.requests_per_round)
+    return Bounds(low=min(needed, most), high=most)
+
+
+def round_minutes(
+    experiment: NeuronExperiment, assumed: Assumptions, load: Load, *, cases: int, bound: Bound
+) -> float:
+    """One round: every case against every variant, warm-up included, as the runner does it."""
+    blocks = [
+        block_seconds(experiment, variant, assumed, load, bound=bound)
+        for variant in experiment.variants
+    ]
+    together = max(blocks) if experiment.workload.parallel else sum(blocks)
+    return cases * together / 60
+
+
+def block_seconds(
+    experiment: NeuronExperiment,
+    variant: Variant,
+    assumed: Assumptions,
+    load: Load,
+    *,
+    bound: Bound,
+) -> float:
+    """One case against one variant: the warm-up, then the measured requests of a round."""
+    work, seats = experiment.workload, experiment.serving.max_num_seqs
+    pace = pace_of(experiment, variant, assumed)
+    sending = (
+        pace.sending_seconds(bound, requests=requests, load=load, seats=seats)
+        for requests in (work.warmup_requests, work.requests_per_round)
+    )
+    return sum(sending) + assumed.block_overhead_seconds.at(bound)

@@ -1,0 +1,98 @@
+"""What a deployment tells the capacity controller: ONE definition, for the stack and the function.
+
+Standard library only. The plan is a property of a CloudFormation custom resource, as JSON text:
+CloudFormation would hand numbers on as text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from draftworth.records.results import load_record
+
+PLAN_SCHEMA = "draftworth.capacity-plan/1"
+# A folder of the results bucket, beside the runs.
+CONTROL_PREFIX = "control/"
+# What the controller knows: deployments, their spend, the last decision.
+STATE_KEY = f"{CONTROL_PREFIX}capacity.json"
+# While an object of this name exists, the accelerator nodes stay at zero.
+STOP_KEY = f"{CONTROL_PREFIX}stop"
+
+# EKS scales a group in a Capacity Block down 40 minutes before its end, EC2 ends instances from 30
+# minutes before ("Create a managed node group with Capacity Blocks for ML", Amazon EKS User Guide).
+BLOCK_MARGIN_SECONDS = 40 * 60
+
+CapacityKind = Literal["on_demand", "spot", "capacity_block"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRef:
+    """A checkpoint: hub id and revision, as the experiment names them."""
+
+    model: str
+    revision: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftRef:
+    """A draft model or EAGLE head.
+
+    vocabulary: whether it must bring a tokenizer of its own, equal to the target's, or may come
+        without one, as heads that are trained on the target's ids do.
+    """
+
+    checkpoint: ModelRef
+    vocabulary: Literal["own", "own_or_none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacityPlan:
+    """When the accelerator nodes of one deployment may exist, and how many of them.
+
+    job_name: the measuring Job; its runs lie below `runs/JOB_NAME-`. A new name is a new deployment
+        with a deadline and a spend of its own.
+    nodes: accelerator nodes that the placement needs.
+    nodegroup_tags: tags by which the controller knows that the node group is its own.
+    deadline_minutes: from the deployment of this Job to the end of its nodes.
+    reservation_id: of the Capacity Block, None for other kinds.
+    """
+
+    schema: str = PLAN_SCHEMA
+    experiment: str
+    job_name: str
+    cluster_name: str
+    nodegroup_name: str
+    nodegroup_tags: Mapping[str, str]
+    nodes: int
+    target: ModelRef
+    drafts: tuple[DraftRef, ...]
+    deadline_minutes: int
+    budget_usd: float
+    price_usd_per_node_hour: float
+    price_as_of: str
+    capacity: CapacityKind
+    reservation_id: str | None
+    availability_zone: str
+    instance_type: str
+
+    @property
+    def models(self) -> tuple[ModelRef, ...]:
+        """Every checkpoint that must be staged, each once."""
+        return tuple(dict.fromkeys((self.target, *(draft.checkpoint for draft in self.drafts))))
+
+    def cost_usd(self, node_seconds: float) -> float:
+        """What nodes cost at the plan's price."""
+        return node_seconds / 3600 * self.price_usd_per_node_hour
+
+
+def dump_plan(plan: CapacityPlan) -> str:
+    """The plan as JSON text."""
+    return json.dumps(asdict(plan), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def load_plan(text: str) -> CapacityPlan:
+    """Read a plan; raises draftworth.records.results.ResultFormatError."""
+    return load_record(CapacityPlan, text.encode(), PLAN_SCHEMA)

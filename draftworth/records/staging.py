@@ -1,0 +1,267 @@
+"""Staged checkpoints: ONE definition, for who stages them, waits for them and compares them.
+
+Standard library only: the stager's pod and the capacity controller use it. In the checkpoints
+bucket:
+
+    MODEL/REVISION/FILE           the checkpoint's files, as the hub has them
+    MODEL/REVISION/_STAGING.json  the commit that staging began with: who resumes takes the same
+    MODEL/REVISION/_READY.json    what was staged; written last, so a model that has it is whole
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from draftworth.records.results import ResultFormatError, load_record
+
+READY_SCHEMA = "draftworth.ready/1"
+READY_MARKER = "_READY.json"
+PLAN_SCHEMA = "draftworth.staging/1"
+PLAN_MARKER = "_STAGING.json"
+
+TOKENIZER_FILE = "tokenizer.json"
+VOCABULARY_FILE = "vocab.json"
+# Where tokens and their ids can stand. Of a checkpoint with none of the first two, they are in a
+# form that is not read here.
+TOKENIZER_FILES = (
+    TOKENIZER_FILE,
+    VOCABULARY_FILE,
+    "added_tokens.json",
+    "tokenizer_config.json",
+)
+
+
+class StagingFormatError(ValueError):
+    """A file of a staged checkpoint is not what it should be; the message says where and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedFile:
+    """One file of a checkpoint; `path` counts from the model's folder."""
+
+    path: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadyModel:
+    """`_READY.json`: every file named here was in the bucket, whole and checked, when it was put.
+
+    revision: as the experiment has it, a branch, tag or commit; `commit`: what it stood for when
+        staging began. A branch that moved since is not staged again.
+    tokenizer_fingerprint: of the vocabulary (see `tokenizer_fingerprint`); None where the
+        checkpoint brings none, as EAGLE heads may.
+    staging_seconds: from the stager's start, files that an earlier try had staged not included.
+    """
+
+    schema: str
+    model: str
+    revision: str
+    commit: str
+    files: tuple[StagedFile, ...]
+    tokenizer_fingerprint: str | None
+    staged_at_unix_s: float
+    staging_seconds: float
+
+    @property
+    def size_bytes(self) -> int:
+        """All files together."""
+        return sum(file.size_bytes for file in self.files)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagingPlan:
+    """`_STAGING.json`: written before the first file; a resumed staging mixes no commits."""
+
+    schema: str
+    model: str
+    revision: str
+    commit: str
+
+
+def checkpoint_prefix(model: str, revision: str) -> str:
+    """A checkpoint's folder in the bucket, without a trailing slash."""
+    return f"{model}/{revision}"
+
+
+def ready_key(model: str, revision: str) -> str:
+    """Object key of a checkpoint's `_READY.json`."""
+    return f"{checkpoint_prefix(model, revision)}/{READY_MARKER}"
+
+
+def plan_key(model: str, revision: str) -> str:
+    """Object key of a checkpoint's `_STAGING.json`."""
+    return f"{checkpoint_prefix(model, revision)}/{PLAN_MARKER}"
+
+
+def dump_ready(ready: ReadyModel) -> bytes:
+    """The bytes of `_READY.json`, for people too."""
+    return _dump(asdict(ready))
+
+
+def load_ready(data: bytes) -> ReadyModel:
+    """Read a `_READY.json`.
+
+    Raises:
+        StagingFormatError: saying which key is wrong.
+    """
+    ready = _load(ReadyModel, data, READY_SCHEMA)
+    paths = [file.path for file in ready.files]
+    if not paths or len(set(paths)) != len(paths):
+        raise StagingFormatError("files: allowed: one or more, each path once")
+    for path in paths:
+        if not _is_below(path):
+            raise StagingFormatError(f"files: given path {path!r}, allowed: a relative path")
+    return ready
+
+
+def dump_plan(plan: StagingPlan) -> bytes:
+    """The bytes of `_STAGING.json`."""
+    return _dump(asdict(plan))
+
+
+def load_plan(data: bytes) -> StagingPlan:
+    """Read a `_STAGING.json`; raises StagingFormatError."""
+    return _load(StagingPlan, data, PLAN_SCHEMA)
+
+
+def tokenizer_mismatch(
+    target: ReadyModel, draft: ReadyModel, *, draft_may_lack_tokenizer: bool = False
+) -> str | None:
+    """Why a draft's token ids do not mean the target's; None when they do.
+
+    A target verifies the ids that a draft proposes: with another vocabulary, or the same one in
+    another order, it would reject nearly everything, or worse, take one word for another.
+
+    Args:
+        target: the staged target.
+        draft: the staged draft model or EAGLE head.
+        draft_may_lack_tokenizer: True for EAGLE heads, which are trained on the target's ids and
+            often published without a tokenizer. A draft model has ids of its own.
+    """
+    if target.tokenizer_fingerprint == draft.tokenizer_fingerprint is not None:
+        return None
+    if draft.tokenizer_fingerprint is None and draft_may_lack_tokenizer:
+        return None
+    return (
+        "the tokenizers of target and draft differ, so the target cannot verify the draft's token "
+        f"ids: target {_tokenizer_of(target)}, draft {_tokenizer_of(draft)}; next: give the "
+        "variant a draft of the target's own family and deploy again"
+    )
+
+
+def _tokenizer_of(ready: ReadyModel) -> str:
+    name = f"{ready.model} at {ready.revision} (commit {ready.commit[:12]})"
+    if ready.tokenizer_fingerprint is None:
+        return f"{name} has no {TOKENIZER_FILE} and no {VOCABULARY_FILE}"
+    return f"{name} has vocabulary {ready.tokenizer_fingerprint[:12]}"
+
+
+def tokenizer_fingerprint(folder: Path) -> str | None:
+    """SHA-256 over the sorted (token, id) pairs of a checkpoint's vocabulary, added tokens too.
+
+    Equal exactly when every token has the same id, in whatever order and file they stand. Read from
+    `tokenizer.json`, else from `vocab.json` with `added_tokens.json` and the added tokens of
+    `tokenizer_config.json`; None where neither is there.
+
+    Raises:
+        StagingFormatError: a file is there and is not a vocabulary.
+    """
+    if (folder / TOKENIZER_FILE).is_file():
+        pairs = set(_tokenizer_pairs(_read_object(folder / TOKENIZER_FILE)))
+    elif (folder / VOCABULARY_FILE).is_file():
+        pairs = set(_slow_tokenizer_pairs(folder))
+    else:
+        return None
+    if not pairs:
+        raise StagingFormatError(f"{folder.name}: the tokenizer has no tokens")
+    text = json.dumps(sorted(pairs), separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+Pair = tuple[str, int]
+
+
+def _tokenizer_pairs(tokenizer: dict[str, Any]) -> Iterator[Pair]:
+    """Of Hugging Face's `tokenizer.json`: BPE, WordPiece and WordLevel map, Unigram lists."""
+    model = tokenizer.get("model")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(vocabulary, dict):
+        yield from _mapped(vocabulary, f"{TOKENIZER_FILE}: model.vocab")
+    elif isinstance(vocabulary, list):
+        for index, entry in enumerate(vocabulary):
+            token = entry[0] if isinstance(entry, list) and entry else None
+            yield _pair(token, index, f"{TOKENIZER_FILE}: model.vocab[{index}]")
+    else:
+        raise StagingFormatError(f"{TOKENIZER_FILE}: model.vocab: allowed: an object or a list")
+    for added in _list(tokenizer.get("added_tokens"), f"{TOKENIZER_FILE}: added_tokens"):
+        content = added if isinstance(added, dict) else {}
+        where = f"{TOKENIZER_FILE}: added_tokens"
+        yield _pair(content.get("content"), content.get("id"), where)
+
+
+def _slow_tokenizer_pairs(folder: Path) -> Iterator[Pair]:
+    yield from _mapped(_read_object(folder / VOCABULARY_FILE), VOCABULARY_FILE)
+    added = folder / "added_tokens.json"
+    if added.is_file():
+        yield from _mapped(_read_object(added), added.name)
+    config = folder / "tokenizer_config.json"
+    decoder = _read_object(config).get("added_tokens_decoder") if config.is_file() else None
+    where = f"{config.name}: added_tokens_decoder"
+    for number, token in (decoder if isinstance(decoder, dict) else {}).items():
+        content = token.get("content") if isinstance(token, dict) else None
+        yield _pair(content, int(number) if number.isdecimal() else None, where)
+
+
+def _mapped(vocabulary: dict[str, Any], where: str) -> Iterator[Pair]:
+    for token, number in vocabulary.items():
+        yield _pair(token, number, where)
+
+
+def _pair(token: Any, number: Any, where: str) -> Pair:
+    if not isinstance(token, str) or not isinstance(number, int) or isinstance(number, bool):
+        raise StagingFormatError(
+            f"{where}: given {token!r:.40} with id {number!r:.40}, allowed: text with a number"
+        )
+    return token, number
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if value is not None and not isinstance(value, list):
+        raise StagingFormatError(f"{where}: given {value!r:.40}, allowed: a list")
+    return value or []
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise StagingFormatError(f"{path.name}: not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise StagingFormatError(f"{path.name}: given {type(value).__name__}, allowed: an object")
+    return value
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value, indent=1, allow_nan=False).encode() + b"\n"
+
+
+T = TypeVar("T")
+
+
+def _load(kind: type[T], data: bytes, schema: str) -> T:
+    try:
+        return load_record(kind, data, schema)
+    except ResultFormatError as error:
+        raise StagingFormatError(str(error)) from error
+
+
+def _is_below(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return str(PurePosixPath(path)) == path and bool(parts) and not {"..", "/", "."} & set(parts)

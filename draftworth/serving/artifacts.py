@@ -1,0 +1,42 @@
+"""Artifact keys: content addresses of compiled graphs.
+
+Same key, same graph. The engines ignore flags that differ from what an artifact was compiled with
+(NxD Inference loads what is there), so a folder of compiled graphs is named by everything that
+changes the graph.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from draftworth.experiment.model import HubSpeculative, NeuronExperiment, Variant
+from draftworth.experiment.naming import content_hash
+from draftworth.serving.dialects import DIALECT_VERSIONS, shared_neuron_config
+
+KEY_LENGTH = 24
+
+
+def artifact_inputs(experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
+    """Everything that changes the compiled graph, and nothing else."""
+    serving, release = experiment.serving, experiment.release_facts
+    inputs: dict[str, Any] = {
+        "image": experiment.image,
+        "dialect": release.dialect,
+        "dialect_version": DIALECT_VERSIONS[release.dialect],
+        "target": {"model": experiment.target.model, "revision": experiment.target.revision},
+        "tensor_parallel_size": serving.tensor_parallel_size,
+        "lnc": serving.lnc,
+        "max_num_seqs": serving.max_num_seqs,
+        "max_model_len": serving.max_model_len,
+        "neuron_config": shared_neuron_config(experiment),
+        "method": variant.method,
+    }
+    if isinstance(variant, HubSpeculative):
+        inputs["draft"] = {"model": variant.draft.model, "revision": variant.draft.revision}
+        inputs["window"] = variant.window
+    return inputs
+
+
+def artifact_key(experiment: NeuronExperiment, variant: Variant) -> str:
+    """The content address of a variant's compiled graph: 24 hex digits."""
+    return content_hash(artifact_inputs(experiment, variant), length=KEY_LENGTH)

@@ -1,0 +1,207 @@
+"""The model hub, through its own client: what a model consists of, and its files.
+
+Plain HTTP, not the hub's chunk store (`HF_HUB_DISABLE_XET=1` in the Job): several files at once
+fill the node's network as well, and a download then has bounded memory and no cache of its own.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import httpx2
+from huggingface_hub import HfApi
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from draftworth.errors import DraftworthError, UserInputError
+from pods.checkpoint_stager.files import HubFile
+
+if TYPE_CHECKING:
+    from huggingface_hub.hf_api import RepoSibling
+
+# Waits between tries, on top of the client's own: a hub that is down for longer is left to the
+# Job's retries.
+RETRY_WAITS_SECONDS = (2.0, 10.0, 30.0)
+_TRANSIENT_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
+_OUR_DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO))
+# The address of a file in the hub's storage has a signature that lets anybody read it.
+_QUERY = re.compile(r"\?[^\s'\"]*")
+
+T = TypeVar("T")
+
+
+class HubUnreachableError(DraftworthError):
+    """The hub, or the way to it, failed; another try may do."""
+
+
+class NoSuchRevisionError(UserInputError):
+    """The hub has the model and not this branch, tag or commit of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A model at one commit."""
+
+    commit: str
+    files: tuple[HubFile, ...]
+
+
+class Hub:
+    """One model at the hub.
+
+    `token_source` says where the token came from, for messages; empty: there is none.
+    """
+
+    def __init__(
+        self,
+        api: HfApi,
+        model: str,
+        *,
+        token_source: str = "",
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._api = api
+        self.model = model
+        self._token_source = token_source
+        self._sleep = sleep
+
+    def describe(self, revision: str) -> Checkpoint:
+        """The commit that a revision stands for, and the files of that commit.
+
+        Raises:
+            UserInputError: there is no such model or revision, or it may not be read.
+            HubUnreachableError: the hub did not answer.
+        """
+        info = self._asked(
+            lambda: self._api.model_info(self.model, revision=revision, files_metadata=True),
+            revision,
+        )
+        if not info.sha or not info.siblings:
+            raise HubUnreachableError(f"{self.model} at {revision}: the hub named no commit")
+        files = tuple(self._file(sibling) for sibling in info.siblings)
+        return Checkpoint(commit=info.sha, files=files)
+
+    def download(self, path: str, commit: str, folder: Path) -> Path:
+        """Download one file below an empty folder. Its content is not checked here.
+
+        Raises:
+            UserInputError: the file may not be read.
+            HubUnreachableError: it did not come.
+        """
+        return Path(
+            self._asked(
+                lambda: self._api.hf_hub_download(
+                    self.model, path, revision=commit, local_dir=folder
+                ),
+                commit,
+            )
+        )
+
+    def _file(self, sibling: RepoSibling) -> HubFile:
+        if sibling.size is None or sibling.blob_id is None:
+            raise HubUnreachableError(
+                f"{self.model}: the hub told no size and hash of {sibling.rfilename}, so a copy of "
+                "it could not be checked"
+            )
+        return HubFile(
+            path=sibling.rfilename,
+            size_bytes=sibling.size,
+            sha256=sibling.lfs.sha256 if sibling.lfs else None,
+            git_sha1=sibling.blob_id,
+        )
+
+    def _asked(self, ask: Callable[[], T], revision: str) -> T:
+        for wait_seconds in (*RETRY_WAITS_SECONDS, None):
+            try:
+                return ask()
+            except HFValidationError as error:
+                raise UserInputError(f"{self.model} at {revision}: {_first_line(error)}") from error
+            except (httpx2.HTTPError, OSError, json.JSONDecodeError) as error:
+                cause = _cause(error)
+                if isinstance(cause, OSError) and cause.errno in _OUR_DISK:
+                    raise DraftworthError(f"scratch space: {cause}") from error
+                if isinstance(cause, HfHubHTTPError) and self._is_final(cause):
+                    raise self._refusal(cause, revision) from error
+                if wait_seconds is None:
+                    raise HubUnreachableError(
+                        f"{self.model} at {revision}: the hub did not answer as it should, "
+                        f"{len(RETRY_WAITS_SECONDS) + 1} times: {_first_line(cause)}"
+                    ) from error
+                self._sleep(wait_seconds)
+        raise AssertionError  # the last try returns or raises
+
+    def _is_final(self, error: HfHubHTTPError) -> bool:
+        """Whether another try would get the same answer.
+
+        Of the hub itself. Its storage, on other hosts, refuses addresses that have expired.
+        """
+        from_hub = str(error.response.url).startswith(f"{self._api.endpoint}/")
+        return from_hub and error.response.status_code not in _TRANSIENT_STATUS
+
+    def _refusal(self, error: HfHubHTTPError, revision: str) -> DraftworthError:
+        """What the hub's answer means to who wrote the experiment."""
+        where, status = f"{self.model} at {revision}", error.response.status_code
+        if isinstance(error, RevisionNotFoundError):
+            return NoSuchRevisionError(
+                f"{where}: the hub has the model and no such revision; allowed: a branch, tag or "
+                "commit of it; next: correct `revision` in the experiment"
+            )
+        if isinstance(error, GatedRepoError) or status == 403:
+            return UserInputError(f"{where}: {self._gated(error)}")
+        if status == 401 and self._token_source and not isinstance(error, RepositoryNotFoundError):
+            return UserInputError(
+                f"{where}: the hub refuses the token of {self._token_source} "
+                f"({_first_line(error)}); next: put a valid token there"
+            )
+        if isinstance(error, RepositoryNotFoundError) or status in (401, 404):
+            return UserInputError(f"{where}: {self._not_found()}")
+        return DraftworthError(f"{where}: the hub answered {status}: {_first_line(error)}")
+
+    def _gated(self, error: HfHubHTTPError) -> str:
+        accept = f"accept its conditions at {self._api.endpoint}/{self.model}"
+        if not self._token_source:
+            return (
+                f"a gated model, and no token was given; next: {accept}, make a token that may "
+                "read, put it into Secrets Manager and name the secret in aws.hub_token_secret"
+            )
+        return (
+            f"a gated model, and the account of the token of {self._token_source} may not read it "
+            f"({_first_line(error)}); next: {accept} with that account, and let a fine-grained "
+            "token read public gated repositories"
+        )
+
+    def _not_found(self) -> str:
+        if not self._token_source:
+            return (
+                "the hub has no such model, or it is private; next: correct `model` in the "
+                "experiment, or name the secret with your token in aws.hub_token_secret"
+            )
+        return (
+            f"the hub has no such model, or the account of the token of {self._token_source} may "
+            "not see it; next: correct `model` in the experiment, or give that account access"
+        )
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The hub's own answer, which the client wraps when it has no cached copy to fall back to."""
+    while not isinstance(error, HfHubHTTPError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _first_line(error: BaseException) -> str:
+    told = getattr(error, "server_message", None) or str(error) or type(error).__name__
+    line = next((line for line in str(told).splitlines() if line.strip()), type(error).__name__)
+    return _QUERY.sub("", line.strip())

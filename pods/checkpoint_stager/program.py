@@ -1,0 +1,107 @@
+"""The stager Job's program: one model from the hub into the checkpoints bucket.
+
+Exit codes: 0 the model is READY, 1 something failed that may not fail again, 2 the input is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError
+from huggingface_hub import HfApi
+
+from draftworth.errors import DraftworthError, UserInputError
+from pods.checkpoint_stager.hub import Hub
+from pods.checkpoint_stager.hub_token import read_token
+from pods.checkpoint_stager.stager import ScratchSpace, Staging
+from pods.checkpoint_stager.store import PARTS_AT_ONCE, Store
+
+PARALLEL_FILES = 4
+SCRATCH_GIB = 24
+_RETRIES = 8
+# What a shell reports for a process that SIGTERM ended.
+_EXIT_TERMINATED = 128 + signal.SIGTERM
+
+
+def main(argv: Sequence[str]) -> int:
+    """Stage once."""
+    arguments = _parser().parse_args(argv)
+    # Process 1 of a container does not get signals without a handler. Staging may end anywhere.
+    signal.signal(signal.SIGTERM, lambda *_: _end())
+    try:
+        _staging(arguments).run()
+    except DraftworthError as error:
+        _log(str(error))
+        return error.exit_code
+    except BotoCoreError as error:  # no region, no credentials
+        _log(f"AWS cannot be used: {error}")
+        return DraftworthError.exit_code
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m pods.checkpoint_stager", description=__doc__)
+    parser.add_argument("--model", required=True, help="hub id, OWNER/NAME")
+    parser.add_argument("--revision", required=True, help="branch, tag or commit")
+    parser.add_argument("--bucket", required=True, help="checkpoints bucket")
+    parser.add_argument("--scratch", required=True, type=Path, help="folder for files on their way")
+    parser.add_argument(
+        "--scratch-gib",
+        type=float,
+        default=SCRATCH_GIB,
+        help="room in it, GiB: so much is downloaded and not yet uploaded at once (%(default)s)",
+    )
+    parser.add_argument(
+        "--parallel-files", type=int, default=PARALLEL_FILES, help="files at once (%(default)s)"
+    )
+    parser.add_argument("--token-secret", help="NAME of the Secrets Manager secret with the token")
+    return parser
+
+
+def _staging(arguments: argparse.Namespace) -> Staging:
+    if arguments.scratch_gib <= 0 or arguments.parallel_files < 1:
+        raise UserInputError("--scratch-gib, --parallel-files: allowed: numbers above 0")
+    connections = arguments.parallel_files * (PARTS_AT_ONCE + 1)
+    s3 = boto3.client(
+        "s3",
+        config=Config(
+            retries={"mode": "standard", "max_attempts": _RETRIES}, max_pool_connections=connections
+        ),
+    )
+    return Staging(
+        model=arguments.model,
+        revision=arguments.revision,
+        open_hub=lambda: _hub(arguments.model, arguments.token_secret),
+        store=Store(
+            s3, bucket=arguments.bucket, model=arguments.model, revision=arguments.revision
+        ),
+        scratch=ScratchSpace(arguments.scratch, int(arguments.scratch_gib * 2**30)),
+        parallel_files=arguments.parallel_files,
+        progress=_log,
+    )
+
+
+def _hub(model: str, secret: str | None) -> Hub:
+    """`HF_ENDPOINT` names another hub than huggingface.co."""
+    if secret is None:
+        # False: not the token of a user's home folder either.
+        return Hub(HfApi(token=False), model)
+    config = Config(retries={"mode": "standard", "max_attempts": _RETRIES})
+    token = read_token(boto3.client("secretsmanager", config=config), secret)
+    return Hub(HfApi(token=token), model, token_source=f"secret {secret}")
+
+
+def _end() -> NoReturn:
+    os._exit(_EXIT_TERMINATED)
+
+
+def _log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 (a pod's log is its standard error)

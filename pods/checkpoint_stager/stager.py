@@ -1,0 +1,226 @@
+"""Staging one model: download, check, upload, file by file; `_READY.json` last.
+
+It may end at any point, also without warning. What is in the bucket then is whole files, maybe an
+upload in parts that S3 drops after a day, and no `_READY.json`; the next try takes the same commit
+and leaves alone what is there.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from draftworth.errors import UserInputError
+from draftworth.records.staging import (
+    PLAN_MARKER,
+    READY_SCHEMA,
+    TOKENIZER_FILES,
+    ReadyModel,
+    StagedFile,
+    StagingFormatError,
+    tokenizer_fingerprint,
+)
+from pods.checkpoint_stager.files import (
+    CorruptFileError,
+    HubFile,
+    checked_sha256,
+    served_files,
+)
+from pods.checkpoint_stager.hub import Checkpoint, Hub, NoSuchRevisionError
+from pods.checkpoint_stager.store import Store
+
+# A file that came wrong is asked for again; one that stays wrong is refused.
+DOWNLOADS_OF_A_FILE = 3
+_GIB = 2**30
+_MIB = 2**20
+
+Progress = Callable[[str], None]
+
+
+class ScratchSpace:
+    """A folder for files on their way, with room for so many bytes at once."""
+
+    def __init__(self, folder: Path, size_bytes: int) -> None:
+        self._folder = folder
+        self.size_bytes = size_bytes
+        self._free_bytes = size_bytes
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def room_for(self, size_bytes: int) -> Iterator[Path]:
+        """An empty folder, once there is room; it is gone at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free_bytes >= size_bytes)
+            self._free_bytes -= size_bytes
+        try:
+            with tempfile.TemporaryDirectory(
+                prefix="staging-", dir=self._folder, ignore_cleanup_errors=True
+            ) as folder:
+                yield Path(folder)
+        finally:
+            with self._changed:
+                self._free_bytes += size_bytes
+                self._changed.notify_all()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staging:
+    """One model on its way from the hub into the bucket."""
+
+    model: str
+    revision: str
+    open_hub: Callable[[], Hub]
+    store: Store
+    scratch: ScratchSpace
+    parallel_files: int
+    progress: Progress
+
+    @cached_property
+    def hub(self) -> Hub:
+        """Opened when it is needed: a model that is READY asks for no token."""
+        return self.open_hub()
+
+    def run(self) -> ReadyModel:
+        """Stage what is missing; the model's `_READY.json`.
+
+        Raises:
+            UserInputError: the model cannot be staged as the experiment has it.
+            DraftworthError: something failed that may not fail again.
+        """
+        started_seconds = time.monotonic()
+        ready = self.store.ready()
+        if ready is not None:
+            self.progress(f"{self._name()} is READY at commit {ready.commit}: nothing to do")
+            return ready
+        checkpoint = self._checkpoint()
+        files = self._files_that_fit(checkpoint)
+        staged = self._stage_all(files, checkpoint.commit)
+        ready = ReadyModel(
+            schema=READY_SCHEMA,
+            model=self.model,
+            revision=self.revision,
+            commit=checkpoint.commit,
+            files=tuple(staged),
+            tokenizer_fingerprint=self._fingerprint(staged),
+            staged_at_unix_s=time.time(),
+            staging_seconds=time.monotonic() - started_seconds,
+        )
+        self.store.put_ready(ready)
+        self._tell_end(ready)
+        return ready
+
+    def _checkpoint(self) -> Checkpoint:
+        """The model at the commit that staging began with, also when the branch has moved since."""
+        earlier = self.store.planned_commit()
+        checkpoint = self._planned(earlier) if earlier else self.hub.describe(self.revision)
+        commit = earlier or self.store.plan(checkpoint.commit)
+        if commit != checkpoint.commit:
+            checkpoint = self.hub.describe(commit)
+        self.progress(f"{self._name()}: {'resuming' if earlier else 'staging'} commit {commit}")
+        return checkpoint
+
+    def _planned(self, commit: str) -> Checkpoint:
+        try:
+            return self.hub.describe(commit)
+        except NoSuchRevisionError as error:
+            # The experiment may be right: hubs drop commits when a history is rewritten.
+            raise UserInputError(
+                f"{error}; that commit is where staging of {self._name()} began: where it is "
+                f"another one by now, delete {self.store.address(PLAN_MARKER)} and stage again"
+            ) from error
+
+    def _files_that_fit(self, checkpoint: Checkpoint) -> Sequence[HubFile]:
+        files = served_files(checkpoint.files, self._name())
+        total_gib = sum(file.size_bytes for file in files) / _GIB
+        skipped = len(checkpoint.files) - len(files)
+        self.progress(f"{len(files)} files, {total_gib:.1f} GiB; {skipped} that serving needs not")
+        largest = max(files, key=lambda file: file.size_bytes)
+        if largest.size_bytes > self.scratch.size_bytes:
+            raise UserInputError(
+                f"{self._name()}: {largest.path} has {largest.size_bytes / _GIB:.1f} GiB and the "
+                f"scratch space is {self.scratch.size_bytes / _GIB:.1f} GiB; allowed: files that "
+                "fit; next: a revision in smaller files, or more scratch (--scratch-gib, and the "
+                "node's disk with it)"
+            )
+        return files
+
+    def _stage_all(self, files: Sequence[HubFile], commit: str) -> list[StagedFile]:
+        """All files, several at once, the largest first so that none is left alone at the end."""
+        order = sorted(files, key=lambda file: file.size_bytes, reverse=True)
+        pool = ThreadPoolExecutor(self.parallel_files, thread_name_prefix="stage")
+        try:
+            futures = [pool.submit(self._stage, file, commit) for file in order]
+            _raise_first_failure(futures)
+            return sorted((future.result() for future in futures), key=lambda file: file.path)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _stage(self, file: HubFile, commit: str) -> StagedFile:
+        there = self.store.staged(file)
+        if there is not None:
+            self.progress(f"{file.path}: there already")
+            return there
+        started_seconds = time.monotonic()
+        with self.scratch.room_for(file.size_bytes) as folder:
+            path, sha256 = self._downloaded(file, commit, folder)
+            staged = self.store.upload(path, file, sha256)
+        seconds = time.monotonic() - started_seconds
+        self.progress(f"{file.path}: {file.size_bytes / _MIB:.1f} MiB in {seconds:.0f} s")
+        return staged
+
+    def _downloaded(self, file: HubFile, commit: str, folder: Path) -> tuple[Path, str]:
+        for attempt in range(1, DOWNLOADS_OF_A_FILE + 1):
+            # A folder for each try: the client takes a file that it finds for the one it wants.
+            path = self.hub.download(file.path, commit, folder / str(attempt))
+            try:
+                return path, checked_sha256(path, file)
+            except CorruptFileError as error:
+                path.unlink()
+                if attempt == DOWNLOADS_OF_A_FILE:
+                    raise CorruptFileError(
+                        f"{self._name()}: {error}, {DOWNLOADS_OF_A_FILE} times; it is not staged"
+                    ) from error
+                self.progress(f"{error}; once more")
+        raise AssertionError  # the last try returns or raises
+
+    def _fingerprint(self, staged: Sequence[StagedFile]) -> str | None:
+        """Of the tokenizer as it is in the bucket, whichever try put it there."""
+        wanted = [file for file in staged if file.path in TOKENIZER_FILES]
+        with self.scratch.room_for(sum(file.size_bytes for file in wanted)) as folder:
+            for file in wanted:
+                self.store.download(file.path, folder / file.path)
+            try:
+                return tokenizer_fingerprint(folder)
+            except StagingFormatError as error:
+                raise UserInputError(
+                    f"{self._name()}: {error}; the tokenizers of target and draft cannot be "
+                    "compared; next: name another revision or model"
+                ) from error
+
+    def _tell_end(self, ready: ReadyModel) -> None:
+        rate = ready.size_bytes / _MIB / max(ready.staging_seconds, 0.001)
+        tokenizer = (ready.tokenizer_fingerprint or "none")[:12]
+        self.progress(
+            f"{self._name()} is READY: {ready.size_bytes / _GIB:.1f} GiB in "
+            f"{ready.staging_seconds:.0f} s ({rate:.0f} MiB/s), vocabulary {tokenizer}"
+        )
+
+    def _name(self) -> str:
+        return f"{self.model} at {self.revision}"
+
+
+def _raise_first_failure(futures: Sequence[Future[StagedFile]]) -> None:
+    """At the first failure the files that have not begun never do."""
+    done, pending = wait(futures, return_when=FIRST_EXCEPTION)
+    if any(future.exception() for future in done):
+        for future in pending:
+            future.cancel()
+    for future in done:
+        future.result()

@@ -1,0 +1,305 @@
+"""The container beside vLLM: uploads what it compiled, once it is healthy, and then does nothing.
+
+It must not disturb the server: a container that ends or restarts makes its pod not ready. So every
+failure is logged, an upload is tried again a bounded number of times, and the process stays.
+
+Files go into a folder of their own, the manifest comes last and is written once: whoever dies
+where, there is no manifest without all of its files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import logging
+import signal
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from draftworth.records.artifact_manifest import (
+    MANIFEST_SCHEMA,
+    ArtifactFile,
+    ArtifactManifest,
+    dump_manifest,
+    load_manifest,
+    manifest_key,
+    upload_folder,
+)
+from pods.compiled_graphs.handover import (
+    LOCK_SUFFIX,
+    StartRecord,
+    mark_whole,
+    read_record,
+)
+
+if TYPE_CHECKING:
+    from boto3.s3.transfer import TransferConfig
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
+
+HEALTH_PERIOD_SECONDS = 5.0
+# Half an hour in all: longer outages are rarer than the next start, which compiles again.
+RETRY_DELAYS_SECONDS = (15, 30, 60, 120, 240, 480, 900)
+_READ_BYTES = 8 * 1024 * 1024
+_DELETE_BATCH = 1000
+_LOG = logging.getLogger("compiled-graphs")
+
+
+class NothingToUploadError(Exception):
+    """The server is healthy and left nothing where compiled graphs should be."""
+
+
+class NotRemovedError(Exception):
+    """S3 answered, and did not delete an object."""
+
+
+class ChangedError(Exception):
+    """A file changed while it was uploaded."""
+
+
+class StartedAnewError(Exception):
+    """The server was started anew; in the folder of its graphs it may compile others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uploader:
+    """Uploads graphs of one pod.
+
+    scratch: where the server writes down its starts.
+    transfer: how files are cut into parts; None: boto3's way.
+    """
+
+    client: S3Client
+    bucket: str
+    scratch: Path
+    transfer: TransferConfig | None = None
+
+    def upload(self, record: StartRecord) -> str:
+        """Upload, or find that it is done; one sentence about the outcome. Safe to repeat.
+
+        Raises:
+            NothingToUploadError: there are no graphs.
+            StartedAnewError: they may be another start's, and not whole.
+            ChangedError, OSError, and what boto3 raises: it may work the next time.
+        """
+        if settled := self._settle(record):
+            return settled
+        manifest = _manifest_of(record)
+        folder = Path(record.graphs)
+        for file in manifest.files:
+            self._put_file(folder / file.path, f"{manifest.folder}/{file.path}")
+        if tuple(inventory(folder)) != manifest.files:
+            raise ChangedError(f"{folder} changed while it was uploaded")
+        # Last: a start that is still the newest one has been that all the while.
+        if read_record(self.scratch) != record:
+            raise StartedAnewError(f"{record.start_id}: the server was started anew since")
+        self._put_manifest(manifest)
+        return self._settle(record) or "the manifest was written and is gone again"
+
+    def _put_file(self, path: Path, key: str) -> None:
+        # In parts when it is large; S3 compares the SHA-256 of each part with what arrived.
+        self.client.upload_file(
+            str(path),
+            self.bucket,
+            key,
+            ExtraArgs={"ChecksumAlgorithm": "SHA256"},
+            Config=self.transfer,
+        )
+
+    def _put_manifest(self, manifest: ArtifactManifest) -> None:
+        """Write it unless there is one. Whose it is then, the caller looks up.
+
+        An answer may be lost, and botocore then tries again and finds its own object: so that the
+        name is taken is not yet somebody else's.
+        """
+        try:
+            self.client.put_object(
+                Bucket=self.bucket,
+                Key=manifest_key(manifest.key),
+                Body=dump_manifest(manifest),
+                ContentType="application/json",
+                ChecksumAlgorithm="SHA256",
+                IfNoneMatch="*",
+            )
+        except self.client.exceptions.ClientError as error:
+            if error.response["Error"]["Code"] not in ("PreconditionFailed", "412"):
+                raise
+
+    def _settle(self, record: StartRecord) -> str | None:
+        """What there is to say when the key has its manifest; None when it has none.
+
+        Another pod's graphs are as good as ours: ours go.
+        """
+        try:
+            stored = self.client.get_object(Bucket=self.bucket, Key=manifest_key(record.key))
+        except self.client.exceptions.NoSuchKey:
+            return None
+        manifest, own = load_manifest(stored["Body"].read()), _own_folder(record)
+        if manifest.folder == own:
+            return f"{own} is in the bucket: {manifest.size_bytes} bytes"
+        self._remove(own)
+        return f"{manifest.folder} was in the bucket first; nothing of {own} is kept"
+
+    def _remove(self, folder: str) -> None:
+        pages = self.client.get_paginator("list_objects_v2").paginate(
+            Bucket=self.bucket,
+            Prefix=f"{folder}/",
+            PaginationConfig={"PageSize": _DELETE_BATCH},
+        )
+        for page in pages:
+            keys: list[ObjectIdentifierTypeDef] = [
+                {"Key": item["Key"]} for item in page.get("Contents", [])
+            ]
+            if keys:
+                answer = self.client.delete_objects(
+                    Bucket=self.bucket, Delete={"Objects": keys, "Quiet": True}
+                )
+                if errors := answer.get("Errors"):
+                    raise NotRemovedError(f"{errors[0].get('Key')}: {errors[0].get('Message')}")
+
+
+def inventory(folder: Path) -> Iterator[ArtifactFile]:
+    """Every file of a folder but locks, in order."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.suffix != LOCK_SUFFIX:
+            yield ArtifactFile(
+                path=path.relative_to(folder).as_posix(),
+                size_bytes=path.stat().st_size,
+                sha256=_sha256(path),
+            )
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as reader:
+        while block := reader.read(_READ_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _own_folder(record: StartRecord) -> str:
+    return upload_folder(record.key, record.start_id)
+
+
+def _manifest_of(record: StartRecord) -> ArtifactManifest:
+    folder = Path(record.graphs)
+    files = tuple(inventory(folder))
+    if not files:
+        raise NothingToUploadError(f"the server is healthy, but {folder} holds no compiled graphs")
+    last = max((folder / file.path).stat().st_mtime for file in files)
+    return ArtifactManifest(
+        schema=MANIFEST_SCHEMA,
+        key=record.key,
+        inputs=record.inputs,
+        checkpoints=record.checkpoints,
+        folder=_own_folder(record),
+        files=files,
+        compile_seconds=max(0.0, last - record.started_at_unix_s),
+        uploaded_at_unix_s=time.time(),
+    )
+
+
+def wait_for_health(
+    scratch: Path, url: str, stop: threading.Event, *, period_seconds: float
+) -> StartRecord | None:
+    """The record of the start that is healthy; None when this process has to end first."""
+    while not stop.is_set():
+        before = read_record(scratch)
+        # Read again after the answer: it may have been an older server's.
+        if before and _healthy(url) and read_record(scratch) == before:
+            return before
+        stop.wait(period_seconds)
+    return None
+
+
+def _healthy(url: str) -> bool:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def upload_with_retries(
+    uploader: Uploader,
+    record: StartRecord,
+    stop: threading.Event,
+    delays_seconds: Sequence[float] = RETRY_DELAYS_SECONDS,
+) -> bool:
+    """Upload; whether it is done. Gives up after the last delay, or when the pod ends."""
+    for delay in (*delays_seconds, None):
+        try:
+            _LOG.info(uploader.upload(record))
+        except (NothingToUploadError, StartedAnewError) as over:
+            _LOG.error(over)
+            return False
+        except Exception as error:  # noqa: BLE001 (whatever it was, the server goes on)
+            _LOG.warning("upload failed: %s: %s", type(error).__name__, error)
+        else:
+            return True
+        if delay is None or stop.wait(delay):
+            break
+    _LOG.error("given up: the next start of %s compiles again", record.key)
+    return False
+
+
+def main(argv: Sequence[str]) -> int:
+    """Wait, upload, stay until SIGTERM. What is being uploaded then may still be finished."""
+    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+    arguments = _parser().parse_args(argv)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        _work(arguments, stop)
+    except Exception:  # noqa: BLE001 (whatever it was, the server goes on)
+        _LOG.exception("nothing will be uploaded")
+    stop.wait()
+    return 0
+
+
+def _work(arguments: argparse.Namespace, stop: threading.Event) -> None:
+    while record := wait_for_health(
+        arguments.scratch,
+        arguments.health_url,
+        stop,
+        period_seconds=arguments.health_period_seconds,
+    ):
+        if record.origin == "bucket":
+            _LOG.info("%s was loaded from the bucket: nothing to upload", record.key)
+            return
+        # From here on a restart of the server in this pod finds its graphs on the disk.
+        mark_whole(arguments.scratch, record)
+        done = upload_with_retries(_uploader(arguments), record, stop)
+        if done or read_record(arguments.scratch) == record:
+            return
+
+
+def _uploader(arguments: argparse.Namespace) -> Uploader:
+    # Not at the top: a container that lacks it must stay all the same.
+    import boto3
+    from botocore.config import Config
+
+    config = Config(connect_timeout=10, retries={"mode": "standard", "max_attempts": 4})
+    client = boto3.client("s3", config=config)
+    return Uploader(client=client, bucket=arguments.bucket, scratch=arguments.scratch)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="upload", description=__doc__)
+    parser.add_argument("--scratch", required=True, type=Path, help="the server's scratch folder")
+    parser.add_argument("--bucket", required=True, help="the artifacts bucket")
+    parser.add_argument("--health-url", required=True, help="answers 200 once the server serves")
+    parser.add_argument(
+        "--health-period-seconds",
+        type=float,
+        default=HEALTH_PERIOD_SECONDS,
+        help="time between two looks (default: %(default)s)",
+    )
+    return parser

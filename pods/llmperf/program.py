@@ -1,0 +1,244 @@
+"""The measuring Job's program: reads the run specification, measures, uploads, ends.
+
+In a Job's pod the run belongs to the Job: a pod that is told to end leaves it open, and the next
+one goes on at the first block that is not measured. Whatever else ends it, `run.json` says so: the
+capacity controller keeps the servers' nodes until it does. Elsewhere a run is this process and no
+longer.
+
+Exit codes: 0 the run is complete, 1 it failed (its `run.json` says why), 2 the input is wrong,
+3 the results cannot be read or written, 75 told to end before the run was over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import boto3
+from botocore.config import Config
+
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.measuring.history import History, read_history
+from draftworth.measuring.job import (
+    EXIT_COMPLETE,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_NOT_RECORDED,
+    MAX_SILENT_DEATHS,
+    job_run_id,
+)
+from draftworth.measuring.journal import deaths_without_a_word
+from draftworth.measuring.load import AsyncioEngine, LoadEngine
+from draftworth.measuring.run_specification import RunSpec, load_run_spec
+from draftworth.measuring.runner import DEFECT, Runner, new_run_id
+from draftworth.measuring.sink import FolderSink, SinkError, Store
+from draftworth.records.reading import parse_s3_url
+from draftworth.records.results import RUN_FILE, RUN_SCHEMA, RunResult, TimeAccount, dump_run
+from pods.llmperf.ray_engine import ENGINES, open_engine
+from pods.llmperf.s3_sink import S3Sink
+
+_RETRIES = Config(retries={"mode": "standard", "max_attempts": 8})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Task:
+    """What this process has to do. `history` is there where the run belongs to a Job."""
+
+    spec: RunSpec
+    store: Store
+    run_id: str
+    history: History | None
+    deadline_seconds: Callable[[], float | None]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run once."""
+    arguments = _parser().parse_args(argv)
+    run_id = job_run_id(os.environ)
+    try:
+        _end_on_signal()
+        result = _measure(arguments, run_id)
+    except SinkError as error:
+        _log(f"{error}; another pod may have more luck")
+        return EXIT_NOT_RECORDED
+    except DraftworthError as error:
+        _log(str(error))
+        recorded = run_id is None or _record_failure(arguments, run_id, str(error))
+        return error.exit_code if recorded else EXIT_NOT_RECORDED
+    except (asyncio.CancelledError, SystemExit):
+        if run_id is None:
+            _log("stopped by a signal; the run is over")
+            return EXIT_FAILED
+        _log(f"told to end; run {run_id} goes on in the next pod")
+        return EXIT_INTERRUPTED
+    except Exception as error:
+        if run_id:
+            _record_failure(arguments, run_id, f"{DEFECT}: {type(error).__name__}: {error}")
+        raise
+    _log(f"run {result.run_id}: {result.status} {result.reason}".strip())
+    return EXIT_COMPLETE if result.status == "complete" else EXIT_FAILED
+
+
+def _end_on_signal() -> None:
+    """Until the run has handlers of its own: a process with the id 1 ignores SIGTERM otherwise.
+
+    Ray's own handler, which takes this one's place when Ray starts, exits as well.
+    """
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
+
+
+def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
+    spec = _read_spec(arguments.run_spec)
+    task = _Task(
+        spec=spec,
+        store=(store := _store(arguments.results)),
+        run_id=run_id or new_run_id(spec.experiment),
+        history=read_history(store, run_id) if run_id else None,
+        deadline_seconds=_deadline(arguments.deadline_minutes_file),
+    )
+    if task.history and task.history.result:
+        _log(f"run {run_id} is over already; to measure again, raise `repetition`")
+        return task.history.result
+    if (
+        task.history
+        and (deaths := deaths_without_a_word(task.history.entries)) >= MAX_SILENT_DEATHS
+    ):
+        reason = f"{deaths} pods ended without a word, as when they need more memory than they get"
+        return _runner(task, AsyncioEngine(), "").fail(reason)
+    # Before the event loop: Ray sets signal handlers, and the run's own must be the last.
+    opened = open_engine(arguments.engine, arguments.ray_address, spec, _log)
+    try:
+        with opened as (engine, scheduling):
+            return asyncio.run(_run(task, engine, scheduling))
+    except SinkError:
+        raise
+    except DraftworthError as error:  # of the engine: the run's own are in its result
+        if task.history is None:
+            raise
+        return _runner(task, AsyncioEngine(), "").fail(str(error))
+
+
+def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> bool:
+    """End a run of which nothing but its id may be known; False: another pod may have more luck."""
+    now = time.time()
+    result = RunResult(
+        schema=RUN_SCHEMA,
+        run_id=run_id,
+        experiment="",
+        status="failed",
+        reason=reason,
+        started_at_unix_s=now,
+        ended_at_unix_s=now,
+        variants=(),
+        baseline="",
+        blocks=(),
+        max_tokens_per_step={},
+        target_interval_width=0.0,
+        class_weights={},
+        price=None,
+        scheduling="",
+        time=TimeAccount(measuring_s=0.0, waiting_s=0.0, lost_s=0.0, idle_s=0.0),
+        interruptions=(),
+    )
+    try:
+        _store(arguments.results).write(f"{run_id}/{RUN_FILE}", dump_run(result))
+    except DraftworthError as error:
+        _log(str(error))
+        return not isinstance(error, SinkError)
+    return True
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m pods.llmperf", description=__doc__)
+    parser.add_argument("--run-spec", required=True, type=Path, help="run specification, JSON")
+    parser.add_argument("--results", required=True, help="s3://BUCKET/PREFIX or a local folder")
+    parser.add_argument(
+        "--deadline-minutes-file",
+        type=Path,
+        help="a file with the minutes that the whole run may take from the start of its first pod; "
+        "read again while the run lasts",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="ray: llmperf's library, a process for each request in flight; asyncio: one process; "
+        "auto (the default): ray where it and llmperf are installed and the load fits",
+    )
+    parser.add_argument(
+        "--ray-address",
+        help="a Ray cluster that runs this image, for example ray://HEAD_SERVICE:10001 "
+        "(default: Ray is started here)",
+    )
+    return parser
+
+
+def _read_spec(path: Path) -> RunSpec:
+    try:
+        return load_run_spec(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserInputError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _store(results: str) -> Store:
+    if "://" not in results:
+        return FolderSink(Path(results))
+    bucket, prefix = parse_s3_url(results)
+    return S3Sink(boto3.client("s3", config=_RETRIES), bucket=bucket, prefix=prefix)
+
+
+def _deadline(path: Path | None) -> Callable[[], float | None]:
+    """Reads the deadline in seconds; a file that cannot be read later leaves it as it was."""
+    if path is None:
+        return lambda: None
+    known_seconds = _read_deadline(path)
+
+    def read() -> float:
+        nonlocal known_seconds
+        with contextlib.suppress(UserInputError):
+            known_seconds = _read_deadline(path)
+        return known_seconds
+
+    return read
+
+
+def _read_deadline(path: Path) -> float:
+    try:
+        minutes = float(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserInputError(f"{path}: no number of minutes: {error}") from error
+    return minutes * 60
+
+
+def _runner(task: _Task, engine: LoadEngine, scheduling: str) -> Runner:
+    return Runner(
+        spec=task.spec,
+        sink=task.store,
+        run_id=task.run_id,
+        progress=_log,
+        scheduling=scheduling,
+        history=task.history,
+        deadline_seconds=task.deadline_seconds,
+        engine=engine,
+    )
+
+
+async def _run(task: _Task, engine: LoadEngine, scheduling: str) -> RunResult:
+    running = asyncio.ensure_future(_runner(task, engine, scheduling).run())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, running.cancel)
+    return await running
+
+
+def _log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 (a pod's log is its standard error)

@@ -1,0 +1,64 @@
+"""Result files into S3, each under a name that is written once, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from draftworth.measuring.sink import SinkError
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+
+class S3Sink:
+    """Writes below `s3://bucket/prefix/`. The client retries by itself (botocore's retry modes)."""
+
+    def __init__(self, client: S3Client, *, bucket: str, prefix: str) -> None:
+        self._client = client
+        self.bucket = bucket
+        self.prefix = prefix.strip("/")
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put one object; S3 refuses a name that is taken (`If-None-Match: *`).
+
+        When the answer to a PUT is lost, botocore sends it again and S3 then refuses our own
+        object: a name that is taken by these very bytes is written.
+        """
+        key = self._key(name)
+        try:
+            self._client.put_object(Bucket=self.bucket, Key=key, Body=data, IfNoneMatch="*")
+        except (BotoCoreError, ClientError) as error:
+            if not self._holds(key, data):
+                raise SinkError(f"s3://{self.bucket}/{key}: cannot be written: {error}") from error
+
+    def names(self, folder: str) -> list[str]:
+        """Names of all objects below a folder, in S3's order, which is that of their bytes."""
+        start = f"{self._key(folder).rstrip('/')}/"
+        skipped = len(self._key(""))
+        try:
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self.bucket, Prefix=start
+            )
+            return [item["Key"][skipped:] for page in pages for item in page.get("Contents", [])]
+        except (BotoCoreError, ClientError) as error:
+            raise SinkError(f"s3://{self.bucket}/{start}: cannot be listed: {error}") from error
+
+    def read(self, name: str) -> bytes:
+        """One object."""
+        key = self._key(name)
+        try:
+            return self._client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        except (BotoCoreError, ClientError) as error:
+            raise SinkError(f"s3://{self.bucket}/{key}: cannot be read: {error}") from error
+
+    def _key(self, name: str) -> str:
+        return f"{self.prefix}/{name}" if self.prefix else name
+
+    def _holds(self, key: str, data: bytes) -> bool:
+        try:
+            stored = self._client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        except (BotoCoreError, ClientError):
+            return False
+        return bool(stored == data)

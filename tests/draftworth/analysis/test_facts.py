@@ -1,0 +1,53 @@
+"""What the report says of the traffic mix and of missing requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from draftworth.records.results import Price
+from draftworth.report.document import document_of
+from draftworth.report.sentences import missing_requests, mix_sentences
+from tests.draftworth.report.runs import BASELINE, make_facts, make_run
+
+PRICE = Price(
+    usd_per_node_hour=10.0,
+    as_of="2026-03-15",
+    source="Spot",
+    node_shares={"baseline": 0.2, "k7": 0.3},
+    nodes=1,
+)
+
+
+def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
+    facts = make_facts(make_run(price=PRICE, class_weights={"structured": 0.8, "open_ended": 0.2}))
+    (sentence,) = mix_sentences(facts)
+    assert sentence == (
+        "traffic mix (80% structured, 20% open_ended) at c4, k7: pays; decoding is at least 1.45 "
+        "times as fast. It changes the cost of output tokens by +50.0%."
+    )
+    document = document_of(facts)
+    assert document.cards[0].label == "traffic mix at c4, k7"
+    assert document.sections[0].tables[0].rows[0][-1] == "-50.0%"
+
+
+@pytest.mark.parametrize("weights", [{}, {"structured": 1.0}])
+def test_one_class_is_no_mix(weights: dict[str, float]) -> None:
+    assert make_facts(make_run(class_weights=weights)).mixes == ()
+
+
+def test_a_mix_with_a_class_that_was_not_measured_cannot_tell() -> None:
+    run = make_run(class_weights={"structured": 0.5, "chat": 0.5})
+    (mix,) = make_facts(run).mixes
+    assert mix.judgement == "cannot tell"
+
+
+def test_a_run_of_one_endpoint_has_no_mix() -> None:
+    assert make_facts(make_run(variants=(BASELINE,))).mixes == ()
+
+
+def test_requests_that_are_missing_are_counted() -> None:
+    wide, narrow = (make_facts(make_run(target_interval_width=w)) for w in (0.5, 0.01))
+    assert missing_requests(wide, wide.speculative[0]) == ""
+    said = missing_requests(narrow, narrow.speculative[0])
+    assert said.startswith(" About ")
+    assert said.endswith(" more requests would narrow the interval to the 1% asked for.")

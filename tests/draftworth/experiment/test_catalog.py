@@ -1,0 +1,70 @@
+"""The catalogue's facts, and what is computed from them."""
+
+from __future__ import annotations
+
+import pytest
+
+from draftworth.experiment.catalog import ArtifactFolder, CompilerCache, accelerator, catalog
+
+
+def test_only_the_2_26_1_image_serves_a_fused_draft() -> None:
+    assert catalog().releases_that_serve("fused_draft") == ("neuron-2.26.1",)
+
+
+def test_the_baseline_is_served_by_every_release() -> None:
+    assert set(catalog().releases_that_serve("none")) == set(catalog().releases)
+
+
+@pytest.mark.parametrize(
+    ("release", "method", "window", "most", "checked"),
+    [
+        ("neuron-2.26.1", "fused_draft", 7, 7, 6),
+        ("neuron-2.32.0", "eagle3", 3, 4, 3),
+        ("cpu-vllm-0.32.0", "draft_model", 7, 8, 7),
+    ],
+)
+def test_window_semantics_differ_between_releases(
+    release: str, method: str, window: int, most: int, checked: int
+) -> None:
+    facts = catalog().releases[release].methods[method]  # type: ignore[index]
+    assert facts.max_tokens_per_step(window) == most
+    assert facts.checked_drafts_per_step(window) == checked
+
+
+@pytest.mark.parametrize(("lnc", "cores"), [(1, 64), (2, 32)])
+def test_eight_devices_have_so_many_logical_cores(lnc: int, cores: int) -> None:
+    assert accelerator().logical_cores(devices=8, lnc=lnc) == cores
+
+
+def test_every_fact_has_a_source_and_every_neuron_release_an_image() -> None:
+    for name, release in catalog().releases.items():
+        assert release.sources, name
+        assert (release.image is not None) == (release.platform == "neuron"), name
+        if release.image:
+            assert release.vllm_version in release.image
+            assert name.removeprefix("neuron-") in release.image
+
+
+@pytest.mark.parametrize(
+    ("release", "way"),
+    [
+        (
+            "neuron-2.26.1",
+            ArtifactFolder(kind="artifact_folder", variable="NEURON_COMPILED_ARTIFACTS"),
+        ),
+        (
+            "neuron-2.32.0",
+            CompilerCache(
+                kind="compiler_cache", variable="VLLM_CACHE_ROOT", folder="neuron/compile_cache"
+            ),
+        ),
+        ("cpu-vllm-0.32.0", None),
+    ],
+)
+def test_a_release_keeps_compiled_graphs_in_its_own_way(release: str, way: object) -> None:
+    assert catalog().releases[release].compiled_graphs == way
+
+
+def test_every_neuron_release_says_how_it_keeps_compiled_graphs() -> None:
+    for name, release in catalog().releases.items():
+        assert (release.compiled_graphs is not None) == (release.platform == "neuron"), name

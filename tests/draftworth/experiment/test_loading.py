@@ -1,0 +1,648 @@
+"""Wrong experiment files: each is refused with its file, line, key, given, allowed and reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from draftworth.errors import ExperimentError, UserInputError
+from draftworth.experiment.loading import experiment_json_schema, load_experiment
+from draftworth.experiment.model import PATTERN_WORDS, LocalExperiment, NeuronExperiment
+from tests.conftest import ROOT
+from tests.support.experiments import Edit, both, drop, put, write_experiment
+
+SPECULATIVE = {
+    "name": "k5",
+    "method": "fused_draft",
+    "draft": {"model": "Qwen/Qwen3-1.7B"},
+    "window": 5,
+}
+
+# edit, key, given, allowed, reason: pieces of the message, all of which must be there
+REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
+    "no baseline": (
+        put("variants", 0, value=SPECULATIVE),
+        "variants",
+        "0 variants with method none",
+        "exactly one variant with method none",
+        "ratio to the one baseline",
+    ),
+    "two baselines": (
+        lambda data: data["variants"].append({"name": "again", "method": "none"}),
+        "variants",
+        "2 variants with method none (baseline, again)",
+        "exactly one",
+        "ratio to the one baseline",
+    ),
+    "only one variant": (
+        drop("variants", 1),
+        "variants",
+        "[{",
+        "at least 2 entries",
+        "two or more",
+    ),
+    "a method the release cannot serve": (
+        put("release", value="neuron-2.32.0"),
+        "variants[1].method",
+        "fused_draft on release neuron-2.32.0",
+        "fused_draft needs release neuron-2.26.1",
+        "cannot serve this method",
+    ),
+    "a method nobody knows": (
+        put("variants", 1, "method", value="medusa"),
+        "variants[1].method",
+        '"medusa"',
+        "none, fused_draft, eagle, eagle3, draft_model",
+        "how tokens are drafted",
+    ),
+    "a release nobody knows": (
+        put("release", value="neuron-2.26"),
+        "release",
+        '"neuron-2.26"',
+        "neuron-2.26.1, neuron-2.28.0",
+        "did you mean 'neuron-2.26.1'?",
+    ),
+    "a list of releases": (
+        put("release", value=["neuron-2.26.1"]),
+        "release",
+        '["neuron-2.26.1"]',
+        "neuron-2.26.1",
+        "names the serving image",
+    ),
+    "an endless price": (
+        put("aws", "price", "usd_per_hour", value=float("inf")),
+        "aws.price.usd_per_hour",
+        "Infinity",
+        "finite",
+        "US dollars",
+    ),
+    "no release": (
+        drop("release"),
+        "release",
+        "nothing",
+        "neuron-2.26.1",
+        "names the serving image",
+    ),
+    "tensor parallel size that does not fill the slot": (
+        put("serving", "tensor_parallel_size", value=16),
+        "serving.tensor_parallel_size",
+        "16",
+        "32 = slot_devices 8 x 4 logical cores a device at lnc 2",
+        "cores of a slot",
+    ),
+    "a slot that is not connected": (
+        put("serving", "slot_devices", value=2),
+        "serving.slot_devices",
+        "2",
+        "1, 4, 8, 16",
+        "connected in the node's torus",
+    ),
+    "lnc 4": (
+        put("serving", "lnc", value=4),
+        "serving.lnc",
+        "4",
+        "1 or 2",
+        "one or two physical ones",
+    ),
+    "lengths that do not fit": (
+        put("serving", "max_model_len", value=512),
+        "serving.max_model_len",
+        "workload.output_tokens 600 = 664",
+        "664 or more",
+        "refuses or cuts",
+    ),
+    "a draft of another family": (
+        put("variants", 1, "draft", "model", value="meta-llama/Llama-3.2-1B-Instruct"),
+        "variants[1].draft.model",
+        "tokenizer family llama3",
+        "a draft of the family qwen3",
+        "token ids",
+    ),
+    "an unknown model without a family": (
+        put("variants", 1, "draft", "model", value="acme/Draft-1B"),
+        "variants[1].draft.tokenizer_family",
+        "nothing",
+        "the family's name",
+        "does not know acme/Draft-1B",
+    ),
+    "a family that contradicts the catalogue": (
+        put("target", "tokenizer_family", value="llama3"),
+        "target.tokenizer_family",
+        '"llama3" for Qwen/Qwen3-32B',
+        "qwen3, or leave the key out",
+        "knows this model",
+    ),
+    "an EAGLE head as a draft model": (
+        both(
+            put("target", "model", value="meta-llama/Llama-3.1-8B-Instruct"),
+            put(
+                "variants",
+                1,
+                "draft",
+                "model",
+                value="RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3",
+            ),
+        ),
+        "variants[1].draft.model",
+        "an EAGLE3 head for method fused_draft",
+        "a causal language model",
+        "a whole model of its own",
+    ),
+    "an EAGLE head as the target": (
+        put("target", "model", value="RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3"),
+        "target.model",
+        "an EAGLE3 head",
+        "a causal language model",
+        "cannot be served by itself",
+    ),
+    "a window of 1 for fused draft": (
+        put("variants", 1, "window", value=1),
+        "variants[1].window",
+        "1",
+        "2 or more",
+        "speculates nothing",
+    ),
+    "a window of 0": (
+        put("variants", 1, "window", value=0),
+        "variants[1].window",
+        "0",
+        "1 or more",
+        "num_speculative_tokens",
+    ),
+    "a window as long as the output": (
+        put("variants", 1, "window", value=600),
+        "variants[1].window",
+        "600 with workload.output_tokens 600",
+        "less than 600",
+        "no inter-token latency",
+    ),
+    "a variant without a window": (
+        drop("variants", 1, "window"),
+        "variants[1].window",
+        "nothing",
+        "num_speculative_tokens",
+        "required",
+    ),
+    "a baseline with a window": (
+        put("variants", 0, "window", value=7),
+        "variants[0].window",
+        "unknown key, 'window'",
+        "method, name",
+        "another experiment",
+    ),
+    "a tensor parallel size inside a variant": (
+        put("variants", 1, "tensor_parallel_size", value=16),
+        "variants[1].tensor_parallel_size",
+        "unknown key",
+        "draft, method, name, window",
+        "another experiment",
+    ),
+    "the same variant twice": (
+        lambda data: data["variants"].append({**data["variants"][1], "name": "twin"}),
+        "variants[2]",
+        '"twin", which decodes exactly as "qwen3-1.7b-k7"',
+        "differ in method, draft or window",
+        "answers nothing",
+    ),
+    "duplicate names": (
+        put("variants", 1, "name", value="baseline"),
+        "variants[1].name",
+        '"baseline"',
+        "unique",
+        "Kubernetes service",
+    ),
+    "names that collide as DNS labels": (
+        lambda data: data["variants"].append({**SPECULATIVE, "name": "qwen3-1-7b-k7"}),
+        "variants[2].name",
+        '"qwen3-1-7b-k7"',
+        "when dots become hyphens",
+        "Kubernetes service",
+    ),
+    "a name that is not DNS": (
+        put("variants", 1, "name", value="Draft_7"),
+        "variants[1].name",
+        '"Draft_7"',
+        "lower-case letters",
+        "DNS name",
+    ),
+    "a Capacity Block without its reservation": (
+        put("aws", "capacity", value={"kind": "capacity_block"}),
+        "aws.capacity.reservation_id",
+        "nothing",
+        "cr- and 17 hex digits",
+        "required",
+    ),
+    "a Capacity Block without a zone": (
+        both(
+            put(
+                "aws",
+                "capacity",
+                value={"kind": "capacity_block", "reservation_id": "cr-0123456789abcdef0"},
+            ),
+            drop("aws", "availability_zone"),
+        ),
+        "aws.availability_zone",
+        "nothing",
+        "Capacity Block",
+        "required",
+    ),
+    "a reservation id of another kind": (
+        put("aws", "capacity", value={"kind": "capacity_block", "reservation_id": "i-123"}),
+        "aws.capacity.reservation_id",
+        '"i-123"',
+        "cr- and 17 hex digits",
+        "launches nothing into the block",
+    ),
+    "a reservation id for Spot": (
+        put("aws", "capacity", value={"kind": "spot", "reservation_id": "cr-0123456789abcdef0"}),
+        "aws.capacity.reservation_id",
+        "unknown key",
+        "kind",
+        "another experiment",
+    ),
+    "a capacity nobody sells": (
+        put("aws", "capacity", value={"kind": "spott"}),
+        "aws.capacity.kind",
+        '"spott"',
+        "on_demand, spot, capacity_block",
+        "how accelerator nodes are bought",
+    ),
+    "a zone of another region": (
+        put("aws", "availability_zone", value="us-west-2a"),
+        "aws.availability_zone",
+        '"us-west-2a"',
+        "a zone of us-east-2",
+        "one zone of aws.region",
+    ),
+    "a region that is none": (
+        put("aws", "region", value="Ohio"),
+        "aws.region",
+        '"Ohio"',
+        "a region such as us-east-2",
+        "us-east-2",
+    ),
+    "the whole internet": (
+        put("aws", "public_access_cidrs", value=["0.0.0.0/0"]),
+        "aws.public_access_cidrs[0]",
+        '"0.0.0.0/0"',
+        "/8 or narrower",
+        "opens the Kubernetes API",
+    ),
+    "documentation addresses, which EKS refuses": (
+        put("aws", "public_access_cidrs", value=["203.0.113.0/24"]),
+        "aws.public_access_cidrs[0]",
+        '"203.0.113.0/24"',
+        "public IPv4 ranges",
+        "EKS refuses private and reserved ranges",
+    ),
+    "private addresses": (
+        put("aws", "public_access_cidrs", value=["10.0.0.0/8"]),
+        "aws.public_access_cidrs[0]",
+        '"10.0.0.0/8"',
+        "public IPv4 ranges",
+        "EKS refuses private and reserved ranges",
+    ),
+    "an address range with host bits": (
+        put("aws", "public_access_cidrs", value=["203.0.113.7/24"]),
+        "aws.public_access_cidrs[0]",
+        '"203.0.113.7/24"',
+        "public IPv4 ranges",
+        "host bits set",
+    ),
+    "a session ARN as administrator": (
+        put("aws", "admin_principal_arns", value=["arn:aws:sts::111122223333:assumed-role/A/b"]),
+        "aws.admin_principal_arns[0]",
+        "assumed-role",
+        "arn:aws:iam::111122223333:role/Admin",
+        "neither",
+    ),
+    "a budget at the top level": (
+        put("budget_usd", value=60),
+        "budget_usd",
+        "unknown key, 'budget_usd'",
+        "repetition",
+        "belongs into aws",
+    ),
+    "a repetition inside aws": (
+        put("aws", "repetition", value=2),
+        "aws.repetition",
+        "unknown key, 'repetition'",
+        "budget_usd",
+        "belongs to the top level",
+    ),
+    "a hub token instead of a secret's name": (
+        put("aws", "hub_token_secret", value="hf_" + "0" * 34),
+        "aws.hub_token_secret",
+        "hf_... (not repeated here)",
+        "draftworth/hub",
+        "revoke",
+    ),
+    "an endless budget": (
+        put("aws", "budget_usd", value=float("inf")),
+        "aws.budget_usd",
+        "Infinity",
+        "a finite number",
+        "US dollars",
+    ),
+    "no budget": (
+        drop("aws", "budget_usd"),
+        "aws.budget_usd",
+        "nothing",
+        "US dollars",
+        "required",
+    ),
+    "an unquoted Kubernetes version": (
+        put("aws", "kubernetes_version", value=1.35),
+        "aws.kubernetes_version",
+        "1.35",
+        "'1.35'",
+        "quoted",
+    ),
+    "a free node": (
+        put("aws", "price", "usd_per_hour", value=0),
+        "aws.price.usd_per_hour",
+        "0",
+        "more than 0",
+        "US dollars",
+    ),
+    "a price without a date": (
+        drop("aws", "price", "as_of"),
+        "aws.price.as_of",
+        "nothing",
+        "YYYY-MM-DD",
+        "required",
+    ),
+    "an unknown prompt class": (
+        put("workload", "classes", 0, "name", value="structure"),
+        "workload.classes[0].name",
+        '"structure"',
+        "open_ended, structured",
+        "did you mean 'structured'?",
+    ),
+    "a missing prompt file": (
+        put("workload", "classes", 0, "cases", value=["counting"]),
+        "workload.classes[0].cases[0]",
+        '"counting"',
+        "code_template, count",
+        "did you mean 'count'?",
+    ),
+    "a prompt folder that is not there": (
+        put("workload", "prompts_dir", value="nowhere"),
+        "workload.prompts_dir",
+        '"nowhere"',
+        "a folder with one folder a prompt class",
+        "is not a folder",
+    ),
+    "a class twice": (
+        put("workload", "classes", 1, "name", value="structured"),
+        "workload.classes[1]",
+        '"structured" twice',
+        "each class once",
+        "count double",
+    ),
+    "sampling": (
+        put("workload", "temperature", value=0.7),
+        "workload.temperature",
+        "0.7",
+        "0",
+        "greedy",
+    ),
+    "a number in quotes": (
+        put("workload", "load", "concurrency", value="4"),
+        "workload.load.concurrency",
+        '"4"',
+        "a whole number, not in quotes",
+        "requests in flight",
+    ),
+    "a word for a boolean": (
+        put("aws", "keep_checkpoints", value="no"),
+        "aws.keep_checkpoints",
+        '"no"',
+        "true or false",
+        "outlives",
+    ),
+    "a misspelt key": (
+        put("serving", "max_num_seq", value=4),
+        "serving.max_num_seq",
+        "unknown key, 'max_num_seq'",
+        "max_num_seqs",
+        "did you mean 'max_num_seqs'?",
+    ),
+    "an AWS section for a local release": (
+        put("release", value="cpu-vllm-0.32.0"),
+        "aws",
+        "unknown key",
+        "release",
+        "another experiment",
+    ),
+    "a load nobody knows": (
+        put("workload", "load", value={"kind": "burst"}),
+        "workload.load.kind",
+        '"burst"',
+        "concurrency, poisson, ladder",
+        "how requests are sent",
+    ),
+    "a key of another load": (
+        put("workload", "load", value={"kind": "poisson", "concurrency": 4}),
+        "workload.load.requests_per_second",
+        "nothing",
+        "mean rate",
+        "required",
+    ),
+    "more requests needed than allowed": (
+        put("workload", "min_requests", value=100),
+        "workload.min_requests",
+        "100 with max_requests 64",
+        "at most 64",
+        "cannot need more",
+    ),
+    "a round longer than the run": (
+        put("workload", "requests_per_round", value=100),
+        "workload.requests_per_round",
+        "100 with max_requests 64",
+        "at most 64",
+        "one round",
+    ),
+    "no requests": (
+        put("workload", "requests_per_round", value=0),
+        "workload.requests_per_round",
+        "0",
+        "1 or more",
+        "measured requests",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("edit", "key", "given", "allowed", "reason"), REFUSED.values(), ids=REFUSED
+)
+def test_a_wrong_file_is_refused_with_key_given_allowed_and_reason(
+    tmp_path: Path, edit: Edit, key: str, given: str, allowed: str, reason: str
+) -> None:
+    path = write_experiment(tmp_path, edit)
+
+    with pytest.raises(ExperimentError) as refused:
+        load_experiment(path)
+
+    problems = {problem.dotted_key: problem for problem in refused.value.problems}
+    assert key in problems, str(refused.value)
+    problem = problems[key]
+    assert given in problem.given
+    assert allowed in problem.allowed
+    assert reason in problem.reason
+    assert problem.line is not None
+    text = str(refused.value)
+    assert f"{path}:{problem.line}: {key}" in text
+    assert refused.value.exit_code == 2
+
+
+def test_every_problem_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    path = write_experiment(
+        tmp_path,
+        both(
+            put("serving", "slot_devices", value=3),
+            put("workload", "temperature", value=1.0),
+            put("aws", "availability_zone", value="us-east-1a"),
+        ),
+    )
+
+    with pytest.raises(ExperimentError) as refused:
+        load_experiment(path)
+
+    problems = refused.value.problems
+    assert {"serving.slot_devices", "workload.temperature", "aws.availability_zone"} <= {
+        problem.dotted_key for problem in problems
+    }
+    lines = [problem.line or 0 for problem in problems]
+    assert lines == sorted(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("name: a\nname: b\n", "stands twice"),
+        ("name: [unclosed\n", "expected"),
+        ("- a\n- list\n", "an experiment is a mapping"),
+        ("", "an experiment is a mapping"),
+        ("1: one\n", "is not text"),
+        ("!!python/object/apply:os.system [id]\n", "could not determine a constructor"),
+    ],
+)
+def test_text_that_is_no_experiment_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "experiment.yaml"
+    path.write_text(text)
+
+    with pytest.raises(ExperimentError) as refused:
+        load_experiment(path)
+
+    assert reason in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("")
+
+    with pytest.raises(UserInputError, match=r"no such experiment file.*mine\.yaml"):
+        load_experiment(tmp_path / "other.yaml")
+
+
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "experiment.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+
+    with pytest.raises(UserInputError, match="UTF-8"):
+        load_experiment(path)
+
+
+def test_prompts_too_big_for_a_config_map_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "prompts" / "long"
+    folder.mkdir(parents=True)
+    line = json.dumps({"id": "a", "prompt": "word " * 200_000})
+    (folder / "case.jsonl").write_text(line)
+    path = write_experiment(
+        tmp_path,
+        both(
+            put("workload", "prompts_dir", value="prompts"),
+            put("workload", "classes", value=[{"name": "long"}]),
+        ),
+    )
+
+    with pytest.raises(ExperimentError, match="in a ConfigMap inside the template"):
+        load_experiment(path)
+
+
+def test_a_bad_prompt_line_is_told_with_its_file_and_line(tmp_path: Path) -> None:
+    folder = tmp_path / "prompts" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "case.jsonl").write_text('{"id": "a", "prompt": "x"}\n{"id": "b"}\n')
+    path = write_experiment(
+        tmp_path,
+        both(
+            put("workload", "prompts_dir", value="prompts"),
+            put("workload", "classes", value=[{"name": "mine"}]),
+        ),
+    )
+
+    with pytest.raises(ExperimentError, match=r"case\.jsonl:2: given: id; allowed: the keys id"):
+        load_experiment(path)
+
+
+def test_every_shipped_experiment_loads() -> None:
+    files = sorted((ROOT / "experiments").glob("*.yaml"))
+    kinds = {file.stem: type(load_experiment(file)) for file in files}
+    assert kinds == {
+        "llama-3.1-8b-eagle3": NeuronExperiment,
+        "qwen3-32b": NeuronExperiment,
+        "rehearsal": LocalExperiment,
+    }
+
+
+def test_the_published_experiment_is_the_published_one() -> None:
+    experiment = load_experiment(ROOT / "experiments" / "qwen3-32b.yaml")
+    assert isinstance(experiment, NeuronExperiment)
+    assert experiment.release == "neuron-2.26.1"
+    assert (experiment.serving.tensor_parallel_size, experiment.serving.lnc) == (32, 2)
+    assert experiment.serving.max_num_seqs == 4
+    assert experiment.workload.load.model_dump() == {"kind": "concurrency", "concurrency": 4}
+    assert (experiment.workload.input_tokens, experiment.workload.output_tokens) == (64, 600)
+
+
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "experiments").glob("*.yaml")), ids=lambda f: f.stem
+)
+def test_the_json_schema_accepts_the_shipped_experiments(file: Path) -> None:
+    data = yaml.load(file.read_text(), Loader=yaml.BaseLoader)  # noqa: S506 (all values as text)
+    typed = json.loads(json.dumps(yaml.safe_load(file.read_text()), default=str))
+    assert data
+    jsonschema.validate(typed, experiment_json_schema())
+
+
+def test_the_json_schema_refuses_what_the_loader_refuses() -> None:
+    typed = yaml.safe_load((ROOT / "experiments" / "qwen3-32b.yaml").read_text())
+    typed["serving"]["max_num_seq"] = 4
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(json.loads(json.dumps(typed, default=str)), experiment_json_schema())
+
+
+def test_the_published_schema_file_is_the_models_schema() -> None:
+    """`make schema` writes it; editors find it beside the experiments."""
+    published = json.loads((ROOT / "experiments" / "experiment.schema.json").read_text())
+    assert published == experiment_json_schema()
+
+
+def test_every_pattern_of_the_schema_has_words() -> None:
+    patterns = set(re.findall(r'"pattern": (".*")', json.dumps(experiment_json_schema(), indent=1)))
+    assert len(patterns) >= 8
+    assert {json.loads(p) for p in patterns} <= PATTERN_WORDS.keys()
+
+
+def test_a_secret_may_be_named_after_the_hub(tmp_path: Path) -> None:
+    experiment = load_experiment(
+        write_experiment(tmp_path, put("aws", "hub_token_secret", value="hf_token"))
+    )
+    assert isinstance(experiment, NeuronExperiment)
+    assert experiment.aws.hub_token_secret == "hf_token"

@@ -1,0 +1,169 @@
+"""Assumptions: strict data, each with its source, and a user's values instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from importlib.resources import files
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from draftworth.errors import UserInputError
+from draftworth.planning.assumptions import (
+    Assumption,
+    AssumptionData,
+    Bounds,
+    assumption_data,
+    read_assumptions,
+)
+from tests.conftest import ROOT
+from tests.support.documents import assert_block
+
+SHIPPED = files("draftworth.planning").joinpath("assumptions.yaml").read_text(encoding="utf-8")
+DOCUMENT = ROOT / "docs" / "timeline.md"
+
+
+def edited(edit: Callable[[dict[str, Any]], object]) -> str:
+    data = yaml.safe_load(SHIPPED)
+    edit(data)
+    return yaml.safe_dump(data)
+
+
+def minutes(low: float, high: float) -> Assumption:
+    return Assumption(low=low, high=high, unit="minutes", source="a test")
+
+
+def test_the_shipped_assumptions_are_read() -> None:
+    assert read_assumptions(SHIPPED) == assumption_data()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda d: d["assumptions"].update(boot_minutes=d["assumptions"]["deploy_minutes"]),
+        lambda d: d["assumptions"].pop("deploy_minutes"),
+        lambda d: d["assumptions"]["deploy_minutes"].update(low=46),
+        lambda d: d["assumptions"]["deploy_minutes"].update(low=-1),
+        lambda d: d["assumptions"]["deploy_minutes"].update(low="25"),
+        lambda d: d["assumptions"]["deploy_minutes"].update(unit="hours"),
+        lambda d: d["assumptions"]["deploy_minutes"].update(source=""),
+        lambda d: d["assumptions"]["deploy_minutes"].pop("source"),
+        lambda d: d["assumptions"]["hub_gbit_per_s"].update(low=0),
+        lambda d: d["targets"]["Qwen/Qwen3-32B"].update(
+            boot_minutes=d["assumptions"]["deploy_minutes"]
+        ),
+        lambda d: d["published_sequence"].pop("hand_over_minutes"),
+        lambda d: d["standing"][0].pop("as_of"),
+    ],
+)
+def test_a_data_file_that_is_not_right_is_refused(edit: Callable[[dict[str, Any]], object]) -> None:
+    with pytest.raises(ValidationError):
+        read_assumptions(edited(edit))
+
+
+def test_a_name_ends_in_its_unit() -> None:
+    suffixes = {
+        "minutes": "_minutes",
+        "seconds": "_seconds",
+        "ms per token": "_ms_per_token",
+        "Gbit/s": "_gbit_per_s",
+        "GiB": "_gib",
+        "ratio": "_ratio",
+    }
+    data = assumption_data()
+    rows = [*data.assumptions, *data.published_sequence]
+    assert [n for n, a in rows if not n.endswith(suffixes[a.unit])] == []
+    wrong = [
+        (model, name)
+        for model, values in data.targets.items()
+        for name, value in values.items()
+        if value.unit != data.assumptions.named(name).unit
+    ]
+    assert wrong == []
+
+
+def test_a_speed_is_best_at_its_high_end_and_a_time_at_its_low_end() -> None:
+    speed = Assumption(low=1, high=5, unit="Gbit/s", source="a test")
+
+    assert speed.bounds == Bounds(low=5, high=1)
+    assert minutes(1, 5).bounds == Bounds(low=1, high=5)
+
+
+def test_what_is_published_for_a_target_goes_first() -> None:
+    data = assumption_data()
+
+    assert data.for_target("Qwen/Qwen3-32B").baseline_ms_per_token.bounds == Bounds(low=45, high=45)
+    assert data.for_target("someone/else") == data.assumptions
+
+
+def test_a_user_replaces_an_assumption_by_a_number_or_a_range() -> None:
+    replaced = assumption_data().assumptions.replaced(
+        ["node_start_minutes=9", "compile_minutes=30..60", "node_start_minutes=5"]
+    )
+
+    assert replaced.node_start_minutes.bounds == Bounds(low=5, high=5)
+    assert replaced.compile_minutes.bounds == Bounds(low=30, high=60)
+    assert replaced.compile_minutes.source == "given with --assume"
+    assert replaced.deploy_minutes == assumption_data().assumptions.deploy_minutes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("compile_minute=5", "did you mean 'compile_minutes'?"),
+        ("compile_minutes", "allowed: NAME=NUMBER or NAME=LOW..HIGH"),
+        ("compile_minutes=", "allowed: NAME=NUMBER or NAME=LOW..HIGH"),
+        ("compile_minutes=ten", "allowed: NAME=NUMBER or NAME=LOW..HIGH"),
+        ("compile_minutes=1..2..3", "allowed: NAME=NUMBER or NAME=LOW..HIGH"),
+        ("compile_minutes=nan", "allowed: NAME=NUMBER or NAME=LOW..HIGH"),
+        ("compile_minutes=60..30", "LOW at most HIGH"),
+        ("compile_minutes=-5", "no negative numbers"),
+        ("hub_gbit_per_s=0", "a speed above 0"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_with_what_can(text: str, message: str) -> None:
+    with pytest.raises(UserInputError, match="--assume: given") as error:
+        assumption_data().assumptions.replaced([text])
+    assert message in str(error.value)
+
+
+def test_the_document_shows_every_assumption() -> None:
+    assert_block(DOCUMENT, "assumptions", table(assumption_rows(assumption_data())))
+
+
+def test_the_document_shows_what_is_paid_beside_the_accelerators() -> None:
+    rows = [
+        (
+            f"{item.count} x {item.what}",
+            f"{item.usd_per_hour:g}",
+            item.as_of.isoformat(),
+            item.source,
+        )
+        for item in assumption_data().standing
+    ]
+    assert_block(DOCUMENT, "standing", table([("what", "USD/h each", "as of", "source"), *rows]))
+
+
+@pytest.mark.synth
+def test_the_cpu_nodes_that_are_paid_are_the_stacks() -> None:
+    from stacks.constructs.cpu_nodes import INSTANCE_TYPE, NODES
+
+    assert (INSTANCE_TYPE, NODES) in {(i.what, i.count) for i in assumption_data().standing}
+
+
+def assumption_rows(data: AssumptionData) -> Iterator[tuple[str, ...]]:
+    yield ("assumption", "low", "high", "unit", "source")
+    groups: list[tuple[str, Iterable[tuple[str, Assumption]]]] = [("", data.assumptions)]
+    groups += [(f" ({model})", values.items()) for model, values in data.targets.items()]
+    groups += [(" (published sequence)", data.published_sequence)]
+    for suffix, rows in groups:
+        for name, row in rows:
+            yield (f"`{name}`{suffix}", f"{row.low:g}", f"{row.high:g}", row.unit, row.source)
+
+
+def table(rows: Iterable[tuple[str, ...]]) -> str:
+    head, *body = rows
+    lines = [head, ("---",) * len(head), *body]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)

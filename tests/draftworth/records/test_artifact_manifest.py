@@ -1,0 +1,117 @@
+"""The manifest: read back as written, refused when it is something else, compared in full."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from draftworth.records.artifact_manifest import (
+    MANIFEST_SCHEMA,
+    ArtifactFile,
+    ArtifactManifest,
+    ManifestError,
+    differences,
+    dump_manifest,
+    load_manifest,
+    size_differences,
+)
+
+INPUTS = {"image": "neuron:1", "window": 7, "target": {"model": "a/b", "revision": "main"}}
+MANIFEST = ArtifactManifest(
+    schema=MANIFEST_SCHEMA,
+    key="0123",
+    inputs=INPUTS,
+    checkpoints={"target": "c0ffee"},
+    folder="0123/upload",
+    files=(
+        ArtifactFile(path="model.pt", size_bytes=5, sha256="0" * 64),
+        ArtifactFile(path="weights/.done", size_bytes=0, sha256="1" * 64),
+    ),
+    compile_seconds=1800.5,
+    uploaded_at_unix_s=1.0,
+)
+
+
+def test_a_manifest_is_read_back_as_it_was_written() -> None:
+    assert load_manifest(dump_manifest(MANIFEST)) == MANIFEST
+    assert MANIFEST.size_bytes == 5
+
+
+def changed(**values: Any) -> bytes:
+    return json.dumps({**json.loads(dump_manifest(MANIFEST)), **values}).encode()
+
+
+def a_file(**values: Any) -> list[dict[str, Any]]:
+    return [{"path": "a", "size_bytes": 1, "sha256": "0", **values}]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"{", "not JSON"),
+        (b"[]", "expected an object"),
+        (changed(schema="draftworth.artifacts/2"), "schema: given 'draftworth.artifacts/2'"),
+        (changed(more=1), r"unknown keys \['more'\]"),
+        (changed(compile_seconds="1"), "compile_seconds"),
+        (changed(files=[]), "one or more"),
+        (changed(files=a_file() * 2), "each path once"),
+        (changed(files=a_file(size_bytes="1")), "size_bytes"),
+        (changed(files=a_file(size_bytes=-1)), "size_bytes"),
+        (changed(files=a_file(path="../a")), "a relative path"),
+        (changed(files=a_file(path="/etc/passwd")), "a relative path"),
+        (changed(files=a_file(path="a//b")), "a relative path"),
+        (changed(folder="0123"), "allowed: 0123/UPLOAD"),
+        (changed(folder="other/upload"), "allowed: 0123/UPLOAD"),
+        (changed(folder="0123/.."), "allowed: 0123/UPLOAD"),
+    ],
+)
+def test_what_is_no_manifest_is_refused_with_the_key_that_is_wrong(data: bytes, said: str) -> None:
+    with pytest.raises(ManifestError, match=said):
+        load_manifest(data)
+
+
+def test_the_same_inputs_have_no_differences() -> None:
+    assert differences(MANIFEST, json.loads(json.dumps(INPUTS)), {"target": "c0ffee"}) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "difference"),
+    [
+        ({**INPUTS, "window": 5}, "window: compiled for 7, asked for 5"),
+        ({**INPUTS, "window": "7"}, 'window: compiled for 7, asked for "7"'),
+        ({**INPUTS, "lnc": 1}, "lnc: compiled for (nothing), asked for 1"),
+        (
+            {k: v for k, v in INPUTS.items() if k != "window"},
+            "window: compiled for 7, asked for (nothing)",
+        ),
+        (
+            {**INPUTS, "target": {"model": "a/b", "revision": "v2"}},
+            'target.revision: compiled for "main", asked for "v2"',
+        ),
+    ],
+)
+def test_every_difference_is_named(asked: dict[str, Any], difference: str) -> None:
+    assert differences(MANIFEST, asked) == [difference]
+
+
+def test_an_empty_setting_is_not_a_missing_one() -> None:
+    empty = dataclasses.replace(MANIFEST, inputs={"neuron_config": {}})
+    assert differences(empty, {"neuron_config": {}}) == []
+    assert differences(empty, {}) == ["neuron_config: compiled for {}, asked for (nothing)"]
+
+
+def test_commits_are_compared_where_both_sides_know_them() -> None:
+    assert differences(MANIFEST, INPUTS, {"draft": "any"}) == []
+    (difference,) = differences(MANIFEST, INPUTS, {"target": "decaf"})
+    assert difference == "target checkpoint: compiled for commit c0ffee, asked for commit decaf"
+
+
+def test_files_that_are_missing_or_of_another_size_are_named() -> None:
+    assert size_differences(MANIFEST, {"model.pt": 5, "weights/.done": 0, "more": 1}) == []
+    assert size_differences(MANIFEST, {"model.pt": 4, "weights/.done": None}) == [
+        "model.pt: 5 bytes were uploaded, 4 bytes are there",
+        "weights/.done: 0 bytes were uploaded, it is not there",
+    ]

@@ -1,0 +1,36 @@
+"""The capacity plan: what the stack writes is what the function reads."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from draftworth.records.capacity import dump_plan, load_plan
+from draftworth.records.results import ResultFormatError
+from tests.lambdas.capacity_controller.plans import DRAFT, TARGET, make_block_plan, make_plan
+
+
+@pytest.mark.parametrize("plan", [make_plan(), make_block_plan(nodes=4), make_plan(drafts=())])
+def test_a_plan_survives_its_way_through_cloudformation(plan: object) -> None:
+    assert load_plan(dump_plan(plan)) == plan  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("nodes", "1"), ("capacity", "stolen"), ("budget_usd", None), ("more", 1), ("schema", "x")],
+)
+def test_a_plan_of_another_form_is_refused_with_the_key(key: str, value: object) -> None:
+    data = {**json.loads(dump_plan(make_plan())), key: value}
+    with pytest.raises(ResultFormatError, match=key):
+        load_plan(json.dumps(data))
+
+
+def test_a_model_that_is_target_and_draft_is_waited_for_once() -> None:
+    assert make_plan().models == (TARGET, DRAFT)
+    plan = make_plan(target=DRAFT)
+    assert plan.models == (DRAFT,)
+
+
+def test_cost_is_hours_times_price() -> None:
+    assert make_plan(price_usd_per_node_hour=8.6).cost_usd(5400) == pytest.approx(12.9)

@@ -1,0 +1,81 @@
+"""The result format: what is written is read, what is not a result file is refused by key."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from draftworth.records.results import (
+    ResultFormatError,
+    dump_block,
+    load_block,
+    load_run,
+)
+from tests.support.blocks import make_block, make_failed_record, make_record
+
+
+def test_a_block_survives_the_round_trip() -> None:
+    block = make_block(requests=(make_record(0), make_failed_record(1)))
+    assert load_block(dump_block(block)) == block
+
+
+def test_a_block_without_counters_survives_too() -> None:
+    block = make_block(speculation=None, requests=())
+    assert load_block(dump_block(block)) == block
+
+
+def edited(**changes: Any) -> bytes:
+    value = json.loads(dump_block(make_block()))
+    return json.dumps({**value, **changes}).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[]", "expected an object, found list"),
+        (b"{}", "schema: given None"),
+        (edited(schema="draftworth.result/2"), "schema: given 'draftworth.result/2'"),
+        (edited(variant=3), "variant: given 3, allowed: text"),
+        (edited(round=True), "round: given True, allowed: a whole number"),
+        (edited(started_at_unix_s="now"), "started_at_unix_s: given 'now', allowed: a number"),
+        (edited(requests={}), "requests: given {}, allowed: a list"),
+        (edited(requests=[1]), r"requests\[0\]: given 1, allowed: an object"),
+        (edited(requests=[{}]), r"requests\[0\]: missing keys \['chunks'"),
+        (edited(surplus=1), r"unknown keys \['surplus'\]"),
+        (edited(speculation={"drafts": 1}), "speculation: missing keys"),
+    ],
+)
+def test_what_is_no_result_file_is_refused_by_key(data: bytes, message: str) -> None:
+    with pytest.raises(ResultFormatError, match=message):
+        load_block(data)
+
+
+def test_not_a_number_is_refused_in_both_directions() -> None:
+    with pytest.raises(ValueError, match="Out of range float"):
+        dump_block(make_block(started_at_unix_s=float("nan")))
+    data = dump_block(make_block()).replace(b'"ttft_s":0.25,', b'"ttft_s":NaN,')
+    assert b"NaN" in data
+    with pytest.raises(ResultFormatError, match="NaN"):
+        load_block(data)
+
+
+def test_a_run_file_is_not_a_result_file() -> None:
+    with pytest.raises(ResultFormatError, match="schema"):
+        load_run(dump_block(make_block()))
+
+
+def test_throughput_is_all_tokens_from_the_first_start_to_the_last_end() -> None:
+    records = (
+        make_record(0, started_at_unix_s=100.0, end_to_end_latency_s=2.0, number_output_tokens=50),
+        make_record(1, started_at_unix_s=101.0, end_to_end_latency_s=3.0, number_output_tokens=70),
+        make_failed_record(2, started_at_unix_s=200.0),
+    )
+    assert make_block(requests=records).output_throughput_token_per_s == pytest.approx(120 / 4)
+
+
+def test_no_finished_request_means_no_throughput() -> None:
+    assert make_block(requests=(make_failed_record(),)).output_throughput_token_per_s is None

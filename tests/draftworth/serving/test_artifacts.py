@@ -1,0 +1,282 @@
+"""Artifact keys: what changes the graph changes the key, and nothing else does.
+
+Both tables together hold every field of an experiment, so a new field has to be put into one.
+"""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from draftworth.experiment.catalog import catalog
+from draftworth.experiment.loading import load_experiment
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.naming import content_hash
+from draftworth.experiment.strict import StrictModel
+from draftworth.serving.artifacts import KEY_LENGTH, artifact_inputs, artifact_key
+from draftworth.serving.dialects import DIALECT_VERSIONS, ModelPaths, serving_command
+from tests.conftest import ROOT
+from tests.draftworth.serving.test_dialects import SERVED
+from tests.support.experiments import write_experiment
+from tests.support.snapshot import assert_snapshot
+
+LOADED = load_experiment(ROOT / "experiments" / "qwen3-32b.yaml")
+assert isinstance(LOADED, NeuronExperiment)
+EXPERIMENT: NeuronExperiment = LOADED
+
+NUMBERS = st.integers(1, 10_000)
+WORDS = st.text(st.characters(codec="ascii"), max_size=8)
+ANYTHING = NUMBERS | WORDS | st.none()
+NEURON_RELEASES = [name for name, r in catalog().releases.items() if r.platform == "neuron"]
+
+# What changes the graph, and values for it. `variants[]` is a variant with a draft.
+IN_THE_KEY: dict[str, st.SearchStrategy[Any]] = {
+    # Stands for the image, the vLLM version and the dialect.
+    "release": st.sampled_from(NEURON_RELEASES),
+    "target.model": WORDS,
+    "target.revision": WORDS,
+    "serving.max_num_seqs": NUMBERS,
+    "serving.max_model_len": NUMBERS,
+    "serving.tensor_parallel_size": NUMBERS,
+    "serving.lnc": NUMBERS,
+    # Names that no dialect has: one that repeats a default is the same graph.
+    "serving.neuron_config": st.dictionaries(WORDS.map("x_{}".format), NUMBERS, min_size=1),
+    "variants[].method": st.sampled_from(["fused_draft", "eagle", "eagle3"]),
+    "variants[].window": NUMBERS,
+    "variants[].draft.model": WORDS,
+    "variants[].draft.revision": WORDS,
+}
+NOT_IN_THE_KEY = {
+    "name",
+    "description",
+    "repetition",
+    "target.tokenizer_family",
+    # Follows from the tensor parallel size and the logical cores of a device.
+    "serving.slot_devices",
+    "variants[].name",
+    "variants[].draft.tokenizer_family",
+    "workload.prompts_dir",
+    "workload.classes[].name",
+    "workload.classes[].cases",
+    "workload.classes[].weight",
+    "workload.input_tokens",
+    "workload.output_tokens",
+    "workload.fixed_output_length",
+    "workload.temperature",
+    "workload.load.kind",
+    "workload.load.concurrency",
+    "workload.load.concurrencies",
+    "workload.load.requests_per_second",
+    "workload.requests_per_round",
+    "workload.min_requests",
+    "workload.max_requests",
+    "workload.target_interval_width",
+    "workload.warmup_requests",
+    "workload.parallel",
+    "workload.seed",
+    "workload.enable_thinking",
+    "workload.request_timeout_seconds",
+    "aws.region",
+    "aws.availability_zone",
+    "aws.kubernetes_version",
+    "aws.public_access_cidrs",
+    "aws.admin_principal_arns",
+    "aws.capacity.kind",
+    "aws.capacity.reservation_id",
+    "aws.price.usd_per_hour",
+    "aws.price.as_of",
+    "aws.price.source",
+    "aws.budget_usd",
+    "aws.notify_email",
+    "aws.hub_token_secret",
+    "aws.keep_checkpoints",
+    "aws.load_generator_image",
+    "aws.deadline_minutes",
+}
+
+
+def fields_of(model: type[StrictModel], prefix: str = "") -> Iterator[str]:
+    """Dotted names of all fields that hold a value; a list's items are `[]`."""
+    hints = typing.get_type_hints(model, include_extras=False)
+    for name in model.model_fields:
+        inner = list(_models(hints[name]))
+        many = "[]" if typing.get_origin(hints[name]) is tuple else ""
+        if not inner:
+            yield f"{prefix}{name}"
+        for each in inner:
+            yield from fields_of(each, f"{prefix}{name}{many}.")
+
+
+def _models(hint: Any) -> Iterator[type[StrictModel]]:
+    if isinstance(hint, type) and issubclass(hint, StrictModel):
+        yield hint
+    for argument in typing.get_args(hint):
+        yield from _models(argument)
+
+
+def with_value(model: Any, path: str, value: Any) -> Any:
+    """A copy with another value, whatever the rules say of it. Of a list, the last item's."""
+    name, _, rest = path.partition(".")
+    name, many, _ = name.partition("[]")
+    if not rest:
+        return model.model_copy(update={name: value})
+    inner = getattr(model, name)
+    if many:
+        changed: Any = (*inner[:-1], with_value(inner[-1], rest, value))
+    else:
+        changed = with_value(inner, rest, value)
+    return model.model_copy(update={name: changed})
+
+
+def value_at(model: Any, path: str) -> Any:
+    for part in path.split("."):
+        model = getattr(model, part.removesuffix("[]"))
+        model = model[-1] if part.endswith("[]") else model
+    return model
+
+
+def keys(experiment: NeuronExperiment) -> tuple[str, ...]:
+    return tuple(artifact_key(experiment, variant) for variant in experiment.variants)
+
+
+def test_every_field_of_an_experiment_is_in_one_of_the_tables() -> None:
+    tables = [*IN_THE_KEY, *NOT_IN_THE_KEY]
+    assert sorted(tables) == sorted(set(fields_of(NeuronExperiment)))
+
+
+class Inner(StrictModel):
+    here: int
+
+
+class Other(StrictModel):
+    there: int
+
+
+class Outer(StrictModel):
+    plain: tuple[str, ...] | None
+    one: Inner | Other
+    many: tuple[Inner, ...]
+
+
+def test_the_fields_are_found_through_lists_and_alternatives() -> None:
+    assert set(fields_of(Outer)) == {"plain", "one.here", "one.there", "many[].here"}
+
+
+@given(st.dictionaries(st.sampled_from(sorted(NOT_IN_THE_KEY)), ANYTHING))
+def test_what_does_not_touch_the_graph_keeps_the_keys(changes: dict[str, Any]) -> None:
+    changed = EXPERIMENT
+    for path, value in changes.items():
+        changed = with_value(changed, path, value)
+    assert keys(changed) == keys(EXPERIMENT)
+
+
+@pytest.mark.parametrize("path", IN_THE_KEY)
+@given(data=st.data())
+def test_what_changes_the_graph_changes_the_key(path: str, data: st.DataObject) -> None:
+    value = data.draw(IN_THE_KEY[path])
+    assume(value != value_at(EXPERIMENT, path))
+    before, after = keys(EXPERIMENT), keys(with_value(EXPERIMENT, path, value))
+    assert before[1] != after[1]
+    assert (before[0] == after[0]) == path.startswith("variants[]"), "the baseline's"
+
+
+def test_every_release_has_keys_of_its_own() -> None:
+    """Two releases of one dialect differ in the image alone, and with it in the compiler."""
+    found = [
+        key for name in NEURON_RELEASES for key in keys(with_value(EXPERIMENT, "release", name))
+    ]
+    assert len(NEURON_RELEASES) > len({catalog().releases[n].dialect for n in NEURON_RELEASES})
+    assert len(set(found)) == len(found) == 2 * len(NEURON_RELEASES)
+
+
+ALL_OF_THEM = st.fixed_dictionaries(IN_THE_KEY)
+
+
+@given(ALL_OF_THEM, ALL_OF_THEM)
+def test_two_graphs_have_one_key_only_if_they_are_the_same(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    assert (drafted_key(one) == drafted_key(other)) == (one == other)
+    assert drafted_key(one) == drafted_key(dict(reversed(one.items())))
+
+
+def drafted_key(values: dict[str, Any]) -> str:
+    experiment = EXPERIMENT
+    for path, value in values.items():
+        experiment = with_value(experiment, path, value)
+    return keys(experiment)[1]
+
+
+def test_baseline_and_draft_have_different_keys() -> None:
+    first, second = keys(EXPERIMENT)
+    assert first != second
+
+
+def test_a_key_is_the_address_of_its_inputs() -> None:
+    for variant in EXPERIMENT.variants:
+        key = artifact_key(EXPERIMENT, variant)
+        assert re.fullmatch(r"[0-9a-f]{24}", key)
+        inputs = artifact_inputs(EXPERIMENT, variant)
+        assert content_hash(inputs, length=KEY_LENGTH) == key
+
+
+def test_another_version_of_a_dialect_is_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = keys(EXPERIMENT)
+    monkeypatch.setitem(DIALECT_VERSIONS, "neuron_v0_nxdi", 99)
+    assert not set(before) & set(keys(EXPERIMENT))
+
+
+# Neither reaches the compiler.
+WITHOUT_EFFECT = ("--served-model-name=", "--port=")
+FLAGS_FILE = Path(__file__).parent / "snapshots" / "graph-flags.yaml"
+
+
+def flags_by_dialect(folder: Path) -> dict[str, Any]:
+    """What each dialect tells the engine, and the version it has in the keys."""
+    found: dict[str, Any] = {}
+    for name, edit in SERVED.items():
+        experiment = load_experiment(write_experiment(folder, edit))
+        dialect = experiment.release_facts.dialect
+        entry = found.setdefault(dialect, {"version": DIALECT_VERSIONS[dialect], "flags": {}})
+        for variant in experiment.variants:
+            command = serving_command(experiment, variant, ModelPaths())
+            arguments = [a for a in command.arguments if not a.startswith(WITHOUT_EFFECT)]
+            environment = [f"{k}={v}" for k, v in sorted(command.environment.items())]
+            entry["flags"][f"{name}, {variant.method}"] = [*environment, *arguments]
+    return found
+
+
+def dialects_changed_in_silence(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Dialects whose flags are others under the same version: old graphs would be served."""
+    return [
+        dialect
+        for dialect, entry in after.items()
+        if dialect in before
+        and entry["flags"] != before[dialect]["flags"]
+        and entry["version"] <= before[dialect]["version"]
+    ]
+
+
+def test_a_dialect_that_says_something_else_has_another_version(tmp_path: Path) -> None:
+    current = flags_by_dialect(tmp_path)
+    if FLAGS_FILE.exists():
+        before = yaml.safe_load(FLAGS_FILE.read_text(encoding="utf-8"))
+        silent = dialects_changed_in_silence(before, current)
+        assert silent == [], "raise their DIALECT_VERSIONS, unless no flag reaches the graph"
+    assert_snapshot(current, FLAGS_FILE)
+
+
+def test_a_change_without_another_version_is_found() -> None:
+    before = {"d": {"version": 1, "flags": {"x": ["--a"]}}}
+    assert dialects_changed_in_silence(before, {"d": {"version": 1, "flags": {"x": ["--b"]}}}) == [
+        "d"
+    ]
+    assert dialects_changed_in_silence(before, {"d": {"version": 2, "flags": {"x": ["--b"]}}}) == []

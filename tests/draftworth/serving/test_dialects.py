@@ -1,0 +1,130 @@
+"""Serving flags: the same for both sides but for speculation, in every dialect."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from draftworth.experiment.catalog import catalog
+from draftworth.experiment.loading import load_experiment
+from draftworth.experiment.model import Experiment, baseline, speculative
+from draftworth.serving.dialects import ModelPaths, ServingCommand, serving_command
+from tests.support.experiments import Edit, both, put, write_experiment
+
+PATHS = ModelPaths()
+SPECULATION_KEYS = {"enable_eagle_speculation", "is_eagle3"}
+
+
+def commands(experiment: Experiment) -> tuple[ServingCommand, ServingCommand]:
+    plain = serving_command(experiment, baseline(experiment), PATHS)
+    drafted = serving_command(experiment, speculative(experiment)[0], PATHS)
+    return plain, drafted
+
+
+def flag(command: ServingCommand, name: str) -> str:
+    values = [a.partition("=")[2] for a in command.arguments if a.startswith(f"--{name}=")]
+    assert len(values) == 1, f"--{name} stands {len(values)} times"
+    return values[0]
+
+
+def speculating(method: str, release: str, draft: str) -> Edit:
+    target = "meta-llama/Llama-3.1-8B-Instruct" if "RedHat" in draft else "Qwen/Qwen3-32B"
+    return both(
+        put("release", value=release),
+        put("target", "model", value=target),
+        put("variants", 1, "method", value=method),
+        put("variants", 1, "draft", "model", value=draft),
+    )
+
+
+EAGLE3_HEAD = "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3"
+SERVED = {
+    "fused draft on 2.26.1": speculating("fused_draft", "neuron-2.26.1", "Qwen/Qwen3-1.7B"),
+    "eagle on 2.26.1": speculating("eagle", "neuron-2.26.1", "Qwen/Qwen3-1.7B"),
+    "eagle3 on 2.28.0": speculating("eagle3", "neuron-2.28.0", EAGLE3_HEAD),
+    "eagle3 on 2.31.1": speculating("eagle3", "neuron-2.31.1", EAGLE3_HEAD),
+    "eagle3 on 2.32.0": speculating("eagle3", "neuron-2.32.0", EAGLE3_HEAD),
+}
+
+
+@pytest.mark.parametrize("edit", SERVED.values(), ids=SERVED)
+def test_both_sides_differ_in_speculation_only(tmp_path: Path, edit: Edit) -> None:
+    plain, drafted = commands(load_experiment(write_experiment(tmp_path, edit)))
+
+    assert plain.environment == drafted.environment
+    assert without_speculation(plain) == without_speculation(drafted)
+    assert plain.arguments != drafted.arguments
+
+
+def without_speculation(command: ServingCommand) -> list[object]:
+    kept: list[object] = []
+    for argument in command.arguments:
+        name, _, value = argument.partition("=")
+        if name == "--speculative-config":
+            continue
+        kept.append((name, pruned(json.loads(value))) if value.startswith("{") else argument)
+    return kept
+
+
+def pruned(value: object) -> object:
+    if isinstance(value, dict):
+        return {k: pruned(v) for k, v in value.items() if k not in SPECULATION_KEYS}
+    return value
+
+
+def test_fused_draft_settings_are_those_of_the_fork(experiments: Path) -> None:
+    _, drafted = commands(load_experiment(experiments / "qwen3-32b.yaml"))
+
+    settings = json.loads(flag(drafted, "speculative-config"))
+    # `method` is left out: the fork detects a draft model, and "eagle" would be a mislabel.
+    assert settings == {
+        "model": "/models/draft",
+        "num_speculative_tokens": 7,
+        "max_model_len": 1024,
+    }
+    assert "eagle-" not in settings["model"]
+
+
+def test_keys_with_different_defaults_are_explicit_and_equal_on_both_sides(
+    experiments: Path,
+) -> None:
+    """Without speculation the fork turns sequence parallelism on and samples dynamically."""
+    plain, drafted = commands(load_experiment(experiments / "qwen3-32b.yaml"))
+
+    configs = [json.loads(flag(c, "override-neuron-config")) for c in (plain, drafted)]
+    assert configs[0] == configs[1]
+    assert configs[0]["sequence_parallel_enabled"] is False
+    assert configs[0]["on_device_sampling_config"]["dynamic"] is False
+    assert configs[0]["on_device_sampling_config"]["do_sample"] is False
+
+
+def test_the_experiments_own_neuron_config_reaches_both_sides(tmp_path: Path) -> None:
+    edit = put("serving", "neuron_config", value={"sequence_parallel_enabled": True})
+    plain, drafted = commands(load_experiment(write_experiment(tmp_path, edit)))
+
+    for command in (plain, drafted):
+        config = json.loads(flag(command, "override-neuron-config"))
+        assert config["sequence_parallel_enabled"] is True
+
+
+def test_eagle3_on_vllm_neuron_names_its_method(experiments: Path) -> None:
+    plain, drafted = commands(load_experiment(experiments / "llama-3.1-8b-eagle3.yaml"))
+
+    settings = json.loads(flag(drafted, "speculative-config"))
+    assert settings["method"] == "eagle3"
+    assert settings["num_speculative_tokens"] == 3
+    assert "--no-enable-prefix-caching" in plain.arguments
+
+
+def test_every_dialect_of_the_catalogue_is_tested() -> None:
+    dialects = {r.dialect for r in catalog().releases.values() if r.platform == "neuron"}
+    tested = {"neuron_v0_nxdi", "neuron_v1_nxdi", "vllm_neuron"}
+    assert dialects == tested
+
+
+def test_the_servers_answer_to_the_targets_name(experiments: Path) -> None:
+    plain, drafted = commands(load_experiment(experiments / "qwen3-32b.yaml"))
+    assert flag(plain, "served-model-name") == flag(drafted, "served-model-name")
+    assert flag(plain, "served-model-name") == "Qwen/Qwen3-32B"

@@ -1,0 +1,155 @@
+"""A hub, a bucket and a model to stage."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+from boto3.s3.transfer import TransferConfig
+from huggingface_hub import HfApi, constants
+from moto import mock_aws
+
+from draftworth.records.staging import ReadyModel, load_ready, ready_key
+from pods.checkpoint_stager.hub import Hub
+from pods.checkpoint_stager.stager import ScratchSpace, Staging
+from pods.checkpoint_stager.store import Store
+from tests.support.local_hub import LocalHub, Repo, local_hub
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+MODEL = "acme/tiny"
+REVISION = "main"
+COMMIT = "a" * 40
+NEWER_COMMIT = "b" * 40
+BUCKET = "checkpoints"
+MIB = 2**20
+# S3's smallest part: files above it go up in parts.
+TRANSFER = TransferConfig(
+    multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB, use_threads=False
+)
+
+
+def tokenizer_json(*tokens: str) -> bytes:
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    return json.dumps({"model": {"type": "BPE", "vocab": vocabulary}, "added_tokens": []}).encode()
+
+
+@cache
+def weights(size_bytes: int, seed: int) -> bytes:
+    return random.Random(seed).randbytes(size_bytes)
+
+
+def model_files() -> dict[str, bytes]:
+    """What serving needs, one file larger than a part, and what it does not need."""
+    return {
+        ".gitattributes": b"*.safetensors filter=lfs",
+        "config.json": b'{"architectures": ["Qwen3ForCausalLM"]}',
+        "model-00001-of-00002.safetensors": weights(5 * MIB + 1000, 1),
+        "model-00002-of-00002.safetensors": weights(2000, 2),
+        "original/model.safetensors": weights(3000, 3),
+        "pytorch_model.bin": weights(3000, 4),
+        "tokenizer.json": tokenizer_json("a", "b", "c"),
+    }
+
+
+SERVED = (
+    "config.json",
+    "model-00001-of-00002.safetensors",
+    "model-00002-of-00002.safetensors",
+    "tokenizer.json",
+)
+
+
+@pytest.fixture(autouse=True)
+def _hub_client_as_in_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
+
+
+@pytest.fixture
+def hub() -> Iterator[LocalHub]:
+    repo = Repo(commits={COMMIT: model_files()}, refs={REVISION: COMMIT})
+    with local_hub({MODEL: repo}) as running:
+        yield running
+
+
+@pytest.fixture
+def s3() -> Iterator[S3Client]:
+    with mock_aws():
+        client = boto3.client("s3", region_name="us-east-1")
+        client.create_bucket(Bucket=BUCKET)
+        yield client
+
+
+@dataclass
+class Bench:
+    """One bucket, one hub; stagers are made as pods are."""
+
+    hub: LocalHub
+    s3: S3Client
+    scratch: Path
+    log: list[str]
+    bucket: str = BUCKET
+
+    def hub_client(self, token: str | None = None) -> Hub:
+        return Hub(
+            HfApi(endpoint=self.hub.url, token=token or False),
+            MODEL,
+            token_source="secret hub-token" if token else "",
+            sleep=lambda seconds: self.log.append(f"slept {seconds:g}"),
+        )
+
+    def store(self, s3: S3Client | None = None) -> Store:
+        return Store(
+            s3 or self.s3, bucket=self.bucket, model=MODEL, revision=REVISION, transfer=TRANSFER
+        )
+
+    def staging(
+        self, *, s3: S3Client | None = None, parallel_files: int = 1, scratch_bytes: int = 8 * MIB
+    ) -> Staging:
+        return Staging(
+            model=MODEL,
+            revision=REVISION,
+            open_hub=self.hub_client,
+            store=self.store(s3),
+            scratch=ScratchSpace(self.scratch, scratch_bytes),
+            parallel_files=parallel_files,
+            progress=self.log.append,
+        )
+
+    def objects(self) -> dict[str, bytes]:
+        """The model's folder in the bucket."""
+        prefix = f"{MODEL}/{REVISION}/"
+        keys = [
+            item["Key"] for item in self.s3.list_objects_v2(Bucket=self.bucket).get("Contents", [])
+        ]
+        return {
+            key.removeprefix(prefix): self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+            for key in keys
+        }
+
+    def ready(self) -> ReadyModel | None:
+        data = self.objects().get("_READY.json")
+        return load_ready(data) if data is not None else None
+
+    def put(self, name: str, data: bytes) -> None:
+        self.s3.put_object(Bucket=self.bucket, Key=f"{MODEL}/{REVISION}/{name}", Body=data)
+
+    def put_ready(self, data: bytes) -> None:
+        self.s3.put_object(Bucket=self.bucket, Key=ready_key(MODEL, REVISION), Body=data)
+
+
+@pytest.fixture
+def bench(hub: LocalHub, s3: S3Client, tmp_path: Path) -> Bench:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    return Bench(hub=hub, s3=s3, scratch=scratch, log=[])

@@ -1,0 +1,111 @@
+"""Which files are staged, and which downloads are taken for what they should be."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from draftworth.errors import UserInputError
+from pods.checkpoint_stager.files import (
+    CorruptFileError,
+    HubFile,
+    checked_sha256,
+    served_files,
+)
+from tests.support.local_hub import git_blob_sha1
+
+
+def kept(*paths: str) -> list[str]:
+    files = [HubFile(path=p, size_bytes=1, sha256=None, git_sha1="0" * 40) for p in paths]
+    return [file.path for file in served_files(files, "acme/tiny at main")]
+
+
+def test_safetensors_are_staged_and_other_copies_of_the_weights_are_not() -> None:
+    needed = ["config.json", "model.safetensors", "model.safetensors.index.json"]
+    duplicates = [
+        "consolidated.safetensors",
+        "model.gguf",
+        "onnx/model.onnx",
+        "optimizer.pt",
+        "original/consolidated.00.pth",
+        "original/model.safetensors",
+        "pytorch_model.bin",
+        "pytorch_model.bin.index.json",
+        "tf_model.h5",
+    ]
+    assert kept(*needed, *duplicates) == needed
+
+
+@pytest.mark.parametrize("weights", ["pytorch_model.bin", "model.pt", "consolidated.safetensors"])
+def test_the_only_weights_are_staged_whatever_their_form(weights: str) -> None:
+    assert weights in kept("config.json", weights)
+
+
+def test_tokenizers_templates_code_and_licence_are_staged() -> None:
+    needed = [
+        "LICENSE",
+        "README.md",
+        "additional_chat_templates/tool_use.jinja",
+        "chat_template.jinja",
+        "config.json",
+        "configuration_acme.py",
+        "generation_config.json",
+        "merges.txt",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer.model",
+        "vocab.json",
+    ]
+    assert kept(*needed) == needed
+
+
+def test_pictures_and_hidden_files_are_not_staged() -> None:
+    needed = ["config.json", "model.safetensors"]
+    assert kept(*needed, ".gitattributes", "assets/plot.PNG", ".cache/notes.txt") == needed
+
+
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [
+        (("config.json", "model-q4.gguf"), r"given \*\.gguf, \*\.json; allowed: \*\.safetensors"),
+        (("config.json", "onnx/model.bin"), "no weights that the servers read"),
+        (("model.safetensors",), "no config.json"),
+        ((), "given no files"),
+    ],
+)
+def test_a_repository_that_cannot_be_served_is_refused(
+    paths: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(UserInputError, match=message):
+        kept(*paths)
+
+
+def hub_file(data: bytes, *, lfs: bool, size: int | None = None) -> HubFile:
+    return HubFile(
+        path="a",
+        size_bytes=len(data) if size is None else size,
+        sha256=hashlib.sha256(data).hexdigest() if lfs else None,
+        git_sha1=git_blob_sha1(b"a pointer" if lfs else data),
+    )
+
+
+@pytest.mark.parametrize("lfs", [True, False])
+def test_a_whole_file_is_known_by_its_sha256(tmp_path: Path, lfs: bool) -> None:
+    (tmp_path / "a").write_bytes(b"weights")
+    expected = hashlib.sha256(b"weights").hexdigest()
+    assert checked_sha256(tmp_path / "a", hub_file(b"weights", lfs=lfs)) == expected
+
+
+@pytest.mark.parametrize("lfs", [True, False])
+def test_a_changed_byte_is_found(tmp_path: Path, lfs: bool) -> None:
+    (tmp_path / "a").write_bytes(b"weight5")
+    with pytest.raises(CorruptFileError, match="downloaded with hash"):
+        checked_sha256(tmp_path / "a", hub_file(b"weights", lfs=lfs))
+
+
+def test_a_short_file_is_found_by_its_size(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"weights")
+    with pytest.raises(CorruptFileError, match="7 bytes were downloaded, the hub has 1,007"):
+        checked_sha256(tmp_path / "a", hub_file(b"weights", lfs=True, size=1007))

@@ -1,0 +1,85 @@
+"""The hub token out of Secrets Manager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+from botocore.exceptions import EndpointConnectionError
+from botocore.stub import Stubber
+from moto import mock_aws
+
+from draftworth.errors import DraftworthError, UserInputError
+from pods.checkpoint_stager.hub_token import read_token
+
+if TYPE_CHECKING:
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+
+pytestmark = pytest.mark.emulator
+
+
+@pytest.fixture
+def client() -> Iterator[SecretsManagerClient]:
+    with mock_aws():
+        yield boto3.client("secretsmanager")
+
+
+@pytest.mark.parametrize(
+    "text", ["hf_token", " hf_token\n", '{"token": "hf_token"}', '{"HF_TOKEN": "hf_token\\n"}']
+)
+def test_a_token_alone_or_as_the_console_stores_it(client: SecretsManagerClient, text: str) -> None:
+    client.create_secret(Name="draftworth/hub", SecretString=text)
+    assert read_token(client, "draftworth/hub") == "hf_token"
+
+
+@pytest.mark.parametrize(
+    "text", [" ", "{}", '{"user": "me", "token": "hf_a"}', '{"a": 1}', "{broken", "two words"]
+)
+def test_a_secret_without_a_token_is_refused_and_not_shown(
+    client: SecretsManagerClient, text: str
+) -> None:
+    client.create_secret(Name="hub", SecretString=text)
+    with pytest.raises(UserInputError, match=r"hub holds no token; allowed: .*; next: ") as refused:
+        read_token(client, "hub")
+    assert "hf_a" not in str(refused.value)
+
+
+def test_a_secret_of_bytes_holds_no_token(client: SecretsManagerClient) -> None:
+    client.create_secret(Name="hub", SecretBinary=b"hf_token")
+    with pytest.raises(UserInputError, match="holds no token"):
+        read_token(client, "hub")
+
+
+def test_a_secret_that_is_not_there_is_told_with_what_makes_it(
+    client: SecretsManagerClient,
+) -> None:
+    with pytest.raises(UserInputError, match=r"hub is not there.*put-secret-value"):
+        read_token(client, "hub")
+
+
+def test_a_secret_that_waits_for_its_deletion_is_not_there(client: SecretsManagerClient) -> None:
+    client.create_secret(Name="hub", SecretString="hf_token")
+    client.delete_secret(SecretId="hub")
+    with pytest.raises(UserInputError, match="marked for deletion"):
+        read_token(client, "hub")
+
+
+@pytest.mark.parametrize("code", ["AccessDeniedException", "InternalServiceError"])
+def test_a_refusal_may_be_tried_again(client: SecretsManagerClient, code: str) -> None:
+    """A role that was just made is refused for some seconds."""
+    with Stubber(client) as stubber:
+        stubber.add_client_error("get_secret_value", service_error_code=code)
+        with pytest.raises(DraftworthError, match=code) as failed:
+            read_token(client, "hub")
+    assert failed.value.exit_code == 1
+
+
+def test_no_way_to_secrets_manager_is_told(client: SecretsManagerClient) -> None:
+    def unreachable(**_: object) -> None:
+        raise EndpointConnectionError(endpoint_url="https://secretsmanager.example.com")
+
+    client.meta.events.register("before-call", unreachable)
+    with pytest.raises(DraftworthError, match="secret hub: cannot be read: Could not connect"):
+        read_token(client, "hub")

@@ -1,0 +1,264 @@
+"""One model from a hub into a bucket: the real client of the hub, real boto3 calls."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.staging import load_plan, load_ready
+from pods.checkpoint_stager.files import CorruptFileError
+from pods.checkpoint_stager.stager import ScratchSpace
+from pods.checkpoint_stager.store import StoreError
+from tests.pods.checkpoint_stager.conftest import (
+    COMMIT,
+    MIB,
+    MODEL,
+    NEWER_COMMIT,
+    REVISION,
+    SERVED,
+    Bench,
+    model_files,
+    tokenizer_json,
+    weights,
+)
+
+pytestmark = pytest.mark.emulator
+LARGE = "model-00001-of-00002.safetensors"
+SMALL = "model-00002-of-00002.safetensors"
+
+
+def test_a_model_is_staged_with_what_serving_needs_and_is_ready(bench: Bench) -> None:
+    bench.staging(parallel_files=3).run()
+
+    objects, files = bench.objects(), model_files()
+    assert set(objects) == {*SERVED, "_READY.json", "_STAGING.json"}
+    assert {name: objects[name] for name in SERVED} == {name: files[name] for name in SERVED}
+    ready = load_ready(objects["_READY.json"])
+    assert (ready.model, ready.revision, ready.commit) == (MODEL, REVISION, COMMIT)
+    assert [(f.path, f.size_bytes, f.sha256) for f in ready.files] == [
+        (name, len(files[name]), hashlib.sha256(files[name]).hexdigest()) for name in SERVED
+    ]
+    assert ready.tokenizer_fingerprint is not None
+    assert load_plan(objects["_STAGING.json"]).commit == COMMIT
+
+
+def test_nothing_is_left_in_scratch(bench: Bench) -> None:
+    bench.staging(parallel_files=3).run()
+    assert list(bench.scratch.iterdir()) == []
+
+
+def test_s3_is_given_a_sha256_of_what_it_stores(bench: Bench) -> None:
+    """Of an object, or of the SHA-256s of its parts."""
+    bench.staging().run()
+    files = model_files()
+    parts = [files[LARGE][: 5 * MIB], files[LARGE][5 * MIB :]]
+    expected = {SMALL: files[SMALL], LARGE: b"".join(hashlib.sha256(p).digest() for p in parts)}
+    for name, data in expected.items():
+        head = bench.s3.head_object(
+            Bucket=bench.bucket, Key=f"{MODEL}/{REVISION}/{name}", ChecksumMode="ENABLED"
+        )
+        digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
+        # S3 itself appends the number of parts; the emulator does not.
+        assert head["ChecksumSHA256"].partition("-")[0] == digest
+
+
+def test_a_model_that_is_ready_costs_one_request_to_s3_and_none_to_the_hub(bench: Bench) -> None:
+    first = bench.staging().run()
+    bench.hub.asked.clear()
+    calls: list[str] = []
+    bench.s3.meta.events.register("before-call.s3", lambda model, **_: calls.append(model.name))
+
+    assert bench.staging().run() == first
+    assert bench.hub.asked == []
+    assert calls == ["GetObject"]
+    assert bench.log[-1] == f"{MODEL} at {REVISION} is READY at commit {COMMIT}: nothing to do"
+
+
+@pytest.mark.parametrize("damaged", [b"", b"{", b'{"schema": "draftworth.ready/9"}'])
+def test_a_marker_that_cannot_be_read_is_none(bench: Bench, damaged: bytes) -> None:
+    bench.put_ready(damaged)
+    bench.staging().run()
+    assert bench.ready() is not None
+
+
+def test_a_marker_of_another_model_is_none(bench: Bench) -> None:
+    bench.staging().run()
+    ready = bench.objects()["_READY.json"]
+    bench.put_ready(ready.replace(MODEL.encode(), b"acme/other"))
+    bench.staging().run()
+    assert bench.objects()["_READY.json"] != ready.replace(MODEL.encode(), b"acme/other")
+    assert bench.log[-1].startswith(f"{MODEL} at {REVISION} is READY: ")
+
+
+def test_a_file_that_lies_there_with_other_content_is_staged_again(bench: Bench) -> None:
+    """Same name and size, but not by this program from this commit."""
+    bench.put(SMALL, weights(2000, 99))
+    bench.staging().run()
+    assert bench.objects()[SMALL] == model_files()[SMALL]
+
+
+def test_a_branch_that_moved_is_resumed_at_the_commit_it_began_with(bench: Bench) -> None:
+    bench.hub.trouble.corrupt[SMALL] = 99
+    with pytest.raises(CorruptFileError):
+        bench.staging().run()
+    _move_branch(bench)
+
+    bench.staging().run()
+
+    ready = bench.ready()
+    assert ready is not None
+    assert ready.commit == COMMIT
+    assert bench.objects()["config.json"] == model_files()["config.json"]
+
+
+def test_a_branch_that_moved_before_anything_was_staged_is_staged_where_it_is(bench: Bench) -> None:
+    _move_branch(bench)
+    assert bench.staging().run().commit == NEWER_COMMIT
+
+
+def test_of_two_that_begin_at_once_with_other_commits_the_first_to_note_its_own_is_followed(
+    bench: Bench,
+) -> None:
+    """Both found no plan; the branch moved between their questions to the hub."""
+    assert bench.store().plan(COMMIT) == COMMIT
+    assert bench.store().plan(NEWER_COMMIT) == COMMIT
+    assert load_plan(bench.objects()["_STAGING.json"]).commit == COMMIT
+
+
+def test_a_commit_that_the_hub_dropped_is_told_with_the_file_that_asks_for_it(
+    bench: Bench,
+) -> None:
+    bench.hub.trouble.corrupt[SMALL] = 99
+    with pytest.raises(CorruptFileError):
+        bench.staging().run()
+    _move_branch(bench)
+    del bench.hub.repos[MODEL].commits[COMMIT]
+    marker = f"s3://{bench.bucket}/{MODEL}/{REVISION}/_STAGING.json"
+    with pytest.raises(UserInputError, match=f"no such revision.*delete {marker} and stage again"):
+        bench.staging().run()
+
+
+def _move_branch(bench: Bench) -> None:
+    bench.hub.trouble.corrupt.clear()
+    repo = bench.hub.repos[MODEL]
+    repo.commits[NEWER_COMMIT] = {**model_files(), "config.json": b'{"newer": true}'}
+    repo.refs[REVISION] = NEWER_COMMIT
+
+
+def test_a_download_that_came_wrong_once_is_asked_for_again(bench: Bench) -> None:
+    bench.hub.trouble.corrupt[LARGE] = 1
+    bench.staging().run()
+    assert bench.objects()[LARGE] == model_files()[LARGE]
+    assert bench.hub.downloads(LARGE) == 2
+
+
+@pytest.mark.parametrize("name", ["config.json", LARGE], ids=["git's hash", "sha256"])
+def test_a_download_that_stays_wrong_is_refused(bench: Bench, name: str) -> None:
+    bench.hub.trouble.corrupt[name] = 99
+    with pytest.raises(CorruptFileError, match=f"{name}: downloaded with hash .* 3 times"):
+        bench.staging().run()
+    assert name not in bench.objects()
+    assert bench.ready() is None
+
+
+def test_a_connection_that_ends_early_is_resumed_where_it_ended(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", MIB)
+    monkeypatch.setattr("huggingface_hub.file_download.time.sleep", lambda _: None)
+    bench.hub.trouble.cut_after_bytes[LARGE] = 3 * MIB
+    bench.staging().run()
+    ranges = [a.range_ for a in bench.hub.asked if a.path.endswith(LARGE) and a.method == "GET"]
+    assert ranges == [None, f"bytes={3 * MIB}-"]
+    assert bench.objects()[LARGE] == model_files()[LARGE]
+
+
+def test_scratch_holds_no_more_at_once_than_it_has_room_for(bench: Bench, tmp_path: Path) -> None:
+    scratch = ScratchSpace(tmp_path, 10)
+    inside, most, lock = [0], [0], threading.Lock()
+
+    def hold(size_bytes: int) -> None:
+        with scratch.room_for(size_bytes):
+            with lock:
+                inside[0] += size_bytes
+                most[0] = max(most[0], inside[0])
+            threading.Event().wait(0.002)
+            with lock:
+                inside[0] -= size_bytes
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(hold, [6, 3, 10, 1, 4, 4, 7, 2] * 4))
+    assert 0 < most[0] <= 10
+
+
+def test_room_that_could_not_be_used_is_given_back(tmp_path: Path) -> None:
+    """Else the other files of a staging that failed would wait for it for ever."""
+    folder = tmp_path / "scratch"
+    scratch = ScratchSpace(folder, 10)
+    with pytest.raises(FileNotFoundError), scratch.room_for(10):
+        pass
+    folder.mkdir()
+    waiting = threading.Thread(target=_use, args=(scratch, 10), daemon=True)
+    waiting.start()
+    waiting.join(timeout=5)
+    assert not waiting.is_alive()
+
+
+def _use(scratch: ScratchSpace, size_bytes: int) -> None:
+    with scratch.room_for(size_bytes):
+        pass
+
+
+def test_a_file_larger_than_scratch_is_refused_before_anything_is_downloaded(bench: Bench) -> None:
+    with pytest.raises(UserInputError, match=f"{LARGE} has .* next: a revision in smaller files"):
+        bench.staging(scratch_bytes=MIB).run()
+    assert bench.hub.downloads(LARGE) == bench.hub.downloads("config.json") == 0
+
+
+def test_two_stagers_at_once_do_each_other_no_harm(bench: Bench) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(lambda _: bench.staging().run(), range(2)))
+    assert done[0].files == done[1].files
+    objects = bench.objects()
+    assert {name: objects[name] for name in SERVED} == {n: model_files()[n] for n in SERVED}
+
+
+def test_a_model_without_a_tokenizer_is_ready_without_a_fingerprint(bench: Bench) -> None:
+    del bench.hub.repos[MODEL].commits[COMMIT]["tokenizer.json"]
+    assert bench.staging().run().tokenizer_fingerprint is None
+
+
+def test_the_fingerprint_is_of_the_tokenizer_that_was_staged(bench: Bench) -> None:
+    before = bench.staging().run().tokenizer_fingerprint
+    bench.s3.delete_object(Bucket=bench.bucket, Key=f"{MODEL}/{REVISION}/_READY.json")
+    bench.s3.delete_object(Bucket=bench.bucket, Key=f"{MODEL}/{REVISION}/_STAGING.json")
+    repo = bench.hub.repos[MODEL]
+    repo.commits[COMMIT]["tokenizer.json"] = tokenizer_json("b", "a", "c")
+    assert bench.staging().run().tokenizer_fingerprint != before
+
+
+def test_a_tokenizer_that_is_none_is_refused(bench: Bench) -> None:
+    bench.hub.repos[MODEL].commits[COMMIT]["tokenizer.json"] = b"[]"
+    with pytest.raises(UserInputError, match=r"tokenizer.json: given list, allowed: an object"):
+        bench.staging().run()
+    assert bench.ready() is None
+
+
+def test_a_plan_that_cannot_be_read_is_told_with_what_to_do(bench: Bench) -> None:
+    bench.put("_STAGING.json", b"nonsense")
+    with pytest.raises(UserInputError, match=r"_STAGING.json: not JSON.*next: delete it"):
+        bench.staging().run()
+
+
+def test_a_bucket_that_is_not_there_is_told_and_may_be_tried_again(bench: Bench) -> None:
+    bench.bucket = "nowhere"
+    with pytest.raises(StoreError, match=r"s3://nowhere/.*next: check the bucket's name") as failed:
+        bench.staging().run()
+    assert failed.value.exit_code == DraftworthError.exit_code

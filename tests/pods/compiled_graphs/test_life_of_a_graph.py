@@ -1,0 +1,217 @@
+"""First start, second start, two at once, a kill, a mismatch: with real processes and S3 calls."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from draftworth.records.artifact_manifest import dump_manifest, manifest_key
+from tests.pods.compiled_graphs.conftest import PodFactory
+from tests.pods.compiled_graphs.pods import (
+    BUCKET,
+    CACHE_FLAGS,
+    FOLDER_FLAGS,
+    INPUTS,
+    KEY,
+    Pod,
+    eventually,
+    keys,
+    stored_manifest,
+    what_is_not_whole,
+)
+
+pytestmark = pytest.mark.emulator
+
+FILES = {"neuron_config.json", "model.pt", "weights/tp0"}
+
+
+def compile_and_upload(pod: Pod, s3: Any) -> None:
+    with pod.server(), pod.uploader():
+        assert pod.what_vllm_did().startswith("compiled ")
+        eventually(lambda: stored_manifest(s3))
+
+
+@pytest.mark.parametrize("flags", [FOLDER_FLAGS, CACHE_FLAGS], ids=["folder", "cache"])
+def test_the_first_start_compiles_and_uploads_and_the_second_one_loads(
+    pod: PodFactory, s3: Any, flags: tuple[str, ...]
+) -> None:
+    first, second = pod("first", flags), pod("second", flags)
+    compile_and_upload(first, s3)
+    manifest = stored_manifest(s3)
+    assert manifest is not None
+    assert manifest.inputs == INPUTS
+    assert {file.path.removeprefix("0123abcd/") for file in manifest.files} == FILES
+    assert what_is_not_whole(s3) == []
+
+    second.mount(s3)
+    before = keys(s3)
+    with second.server(), second.uploader():
+        loaded_from = second.what_vllm_did().removeprefix("loaded ")
+        place = second.mounted if flags is FOLDER_FLAGS else second.scratch
+        assert loaded_from.startswith(str(place))
+        eventually(lambda: "nothing to upload" in second.uploader_log.read_text())
+    assert keys(s3) == before
+
+
+def test_the_server_compiles_on_its_disk_and_serves_before_anything_is_uploaded(
+    pod: PodFactory, s3: Any
+) -> None:
+    first = pod("first")
+    with first.server():
+        assert first.what_vllm_did() == f"compiled {first.scratch}/graphs/{KEY}"
+    assert keys(s3) == set()
+
+
+def test_signals_reach_vllm_which_inherits_no_path_of_the_scripts(pod: PodFactory) -> None:
+    first = pod("first")
+    with first.server() as process:
+        first.what_vllm_did()
+        _, pid, python_path, arguments = first.said.read_text().splitlines()
+        assert int(pid) == process.pid
+        assert python_path == ""
+        assert arguments == str(["serve", "--port", str(first.port), "--speculative-config={}"])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == -signal.SIGTERM
+
+
+def test_compile_seconds_are_from_the_start_to_the_last_file(pod: PodFactory, s3: Any) -> None:
+    first = pod("first")
+    with first.server(SECONDS_A_FILE="0.3"), first.uploader():
+        manifest = eventually(lambda: stored_manifest(s3))
+    assert 0.9 <= manifest.compile_seconds < 5
+    assert manifest.uploaded_at_unix_s == pytest.approx(time.time(), abs=30)
+
+
+def test_two_pods_that_compile_the_same_key_leave_one_whole_graph(pod: PodFactory, s3: Any) -> None:
+    one, other = pod("one"), pod("other")
+    with one.server(), other.server(), one.uploader(), other.uploader():
+        assert one.what_vllm_did().startswith("compiled ")
+        assert other.what_vllm_did().startswith("compiled ")
+        eventually(lambda: all("in the bucket" in u.uploader_log.read_text() for u in (one, other)))
+    manifest = stored_manifest(s3)
+    assert manifest is not None
+    assert what_is_not_whole(s3) == []
+    others = {key for key in keys(s3) if not key.startswith(f"{manifest.folder}/")}
+    assert others == {manifest_key(KEY)}
+
+
+def test_what_a_crash_left_half_compiled_is_not_loaded_by_the_next_start_of_the_pod(
+    pod: PodFactory, s3: Any
+) -> None:
+    first = pod("first")
+    with first.server(CRASH_AFTER="1") as process:
+        assert process.wait(timeout=10) == 9
+    assert (first.scratch / "graphs" / KEY / "neuron_config.json").exists()
+    compile_and_upload(first, s3)
+    assert what_is_not_whole(s3) == []
+
+
+def test_a_server_that_was_healthy_finds_its_graphs_after_a_restart_of_its_container(
+    pod: PodFactory, s3: Any
+) -> None:
+    first = pod("first")
+    compile_and_upload(first, s3)
+    with first.server():
+        assert first.what_vllm_did() == f"loaded {first.scratch}/graphs/{KEY}"
+
+
+def test_an_uploader_that_was_killed_is_followed_by_one_that_ends_its_work(
+    pod: PodFactory, s3: Any
+) -> None:
+    first = pod("first")
+    with first.server():
+        first.what_vllm_did()
+        with first.uploader() as process:
+            eventually(lambda: keys(s3))
+            process.kill()
+            process.wait()
+        assert what_is_not_whole(s3) == []
+        with first.uploader():
+            manifest = eventually(lambda: stored_manifest(s3))
+    assert {key.rpartition("/")[0] for key in keys(s3)} <= {
+        KEY,
+        manifest.folder,
+        f"{manifest.folder}/weights",
+    }
+
+
+def refused(pod: Pod) -> str:
+    """What a start says that is refused: it ends, and vLLM never runs."""
+    with pod.server() as process:
+        _, said = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert not pod.said.exists()
+    return said
+
+
+def change_manifest(s3: Any, **values: Any) -> None:
+    manifest = stored_manifest(s3)
+    assert manifest is not None
+    changed = {**json.loads(dump_manifest(manifest)), **values}
+    s3.put_object(Bucket=BUCKET, Key=manifest_key(KEY), Body=json.dumps(changed).encode())
+
+
+def test_graphs_that_were_compiled_for_something_else_are_refused_with_the_difference(
+    pod: PodFactory, s3: Any
+) -> None:
+    compile_and_upload(pod("first"), s3)
+    change_manifest(s3, inputs={**INPUTS, "window": 5})
+    second = pod("second")
+    second.mount(s3)
+    said = refused(second)
+    assert "REFUSED" in said
+    assert "window: compiled for 5, asked for 7" in said
+    assert "draftworth artifacts EXPERIMENT --run" in said
+
+
+@pytest.mark.parametrize("flags", [FOLDER_FLAGS, CACHE_FLAGS], ids=["folder", "cache"])
+@pytest.mark.parametrize("damage", ["shorter", "missing"])
+def test_a_graph_with_a_damaged_file_is_refused(
+    pod: PodFactory, s3: Any, damage: str, flags: tuple[str, ...]
+) -> None:
+    compile_and_upload(pod("first", flags), s3)
+    second = pod("second", flags)
+    second.mount(s3)
+    (file,) = second.mounted.rglob("model.pt")
+    if damage == "shorter":
+        file.write_bytes(b"graph")
+    else:
+        file.unlink()
+    there = "5 bytes are there" if damage == "shorter" else "it is not there"
+    assert f"model.pt: 10000 bytes were uploaded, {there}" in refused(second)
+
+
+def test_a_copy_that_is_not_what_was_uploaded_is_refused(pod: PodFactory, s3: Any) -> None:
+    """Of the same length: a copy is read anyway, and so compared by its hash."""
+    compile_and_upload(pod("first", CACHE_FLAGS), s3)
+    second = pod("second", CACHE_FLAGS)
+    second.mount(s3)
+    (file,) = second.mounted.rglob("model.pt")
+    file.write_bytes(b"x" * file.stat().st_size)
+    assert "its content is not what was uploaded" in refused(second)
+
+
+def test_a_manifest_that_cannot_be_read_is_refused_and_not_compiled_over(
+    pod: PodFactory, s3: Any
+) -> None:
+    s3.put_object(Bucket=BUCKET, Key=manifest_key(KEY), Body=b'{"schema": "draftworth.artifacts/9"')
+    second = pod("second")
+    second.mount(s3)
+    assert "cannot be read: not JSON" in refused(second)
+
+
+def test_the_uploader_stays_whatever_happens_and_ends_when_the_pod_does(
+    pod: PodFactory, s3: Any
+) -> None:
+    first = pod("first")
+    with first.server(), first.uploader(AWS_ENDPOINT_URL="http://127.0.0.1:9") as process:
+        first.what_vllm_did()
+        eventually(lambda: "upload failed" in first.uploader_log.read_text())
+        assert process.poll() is None
+        assert first.healthy()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=15) == 0

@@ -1,0 +1,158 @@
+"""What `start` compares beside the inputs: the commits of the checkpoints that are mounted."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from draftworth.records.artifact_manifest import (
+    MANIFEST_SCHEMA,
+    ArtifactFile,
+    ArtifactManifest,
+    dump_manifest,
+    manifest_key,
+)
+from draftworth.records.staging import (
+    READY_MARKER,
+    READY_SCHEMA,
+    ReadyModel,
+    StagedFile,
+    dump_ready,
+)
+from pods.compiled_graphs.engine_folders import ArtifactFolder
+from pods.compiled_graphs.handover import mark_whole, read_record
+from pods.compiled_graphs.start import Order, RefusedError, prepare
+
+KEY = "0123456789abcdef01234567"
+COMMIT, OTHER_COMMIT = "a" * 40, "b" * 40
+
+
+def an_order(root: Path, *, commit: str | None = COMMIT) -> Order:
+    target = root / "models" / "target"
+    target.mkdir(parents=True, exist_ok=True)
+    (target / READY_MARKER).unlink(missing_ok=True)
+    if commit:
+        (target / READY_MARKER).write_bytes(dump_ready(a_staged_model(commit)))
+    return Order(
+        key=KEY,
+        inputs={"window": 7},
+        folders=ArtifactFolder(variable="GRAPHS"),
+        artifacts=root / "mounted",
+        scratch=root / "scratch",
+        checkpoints={"target": target, "draft": root / "models" / "draft"},
+    )
+
+
+def a_staged_model(commit: str) -> ReadyModel:
+    return ReadyModel(
+        schema=READY_SCHEMA,
+        model="a/b",
+        revision="main",
+        commit=commit,
+        files=(StagedFile(path="config.json", size_bytes=2, sha256="0" * 64),),
+        tokenizer_fingerprint=None,
+        staged_at_unix_s=1.0,
+        staging_seconds=1.0,
+    )
+
+
+def put_graphs(root: Path, *, commit: str | None) -> Path:
+    folder = root / "mounted" / KEY / "one"
+    folder.mkdir(parents=True)
+    (folder / "model.pt").write_bytes(b"graph")
+    manifest = ArtifactManifest(
+        schema=MANIFEST_SCHEMA,
+        key=KEY,
+        inputs={"window": 7},
+        checkpoints={"target": commit} if commit else {},
+        folder=f"{KEY}/one",
+        files=(ArtifactFile(path="model.pt", size_bytes=5, sha256="0" * 64),),
+        compile_seconds=1.0,
+        uploaded_at_unix_s=1.0,
+    )
+    (root / "mounted" / manifest_key(KEY)).write_bytes(dump_manifest(manifest))
+    return folder
+
+
+def test_the_commits_of_staged_checkpoints_are_written_down(tmp_path: Path) -> None:
+    prepare(an_order(tmp_path))
+    record = read_record(tmp_path / "scratch")
+    assert record is not None
+    assert record.checkpoints == {"target": COMMIT}
+
+
+def test_a_graph_of_another_commit_is_refused(tmp_path: Path) -> None:
+    put_graphs(tmp_path, commit=OTHER_COMMIT)
+    with pytest.raises(
+        RefusedError, match=f"compiled for commit {OTHER_COMMIT}, asked for commit {COMMIT}"
+    ):
+        prepare(an_order(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("compiled", "mounted"), [(COMMIT, COMMIT), (None, COMMIT), (COMMIT, None)]
+)
+def test_a_commit_that_one_side_does_not_know_is_not_compared(
+    tmp_path: Path, compiled: str | None, mounted: str | None
+) -> None:
+    folder = put_graphs(tmp_path, commit=compiled)
+    assert prepare(an_order(tmp_path, commit=mounted)) == {"GRAPHS": str(folder)}
+
+
+def test_a_manifest_of_another_key_is_refused(tmp_path: Path) -> None:
+    put_graphs(tmp_path, commit=None)
+    text = (tmp_path / "mounted" / manifest_key(KEY)).read_text()
+    (tmp_path / "mounted" / manifest_key(KEY)).write_text(text.replace(KEY, "f" * 24))
+    with pytest.raises(RefusedError, match=r"the manifest is of f{24}"):
+        prepare(an_order(tmp_path))
+
+
+def test_everything_of_a_start_that_was_cut_off_goes(tmp_path: Path) -> None:
+    order = an_order(tmp_path)
+    prepare(order)
+    leftovers = [tmp_path / "scratch" / name for name in ("graphs", "compile-cache")]
+    for folder in leftovers:
+        folder.mkdir(exist_ok=True)
+        (folder / "x.lock").touch()
+    prepare(order)
+    assert [f for f in leftovers if f.exists()] == []
+
+
+def test_what_is_marked_whole_is_kept_and_still_the_same_start(tmp_path: Path) -> None:
+    order = an_order(tmp_path)
+    before = prepare(order)
+    record = read_record(order.scratch)
+    assert record is not None
+    graph = Path(record.graphs) / "model.pt"
+    graph.parent.mkdir(parents=True)
+    graph.touch()
+    mark_whole(order.scratch, record)
+    assert prepare(order) == before
+    assert graph.exists()
+    assert read_record(order.scratch) == record
+
+
+@pytest.mark.parametrize(
+    "why", ["a mark of another start", "a file that was cut off since", "a mark of no file"]
+)
+def test_what_is_not_whole_any_more_is_not_kept(tmp_path: Path, why: str) -> None:
+    order = an_order(tmp_path)
+    prepare(order)
+    record = read_record(order.scratch)
+    assert record is not None
+    graph = Path(record.graphs) / "model.pt"
+    graph.parent.mkdir(parents=True)
+    graph.write_bytes(b"graph")
+    if "no file" in why:
+        graph.unlink()
+        mark_whole(order.scratch, record)
+        graph.write_bytes(b"gr")
+    elif "mark" in why:
+        mark_whole(order.scratch, dataclasses.replace(record, start_id="another"))
+    else:
+        mark_whole(order.scratch, record)
+        graph.write_bytes(b"gr")
+    prepare(order)
+    assert not graph.exists()

@@ -1,0 +1,350 @@
+"""Uploading: whatever fails where, no manifest without all of its files."""
+
+from __future__ import annotations
+
+import threading
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import boto3
+import pytest
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+from botocore.exceptions import ConnectionClosedError
+
+from draftworth.records.artifact_manifest import manifest_key
+from pods.compiled_graphs import upload
+from pods.compiled_graphs.handover import StartRecord, write_record
+from pods.compiled_graphs.upload import (
+    RETRY_DELAYS_SECONDS,
+    ChangedError,
+    StartedAnewError,
+    Uploader,
+    inventory,
+    upload_with_retries,
+)
+from tests.pods.compiled_graphs.pods import (
+    BUCKET,
+    INPUTS,
+    KEY,
+    keys,
+    stored_manifest,
+    what_is_not_whole,
+)
+
+pytestmark = pytest.mark.emulator
+
+MIB = 1024 * 1024
+FILES = {"neuron_config.json": b"{}", "model.pt": b"g" * (6 * MIB), "weights/tp0": b"w"}
+# In this thread, so that a kill is one; a file of 6 MiB goes in two parts.
+TRANSFER = TransferConfig(
+    multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB, use_threads=False
+)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Faults:
+    """Breaks the HTTP request with a number, before or after S3 has done what it asks."""
+
+    def __init__(self, endpoint: str, *, attempts: int = 1) -> None:
+        config = Config(retries={"mode": "standard", "total_max_attempts": attempts})
+        self.client: Any = boto3.client(
+            "s3", endpoint_url=endpoint, region_name="us-east-2", config=config
+        )
+        self.requests: list[str] = []
+        self.at = -1
+        self.raises: BaseException | None = None
+        self.after = False
+        session: Any = vars(self.client)["_endpoint"].http_session
+        self._send = session.send
+        session.send = self._counted
+
+    def _counted(self, request: Any) -> Any:
+        self.requests.append(f"{request.method} {request.url}")
+        broken = len(self.requests) - 1 == self.at
+        if broken and not self.after and self.raises:
+            raise self.raises
+        answer = self._send(request)
+        if broken and self.after and self.raises:
+            _ = answer.content
+            raise self.raises
+        return answer
+
+    def uploader(self, record: StartRecord) -> Uploader:
+        scratch = Path(record.graphs).parent
+        return Uploader(client=self.client, bucket=BUCKET, scratch=scratch, transfer=TRANSFER)
+
+
+class FaultsFactory(Protocol):
+    def __call__(self, *, attempts: int = 1) -> Faults: ...
+
+
+@pytest.fixture
+def faulty(endpoint: str) -> Iterator[FaultsFactory]:
+    """Makes clients, and closes them in the end."""
+    made: list[Faults] = []
+
+    def make(*, attempts: int = 1) -> Faults:
+        made.append(Faults(endpoint, attempts=attempts))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.client.close()
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> StartRecord:
+    return a_compiled_graph(tmp_path / "one", "one")
+
+
+def a_compiled_graph(scratch: Path, start_id: str) -> StartRecord:
+    folder = scratch / "graphs"
+    for name, content in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    record = StartRecord(
+        start_id=start_id,
+        key=KEY,
+        inputs=INPUTS,
+        checkpoints={"target": "c" * 40},
+        origin="compiled",
+        graphs=str(folder),
+        started_at_unix_s=time.time() - 100,
+    )
+    write_record(scratch, record)
+    return record
+
+
+# A look for the manifest, three files (one in two parts), the manifest, a look at it.
+REQUESTS = 9
+
+
+def test_an_upload_is_so_many_requests(
+    faulty: FaultsFactory, s3: Any, compiled: StartRecord
+) -> None:
+    """The number that the faults below are spread over."""
+    faults = faulty()
+    faults.uploader(compiled).upload(compiled)
+    assert len(faults.requests) == REQUESTS
+    manifest = stored_manifest(s3)
+    assert manifest is not None
+    assert manifest.size_bytes == sum(map(len, FILES.values()))
+    assert manifest.checkpoints == {"target": "c" * 40}
+    assert 99 < manifest.compile_seconds < 130
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("number", range(REQUESTS))
+def test_a_kill_leaves_no_manifest_without_its_files_and_the_next_one_ends_the_work(
+    faulty: FaultsFactory, s3: Any, compiled: StartRecord, number: int, *, after: bool
+) -> None:
+    faults = faulty()
+    faults.at, faults.raises, faults.after = number, Killed(), after
+    with pytest.raises(Killed):
+        faults.uploader(compiled).upload(compiled)
+    assert what_is_not_whole(s3) == []
+
+    faulty().uploader(compiled).upload(compiled)
+    assert stored_manifest(s3) is not None
+    assert what_is_not_whole(s3) == []
+
+
+MANIFEST_REQUEST = REQUESTS - 2
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["not done", "done, answer lost"])
+@pytest.mark.parametrize(
+    ("number", "attempts"),
+    # boto3's own second try finds the manifest that its first one wrote.
+    [*((number, 1) for number in range(REQUESTS)), (MANIFEST_REQUEST, 3)],
+)
+def test_a_request_that_fails_is_made_good(
+    faulty: FaultsFactory,
+    s3: Any,
+    compiled: StartRecord,
+    number: int,
+    attempts: int,
+    *,
+    after: bool,
+) -> None:
+    faults = faulty(attempts=attempts)
+    faults.at, faults.raises = number, ConnectionClosedError(endpoint_url="http://s3")
+    faults.after = after
+    assert upload_with_retries(faults.uploader(compiled), compiled, threading.Event(), [0])
+    assert "_ARTIFACTS.json" in faults.requests[MANIFEST_REQUEST] or number < MANIFEST_REQUEST
+    manifest = stored_manifest(s3)
+    assert manifest is not None
+    assert manifest.folder == f"{KEY}/one"
+    assert what_is_not_whole(s3) == []
+
+
+@pytest.fixture
+def late(tmp_path: Path) -> StartRecord:
+    return a_compiled_graph(tmp_path / "late", "late")
+
+
+def test_who_finds_a_manifest_uploads_nothing(
+    faulty: FaultsFactory, s3: Any, compiled: StartRecord, late: StartRecord
+) -> None:
+    faulty().uploader(compiled).upload(compiled)
+    faults = faulty()
+    assert "nothing of" in faults.uploader(late).upload(late)
+    assert [r for r in faults.requests if r.startswith("PUT")] == []
+
+
+def test_who_is_second_to_write_the_manifest_removes_its_own_files_only(
+    faulty: FaultsFactory, s3: Any, compiled: StartRecord, late: StartRecord
+) -> None:
+    """The other one ends between this one's first look and its manifest."""
+    faults = faulty()
+    uploader = faults.uploader(late)
+    send = uploader._put_manifest
+
+    def overtaken(manifest: Any) -> None:
+        faulty().uploader(compiled).upload(compiled)
+        send(manifest)
+
+    object.__setattr__(uploader, "_put_manifest", overtaken)
+    assert f"{KEY}/one was in the bucket first" in uploader.upload(late)
+    assert {key for key in keys(s3) if "/late/" in key} == set()
+    assert what_is_not_whole(s3) == []
+
+
+def test_a_manifest_is_never_replaced(
+    faulty: FaultsFactory, s3: Any, compiled: StartRecord, late: StartRecord
+) -> None:
+    faulty().uploader(compiled).upload(compiled)
+    before = s3.get_object(Bucket=BUCKET, Key=manifest_key(KEY))["Body"].read()
+    faulty().uploader(late).upload(late)
+    assert s3.get_object(Bucket=BUCKET, Key=manifest_key(KEY))["Body"].read() == before
+
+
+def test_objects_carry_the_checksums_that_s3_compared(
+    faulty: FaultsFactory, s3: Any, compiled: StartRecord
+) -> None:
+    faulty().uploader(compiled).upload(compiled)
+    for name in FILES:
+        head = s3.head_object(Bucket=BUCKET, Key=f"{KEY}/one/{name}", ChecksumMode="ENABLED")
+        assert head["ChecksumSHA256"], name
+
+
+def test_files_that_change_while_they_are_uploaded_get_no_manifest(
+    faulty: FaultsFactory, s3: Any, compiled: StartRecord
+) -> None:
+    uploader = faulty().uploader(compiled)
+    put = uploader._put_file
+
+    def changing(path: Path, key: str) -> None:
+        put(path, key)
+        (Path(compiled.graphs) / "model.pt").write_bytes(b"other")
+
+    object.__setattr__(uploader, "_put_file", changing)
+    with pytest.raises(ChangedError):
+        uploader.upload(compiled)
+    assert stored_manifest(s3) is None
+
+
+def test_graphs_of_a_server_that_was_started_anew_get_no_manifest(
+    faulty: FaultsFactory, s3: Any, compiled: StartRecord
+) -> None:
+    """It may be compiling into the same folder, slowly: a file less, and none that changes."""
+    graphs = Path(compiled.graphs)
+    write_record(graphs.parent, replace(compiled, start_id="newer"))
+    (graphs / "model.pt").unlink()
+    with pytest.raises(StartedAnewError):
+        faulty().uploader(compiled).upload(compiled)
+    assert stored_manifest(s3) is None
+
+
+def test_an_answer_that_may_be_an_older_servers_says_nothing_of_a_newer_one(
+    compiled: StartRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = Path(compiled.graphs).parent
+    newer = replace(compiled, start_id="newer")
+    asked: list[str] = []
+
+    def healthy(url: str) -> bool:
+        asked.append(url)
+        write_record(scratch, newer)
+        return True
+
+    monkeypatch.setattr(upload, "_healthy", healthy)
+    found = upload.wait_for_health(scratch, "", threading.Event(), period_seconds=0)
+    assert found == newer
+    assert len(asked) == 2
+
+
+def test_a_start_that_comes_while_another_one_is_uploaded_is_uploaded_after_it(
+    compiled: StartRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = Path(compiled.graphs).parent
+    newer = replace(compiled, start_id="newer")
+    tried: list[str] = []
+
+    def upload_one(_: Uploader, record: StartRecord, stop: threading.Event) -> bool:
+        tried.append(record.start_id)
+        write_record(scratch, newer)
+        return record == newer
+
+    monkeypatch.setattr(upload, "_healthy", lambda _: True)
+    monkeypatch.setattr(upload, "upload_with_retries", upload_one)
+    arguments = Namespace(scratch=scratch, bucket=BUCKET, health_url="", health_period_seconds=0.01)
+    upload._work(arguments, threading.Event())
+    assert tried == ["one", "newer"]
+
+
+def test_locks_are_not_uploaded(tmp_path: Path) -> None:
+    graph = a_compiled_graph(tmp_path / "graph", "x")
+    (tmp_path / "graph" / "graphs" / "0123.lock").touch()
+    (tmp_path / "graph" / "graphs" / ".compilation_complete").touch()
+    names = {file.path for file in inventory(Path(graph.graphs))}
+    assert names == {*FILES, ".compilation_complete"}
+
+
+class Uploads:
+    """Stands in for an Uploader; each call does the next thing."""
+
+    def __init__(self, *outcomes: BaseException | str) -> None:
+        self._outcomes: Iterator[BaseException | str] = iter(outcomes)
+        self.calls = 0
+
+    def upload(self, _: StartRecord) -> str:
+        self.calls += 1
+        outcome = next(self._outcomes)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+
+def tried(stop: threading.Event, compiled: StartRecord, *outcomes: BaseException | str) -> int:
+    uploads: Any = Uploads(*outcomes)
+    upload_with_retries(uploads, compiled, stop, [0, 0])
+    return int(uploads.calls)
+
+
+def test_tries_are_bounded_and_end_with_the_pod(compiled: StartRecord) -> None:
+    stop = threading.Event()
+    assert tried(stop, compiled, OSError("no"), "done") == 2
+    assert tried(stop, compiled, OSError("no"), OSError("no"), OSError("no")) == 3
+    stop.set()
+    assert tried(stop, compiled, OSError("no")) == 1
+    assert 1000 < sum(RETRY_DELAYS_SECONDS) < 3600
+
+
+def test_a_server_that_left_no_graphs_is_not_tried_again(
+    faulty: FaultsFactory, s3: Any, compiled: StartRecord, caplog: pytest.LogCaptureFixture
+) -> None:
+    for path in [p for p in Path(compiled.graphs).rglob("*") if p.is_file()]:
+        path.unlink()
+    stop: Callable[[], threading.Event] = threading.Event
+    assert not upload_with_retries(faulty().uploader(compiled), compiled, stop(), [60])
+    assert "holds no compiled graphs" in caplog.text
+    assert keys(s3) == set()

@@ -1,0 +1,82 @@
+"""Send scenarios with one engine and print what was measured: run where llmperf and Ray are.
+
+`python -m tests.pods.llmperf.send_with ray|asyncio`, a JSON list of scenarios on standard
+input, a JSON list of their records on a line of standard output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from draftworth.measuring.client import Client
+from draftworth.measuring.load import AsyncioEngine, LoadEngine, Planned
+from draftworth.measuring.run_specification import RequestShape
+from draftworth.records.prompts import Prompt
+from draftworth.records.results import Load
+
+ACTORS = 4
+
+
+def main(kind: str) -> None:
+    """Send every scenario, one after the other."""
+    scenarios = json.load(sys.stdin)
+    with opened(kind) as (engine, handles):
+        measured = []
+        for scenario in scenarios:
+            if "kill_an_actor_after_seconds" in scenario:
+                kill_later(handles[0], scenario["kill_an_actor_after_seconds"])
+            measured.append(send(engine, scenario))
+        # On a line of its own: Ray writes to standard output too.
+        sys.stdout.write(f"\n{json.dumps(measured)}\n")
+        sys.stdout.flush()
+
+
+@contextmanager
+def opened(kind: str) -> Iterator[tuple[LoadEngine, list[Any]]]:
+    if kind == "asyncio":
+        yield AsyncioEngine(), []
+        return
+    from pods.llmperf.ray_actors import RayActors
+    from pods.llmperf.ray_engine import RayEngine
+
+    actors = RayActors(ACTORS, None)
+    engine = RayEngine(actors.actors, lambda line: print(line, file=sys.stderr))  # noqa: T201
+    try:
+        yield engine, [actor.handle for actor in actors.actors]
+    finally:
+        actors.end_actors()
+        engine.close()
+        actors.close()
+
+
+def kill_later(handle: Any, seconds: float) -> None:
+    import ray
+
+    process_id = ray.get(handle.__ray_call__.remote(lambda actor: os.getpid()))
+    threading.Timer(seconds, os.kill, (process_id, signal.SIGKILL)).start()
+
+
+def send(engine: LoadEngine, scenario: dict[str, Any]) -> list[dict[str, Any]]:
+    client = Client(base_url=scenario["base_url"], shape=RequestShape(**scenario["shape"]))
+    planned = [
+        Planned(
+            request_id=f"r{index}",
+            prompt=Prompt(id=f"p{index}", messages=({"role": "user", "content": text},)),
+        )
+        for index, text in enumerate(scenario["prompts"])
+    ]
+    load = Load(**scenario["load"])
+    return [asdict(m) for m in asyncio.run(engine.send(client, planned, load, seed=3))]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,273 @@
+"""llmperf on Ray and asyncio give the same records of the same token timelines.
+
+Needs an interpreter with Ray and llmperf: `make test-llmperf`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pytest
+
+from draftworth.measuring.client import (
+    ERROR_BAD_STREAM,
+    ERROR_BROKEN_STREAM,
+    ERROR_CONNECT,
+    ERROR_LOST_ACTOR,
+    ERROR_TIMEOUT,
+)
+from draftworth.measuring.run_specification import RequestShape
+from draftworth.records.results import Load
+from tests.conftest import ROOT
+from tests.support.stream_server import (
+    HEADERS,
+    Request,
+    Reset,
+    Sleep,
+    Step,
+    Write,
+    completion,
+    event,
+    plain,
+    stream_server,
+)
+
+PYTHON = os.environ.get("DRAFTWORTH_LLMPERF_PYTHON", "")
+
+pytestmark = [
+    pytest.mark.llmperf,
+    pytest.mark.skipif(not PYTHON, reason="DRAFTWORTH_LLMPERF_PYTHON names no interpreter"),
+]
+
+SHAPE = RequestShape(
+    model="tiny",
+    output_tokens=8,
+    fixed_output_length=True,
+    temperature=0.0,
+    seed=0,
+    enable_thinking=False,
+    timeout_seconds=2.0,
+)
+ONE = Load(kind="concurrency", concurrency=1, requests_per_second=None)
+FOUR = Load(kind="concurrency", concurrency=4, requests_per_second=None)
+POISSON = Load(kind="poisson", concurrency=0, requests_per_second=20.0)
+
+TTFT_SECONDS, GAP_SECONDS = 0.06, 0.04
+# Tokens of each chunk, by prompt.
+TIMELINES = {"plain": (1,) * 8, "window": (1, 4, 3), "one chunk": (8,), "long": (2,) * 24}
+FAILURES = ("refused", "cut", "reset", "garbage", "stalls")
+MIXED = tuple(TIMELINES) + FAILURES
+
+# What a clock decides; everything else must be equal.
+CLOCKED = {
+    "inter_token_latency_s",
+    "ttft_s",
+    "end_to_end_latency_s",
+    "request_output_throughput_token_per_s",
+    "started_at_unix_s",
+    "run_queue_wait_s",
+    "spoilt",
+    "llmperf_inter_token_latency_s",
+}
+
+
+def prompt_of(request: Request) -> str:
+    return str(request.json["messages"][0]["content"])
+
+
+def timeline_or_failure(request: Request) -> Sequence[Step]:
+    started = [Write(HEADERS), Write(event("x", tokens=1))]
+    failures: dict[str, Sequence[Step]] = {
+        "refused": plain("429 Too Many Requests", b'{"error": "queue full"}'),
+        "cut": [*started, Write(event("y", tokens=2))],
+        "reset": [*started, Sleep(0.2), Reset()],
+        "garbage": [*started, Sleep(0.2), Write(b"data: {nonsense\n\n")],
+        "stalls": [*started, Sleep(10)],
+    }
+    prompt = prompt_of(request)
+    if prompt in failures:
+        return failures[prompt]
+    return completion(*TIMELINES[prompt], gap_seconds=GAP_SECONDS, ttft_seconds=TTFT_SECONDS)
+
+
+@contextmanager
+def dying_server() -> Iterator[str]:
+    """The address of a server whose process ends when it gets the prompt `dies`."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.pods.llmperf.dying_server"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    with process:
+        yield process.stdout.readline().strip()
+        process.kill()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """What one engine measured, and what the server was asked, by scenario."""
+
+    records: Mapping[str, Sequence[Any]]
+    bodies: Mapping[str, Sequence[bytes]]
+
+
+def send_with(kind: str) -> Sent:
+    with (
+        stream_server(timeline_or_failure) as first,
+        stream_server(timeline_or_failure) as second,
+        dying_server() as dying,
+    ):
+        scenarios = {
+            "one": scenario(first.base_url, ONE, MIXED),
+            "dying": scenario(dying, ONE, ("a", "b", "dies", "c", "d")),
+            "four": scenario(second.base_url, FOUR, MIXED * 2),
+            "poisson": scenario(second.base_url, POISSON, tuple(TIMELINES)),
+        }
+        answers = run(kind, list(scenarios.values()))
+    servers = {"one": first, "four": second}
+    return Sent(
+        records=dict(zip(scenarios, answers, strict=True)),
+        bodies={name: [r.body for r in server.requests] for name, server in servers.items()},
+    )
+
+
+def run(kind: str, scenarios: Sequence[Mapping[str, Any]]) -> Sequence[Any]:
+    answer = subprocess.run(
+        [PYTHON, "-m", "tests.pods.llmperf.send_with", kind],
+        cwd=ROOT,
+        input=json.dumps(scenarios),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert answer.returncode == 0, answer.stderr
+    (line,) = [line for line in answer.stdout.splitlines() if line.startswith("[[")]
+    records: Sequence[Any] = json.loads(line)
+    return records
+
+
+def scenario(base_url: str, load: Load, prompts: Sequence[str]) -> dict[str, Any]:
+    return {
+        "base_url": base_url,
+        "shape": asdict(SHAPE),
+        "load": asdict(load),
+        "prompts": prompts,
+    }
+
+
+@pytest.fixture(scope="module")
+def on_ray() -> Sent:
+    return send_with("ray")
+
+
+@pytest.fixture(scope="module")
+def with_a_killed_actor() -> Sequence[Any]:
+    """Eight long requests, four at a time; a process that has one is killed after half a second."""
+    with stream_server(timeline_or_failure) as server:
+        killing = {
+            **scenario(server.base_url, FOUR, ("long",) * 8),
+            "kill_an_actor_after_seconds": 0.5,
+        }
+        records = run("ray", [killing])
+    killed: Sequence[Any] = records[0]
+    return killed
+
+
+@pytest.fixture(scope="module")
+def on_asyncio() -> Sent:
+    return send_with("asyncio")
+
+
+def unclocked(measured: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be equal: everything but times, of which only the presence must be."""
+    record = measured["record"]
+    return {
+        **{k: v for k, v in record.items() if k not in CLOCKED},
+        **{k: record[k] is not None for k in CLOCKED - {"spoilt"}},
+        # An error names the port, and each engine had servers of its own.
+        "error_msg": re.sub(r"\b\d{4,5}\b", "PORT", record["error_msg"]),
+        "text": measured["text"],
+        "chunk_tokens": measured["chunk_tokens"],
+        "chunk_times": len(measured["chunk_offsets_us"]),
+    }
+
+
+@pytest.mark.parametrize("name", ["one", "dying", "four", "poisson"])
+def test_both_engines_make_the_same_records(on_ray: Sent, on_asyncio: Sent, name: str) -> None:
+    ours, theirs = on_asyncio.records[name], on_ray.records[name]
+
+    assert len(ours) >= 4
+    assert [unclocked(m) for m in theirs] == [unclocked(m) for m in ours]
+
+
+@pytest.mark.parametrize("name", ["one", "four"])
+def test_both_engines_send_the_same_bytes(on_ray: Sent, on_asyncio: Sent, name: str) -> None:
+    ours, theirs = on_asyncio.bodies[name], on_ray.bodies[name]
+
+    assert ours
+    if name == "four":  # at once: in any order
+        ours, theirs = sorted(ours), sorted(theirs)
+    assert theirs == ours
+
+
+@pytest.mark.parametrize("kind", ["ray", "asyncio"])
+def test_every_failure_is_a_record_and_the_load_goes_on(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    sent: Sent = request.getfixturevalue(f"on_{kind}")
+    codes = [m["record"]["error_code"] for m in sent.records["one"]]
+    after_death = [m["record"]["error_code"] for m in sent.records["dying"]]
+
+    failures = [429, ERROR_BROKEN_STREAM, ERROR_BROKEN_STREAM, ERROR_BAD_STREAM, ERROR_TIMEOUT]
+    assert codes == [None] * len(TIMELINES) + failures
+    assert after_death == [None, None, ERROR_BROKEN_STREAM, ERROR_CONNECT, ERROR_CONNECT]
+
+
+@pytest.mark.parametrize("kind", ["ray", "asyncio"])
+@pytest.mark.parametrize("name", ["one", "four", "poisson"])
+def test_no_request_is_faster_than_its_timeline(
+    kind: str, name: str, request: pytest.FixtureRequest
+) -> None:
+    """One-sided: a busy machine makes requests late, nothing makes them early."""
+    sent: Sent = request.getfixturevalue(f"on_{kind}")
+    good = [m for m in sent.records[name] if m["record"]["error_code"] is None]
+
+    assert len(good) >= len(TIMELINES)
+    for measured in good:
+        record, chunks = measured["record"], measured["record"]["chunks"]
+        assert record["ttft_s"] >= TTFT_SECONDS
+        assert record["end_to_end_latency_s"] >= TTFT_SECONDS + (chunks - 1) * GAP_SECONDS
+
+
+def test_a_killed_actor_costs_its_request_and_nothing_else(
+    with_a_killed_actor: Sequence[Any],
+) -> None:
+    codes = [m["record"]["error_code"] for m in with_a_killed_actor]
+
+    assert len(codes) == 8
+    assert codes.count(ERROR_LOST_ACTOR) == 1
+    assert codes.count(None) == 7
+
+
+def test_ray_keeps_as_many_requests_in_flight_as_the_load_says(on_ray: Sent) -> None:
+    spans = [
+        (m["record"]["started_at_unix_s"], m["chunk_offsets_us"][-1] / 1e6)
+        for m in on_ray.records["four"]
+        if m["chunk_offsets_us"]
+    ]
+    together = [
+        sum(start <= moment < start + seconds for start, seconds in spans) for moment, _ in spans
+    ]
+
+    assert max(together) <= FOUR.concurrency
+    assert max(together) >= 2

@@ -1,0 +1,442 @@
+"""The Job's program, run as the image runs it: from the files that the Dockerfile copies."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from charts.shipped import MEASURING_IMAGE
+from draftworth.measuring.job import (
+    EXIT_INTERRUPTED,
+    EXIT_NOT_RECORDED,
+    JOB_NAME_VARIABLE,
+    JOB_UID_VARIABLE,
+    MAX_SILENT_DEATHS,
+)
+from draftworth.measuring.journal import Entry, EntryKind, dump_entry
+from draftworth.measuring.run_specification import (
+    Endpoint,
+    RequestShape,
+    RunSpec,
+    Sampling,
+    dump_run_spec,
+)
+from draftworth.records.prompts import Case, Prompt
+from draftworth.records.reading import read_run
+from draftworth.records.results import RUN_FILE, Load, load_run
+from tests.conftest import ROOT
+from tests.support.shipped import lay_out
+from tests.support.stream_server import (
+    Request,
+    Step,
+    StreamServer,
+    completion,
+    plain,
+    stream_server,
+)
+
+DOCKERFILE = ROOT / "pods" / "llmperf" / "Dockerfile"
+# What the image does not have, or what the program must not need.
+NOT_IN_THE_POD = ("pydantic", "yaml", "rich", "aws_cdk", "cdk8s", "moto", "ray", "llmperf")
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """A folder with what goes into the image, and nothing else of the project."""
+    root = tmp_path / "app"
+    lay_out(MEASURING_IMAGE, root)
+    return root
+
+
+def test_the_dockerfile_copies_what_the_build_context_holds() -> None:
+    copied = re.findall(r"^COPY (\S+) (\S+)$", DOCKERFILE.read_text(), re.MULTILINE)
+    folders = {name.split("/")[0] for name in MEASURING_IMAGE}
+    assert {(folder, folder) for folder in folders} <= set(copied)
+
+
+IN_A_JOB = {
+    JOB_NAME_VARIABLE: "llmperf-test-01234567",
+    JOB_UID_VARIABLE: "89abcdef-0000-0000-0000-000000000000",
+}
+RUN_OF_THE_JOB = "llmperf-test-01234567-89abcdef"
+
+
+def start(image: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | variables
+    return subprocess.Popen(
+        [sys.executable, "-m", "pods.llmperf", *arguments],
+        cwd=image,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+CASE = Case(
+    prompt_class="structured",
+    name="count",
+    prompts=(Prompt(id="p", messages=({"role": "user", "content": "x"},)),),
+)
+
+
+def spec_for(url: str) -> RunSpec:
+    return RunSpec(
+        experiment="test",
+        endpoints=(
+            Endpoint(variant="baseline", base_url=url, max_tokens_per_step=1, is_baseline=True),
+        ),
+        shape=RequestShape(
+            model="tiny",
+            output_tokens=2,
+            fixed_output_length=True,
+            temperature=0.0,
+            seed=0,
+            enable_thinking=False,
+            timeout_seconds=5.0,
+        ),
+        cases=(CASE,),
+        loads=(Load(kind="concurrency", concurrency=1, requests_per_second=None),),
+        sampling=Sampling(
+            requests_per_round=2,
+            min_requests=2,
+            max_requests=2,
+            target_interval_width=0.1,
+            warmup_requests=0,
+        ),
+        parallel=False,
+        class_weights={"structured": 1.0},
+        price=None,
+        ready_deadline_seconds=10.0,
+    )
+
+
+def healthy(request: Request) -> Sequence[Step]:
+    return plain("200 OK", b"") if request.method == "GET" else completion(1, 1)
+
+
+def stalled(request: Request) -> Sequence[Step]:
+    if request.method == "GET":
+        return plain("200 OK", b"")
+    return completion(1, 1, gap_seconds=4)
+
+
+def test_the_image_measures_and_ends_with_zero(image: Path, tmp_path: Path) -> None:
+    with stream_server(healthy) as server:
+        (tmp_path / "spec.json").write_text(dump_run_spec(spec_for(server.base_url)))
+        process = start(
+            image, "--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")
+        )
+        log = process.communicate(timeout=30)[1]
+
+    assert process.returncode == 0, log
+    (folder,) = (tmp_path / "out").iterdir()
+    assert len(read_run(folder).blocks[0].requests) == 2
+
+
+def test_a_signal_ends_the_run_and_run_json_says_so(image: Path, tmp_path: Path) -> None:
+    with stream_server(stalled) as server:
+        (tmp_path / "spec.json").write_text(dump_run_spec(spec_for(server.base_url)))
+        process = start(
+            image, "--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")
+        )
+        deadline = time.monotonic() + 15
+        while len(server.requests) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == 1, log
+    (folder,) = (tmp_path / "out").iterdir()
+    assert read_run(folder).result.status == "failed"
+
+
+def await_request(server: StreamServer, process: subprocess.Popen[str], *, count: int = 1) -> None:
+    deadline = time.monotonic() + 15
+    while sum(r.method == "POST" for r in server.requests) < count:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_pod_that_is_told_to_end_leaves_the_run_to_the_next_one(
+    image: Path, tmp_path: Path
+) -> None:
+    """Drained in the second block; the next pod measures that one, and a third one nothing."""
+    slow = {"after": 2}
+
+    def script(request: Request) -> Sequence[Step]:
+        if request.method == "POST":
+            slow["after"] -= 1
+        return stalled(request) if slow["after"] < 0 else healthy(request)
+
+    with stream_server(script) as server:
+        once = spec_for(server.base_url)
+        twice = dataclasses.replace(once, cases=(*once.cases, dataclasses.replace(CASE, name="b")))
+        (tmp_path / "spec.json").write_text(dump_run_spec(twice))
+        arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
+        arguments += ["--engine", "asyncio"]
+        drained = start(image, *arguments, **IN_A_JOB)
+        await_request(server, drained, count=3)
+        drained.send_signal(signal.SIGTERM)
+        first_log = drained.communicate(timeout=20)[1]
+        ended_without = not (tmp_path / "out" / RUN_OF_THE_JOB / "run.json").exists()
+        slow["after"] = 100
+        second = start(image, *arguments, **IN_A_JOB)
+        second_log = second.communicate(timeout=30)[1]
+        asked = len(server.requests)
+        third = start(image, *arguments, **IN_A_JOB)
+        third_log = third.communicate(timeout=30)[1]
+
+    assert drained.returncode == EXIT_INTERRUPTED, first_log
+    assert ended_without
+    assert second.returncode == 0, second_log
+    assert "going on after 1 blocks that are measured" in second_log
+    run = read_run(tmp_path / "out" / RUN_OF_THE_JOB)
+    assert [b.case for b in run.blocks] == ["count", "b"]
+    assert [i.kind for i in run.result.interruptions] == ["load generator"]
+    assert third.returncode == 0, third_log
+    assert "is over already" in third_log
+    assert len(server.requests) == asked
+
+
+def test_a_signal_while_ray_starts_is_heard(image: Path, tmp_path: Path) -> None:
+    """As the first process of a container it would be ignored without a handler."""
+    started = tmp_path / "ray-starts"
+    for name in ("ray", "llmperf"):
+        (image / name).mkdir()
+        (image / name / "__init__.py").write_text("")
+    (image / "llmperf" / "requests_launcher.py").write_text("")
+    (image / "ray" / "__init__.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(started)!r}).touch()\ntime.sleep(30)\n"
+    )
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
+    process = start(image, *arguments, **IN_A_JOB)
+    deadline = time.monotonic() + 15
+    while not started.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    log = process.communicate(timeout=10)[1]
+
+    assert process.returncode == EXIT_INTERRUPTED, log
+    assert "goes on in the next pod" in log
+
+
+def test_a_run_whose_engine_cannot_start_is_over_and_says_so(image: Path, tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
+    (image / "llmperf.py").write_text("")
+    process = start(image, *arguments, "--engine", "ray", **IN_A_JOB)
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == 1, log
+    result = read_run(tmp_path / "out" / RUN_OF_THE_JOB).result
+    assert result.status == "failed"
+    assert "--engine ray: not installed" in result.reason
+
+
+@pytest.mark.parametrize("broken", ["spec.json", "deadline", "history"])
+def test_a_run_that_cannot_even_begin_is_over_and_says_so(
+    image: Path, tmp_path: Path, broken: str
+) -> None:
+    """Its servers' nodes are paid for until somebody says that it is over."""
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    (tmp_path / "deadline").write_text("1")
+    run = tmp_path / "out" / RUN_OF_THE_JOB
+    (run / "journal").mkdir(parents=True)
+    path = run / "journal" / "0001-0000-started.json" if broken == "history" else tmp_path / broken
+    path.write_text("nonsense")
+    arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
+    arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
+    process = start(image, *arguments, **IN_A_JOB)
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == (1 if broken == "history" else 2), log
+    assert "Traceback" not in log
+    result = load_run((run / RUN_FILE).read_bytes())
+    assert (result.status, result.run_id) == ("failed", RUN_OF_THE_JOB)
+    assert result.reason in log
+
+
+def test_a_defect_before_the_run_begins_is_recorded_and_shown(image: Path, tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
+    engines = image / "pods" / "llmperf" / "ray_engine.py"
+    engines.write_text(
+        engines.read_text().replace(
+            "    if choice == ", "    raise KeyError(7)\n    if choice == ", 1
+        )
+    )
+    process = start(image, *arguments, **IN_A_JOB)
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == 1
+    assert "Traceback" in log
+    result = load_run((tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).read_bytes())
+    assert result.reason.endswith("KeyError: 7")
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_last_pod_of_a_job_records_what_ended_the_others(
+    image: Path, tmp_path: Path, told: bool
+) -> None:
+    """Pods that were told to end do not count: the next one goes on."""
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    run = tmp_path / "out" / RUN_OF_THE_JOB
+    for attempt in range(1, MAX_SILENT_DEATHS + 1):
+        for number, kind in enumerate(("started", "ended") if told else ("started",)):
+            entry = Entry(
+                attempt=attempt,
+                number=number,
+                kind=cast(EntryKind, kind),
+                started_at_unix_s=attempt * 1e3,
+                ended_at_unix_s=attempt * 1e3,
+            )
+            (run / entry.name).parent.mkdir(parents=True, exist_ok=True)
+            (run / entry.name).write_bytes(dump_entry(entry))
+    (tmp_path / "deadline").write_text("0")
+    arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
+    arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
+    process = start(image, *arguments, "--engine", "asyncio", **IN_A_JOB)
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == 1, log
+    reason = load_run((run / RUN_FILE).read_bytes()).reason
+    assert ("3 pods ended without a word" in reason) is not told
+
+
+def test_results_that_cannot_be_written_are_another_pods_to_try(
+    image: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    (tmp_path / "out").write_text("a file where the folder should be")
+    arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
+    process = start(image, *arguments, **IN_A_JOB)
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == EXIT_NOT_RECORDED, log
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("text", ["soon", None])
+def test_a_deadline_that_is_no_number_is_refused(
+    image: Path, tmp_path: Path, text: str | None
+) -> None:
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    if text:
+        (tmp_path / "deadline").write_text(text)
+    arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
+    process = start(image, *arguments, "--deadline-minutes-file", str(tmp_path / "deadline"))
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == 2, log
+    assert "no number of minutes" in log
+
+
+def test_a_run_ends_at_its_deadline_and_says_so(image: Path, tmp_path: Path) -> None:
+    with stream_server(stalled) as server:
+        spec = dataclasses.replace(spec_for(server.base_url), ready_deadline_seconds=None)
+        (tmp_path / "spec.json").write_text(dump_run_spec(spec))
+        (tmp_path / "deadline").write_text("0.01\n")
+        arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
+        arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
+        process = start(image, *arguments, "--engine", "asyncio", **IN_A_JOB)
+        log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == 1, log
+    result = read_run(tmp_path / "out" / RUN_OF_THE_JOB).result
+    assert "the deadline, 0.01 minutes from the run's start, passed in block 1" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{}", "run specification"),
+        ("nonsense", "run specification"),
+        (json.dumps({"schema": "draftworth.runspec/9"}), "schema is not draftworth.runspec/3"),
+    ],
+)
+def test_a_wrong_specification_exits_with_two_and_no_traceback(
+    image: Path, tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "spec.json").write_text(text)
+
+    process = start(image, "--run-spec", str(tmp_path / "spec.json"), "--results", "out")
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == 2
+    assert message in log
+    assert "Traceback" not in log
+
+
+def test_a_results_address_that_is_none_is_refused(image: Path, tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+
+    process = start(image, "--run-spec", str(tmp_path / "spec.json"), "--results", "s3:///runs")
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == 2
+    assert "allowed: s3://BUCKET/PREFIX" in log
+
+
+def test_the_program_needs_nothing_that_the_image_lacks(image: Path) -> None:
+    code = (
+        "import sys, pods.llmperf.program; "
+        f"print([n for n in {NOT_IN_THE_POD!r} if n in sys.modules])"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], cwd=image, capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.strip() == "[]"
+
+
+def test_a_run_with_asyncio_does_not_load_ray(image: Path, tmp_path: Path) -> None:
+    """Even where it is installed: a run on asyncio pays nothing for it."""
+    for name in ("ray", "llmperf"):
+        (image / name).mkdir()
+        (image / name / "__init__.py").write_text("raise RuntimeError('loaded')")
+    with stream_server(healthy) as server:
+        (tmp_path / "spec.json").write_text(dump_run_spec(spec_for(server.base_url)))
+        arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
+        process = start(image, *arguments, "--engine", "asyncio")
+        log = process.communicate(timeout=30)[1]
+
+    assert process.returncode == 0, log
+    assert "engine: asyncio (asked for)" in log
+
+
+def test_ray_that_is_not_installed_is_refused(image: Path, tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    (image / "llmperf.py").write_text("")  # a module of that name that is not the library
+
+    process = start(
+        image, "--run-spec", str(tmp_path / "spec.json"), "--results", "out", "--engine", "ray"
+    )
+    log = process.communicate(timeout=20)[1]
+
+    assert process.returncode == 2
+    assert "--engine ray: not installed: " in log
+    assert "--engine asyncio" in log
+    assert "Traceback" not in log
+
+
+def test_the_image_is_pinned() -> None:
+    text = DOCKERFILE.read_text()
+    requirements = (DOCKERFILE.parent / "requirements.txt").read_text().splitlines()
+    packages = [line for line in requirements if line and not line.startswith("#")]
+    assert re.search(r"^FROM \S+:\d+\.\d+\.\d+-slim-bookworm$", text, re.MULTILINE)
+    assert "f1d6bed47e4501b0e371082b41601b59ab55269f" in text
+    assert packages
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in packages)

@@ -1,0 +1,303 @@
+"""The Ray engine without Ray: actors that are threads, and the choice between engines."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from draftworth.errors import UserInputError
+from draftworth.measuring.client import ERROR_LOST_ACTOR, Client, Measured
+from draftworth.measuring.load import AsyncioEngine, Planned
+from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.records.prompts import Case, Prompt
+from draftworth.records.results import Load
+from pods.llmperf import ray_engine
+from pods.llmperf.ray_engine import (
+    MAX_LOCAL_ACTORS,
+    EngineChoice,
+    RayEngine,
+    actors_needed,
+    lost_request,
+    open_engine,
+    why_not_ray,
+)
+
+SHAPE = RequestShape(
+    model="tiny",
+    output_tokens=2,
+    fixed_output_length=True,
+    temperature=0.0,
+    seed=0,
+    enable_thinking=False,
+    timeout_seconds=5.0,
+)
+CLIENT = Client(base_url="http://127.0.0.1:9", shape=SHAPE)
+POISSON = Load(kind="poisson", concurrency=0, requests_per_second=200.0)
+
+
+def concurrency(count: int) -> Load:
+    return Load(kind="concurrency", concurrency=count, requests_per_second=None)
+
+
+def planned(count: int) -> list[Planned]:
+    prompt = Prompt(id="p", messages=({"role": "user", "content": "x"},))
+    return [Planned(request_id=f"r{index}", prompt=prompt) for index in range(count)]
+
+
+def spec(*loads: Load, requests: int = 8, endpoints: int = 2, parallel: bool = False) -> RunSpec:
+    return RunSpec(
+        experiment="test",
+        endpoints=tuple(
+            Endpoint(variant=f"v{n}", base_url="", max_tokens_per_step=1, is_baseline=n == 0)
+            for n in range(endpoints)
+        ),
+        shape=SHAPE,
+        cases=(Case(prompt_class="c", name="n", prompts=(planned(1)[0].prompt,)),),
+        loads=loads,
+        sampling=Sampling(
+            requests_per_round=requests,
+            min_requests=requests,
+            max_requests=requests,
+            target_interval_width=0.1,
+            warmup_requests=1,
+        ),
+        parallel=parallel,
+        class_weights={"c": 1.0},
+        price=None,
+        ready_deadline_seconds=1.0,
+    )
+
+
+@dataclass
+class Watch:
+    """How many fake actors work at once."""
+
+    now: int = 0
+    most: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass
+class FakeActor:
+    """Takes its time; loses every request whose number is in `loses`."""
+
+    watch: Watch
+    seconds: float = 0.01
+    busy: bool = False
+    loses: frozenset[str] = frozenset()
+
+    def measure(self, client: Client, request: Planned) -> Measured:
+        assert not self.busy, "llmperf drops a request that finds no free actor"
+        assert client is CLIENT
+        self.busy = True
+        with self.watch.lock:
+            self.watch.now += 1
+            self.watch.most = max(self.watch.most, self.watch.now)
+        time.sleep(self.seconds)
+        with self.watch.lock:
+            self.watch.now -= 1
+        self.busy = False
+        measured = lost_request(request, time.time(), "test")
+        if request.request_id in self.loses:
+            return measured
+        return replace(measured, record=replace(measured.record, error_code=None))
+
+
+def send(
+    actors: Sequence[FakeActor], requests: int, load: Load, told: Callable[[str], None] = print
+) -> list[Measured]:
+    engine = RayEngine(actors, told)
+    try:
+        return asyncio.run(engine.send(CLIENT, planned(requests), load, seed=1))
+    finally:
+        engine.close()
+
+
+def test_every_actor_is_kept_busy_with_one_request_at_a_time() -> None:
+    watch = Watch()
+
+    measured = send([FakeActor(watch) for _ in range(4)], 20, concurrency(4))
+
+    assert watch.most == 4
+    assert [m.record.request_id for m in measured] == [f"r{index}" for index in range(20)]
+
+
+def test_a_lower_load_leaves_actors_idle() -> None:
+    watch = Watch()
+
+    send([FakeActor(watch) for _ in range(4)], 10, concurrency(2))
+
+    assert watch.most == 2
+
+
+def test_a_load_that_needs_more_actors_is_refused_instead_of_dropped() -> None:
+    with pytest.raises(ValueError, match="3 requests in flight need as many actors: 2"):
+        send([FakeActor(Watch()) for _ in range(2)], 10, concurrency(3))
+
+
+def test_fewer_requests_than_the_concurrency_need_only_as_many_actors() -> None:
+    assert len(send([FakeActor(Watch()) for _ in range(2)], 2, concurrency(3))) == 2
+
+
+def test_a_lost_request_is_a_record_and_the_load_goes_on() -> None:
+    watch = Watch()
+
+    measured = send([FakeActor(watch, loses=frozenset({"r1"}))], 4, concurrency(1))
+
+    assert [m.record.error_code for m in measured] == [None, ERROR_LOST_ACTOR, None, None]
+    assert measured[1].record.error_msg == "the actor of this request was lost: test"
+
+
+def test_poisson_requests_that_wait_for_an_actor_are_told() -> None:
+    told: list[str] = []
+
+    measured = send([FakeActor(Watch(), seconds=0.1)], 4, POISSON, told.append)
+
+    assert len(measured) == 4
+    assert len(told) == 1
+    assert "requests were sent late" in told[0]
+
+
+def test_poisson_requests_that_find_an_actor_are_not() -> None:
+    told: list[str] = []
+
+    send([FakeActor(Watch()) for _ in range(4)], 4, POISSON, told.append)
+
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("run", "address", "actors"),
+    [
+        (spec(concurrency(1), concurrency(4)), None, 4),
+        (spec(concurrency(16), requests=8), None, 8),
+        (spec(concurrency(4), parallel=True), None, 8),
+        (spec(POISSON, requests=8), None, 8),
+        (spec(POISSON, requests=500), None, MAX_LOCAL_ACTORS),
+        (spec(POISSON, requests=500, parallel=True), None, MAX_LOCAL_ACTORS),
+        (spec(POISSON, requests=500), "ray://head:10001", 500),
+    ],
+)
+def test_there_are_as_many_actors_as_requests_in_flight(
+    run: RunSpec, address: str | None, actors: int
+) -> None:
+    assert actors_needed(run, address) == actors
+
+
+def found(name: str) -> object:
+    return name
+
+
+def only_ray(name: str) -> object:
+    """What `find_spec` does: None for a module, an error for the parent of one."""
+    if name.startswith("llmperf"):
+        raise ModuleNotFoundError(name)
+    return name
+
+
+def test_ray_is_used_where_both_are_installed() -> None:
+    assert why_not_ray(spec(concurrency(4)), None, find=found) == ""
+
+
+def test_ray_is_not_used_without_llmperf() -> None:
+    reason = why_not_ray(spec(concurrency(4)), None, find=only_ray)
+
+    assert reason == "not installed: llmperf.requests_launcher"
+
+
+def test_ray_is_not_used_without_ray() -> None:
+    reason = why_not_ray(spec(concurrency(4)), None, find=lambda name: None)
+
+    assert reason == "not installed: ray, llmperf.requests_launcher"
+
+
+def test_one_machine_gets_no_more_processes_than_it_can_hold() -> None:
+    run = spec(concurrency(MAX_LOCAL_ACTORS + 1), requests=100)
+
+    assert "--ray-address names a cluster" in why_not_ray(run, None, find=found)
+    assert why_not_ray(run, "ray://head:10001", find=found) == ""
+
+
+@pytest.fixture
+def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_engine, "why_not_ray", lambda run, address: "not installed: ray")
+
+
+@pytest.mark.usefixtures("no_ray")
+def test_auto_without_ray_is_asyncio_and_the_log_says_why() -> None:
+    told: list[str] = []
+
+    with open_engine("auto", None, spec(concurrency(1)), told.append) as (engine, scheduling):
+        assert isinstance(engine, AsyncioEngine)
+
+    assert scheduling.startswith(("real-time", "ordinary"))
+    assert told == ["engine: asyncio (not installed: ray)"]
+
+
+@pytest.mark.usefixtures("no_ray")
+@pytest.mark.parametrize(
+    ("choice", "address", "message"),
+    [
+        ("ray", None, "--engine ray: not installed: ray; next: --engine asyncio"),
+        ("auto", "ray://head:10001", "--engine ray: not installed: ray; next: --engine asyncio"),
+        ("asyncio", "ray://head:10001", "--ray-address: given ray://head:10001 with --engine"),
+    ],
+)
+def test_ray_that_was_asked_for_and_cannot_be_had_is_refused(
+    choice: EngineChoice, address: str | None, message: str
+) -> None:
+    with (
+        pytest.raises(UserInputError, match=re.escape(message)),
+        open_engine(choice, address, spec(concurrency(1)), print),
+    ):
+        pass
+
+
+@dataclass
+class FakeActors:
+    """Actors as Ray would have started them."""
+
+    count: int
+    address: str | None
+    scheduling: str = "real-time (SCHED_FIFO 1)"
+    calls: list[str] = field(default_factory=list)
+
+    @property
+    def actors(self) -> list[FakeActor]:
+        return [FakeActor(Watch()) for _ in range(self.count)]
+
+    def end_actors(self) -> None:
+        self.calls.append("end_actors")
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+def test_auto_with_ray_starts_the_actors_that_the_run_needs_and_ends_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[FakeActors] = []
+    told: list[str] = []
+
+    def start(count: int, address: str | None) -> FakeActors:
+        started.append(FakeActors(count, address))
+        return started[0]
+
+    monkeypatch.setattr(ray_engine, "why_not_ray", lambda run, address: "")
+    monkeypatch.setattr(ray_engine, "start_actors", start)
+
+    opened = open_engine("auto", "ray://head:10001", spec(concurrency(4)), told.append)
+    with opened as (engine, scheduling):
+        assert isinstance(engine, RayEngine)
+        assert started[0].calls == []
+
+    assert (started[0].count, started[0].address) == (4, "ray://head:10001")
+    assert scheduling == "real-time (SCHED_FIFO 1)"
+    assert started[0].calls == ["end_actors", "close"]
+    assert told[0].startswith("engine: llmperf on Ray, ray://head:10001, 4 actors (real-time")

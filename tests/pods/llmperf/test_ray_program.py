@@ -1,0 +1,109 @@
+"""The Job's program with llmperf on Ray. Needs an interpreter with both: `make test-llmperf`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from draftworth.measuring.job import EXIT_INTERRUPTED
+from draftworth.measuring.run_specification import RunSpec, dump_run_spec
+from draftworth.records.reading import read_run
+from tests.conftest import ROOT
+from tests.pods.llmperf.test_program import IN_A_JOB, healthy, spec_for, stalled
+from tests.support.stream_server import stream_server
+
+PYTHON = os.environ.get("DRAFTWORTH_LLMPERF_PYTHON", "")
+
+pytestmark = [
+    pytest.mark.llmperf,
+    pytest.mark.skipif(not PYTHON, reason="DRAFTWORTH_LLMPERF_PYTHON names no interpreter"),
+]
+
+# Before the process gives up its actors, the started ones among them, and Ray.
+END_SECONDS = 30
+
+
+def start(folder: Path, spec: RunSpec, **variables: str) -> subprocess.Popen[str]:
+    """The program in a session of its own, with a folder for what Ray writes."""
+    (folder / "spec.json").write_text(dump_run_spec(spec))
+    arguments = ["--run-spec", str(folder / "spec.json"), "--results", str(folder / "out")]
+    return subprocess.Popen(
+        [PYTHON, "-m", "pods.llmperf", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def processes_of(session: int) -> Sequence[str]:
+    lines = subprocess.run(["ps", "-eo", "sid,args"], capture_output=True, text=True).stdout
+    return [line for line in lines.splitlines() if line.split()[0] == str(session)]
+
+
+def test_auto_uses_llmperf_on_ray_and_leaves_no_process(tmp_path: Path) -> None:
+    with stream_server(healthy) as server:
+        process = start(tmp_path, spec_for(server.base_url))
+        log = process.communicate(timeout=90)[1]
+
+    assert process.returncode == 0, log
+    assert "engine: llmperf on Ray, in this pod, 1 actors" in log
+    (folder,) = (tmp_path / "out").iterdir()
+    assert [r.failed for r in read_run(folder).blocks[0].requests] == [False, False]
+    assert processes_of(process.pid) == []
+
+
+def test_a_signal_ends_the_run_its_actors_and_ray(tmp_path: Path) -> None:
+    with stream_server(stalled) as server:
+        process = start(tmp_path, spec_for(server.base_url))
+        deadline = time.monotonic() + 60
+        while not any(r.method == "POST" for r in server.requests):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        log = process.communicate(timeout=END_SECONDS)[1]
+
+    assert process.returncode == 1, log
+    (folder,) = (tmp_path / "out").iterdir()
+    assert read_run(folder).result.status == "failed"
+    assert "interrupted" in read_run(folder).result.reason
+    assert processes_of(process.pid) == []
+
+
+@pytest.mark.parametrize("moment", ["gcs_server", "raylet", "request"])
+def test_a_pod_that_is_told_to_end_leaves_no_process_and_no_end(
+    tmp_path: Path, moment: str
+) -> None:
+    """While Ray starts its parts, and while it measures."""
+    with stream_server(stalled) as server:
+        process = start(tmp_path, spec_for(server.base_url), **IN_A_JOB)
+        deadline = time.monotonic() + 60
+
+        def has_come() -> bool:
+            if moment == "request":
+                return any(r.method == "POST" for r in server.requests)
+            return any(moment in line for line in processes_of(process.pid))
+
+        while not has_come():
+            if process.poll() is not None or any(r.method == "POST" for r in server.requests):
+                break  # too quick to be seen: another moment is as good
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        log = process.communicate(timeout=END_SECONDS)[1]
+
+    assert process.returncode == EXIT_INTERRUPTED, log
+    assert list((tmp_path / "out").glob("*/run.json")) == []
+    # What Ray had just started ends by itself, a little later; in a pod with the container.
+    deadline = time.monotonic() + END_SECONDS
+    while any("<defunct>" not in line for line in processes_of(process.pid)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

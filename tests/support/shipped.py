@@ -1,0 +1,15 @@
+"""A folder with what travels to a pod or function, and nothing else of the project."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from charts.shipped import ROOT, source_files
+
+
+def lay_out(shipped: tuple[str, ...], root: Path) -> None:
+    """Copy the files of a list of `charts.shipped` below `root`."""
+    for name in source_files(shipped):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, root / name)
