@@ -81,7 +81,7 @@ class Row:
     true_ttft_p99_ms: float
     true_itl_median_ms: float
     requests_seen: float
-    spoilt: float | None
+    excluded: float | None
     request_ttft_error_median_ms: float | None
     request_ttft_error_p99_ms: float | None
     request_itl_error_worst_percent: float | None
@@ -193,7 +193,7 @@ def _row(observed: Observed, finished: Finished, truths: Sequence[RequestTruth])
         true_ttft_p99_ms=p99 * 1e3,
         true_itl_median_ms=itl_median * 1e3,
         requests_seen=len(observed.ttft_s),
-        spoilt=observed.spoilt,
+        excluded=observed.excluded,
         **_single_errors(observed, truths),
     )
 
@@ -263,7 +263,7 @@ HEADER = (
 )
 
 SINGLE_HEADER = (
-    "| single requests | TTFT error ms, median / p99 | worst ITL error | called spoilt |\n"
+    "| single requests | TTFT error ms, median / p99 | worst ITL error | excluded |\n"
     "|---|---|---|---|"
 )
 
@@ -303,11 +303,11 @@ def _single_line(client: str, found: list[Row] | str) -> str:
     if isinstance(found, str):
         return f"| {TITLES[client]} | left out | | |"
     row = middle(found)
-    spoilt = "" if row.spoilt is None else f"{row.spoilt:.0f} of {row.requests_seen:.0f}"
+    excluded = "" if row.excluded is None else f"{row.excluded:.0f} of {row.requests_seen:.0f}"
     return (
         f"| {TITLES[client]} "
         f"| {row.request_ttft_error_median_ms:+.3f} / {row.request_ttft_error_p99_ms:+.3f} "
-        f"| {row.request_itl_error_worst_percent:.3f}% | {spoilt} |"
+        f"| {row.request_itl_error_worst_percent:.3f}% | {excluded} |"
     )
 
 

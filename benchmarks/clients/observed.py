@@ -11,14 +11,14 @@ class Observed:
     """Per-request figures in seconds, and the client's own output throughput.
 
     itl_s: the client's time per output token after the first, by its own definition.
-    spoilt: samples that the client itself distrusts; None where it has no such notion.
+    excluded: samples that the client itself distrusts; None where it has no such notion.
     prompts: what each request said, to find its truth; None where a tool does not tell.
     """
 
     ttft_s: tuple[float, ...]
     itl_s: tuple[float, ...]
     throughput_token_per_s: float
-    spoilt: int | None = None
+    excluded: int | None = None
     prompts: tuple[str, ...] | None = None
 
     @classmethod

@@ -5,7 +5,7 @@
 `--ray` drives it by llmperf on Ray, as the Job does. Else from one event loop with ordinary
 scheduling, as in a pod without CAP_SYS_NICE: a real-time client would win by taking the server's
 cores. Prints one JSON line that `observed.Observed` reads, and how many samples the client called
-spoilt; those are in the figures all the same, like every sample of every other client.
+excluded; those are in the figures all the same, like every sample of every other client.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def main() -> None:
         "itl_s": [record.inter_token_latency_s for record in records],
         "throughput_token_per_s": tokens / (end - start),
         "prompts": [f"request {record.prompt_id}" for record in records],
-        "spoilt": sum(record.spoilt is not None for record in records),
+        "excluded": sum(record.excluded is not None for record in records),
     }
     # On a line of its own: Ray writes to standard output too.
     print(f"\n{json.dumps(observed)}")

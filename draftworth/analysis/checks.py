@@ -45,7 +45,7 @@ class ServerCheck:
 def server_check(blocks: Iterable[BlockResult]) -> ServerCheck | None:
     """Compare over the blocks in which both sides saw the same number of requests, else None.
 
-    Spoilt requests take part: the server has them in its sums.
+    Excluded requests take part: the server has them in its sums.
     """
     ours: list[float] = []
     server_sum_s = 0.0

@@ -97,7 +97,7 @@ ACCEPTANCE_RATE = Metric(
 )
 # One value a request, 1 if it failed and 0 if not, so that a minute without errors is a point and
 # not a gap: Sum is the number of failed requests, Average their share. A request whose timing is
-# spoilt has not failed.
+# excluded has not failed.
 ERRORS = Metric(name="Errors", unit="Count", title="Failed requests")
 
 REQUEST_METRICS = (

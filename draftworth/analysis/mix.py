@@ -21,15 +21,15 @@ from draftworth.analysis.statistics import (
     quantile,
 )
 from draftworth.analysis.verdict import (
-    MAX_SPOILT_SHARE,
+    MAX_EXCLUDED_SHARE,
     Group,
     Judgement,
     Pair,
+    excluded_share,
     judge,
     output_throughput,
     pairs_by_prompt,
-    spoilt_share,
-    too_many_spoilt,
+    too_many_excluded,
     usd_per_million_tokens,
 )
 from draftworth.records.results import BlockResult, Load, Price
@@ -78,13 +78,13 @@ def judge_mix(
     }
     speedup = mix_speedup(pairs, weights) if all(pairs.values()) else None
     judgement, reason = judge(speedup)
-    spoilt = max(
-        spoilt_share(blocks, group, name)
+    excluded = max(
+        excluded_share(blocks, group, name)
         for group in groups.values()
         for name in (baseline, variant)
     )
-    if spoilt > MAX_SPOILT_SHARE:
-        judgement, reason = "cannot tell", too_many_spoilt(spoilt)
+    if excluded > MAX_EXCLUDED_SHARE:
+        judgement, reason = "inconclusive", too_many_excluded(excluded)
     return MixVerdict(
         load=load,
         variant=variant,

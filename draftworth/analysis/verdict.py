@@ -22,15 +22,15 @@ from draftworth.analysis.statistics import (
 )
 from draftworth.records.results import BlockResult, Load, Price, RequestRecord
 
-Judgement = Literal["pays", "does not pay", "costs", "cannot tell"]
+Judgement = Literal["pays", "does not pay", "costs", "inconclusive"]
 Pair = tuple[RequestRecord, RequestRecord]
 
 # A speedup that lies wholly within 5% of 1 is no gain and no loss worth a second model.
 INDIFFERENCE = 0.05
 # TTFT counts as unchanged when its difference is shown to be below this part of the baseline's.
 TTFT_MARGIN_SHARE = 0.1
-# With more spoilt samples than this the client, not the server, may have been measured.
-MAX_SPOILT_SHARE = 0.2
+# With more excluded samples than this the client, not the server, may have been measured.
+MAX_EXCLUDED_SHARE = 0.2
 # Greedy outputs may part in the last bits of a logit; more than this many differing ones is a
 # reason to look before believing the speedup.
 MIN_IDENTICAL_SHARE = 0.9
@@ -61,7 +61,7 @@ class VariantSummary:
     variant: str
     requests: int
     failed: int
-    spoilt: int
+    excluded: int
     inter_token_latency_s: Estimate | None
     ttft_s: Estimate | None
     end_to_end_latency_s: Estimate | None
@@ -73,7 +73,7 @@ class VariantSummary:
     @property
     def counted(self) -> int:
         """Requests whose figures count."""
-        return self.requests - self.failed - self.spoilt
+        return self.requests - self.failed - self.excluded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class Comparison:
     """One speculative variant against the baseline in one group.
 
     ttft_difference_s: variant - baseline, with a 90% interval (two one-sided tests at 5%);
-    ttft_unchanged: shown to be below `TTFT_MARGIN_SHARE` of the baseline's TTFT, None: cannot tell.
+    ttft_unchanged: shown to be below `TTFT_MARGIN_SHARE` of the baseline's; None: inconclusive.
     """
 
     group: Group
@@ -113,7 +113,7 @@ def summarize(
         variant=variant,
         requests=len(records),
         failed=sum(r.failed for r in records),
-        spoilt=sum(r.spoilt is not None for r in records),
+        excluded=sum(r.excluded is not None for r in records),
         inter_token_latency_s=_estimate(own, "inter_token_latency_s"),
         ttft_s=_estimate(own, "ttft_s"),
         end_to_end_latency_s=_estimate(own, "end_to_end_latency_s"),
@@ -135,9 +135,9 @@ def compare(
     difference = _ttft_difference(pairs)
     identical = sum(a.output_sha256 == b.output_sha256 for a, b in both)
     judgement, reason = judge(speedup)
-    spoilt = max(spoilt_share(ours, group, name) for name in (baseline, variant))
-    if spoilt > MAX_SPOILT_SHARE:
-        judgement, reason = "cannot tell", too_many_spoilt(spoilt)
+    excluded = max(excluded_share(ours, group, name) for name in (baseline, variant))
+    if excluded > MAX_EXCLUDED_SHARE:
+        judgement, reason = "inconclusive", too_many_excluded(excluded)
     return Comparison(
         group=group,
         variant=variant,
@@ -172,11 +172,11 @@ def pairs_by_prompt(
     return list(clusters.values())
 
 
-def spoilt_share(blocks: Sequence[BlockResult], group: Group, variant: str) -> float:
-    """Spoilt requests / requests that did not fail, of one variant in one group."""
+def excluded_share(blocks: Sequence[BlockResult], group: Group, variant: str) -> float:
+    """Excluded requests / requests that did not fail, of one variant in one group."""
     own = [b for b in _of_group(blocks, group) if b.variant == variant]
     finished = [r for b in own for r in b.requests if not r.failed]
-    return sum(r.spoilt is not None for r in finished) / len(finished) if finished else 0.0
+    return sum(r.excluded is not None for r in finished) / len(finished) if finished else 0.0
 
 
 def output_throughput(blocks: Sequence[BlockResult], group: Group, variant: str) -> float | None:
@@ -187,16 +187,16 @@ def output_throughput(blocks: Sequence[BlockResult], group: Group, variant: str)
 def judge(speedup: Estimate | None) -> tuple[Judgement, str]:
     """What a speedup and its interval mean, and why in one sentence."""
     if speedup is None:
-        return "cannot tell", "no prompt was answered on both sides"
+        return "inconclusive", "no prompt was answered on both sides"
     if speedup.low is None or speedup.high is None:
-        return "cannot tell", f"{speedup.prompts} prompts are too few for a 95% interval"
+        return "inconclusive", f"{speedup.prompts} prompts are too few for a 95% interval"
     if speedup.low > 1 + INDIFFERENCE:
         return "pays", f"decoding is at least {speedup.low:.2f} times as fast"
     if speedup.high < 1 - INDIFFERENCE:
         return "costs", f"decoding takes at least {1 / speedup.high:.2f} times as long"
     if speedup.low >= 1 - INDIFFERENCE and speedup.high <= 1 + INDIFFERENCE:
         return "does not pay", f"the difference is below {INDIFFERENCE:.0%} either way"
-    return "cannot tell", (
+    return "inconclusive", (
         f"{speedup.low:.2f} to {speedup.high:.2f} does not decide it; measure more prompts"
     )
 
@@ -209,11 +209,11 @@ def requests_short(speedup: Estimate | None, *, target_width: float) -> int | No
     return None if needed is None else max(0, needed - speedup.samples)
 
 
-def too_many_spoilt(share: float) -> str:
+def too_many_excluded(share: float) -> str:
     """Why a run in which the client had to wait gets no verdict."""
     return (
-        f"{share:.0%} of a variant's samples were spoilt by the client's own waiting for a core "
-        f"(at most {MAX_SPOILT_SHARE:.0%}): give the client a core of its own"
+        f"{share:.0%} of a variant's samples are excluded: the client waited for a core "
+        f"(at most {MAX_EXCLUDED_SHARE:.0%}): give the client a core of its own"
     )
 
 

@@ -228,7 +228,7 @@ def _sentences(facts: RunFacts, variant: VariantFacts) -> Iterator[str]:
     yield f"{variant.label}: {row.judgement}; {row.reason}.{missing_requests(facts, variant)}"
     difference = row.ttft_difference_s
     if difference is not None and difference.low is not None and difference.high is not None:
-        words = {True: "unchanged", False: "not shown to be unchanged", None: "cannot tell"}
+        words = {True: "unchanged", False: "not shown to be unchanged", None: "inconclusive"}
         yield (
             f"{variant.label}: TTFT {difference.value * 1e3:+.1f} ms (90% interval "
             f"{difference.low * 1e3:+.1f} to {difference.high * 1e3:+.1f}), "
@@ -240,10 +240,10 @@ def _sentences(facts: RunFacts, variant: VariantFacts) -> Iterator[str]:
 def _samples_line(run: Run) -> str:
     records = [record for block in run.blocks for record in block.requests]
     failed = sum(record.failed for record in records)
-    spoilt = sum(record.spoilt is not None for record in records)
+    excluded = sum(record.excluded is not None for record in records)
     return (
-        f"{len(records)} requests, {failed} failed, {spoilt} spoilt by the client's own waiting "
-        f"and left out; client scheduling: {run.result.scheduling}."
+        f"{len(records)} requests, {failed} failed, {excluded} excluded (client was "
+        f"descheduled); client scheduling: {run.result.scheduling}."
     )
 
 

@@ -147,8 +147,8 @@ def describe(block: BlockResult) -> str:
     latencies = sorted(r.inter_token_latency_s for r in counted if r.inter_token_latency_s)
     middle = f"{latencies[len(latencies) // 2] * 1e3:.2f} ms/token" if latencies else "no figures"
     failed = sum(r.failed for r in block.requests)
-    spoilt = sum(r.spoilt is not None for r in block.requests)
+    excluded = sum(r.excluded is not None for r in block.requests)
     notes = [f"{failed} failed: {first_error(block)}"] if failed else []
-    notes += [f"{spoilt} spoilt"] * bool(spoilt)
+    notes += [f"{excluded} excluded"] * bool(excluded)
     suffix = f" ({', '.join(notes)})" if notes else ""
     return f"{block.prompt_class}/{block.case} {block.load.label} {block.variant}: {middle}{suffix}"

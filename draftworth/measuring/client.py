@@ -26,7 +26,7 @@ from draftworth.measuring.http import (
     exchange,
 )
 from draftworth.measuring.run_specification import RequestShape
-from draftworth.measuring.scheduling import WaitReader, Waits, run_queue_wait_ns, spoilt_reason
+from draftworth.measuring.scheduling import WaitReader, Waits, exclusion_reason, run_queue_wait_ns
 from draftworth.records.prompts import Prompt
 from draftworth.records.results import RequestRecord
 
@@ -86,8 +86,8 @@ class Client:
             error = (_error_code(failure), str(failure))
         sent_ns = response.sent_ns if response else called_ns
         started_at_unix_s = called_at_unix_s + (sent_ns - called_ns) / 1e9
-        spoilt = stream.spoilt(response) if response and not error else None
-        return _measured(stream, sent_ns, error, request_id, prompt.id, started_at_unix_s, spoilt)
+        excluded = stream.excluded(response) if response and not error else None
+        return _measured(stream, sent_ns, error, request_id, prompt.id, started_at_unix_s, excluded)
 
     def _headers(self) -> dict[str, str]:
         content = {"Content-Type": "application/json", "Accept": "text/event-stream"}
@@ -156,7 +156,7 @@ class _Stream:
             return None
         return first - start, end - first
 
-    def spoilt(self, response: Response) -> str | None:
+    def excluded(self, response: Response) -> str | None:
         """Why a whole completion's timing cannot be trusted, None if it can."""
         waits = self.waits_ns
         if waits is None:
@@ -165,7 +165,7 @@ class _Stream:
         first_ns, last_ns = times[0], times[-1]
         # Chunks that were read together have one time, that of the last.
         alone = len(times) == 1 or times[1] > first_ns
-        return spoilt_reason(
+        return exclusion_reason(
             Waits(
                 sending_ns=response.sending_ns,
                 to_first_wait_ns=waits[0],
@@ -193,7 +193,7 @@ def _measured(
     request_id: str,
     prompt_id: str,
     started_at_unix_s: float,
-    spoilt: str | None,
+    excluded: str | None,
 ) -> Measured:
     waits = stream.waits_ns
     timeline = stream.timeline
@@ -218,7 +218,7 @@ def _measured(
         finish_reason=timeline.finish_reason,
         output_sha256=hashlib.sha256(timeline.text.encode()).hexdigest() if not error else None,
         run_queue_wait_s=sum(waits) / 1e9 if waits else None,
-        spoilt=spoilt,
+        excluded=excluded,
         llmperf_inter_token_latency_s=figures.llmperf_itl_s if figures else None,
     )
     tokens = timeline.chunk_tokens

@@ -18,7 +18,7 @@ from typing import Self
 
 _SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
-# Waiting above this share of the interval that it falls into spoils the figure.
+# Waiting above this share of the interval that it falls into excludes the sample.
 MAX_WAIT_SHARE = 0.05
 
 WaitReader = Callable[[], int | None]
@@ -65,7 +65,7 @@ class Waits:
     last_is_exact: bool
 
 
-def spoilt_reason(waits: Waits) -> str | None:
+def exclusion_reason(waits: Waits) -> str | None:
     """Why a request's timing cannot be trusted, None if it can.
 
     A chunk that the kernel did not stamp alone may have come as long before its time as the client

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, fields
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-RESULT_SCHEMA = "draftworth.result/1"
+RESULT_SCHEMA = "draftworth.result/2"
 RUN_SCHEMA = "draftworth.run/2"
 RESULT_SUFFIX = ".result.json"
 TRANSCRIPT_SUFFIX = ".transcript.jsonl.gz"
@@ -70,7 +70,7 @@ class RequestRecord:
     inter_token_latency_s: (last chunk - first chunk) / (output tokens - tokens of the first chunk).
     tokens_per_step: output tokens after the first chunk / chunks after the first.
     run_queue_wait_s: how long the client was ready to run but had no core during this request.
-    spoilt: why the timing cannot be trusted, None if it can.
+    excluded: why the timing cannot be trusted, None if it can.
     llmperf_inter_token_latency_s: what llmperf would call inter-token latency, for comparison only.
     """
 
@@ -93,7 +93,7 @@ class RequestRecord:
     finish_reason: str | None
     output_sha256: str | None
     run_queue_wait_s: float | None
-    spoilt: str | None
+    excluded: str | None
     llmperf_inter_token_latency_s: float | None
 
     @property
@@ -104,7 +104,7 @@ class RequestRecord:
     @property
     def counts(self) -> bool:
         """Its figures may enter statistics."""
-        return not self.failed and self.spoilt is None
+        return not self.failed and self.excluded is None
 
 
 @dataclass(frozen=True, kw_only=True)

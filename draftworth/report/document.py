@@ -123,7 +123,7 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     result = facts.run.result
     records = [r for v in facts.variants for r in v.records]
     failed = sum(r.failed for r in records)
-    spoilt = sum(r.spoilt is not None for r in records)
+    excluded = sum(r.excluded is not None for r in records)
     reason = f" ({result.reason})" if result.reason else ""
     models = dict.fromkeys(b.model for b in facts.run.blocks)
     yield "run", result.run_id
@@ -132,7 +132,7 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     yield "measured", _period(result.started_at_unix_s, result.ended_at_unix_s)
     yield (
         "requests",
-        f"{len(records)}, {failed} failed, {spoilt} spoilt by the client's own waiting (left out)",
+        f"{len(records)}, {failed} failed, {excluded} excluded (client was descheduled)",
     )
     yield "interruptions", interruption_count(result)
     yield "client scheduling", result.scheduling
@@ -223,8 +223,8 @@ def _ttft_cells(variant: VariantFacts) -> tuple[str, str, str]:
     comparison = variant.comparison
     difference = comparison.ttft_difference_s if comparison else None
     if comparison is None or difference is None:
-        return MISSING, MISSING, "cannot tell"
-    words = {True: "yes", False: "no", None: "cannot tell"}
+        return MISSING, MISSING, "inconclusive"
+    words = {True: "yes", False: "no", None: "inconclusive"}
     return (
         f"{difference.value * 1e3:+.1f}",
         interval(difference, scale=1e3, digits=1),
@@ -272,7 +272,7 @@ def _against(changes: Sequence[Change], run: str, other: str) -> Section:
 
 def _figures(facts: RunFacts) -> Section:
     medians = [_median_row(v) for v in facts.variants]
-    headings = ("n", "failed", "spoilt", "ITL ms", "TTFT ms", "E2E ms", "tokens/s", "tokens/step")
+    headings = ("n", "failed", "excluded", "ITL ms", "TTFT ms", "E2E ms", "tokens/s", "tokens/step")
     tails = [
         (*_names(v), name, *(with_interval_ms(v.tails.get((field, s))) for s in TAIL_SHARES))
         for v in facts.variants
@@ -313,7 +313,7 @@ def _median_row(variant: VariantFacts) -> tuple[str, ...]:
         *_names(variant),
         str(figures.counted),
         str(figures.failed),
-        str(figures.spoilt),
+        str(figures.excluded),
         milliseconds(itl, digits=2),
         milliseconds(ttft),
         milliseconds(e2e),

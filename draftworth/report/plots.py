@@ -24,7 +24,7 @@ _JUDGEMENTS = {
     "pays": "{name} pays, ITL {speedup:.2f}x as fast",
     "costs": "{name} costs, ITL {speedup:.2f}x as fast",
     "does not pay": "{name} changes nothing, ITL {speedup:.2f}x as fast",
-    "cannot tell": "{name}: cannot tell, ITL {speedup:.2f}x as fast",
+    "inconclusive": "{name}: inconclusive, ITL {speedup:.2f}x as fast",
 }
 
 
@@ -56,7 +56,7 @@ def sample(variants: Sequence[VariantFacts]) -> str:
     """How many requests of which variants a plot shows."""
     counts = ", ".join(
         f"{v.summary.counted} of {v.name}"
-        + (f" ({v.summary.failed} failed, {v.summary.spoilt} spoilt)" * (not _is_clean(v)))
+        + (f" ({v.summary.failed} failed, {v.summary.excluded} excluded)" * (not _is_clean(v)))
         for v in variants
     )
     return f"Requests: {counts}."

@@ -86,7 +86,7 @@ def _plain_figures(variant: VariantFacts) -> Iterator[tuple[str, Cell]]:
     summary, server, llmperf = variant.summary, variant.server, variant.llmperf
     yield "requests", summary.requests
     yield "failed", summary.failed
-    yield "spoilt", summary.spoilt
+    yield "excluded", summary.excluded
     yield "output_throughput_token_per_s", summary.output_throughput_token_per_s
     yield "tokens_per_step", summary.tokens_per_step
     yield "acceptance_rate_counted", variant.acceptance.counted

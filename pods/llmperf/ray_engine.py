@@ -243,7 +243,7 @@ def lost_request(request: Planned, started_at_unix_s: float, reason: str) -> Mea
         finish_reason=None,
         output_sha256=None,
         run_queue_wait_s=None,
-        spoilt=None,
+        excluded=None,
         llmperf_inter_token_latency_s=None,
     )
     return Measured(record=record, text="", chunk_offsets_us=(), chunk_tokens=None)

@@ -42,7 +42,7 @@ def make_record(index: int = 0, **overrides: Any) -> RequestRecord:
         "finish_reason": "length",
         "output_sha256": "0" * 64,
         "run_queue_wait_s": 0.0,
-        "spoilt": None,
+        "excluded": None,
         "llmperf_inter_token_latency_s": 0.05,
     }
     return RequestRecord(**{**fields, **overrides})

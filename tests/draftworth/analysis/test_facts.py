@@ -38,7 +38,7 @@ def test_one_class_is_no_mix(weights: dict[str, float]) -> None:
 def test_a_mix_with_a_class_that_was_not_measured_cannot_tell() -> None:
     run = make_run(class_weights={"structured": 0.5, "chat": 0.5})
     (mix,) = make_facts(run).mixes
-    assert mix.judgement == "cannot tell"
+    assert mix.judgement == "inconclusive"
 
 
 def test_a_run_of_one_endpoint_has_no_mix() -> None:

@@ -67,12 +67,12 @@ def test_a_class_that_was_not_measured_leaves_the_mix_open() -> None:
         price=None,
     )
     assert verdict.speedup is None
-    assert verdict.judgement == "cannot tell"
+    assert verdict.judgement == "inconclusive"
 
 
-def test_too_many_spoilt_samples_refuse_the_mix_too() -> None:
+def test_too_many_excluded_samples_refuse_the_mix_too() -> None:
     blocks = blocks_of("structured", baseline_s=0.04, variant_s=0.01)
-    waited = [make_record(i, prompt_id=f"w{i}", spoilt="waited") for i in range(3)]
+    waited = [make_record(i, prompt_id=f"w{i}", excluded="waited") for i in range(3)]
     blocks[1] = make_block(variant="k7", requests=(*blocks[1].requests, *waited))
     verdict = judge_mix(
         blocks,
@@ -82,8 +82,8 @@ def test_too_many_spoilt_samples_refuse_the_mix_too() -> None:
         weights={"structured": 1.0},
         price=None,
     )
-    assert verdict.judgement == "cannot tell"
-    assert "spoilt" in verdict.reason
+    assert verdict.judgement == "inconclusive"
+    assert "excluded" in verdict.reason
 
 
 def test_the_saving_is_the_part_of_the_baselines_cost() -> None:

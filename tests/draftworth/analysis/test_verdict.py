@@ -32,9 +32,9 @@ def known(value: float, low: float | None, high: float | None) -> Estimate:
         (1.8, 2.2, "pays"),
         (0.4, 0.6, "costs"),
         (0.97, 1.03, "does not pay"),
-        (0.8, 1.3, "cannot tell"),
-        (1.01, 1.4, "cannot tell"),
-        (0.7, 0.99, "cannot tell"),
+        (0.8, 1.3, "inconclusive"),
+        (1.01, 1.4, "inconclusive"),
+        (0.7, 0.99, "inconclusive"),
     ],
 )
 def test_judgements(low: float, high: float, judgement: str) -> None:
@@ -45,7 +45,7 @@ def test_judgements(low: float, high: float, judgement: str) -> None:
 
 @pytest.mark.parametrize("speedup", [None, known(2.0, None, None)])
 def test_without_an_interval_the_verdict_is_cannot_tell(speedup: Estimate | None) -> None:
-    assert judge(speedup)[0] == "cannot tell"
+    assert judge(speedup)[0] == "inconclusive"
 
 
 def paired_blocks(*, factor: float, prompts: int = 8, rounds: int = 1) -> list[BlockResult]:
@@ -91,7 +91,7 @@ def test_five_prompts_repeated_for_ever_cannot_tell() -> None:
         variant="k7",
         baseline="baseline",
     )
-    assert comparison.judgement == "cannot tell"
+    assert comparison.judgement == "inconclusive"
     assert comparison.reason == "5 prompts are too few for a 95% interval"
 
 
@@ -107,12 +107,12 @@ def test_a_prompt_sent_twice_is_paired_with_its_own_repetition() -> None:
     assert comparison.itl_speedup.value == pytest.approx(1.0)
 
 
-def test_failed_and_spoilt_requests_leave_their_pair_and_are_counted() -> None:
+def test_failed_and_excluded_requests_leave_their_pair_and_are_counted() -> None:
     blocks = paired_blocks(factor=2.0)
     failed = make_record(prompt_id="p0", error_code=500, inter_token_latency_s=None)
-    spoilt = make_record(prompt_id="p1", inter_token_latency_s=9.0, spoilt="waited")
+    excluded = make_record(prompt_id="p1", inter_token_latency_s=9.0, excluded="waited")
     kept = [r for r in blocks[1].requests if r.prompt_id not in ("p0", "p1")]
-    blocks[1] = make_block(variant="k7", requests=(failed, spoilt, *kept))
+    blocks[1] = make_block(variant="k7", requests=(failed, excluded, *kept))
 
     comparison = compare(blocks, STRUCTURED, variant="k7", baseline="baseline")
     summary = summarize(blocks, STRUCTURED, "k7")
@@ -120,26 +120,26 @@ def test_failed_and_spoilt_requests_leave_their_pair_and_are_counted() -> None:
     assert comparison.pairs == 6
     assert comparison.itl_speedup is not None
     assert comparison.itl_speedup.value == pytest.approx(2.0)
-    assert (summary.requests, summary.failed, summary.spoilt) == (8, 1, 1)
+    assert (summary.requests, summary.failed, summary.excluded) == (8, 1, 1)
     assert summary.inter_token_latency_s is not None
     assert summary.inter_token_latency_s.value == pytest.approx(
         statistics.median(r.inter_token_latency_s for r in kept if r.inter_token_latency_s)
     )
 
 
-def test_too_many_spoilt_samples_refuse_a_verdict() -> None:
+def test_too_many_excluded_samples_refuse_a_verdict() -> None:
     blocks = paired_blocks(factor=2.0, prompts=12)
     records = list(blocks[1].requests)
     waited = [
-        make_record(prompt_id=r.prompt_id, spoilt="waited") if i < 3 else r
+        make_record(prompt_id=r.prompt_id, excluded="waited") if i < 3 else r
         for i, r in enumerate(records)
     ]
     blocks[1] = make_block(variant="k7", requests=tuple(waited))
 
     comparison = compare(blocks, STRUCTURED, variant="k7", baseline="baseline")
 
-    assert comparison.judgement == "cannot tell"
-    assert "25% of a variant's samples were spoilt" in comparison.reason
+    assert comparison.judgement == "inconclusive"
+    assert "25% of a variant's samples are excluded" in comparison.reason
 
 
 @pytest.mark.parametrize(

@@ -367,14 +367,14 @@ def measured_with_waits(script: Script, waits_ns: Sequence[int]) -> RequestRecor
         return asyncio.run(client.measure(PROMPT, request_id="r")).record
 
 
-def test_a_wait_for_a_core_while_tokens_came_spoils_a_sample_that_the_kernel_did_not_stamp(
+def test_a_wait_for_a_core_while_tokens_came_excludes_a_sample_without_stamps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("draftworth.measuring.http.sys.platform", "elsewhere")
     script = play(*completion(1, 1, ttft_seconds=0.1, gap_seconds=0.05))
     record = measured_with_waits(script, AFTER_THE_FIRST)
 
-    assert record.spoilt == "client waited 400.0 ms for a core while tokens came"
+    assert record.excluded == "client waited 400.0 ms for a core while tokens came"
     assert record.run_queue_wait_s == pytest.approx(0.4)
     assert not record.counts
     assert not record.failed
@@ -388,13 +388,13 @@ def test_the_same_wait_is_counted_and_harmless_where_the_kernel_stamped(
     script = play(*completion(1, 1, ttft_seconds=0.1, gap_seconds=0.2))
     record = measured_with_waits(script, waits_ns)
 
-    assert record.spoilt is None
+    assert record.excluded is None
     assert record.run_queue_wait_s == pytest.approx(0.4)
 
 
-def test_tokens_that_were_read_together_after_a_wait_are_spoilt_whoever_stamped() -> None:
+def test_tokens_that_were_read_together_after_a_wait_are_excluded() -> None:
     together = Write(event("a", tokens=1) + event("b", tokens=2, finish="stop"))
     script = play(Write(HEADERS), Sleep(0.1), together, Write(DONE))
     record = measured_with_waits(script, BEFORE_THE_FIRST)
 
-    assert record.spoilt == "client waited 400.0 ms for a core before the first token"
+    assert record.excluded == "client waited 400.0 ms for a core before the first token"

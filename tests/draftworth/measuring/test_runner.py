@@ -113,7 +113,7 @@ def run(run_spec: RunSpec, folder: Path, sink: object = None) -> RunResult:
         run_id="test-1",
         progress=lambda line: None,
         scheduling="ordinary",
-        # The test's machine may be busy; spoilt samples have tests of their own.
+        # The test's machine may be busy; excluded samples have tests of their own.
         make_client=functools.partial(Client, read_wait=lambda: None),
         ready_poll_seconds=0.05,
     )

@@ -1,4 +1,4 @@
-"""Which waits spoil a sample."""
+"""which waits exclude a sample."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.measuring.scheduling import Waits, spoilt_reason
+from draftworth.measuring.scheduling import Waits, exclusion_reason
 
 MS = 1_000_000
 # TTFT 200 ms, then 1 s of decoding; nothing stamped by the kernel.
@@ -20,7 +20,7 @@ QUIET = Waits(
     last_is_exact=False,
 )
 
-SPOILT = {
+EXCLUDED = {
     "a slow send": (replace(QUIET, sending_ns=11 * MS), "took 11.0 ms to send"),
     "a wait before the first token": (
         replace(QUIET, to_first_wait_ns=11 * MS),
@@ -60,12 +60,12 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize("name", SPOILT)
-def test_a_wait_that_could_move_a_figure_spoils_it(name: str) -> None:
-    waits, reason = SPOILT[name]
-    assert reason in (spoilt_reason(waits) or "")
+@pytest.mark.parametrize("name", EXCLUDED)
+def test_a_wait_that_could_move_a_figure_excludes_it(name: str) -> None:
+    waits, reason = EXCLUDED[name]
+    assert reason in (exclusion_reason(waits) or "")
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_wait_that_could_not_leaves_it(name: str) -> None:
-    assert spoilt_reason(GOOD[name]) is None
+    assert exclusion_reason(GOOD[name]) is None

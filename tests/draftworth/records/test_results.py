@@ -38,7 +38,7 @@ def edited(**changes: Any) -> bytes:
         (b"\xff", "not JSON"),
         (b"[]", "expected an object, found list"),
         (b"{}", "schema: given None"),
-        (edited(schema="draftworth.result/2"), "schema: given 'draftworth.result/2'"),
+        (edited(schema="draftworth.result/999"), "schema: given 'draftworth.result/999'"),
         (edited(variant=3), "variant: given 3, allowed: text"),
         (edited(round=True), "round: given True, allowed: a whole number"),
         (edited(started_at_unix_s="now"), "started_at_unix_s: given 'now', allowed: a number"),

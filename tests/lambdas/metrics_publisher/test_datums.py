@@ -76,7 +76,7 @@ def records(draw: st.DrawFn) -> RequestRecord:
         "number_input_tokens": draw(_tokens),
         "number_output_tokens": draw(_tokens),
         "tokens_per_step": draw(st.none() | st.sampled_from([1.0, 2.5, 8.0])),
-        "spoilt": draw(st.sampled_from([None, None, None, "run-queue wait"])),
+        "excluded": draw(st.sampled_from([None, None, None, "run-queue wait"])),
     }
     return make_record(started_at_unix_s=started_at_unix_s, **fields)
 
@@ -94,7 +94,7 @@ def test_the_calls_carry_every_figure_of_the_file_exactly_once(
         start = datetime.fromtimestamp(math.floor(record.started_at_unix_s), UTC)
         at = start.replace(second=0)
         expected["Errors", at].append(0.0 if record.error_code is None else 1.0)
-        if record.error_code is None and record.spoilt is None:
+        if record.error_code is None and record.excluded is None:
             for name, (_, figure) in EXPECTED.items():
                 value = figure(record)
                 if value is not None:
@@ -144,8 +144,8 @@ def test_times_are_rounded_to_the_nanosecond() -> None:
     assert values_of_metric(plan, "TTFT") == {minute(0): [300.0]}
 
 
-def test_spoilt_requests_give_no_figures_and_are_no_errors() -> None:
-    requests = (make_record(spoilt="run-queue wait 0.6 s"),)
+def test_excluded_requests_give_no_figures_and_are_no_errors() -> None:
+    requests = (make_record(excluded="run-queue wait 0.6 s"),)
     plan = plan_block(make_block(requests=requests, speculation=None))
     assert stored_values(plan) == {("Errors", minute(0)): [0.0]}
 

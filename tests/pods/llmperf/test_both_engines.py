@@ -74,7 +74,7 @@ CLOCKED = {
     "request_output_throughput_token_per_s",
     "started_at_unix_s",
     "run_queue_wait_s",
-    "spoilt",
+    "excluded",
     "llmperf_inter_token_latency_s",
 }
 
@@ -193,7 +193,7 @@ def unclocked(measured: Mapping[str, Any]) -> dict[str, Any]:
     record = measured["record"]
     return {
         **{k: v for k, v in record.items() if k not in CLOCKED},
-        **{k: record[k] is not None for k in CLOCKED - {"spoilt"}},
+        **{k: record[k] is not None for k in CLOCKED - {"excluded"}},
         # An error names the port, and each engine had servers of its own.
         "error_msg": re.sub(r"\b\d{4,5}\b", "PORT", record["error_msg"]),
         "text": measured["text"],
