@@ -13,7 +13,7 @@ from pathlib import Path
 import aws_cdk as cdk
 
 from draftworth.errors import UserInputError
-from draftworth.experiment.loading import load_neuron_experiment
+from draftworth.planning.resolved import load_neuron
 from stacks.application import build_application
 
 DEFAULT_EXPERIMENT = "experiments/qwen3-32b.yaml"
@@ -24,11 +24,11 @@ def main() -> int:
     app = cdk.App()
     path = Path(app.node.try_get_context("experiment") or DEFAULT_EXPERIMENT)
     try:
-        experiment = load_neuron_experiment(path)
+        experiment = load_neuron(path)
     except UserInputError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    build_application(app, experiment=experiment, experiment_path=path)
+    build_application(app, experiment=experiment)
     app.synth()
     return 0
 

@@ -26,12 +26,11 @@ from account.graph_store import (
     remove,
 )
 from draftworth.errors import DraftworthError
-from draftworth.experiment.loading import load_neuron_experiment
-from draftworth.experiment.model import HubModel, HubSpeculative, NeuronExperiment, Variant
-from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT, Names
+from draftworth.experiment.model import HubModel
+from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron, load_neuron
 from draftworth.records.artifact_manifest import differences
 from draftworth.records.staging import StagingFormatError, load_ready, ready_key
-from draftworth.serving.artifacts import artifact_inputs, artifact_key
 
 GIB = 1024**3
 
@@ -89,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List, and prune when told to."""
-    experiments = [load_neuron_experiment(path) for path in arguments.experiments]
+    experiments = [load_neuron(path) for path in arguments.experiments]
     for listing in listings(experiments, bucket=arguments.bucket, now=datetime.now(UTC)):
         _print(listing_lines(listing, run=arguments.run))
         if arguments.run:
@@ -98,24 +97,24 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def listings(
-    experiments: Sequence[NeuronExperiment], *, bucket: str | None, now: datetime
+    experiments: Sequence[ResolvedNeuron], *, bucket: str | None, now: datetime
 ) -> Iterator[Listing]:
     """One listing a bucket. A key that any of the experiments uses is kept in all of them."""
-    places: dict[Place, list[NeuronExperiment]] = {}
+    places: dict[Place, list[ResolvedNeuron]] = {}
     for experiment in experiments:
         places.setdefault(find_place(experiment, bucket), []).append(experiment)
-    used = {artifact_key(e, variant) for e in experiments for variant in e.variants}
+    used = {variant.artifact_key for e in experiments for variant in e.variants}
     for place, own in places.items():
         yield _listing(place, own, used=used, now=now)
 
 
-def find_place(experiment: NeuronExperiment, bucket: str | None) -> Place:
+def find_place(experiment: ResolvedNeuron, bucket: str | None) -> Place:
     """The buckets of an experiment.
 
     Raises:
         DraftworthError: its storage stack cannot be asked, or does not name them.
     """
-    region, stack = experiment.aws.region, Names.of(experiment).stack("storage")
+    region, stack = experiment.spec.aws.region, experiment.names.stack("storage")
     if bucket:
         return Place(region=region, artifacts=bucket, checkpoints=None)
     with explained(f"look up the outputs of the stack {stack}", region=region):
@@ -139,7 +138,7 @@ def _bucket_of(location: str) -> str:
 
 
 def _listing(
-    place: Place, experiments: Iterable[NeuronExperiment], *, used: set[str], now: datetime
+    place: Place, experiments: Iterable[ResolvedNeuron], *, used: set[str], now: datetime
 ) -> Listing:
     s3 = client("s3", place.region)
     with explained(f"read s3://{place.artifacts}", region=place.region):
@@ -156,16 +155,13 @@ def _listing(
     )
 
 
-def _wanted(s3: Any, place: Place, experiment: NeuronExperiment, variant: Variant) -> Wanted:
-    models = {"target": experiment.target}
-    if isinstance(variant, HubSpeculative):
-        models["draft"] = variant.draft
-    found = {role: _commit(s3, place.checkpoints, model) for role, model in models.items()}
+def _wanted(s3: Any, place: Place, experiment: ResolvedNeuron, variant: NeuronVariant) -> Wanted:
+    found = {r: _commit(s3, place.checkpoints, m) for r, m in variant.checkpoints.items()}
     return Wanted(
         experiment=experiment.name,
         variant=variant.name,
-        key=artifact_key(experiment, variant),
-        inputs=artifact_inputs(experiment, variant),
+        key=variant.artifact_key,
+        inputs=variant.artifact_inputs,
         commits={role: commit for role, commit in found.items() if commit},
     )
 

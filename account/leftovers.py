@@ -19,7 +19,7 @@ from account.prices import oldest_price
 from account.remains import compute, control, network, storage
 from account.remains.scope import Finder, Remnant, Scope, age_text
 from account.remains.tagged import tagged_remnants
-from draftworth.experiment.loading import load_neuron_experiment
+from draftworth.planning.resolved import load_neuron
 
 FINDERS: Sequence[Finder] = (
     *control.FINDERS,
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, and print what is there."""
-    experiment = load_neuron_experiment(arguments.experiment)
+    experiment = load_neuron(arguments.experiment)
     scope = Scope(experiment=experiment, clients=client, now=datetime.now(UTC))
     home = home_region(scope.region)
     with explained("ask who you are", region=home):

@@ -18,7 +18,7 @@ from account.checks import capacity, deployment, graphs, identity, money, tools
 from account.checks.check import Check, Outcome, Situation, failed, skipped
 from account.clients import AwsError, client
 from draftworth.errors import DraftworthError
-from draftworth.experiment.loading import load_neuron_experiment
+from draftworth.planning.resolved import load_neuron
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM_SECONDS = 20
@@ -54,8 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Check and print the table."""
     situation = Situation(
-        experiment=load_neuron_experiment(arguments.experiment),
-        experiment_path=arguments.experiment,
+        experiment=load_neuron(arguments.experiment),
         clients=client,
         now=datetime.now(UTC),
         run=run_program,

@@ -23,9 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.model import NeuronExperiment, Variant
-from draftworth.experiment.rules import prompt_files
 from draftworth.planning.assumptions import (
     OPTION,
     Assumptions,
@@ -36,14 +33,13 @@ from draftworth.planning.assumptions import (
 )
 from draftworth.planning.pace import pace_of, round_counts
 from draftworth.planning.phases import Course, Phase, Simulation, simulate
-from draftworth.planning.run_specification import loads
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron, load
 from draftworth.planning.steps import (
     IMAGE_PULL,
     Transfer,
     assumed_phase,
     compile_name,
     load_phase,
-    models_of,
     node_phases,
     transfer_phase,
 )
@@ -66,8 +62,7 @@ TEARDOWN = "node to zero"
 class Scene:
     """What both sequences have in common."""
 
-    experiment: NeuronExperiment
-    cases: int
+    experiment: ResolvedNeuron
     assumed: Assumptions
     published: PublishedAssumptions
 
@@ -82,7 +77,7 @@ def published_course(scene: Scene, *, compiled: bool) -> Course:
             phases += _compiling(scene, variant, after=last)
             last = phases[-1].name
     for variant in experiment.variants:
-        phases.append(load_phase(experiment, variant, scene.assumed, after=(last,)))
+        phases.append(load_phase(variant, scene.assumed, after=(last,)))
         last = phases[-1].name
     phases += [
         _published(INSTALL, published, "llmperf_install_minutes", after=last),
@@ -94,11 +89,11 @@ def published_course(scene: Scene, *, compiled: bool) -> Course:
     return Course(phases=tuple(phases), launch=phases[0].name, measure=MEASURE, release=TEARDOWN)
 
 
-def _compiling(scene: Scene, variant: Variant, *, after: str) -> Iterator[Phase]:
+def _compiling(scene: Scene, variant: NeuronVariant, *, after: str) -> Iterator[Phase]:
     """Download, compile, hand over to the next manifest: all while the node is up."""
     download, compiling = f"download for {variant.name}", compile_name(variant)
     transfer = Transfer(
-        models=models_of(scene.experiment, variant),
+        models=tuple(variant.checkpoints.values()),
         assumed=scene.assumed,
         speed="hub_gbit_per_s",
     )
@@ -122,14 +117,14 @@ def _published(name: str, published: PublishedAssumptions, assumption: str, *, a
 
 def _load_loop(scene: Scene) -> Phase:
     """As many passes as give this design's number of measured requests, both variants at once."""
-    work = scene.experiment.workload
+    work = scene.experiment.spec.workload
     counts = round_counts(work)
 
     def passes(bound: Bound) -> float:
         return counts.at(bound) * work.requests_per_round / PASS_REQUESTS
 
     def one_pass(bound: Bound) -> float:
-        return scene.cases * _case_seconds(scene, bound) / 60
+        return len(scene.experiment.cases) * _case_seconds(scene, bound) / 60
 
     return Phase(
         name=MEASURE,
@@ -145,20 +140,20 @@ def _case_seconds(scene: Scene, bound: Bound) -> float:
     start = scene.published.llmperf_start_seconds.at(bound)
     return sum(
         start + max(_sending(scene, variant, load, bound) for variant in experiment.variants)
-        for load in loads(experiment.workload)
+        for load in experiment.loads
     )
 
 
-def _sending(scene: Scene, variant: Variant, load: Load, bound: Bound) -> float:
+def _sending(scene: Scene, variant: NeuronVariant, load: Load, bound: Bound) -> float:
     pace = pace_of(scene.experiment, variant, scene.assumed)
-    seats = scene.experiment.serving.max_num_seqs
+    seats = scene.experiment.spec.serving.max_num_seqs
     return pace.sending_seconds(bound, requests=PASS_REQUESTS, load=load, seats=seats)
 
 
 def our_course(scene: Scene, *, compiled: bool) -> Course:
     """This design's steps; `compiled`: a second run."""
     in_place = in_place_after_a_run(scene.experiment) if compiled else InPlace()
-    return course_of(scene.experiment, cases=scene.cases, assumed=scene.assumed, in_place=in_place)
+    return course_of(scene.experiment, assumed=scene.assumed, in_place=in_place)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,14 +265,13 @@ def phase_lines(title: str, course: Course) -> Iterator[str]:
 
 def scene_of(path: Path, assume: list[str]) -> Scene:
     """An experiment file as both sequences see it; refuses one of this machine."""
-    experiment = load_experiment(path)
-    if not isinstance(experiment, NeuronExperiment):
+    experiment = load(path)
+    if not isinstance(experiment, ResolvedNeuron):
         raise UserInputError(f"--experiment: {path} rents no accelerator; give a Neuron experiment")
     data = assumption_data()
     return Scene(
         experiment=experiment,
-        cases=len(list(prompt_files(experiment, path))),
-        assumed=data.for_target(experiment.target.model).replaced(assume),
+        assumed=data.for_target(experiment.spec.target.model).replaced(assume),
         published=data.published_sequence,
     )
 

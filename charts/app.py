@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import cdk8s
@@ -13,12 +12,11 @@ from charts.foundation import FoundationChart
 from charts.load_generator import LoadGeneratorChart
 from charts.serving import ServingChart
 from charts.storage import StorageChart
-from draftworth.experiment.model import NeuronExperiment
+from draftworth.planning.resolved import ResolvedNeuron
 
 
 def benchmark_charts(
-    experiment: NeuronExperiment,
-    experiment_path: Path,
+    experiment: ResolvedNeuron,
     bindings: Bindings,
     *,
     app: cdk8s.App | None = None,
@@ -34,7 +32,6 @@ def benchmark_charts(
             scope,
             "load-generator",
             experiment=experiment,
-            experiment_path=experiment_path,
             bindings=bindings,
         ),
     )

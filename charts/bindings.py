@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 
@@ -23,8 +22,3 @@ class Bindings:
 def placeholder(variable: str) -> str:
     """Text that `envsubst` replaces by an environment variable."""
     return f"${{{variable}}}"
-
-
-def is_placeholder(text: str) -> bool:
-    """Whether the text is nothing but a placeholder."""
-    return re.fullmatch(r"\$\{[A-Z_]+\}", text) is not None

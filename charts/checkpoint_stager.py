@@ -20,7 +20,8 @@ from charts.names import (
     stager_labels,
 )
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.model import HubModel, NeuronExperiment
+from draftworth.experiment.model import HubModel
+from draftworth.planning.resolved import ResolvedNeuron
 
 CONTAINER_NAME = "checkpoint-stager"
 SCRATCH_PATH = "/scratch"
@@ -55,7 +56,7 @@ HUB_ENVIRONMENT = {
 class _Parts:
     """What a Job is made of."""
 
-    experiment: NeuronExperiment
+    experiment: ResolvedNeuron
     model: HubModel
     bindings: Bindings
 
@@ -64,12 +65,12 @@ class StagingChart(cdk8s.Chart):
     """A Job for each of the experiment's checkpoints, named by its content."""
 
     def __init__(
-        self, scope: Construct, id_: str, *, experiment: NeuronExperiment, bindings: Bindings
+        self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
     ) -> None:
         super().__init__(
             scope, id_, disable_resource_name_hashes=True, labels=stager_labels(experiment)
         )
-        for model in experiment.models:
+        for model in experiment.spec.models:
             parts = _Parts(experiment=experiment, model=model, bindings=bindings)
             name = _job_name(parts)
             metadata = k8s.ObjectMeta(name=name, namespace=NAMESPACE)
@@ -113,7 +114,7 @@ def _annotations(parts: _Parts) -> dict[str, str]:
         "draftworth/revision": parts.model.revision,
         # A Job that gave up, for want of a token for one, is tried anew by a raised repetition;
         # one of a model that is READY has nothing to do.
-        "draftworth/repetition": str(parts.experiment.repetition),
+        "draftworth/repetition": str(parts.experiment.spec.repetition),
     }
 
 
@@ -185,7 +186,7 @@ def _arguments(parts: _Parts) -> dict[str, str]:
         "--scratch-gib": str(scratch_gib(parts.model)),
         "--parallel-files": str(PARALLEL_FILES),
     }
-    secret = parts.experiment.aws.hub_token_secret
+    secret = parts.experiment.spec.aws.hub_token_secret
     # The secret's name: the token itself is read by the program, and is in no manifest.
     return {**arguments, "--token-secret": secret} if secret else arguments
 

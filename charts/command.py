@@ -20,9 +20,9 @@ from charts.names import (
     SERVING_SERVICE_ACCOUNT,
     STAGER_SERVICE_ACCOUNT,
 )
-from draftworth.errors import DraftworthError
-from draftworth.experiment.loading import load_neuron_experiment
-from draftworth.experiment.model import NeuronExperiment
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
+from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 
 # Fields of Bindings that a user may give, and the environment variable that stands in for each.
 VARIABLES: Mapping[str, str] = {
@@ -48,6 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the files, and say what is left to do."""
     given = {field: value for field in VARIABLES if (value := getattr(arguments, field))}
+    if arguments.llmperf_image and not is_pinned_image(arguments.llmperf_image):
+        raise UserInputError(
+            f"--llmperf-image: given {arguments.llmperf_image}; allowed: {PINNED_IMAGE_WORDS}, "
+            "because under a tag that moves two runs measure with different clients and a changed "
+            "Job keeps its name"
+        )
     files = write_manifests(arguments.experiment, arguments.out, given)
     sys.stdout.write(_next_steps(files))
     return 0
@@ -67,8 +73,8 @@ def write_manifests(
         UserInputError: the experiment is wrong, or a local one.
         DraftworthError: a file cannot be written.
     """
-    experiment = load_neuron_experiment(experiment_path)
-    charts = benchmark_charts(experiment, experiment_path, _bindings(experiment, given or {}))
+    experiment = load_neuron(experiment_path)
+    charts = benchmark_charts(experiment, _bindings(experiment, given or {}))
     texts = {
         f"{number:02}-{chart.node.id}.yaml": _yaml(objects_of(chart))
         for number, chart in enumerate(charts, start=1)
@@ -80,11 +86,11 @@ def write_manifests(
         raise DraftworthError(f"{out}: cannot write manifests: {error.strerror}") from error
 
 
-def _bindings(experiment: NeuronExperiment, given: Mapping[str, str]) -> Bindings:
+def _bindings(experiment: ResolvedNeuron, given: Mapping[str, str]) -> Bindings:
     values = {field: placeholder(variable) for field, variable in VARIABLES.items()}
-    if experiment.aws.load_generator_image:
-        values["llmperf_image"] = experiment.aws.load_generator_image
-    return Bindings(region=experiment.aws.region, **{**values, **given})
+    if experiment.spec.aws.load_generator_image:
+        values["llmperf_image"] = experiment.spec.aws.load_generator_image
+    return Bindings(region=experiment.spec.aws.region, **{**values, **given})
 
 
 class _Dumper(yaml.SafeDumper):

@@ -18,8 +18,8 @@ from charts.names import (
     STAGER_SERVICE_ACCOUNT,
     experiment_labels,
 )
-from draftworth.experiment.model import NeuronExperiment
-from draftworth.serving.dialects import SERVING_PORT
+from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.serving.command import SERVING_PORT
 
 # Where a pod gets the credentials of its EKS Pod Identity role.
 POD_IDENTITY_AGENT_CIDR = "169.254.170.23/32"
@@ -38,7 +38,7 @@ PRIVATE_CIDRS = (
 class FoundationChart(cdk8s.Chart):
     """Namespace, service accounts, network policies."""
 
-    def __init__(self, scope: Construct, id_: str, *, experiment: NeuronExperiment) -> None:
+    def __init__(self, scope: Construct, id_: str, *, experiment: ResolvedNeuron) -> None:
         super().__init__(
             scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)
         )

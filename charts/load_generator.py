@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import cdk8s
 from cdk8s_plus_35 import k8s
 from constructs import Construct
 
-from charts.bindings import Bindings, is_placeholder
+from charts.bindings import Bindings
 from charts.names import (
     CPU_NODE_LABELS,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
@@ -28,8 +27,6 @@ from charts.run_specification import (
     run_spec_config_map,
 )
 from charts.serving import serving_content
-from draftworth.errors import UserInputError
-from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.naming import dns_label
 from draftworth.measuring.job import (
     EXIT_FAILED,
@@ -41,6 +38,7 @@ from draftworth.measuring.job import (
     JOB_UID_VARIABLE,
     POD_RETRIES,
 )
+from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.results import RUNS_FOLDER
 
 CONTAINER_NAME = "llmperf"
@@ -63,7 +61,7 @@ WRITABLE_FOLDER_GIB = 5
 class _Parts:
     """What a Job is made of."""
 
-    experiment: NeuronExperiment
+    experiment: ResolvedNeuron
     bindings: Bindings
     config_map: str
 
@@ -79,15 +77,14 @@ class LoadGeneratorChart(cdk8s.Chart):
         scope: Construct,
         id_: str,
         *,
-        experiment: NeuronExperiment,
-        experiment_path: Path,
+        experiment: ResolvedNeuron,
         bindings: Bindings,
     ) -> None:
         super().__init__(
             scope, id_, disable_resource_name_hashes=True, labels=load_generator_labels(experiment)
         )
         _check_image(bindings)
-        properties = run_spec_config_map(experiment, experiment_path)
+        properties = run_spec_config_map(experiment)
         config_map = k8s.KubeConfigMap(self, "run-spec", **properties)
         parts = _Parts(experiment=experiment, bindings=bindings, config_map=config_map.name)
         k8s.KubeConfigMap(self, "deadline", **deadline_config_map(experiment))
@@ -97,28 +94,12 @@ class LoadGeneratorChart(cdk8s.Chart):
 
 
 def _check_image(bindings: Bindings) -> None:
-    image = bindings.llmperf_image
-    if has_cdk_token(image):
-        if not bindings.llmperf_image_fingerprint:
-            raise ValueError(
-                "Bindings.llmperf_image is a CDK token, whose text does not change with the image: "
-                "give llmperf_image_fingerprint too (DockerImageAsset.asset_hash), or a new image "
-                "would be applied to a Job of the same name, which Kubernetes refuses"
-            )
-    elif not is_pinned_image(image):
-        raise UserInputError(
-            f"load generator image: given {image}; allowed: an image with a tag other than latest, "
-            "or with a digest (NAME@sha256:...), because under a tag that moves two runs measure "
-            "with different clients and a changed Job keeps its name"
+    if has_cdk_token(bindings.llmperf_image) and not bindings.llmperf_image_fingerprint:
+        raise ValueError(
+            "Bindings.llmperf_image is a CDK token, whose text does not change with the image: "
+            "give llmperf_image_fingerprint too (DockerImageAsset.asset_hash), or a new image "
+            "would be applied to a Job of the same name, which Kubernetes refuses"
         )
-
-
-def is_pinned_image(image: str) -> bool:
-    """Whether an image URI says which image: a digest, or a tag that is not `latest`."""
-    if "@sha256:" in image or is_placeholder(image):
-        return True
-    _, colon, tag = image.rpartition("/")[2].partition(":")
-    return bool(colon) and tag not in ("", "latest")
 
 
 def _job_name(parts: _Parts) -> str:
@@ -155,7 +136,7 @@ def _annotations(parts: _Parts) -> dict[str, str]:
     servers = stable_hash(serving_content(parts.experiment, parts.bindings), length=16)
     return {
         "draftworth/serving-content": servers,
-        "draftworth/repetition": str(parts.experiment.repetition),
+        "draftworth/repetition": str(parts.experiment.spec.repetition),
     }
 
 

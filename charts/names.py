@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from draftworth.experiment.model import NeuronExperiment, Variant
 from draftworth.experiment.naming import content_hash, dns_label
-from draftworth.serving.dialects import SERVING_PORT
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.serving.command import SERVING_PORT
 
 # One experiment at a time: its Services are named by variant only.
 NAMESPACE = "draftworth"
@@ -42,7 +42,7 @@ def base_url(variant_name: str) -> str:
     return f"http://{service_name(variant_name)}.{NAMESPACE}.svc:{SERVING_PORT}"
 
 
-def experiment_labels(experiment: NeuronExperiment) -> dict[str, str]:
+def experiment_labels(experiment: ResolvedNeuron) -> dict[str, str]:
     """Labels of every object of an experiment."""
     return {
         "app.kubernetes.io/part-of": "draftworth",
@@ -50,12 +50,12 @@ def experiment_labels(experiment: NeuronExperiment) -> dict[str, str]:
     }
 
 
-def selector_labels(variant: Variant) -> dict[str, str]:
+def selector_labels(variant: NeuronVariant) -> dict[str, str]:
     """What selects one variant's pods. A Deployment's selector cannot be changed: no more in it."""
     return {**SERVING_COMPONENT, "draftworth/variant": variant.name}
 
 
-def variant_labels(experiment: NeuronExperiment, variant: Variant) -> dict[str, str]:
+def variant_labels(experiment: ResolvedNeuron, variant: NeuronVariant) -> dict[str, str]:
     """Labels of one variant's objects."""
     return {
         "app.kubernetes.io/name": "vllm",
@@ -65,7 +65,7 @@ def variant_labels(experiment: NeuronExperiment, variant: Variant) -> dict[str, 
     }
 
 
-def load_generator_labels(experiment: NeuronExperiment) -> dict[str, str]:
+def load_generator_labels(experiment: ResolvedNeuron) -> dict[str, str]:
     """Labels of the load generator's objects."""
     return {
         "app.kubernetes.io/name": "llmperf",
@@ -74,7 +74,7 @@ def load_generator_labels(experiment: NeuronExperiment) -> dict[str, str]:
     }
 
 
-def stager_labels(experiment: NeuronExperiment) -> dict[str, str]:
+def stager_labels(experiment: ResolvedNeuron) -> dict[str, str]:
     """Labels of the checkpoint stagers' objects."""
     return {
         "app.kubernetes.io/name": "checkpoint-stager",

@@ -19,8 +19,8 @@ from charts.names import (
     variant_labels,
 )
 from charts.vllm_pod import PORT_NAME, STARTUP_ALLOWANCE_MINUTES, pod_template
-from draftworth.experiment.model import NeuronExperiment, Variant
-from draftworth.serving.dialects import SERVING_PORT
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.serving.command import SERVING_PORT
 
 NEURON_DRIVER = "neuron.aws.com"
 DEVICE_CLASS = "neuron.aws.com"
@@ -33,7 +33,7 @@ class ServingChart(cdk8s.Chart):
     """Every variant's server."""
 
     def __init__(
-        self, scope: Construct, id_: str, *, experiment: NeuronExperiment, bindings: Bindings
+        self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
     ) -> None:
         super().__init__(
             scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)
@@ -52,7 +52,7 @@ class ServingChart(cdk8s.Chart):
             self._service(variant)
             self._disruption_budget(variant)
 
-    def _deployment(self, variant: Variant) -> None:
+    def _deployment(self, variant: NeuronVariant) -> None:
         labels = variant_labels(self._experiment, variant)
         startup = (
             f"up to {STARTUP_ALLOWANCE_MINUTES} minutes: a start that finds no compiled graphs "
@@ -65,7 +65,7 @@ class ServingChart(cdk8s.Chart):
             spec=deployment_spec(self._experiment, variant, self._bindings),
         )
 
-    def _service(self, variant: Variant) -> None:
+    def _service(self, variant: NeuronVariant) -> None:
         labels = variant_labels(self._experiment, variant)
         # The same number outside and inside: the VPC CNI wants it so to enforce network policies.
         port = k8s.ServicePort(
@@ -81,7 +81,7 @@ class ServingChart(cdk8s.Chart):
             spec=k8s.ServiceSpec(type="ClusterIP", selector=selector_labels(variant), ports=[port]),
         )
 
-    def _disruption_budget(self, variant: Variant) -> None:
+    def _disruption_budget(self, variant: NeuronVariant) -> None:
         """Keeps a ready server where it is while it is measured.
 
         It refuses evictions, above all the drain after a Spot rebalance recommendation, which is a
@@ -102,13 +102,13 @@ class ServingChart(cdk8s.Chart):
         )
 
 
-def claim_template_name(experiment: NeuronExperiment) -> str:
+def claim_template_name(experiment: ResolvedNeuron) -> str:
     """Carries a content hash: a ResourceClaimTemplate cannot be changed in place."""
     rendered = k8s.KubeResourceClaimTemplate.manifest(spec=_claim_template_spec(experiment))
-    return content_name(f"neuron-{experiment.serving.slot_devices}-devices", rendered)
+    return content_name(f"neuron-{experiment.spec.serving.slot_devices}-devices", rendered)
 
 
-def serving_content(experiment: NeuronExperiment, bindings: Bindings) -> list[Any]:
+def serving_content(experiment: ResolvedNeuron, bindings: Bindings) -> list[Any]:
     """All that decides how the servers behave, as plain data."""
     return [
         k8s.KubeDeployment.manifest(spec=deployment_spec(experiment, variant, bindings))
@@ -117,7 +117,7 @@ def serving_content(experiment: NeuronExperiment, bindings: Bindings) -> list[An
 
 
 def deployment_spec(
-    experiment: NeuronExperiment, variant: Variant, bindings: Bindings
+    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
 ) -> k8s.DeploymentSpec:
     """One server of a variant."""
     return k8s.DeploymentSpec(
@@ -133,14 +133,16 @@ def deployment_spec(
     )
 
 
-def _claim_template_spec(experiment: NeuronExperiment) -> k8s.ResourceClaimTemplateSpec:
+def _claim_template_spec(experiment: ResolvedNeuron) -> k8s.ResourceClaimTemplateSpec:
     """Connected devices, configured for the experiment's logical cores.
 
     Every pod made from the template gets a claim of its own, and its devices when it is scheduled,
     before any init container runs: an init container that waits for devices would wait for ever.
     """
-    serving = experiment.serving
-    selector = f"device.attributes['{NEURON_DRIVER}'].instanceType == '{experiment.instance_type}'"
+    serving = experiment.spec.serving
+    selector = (
+        f"device.attributes['{NEURON_DRIVER}'].instanceType == '{experiment.spec.instance_type}'"
+    )
     request = k8s.DeviceRequest(
         name=DEVICE_REQUEST,
         exactly=k8s.ExactDeviceRequest(

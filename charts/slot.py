@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from draftworth.experiment.catalog import accelerator
-from draftworth.experiment.model import NeuronExperiment
+from draftworth.planning.resolved import ResolvedNeuron
 
 # A tenth of CPU and memory stays with the kernel, kubelet and the DaemonSets (CNI, DRA driver, S3
 # mounts, log and metric agents). A node also reports 2 to 3 % less memory than its data sheet.
@@ -36,9 +35,9 @@ class SlotResources:
     """`scratch_gib` and the container's own layer."""
 
 
-def slot_resources(experiment: NeuronExperiment) -> SlotResources:
+def slot_resources(experiment: ResolvedNeuron) -> SlotResources:
     """The resources of one service, by the devices it claims; equal for every variant."""
-    node, devices = accelerator(), experiment.serving.slot_devices
+    node, devices = experiment.spec.accelerator, experiment.spec.serving.slot_devices
     share = SLOTS_SHARE_OF_NODE * devices / node.devices
     scratch = SCRATCH_GIB_PER_DEVICE * devices
     return SlotResources(

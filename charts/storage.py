@@ -15,8 +15,8 @@ from constructs import Construct
 
 from charts.bindings import Bindings
 from charts.names import NAMESPACE, content_name, experiment_labels
-from draftworth.experiment.model import HubSpeculative, NeuronExperiment, Variant
 from draftworth.experiment.naming import dns_label
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 
 # Both API objects must state a size; the driver ignores it.
 IGNORED_CAPACITY = "1Gi"
@@ -38,7 +38,7 @@ class BucketVolume:
         options = ["read-only", "allow-other", f"region {self.region}"]
         return [*options, f"prefix {self.prefix}/"] if self.prefix else options
 
-    def name(self, experiment: NeuronExperiment) -> str:
+    def name(self, experiment: ResolvedNeuron) -> str:
         """Of the PersistentVolume, its claim and its handle.
 
         Carries the experiment, because PersistentVolumes have no namespace, and a content hash,
@@ -48,16 +48,15 @@ class BucketVolume:
         return content_name(f"draftworth-{dns_label(experiment.name)}-{self.role}", content)
 
 
-def target_volume(experiment: NeuronExperiment, bindings: Bindings) -> BucketVolume:
+def target_volume(experiment: ResolvedNeuron, bindings: Bindings) -> BucketVolume:
     """The target model's checkpoint, the same volume for every variant."""
-    return _checkpoint("target", experiment.target.storage_prefix, bindings)
+    return _checkpoint("target", experiment.spec.target.storage_prefix, bindings)
 
 
-def draft_volume(variant: Variant, bindings: Bindings) -> BucketVolume | None:
+def draft_volume(variant: NeuronVariant, bindings: Bindings) -> BucketVolume | None:
     """The checkpoint of a variant's draft; None for the baseline."""
-    if not isinstance(variant, HubSpeculative):
-        return None
-    return _checkpoint("draft", variant.draft.storage_prefix, bindings)
+    draft = variant.checkpoints.get("draft")
+    return _checkpoint("draft", draft.storage_prefix, bindings) if draft else None
 
 
 def artifacts_volume(bindings: Bindings) -> BucketVolume:
@@ -77,7 +76,7 @@ class StorageChart(cdk8s.Chart):
     """PersistentVolumes and their claims. Variants with the same draft share its volume."""
 
     def __init__(
-        self, scope: Construct, id_: str, *, experiment: NeuronExperiment, bindings: Bindings
+        self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
     ) -> None:
         super().__init__(
             scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)

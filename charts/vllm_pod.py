@@ -23,9 +23,8 @@ from charts.slot import (
 )
 from charts.storage import BucketVolume, artifacts_volume, draft_volume, target_volume
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
-from draftworth.experiment.model import NeuronExperiment, Variant
-from draftworth.serving.artifacts import artifact_inputs, artifact_key
-from draftworth.serving.dialects import SERVING_PORT, ModelPaths, serving_command
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.serving.command import SERVING_PORT, ModelPaths
 
 CONTAINER_NAME = "vllm"
 UPLOADER_NAME = "graph-uploader"
@@ -51,7 +50,7 @@ _COMMON_ENVIRONMENT: Mapping[str, str] = {
 
 
 def pod_template(
-    experiment: NeuronExperiment, variant: Variant, bindings: Bindings, *, claim_template: str
+    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, *, claim_template: str
 ) -> k8s.PodTemplateSpec:
     """The pod of one variant; `claim_template` names the ResourceClaimTemplate of its devices."""
     claim = k8s.PodResourceClaim(
@@ -62,7 +61,7 @@ def pod_template(
         automount_service_account_token=False,
         # Otherwise a Service called vllm-x puts VLLM_X_... into the engine's own namespace.
         enable_service_links=False,
-        node_selector={"node.kubernetes.io/instance-type": experiment.instance_type},
+        node_selector={"node.kubernetes.io/instance-type": experiment.spec.instance_type},
         tolerations=[
             k8s.Toleration(key=ACCELERATOR_TAINT_KEY, operator="Exists", effect="NoSchedule")
         ],
@@ -82,15 +81,17 @@ def pod_template(
     return k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=spec)
 
 
-def _container(experiment: NeuronExperiment, variant: Variant, bindings: Bindings) -> k8s.Container:
+def _container(
+    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
+) -> k8s.Container:
     slot = slot_resources(experiment)
     return k8s.Container(
         name=CONTAINER_NAME,
-        image=experiment.image,
+        image=experiment.spec.image,
         image_pull_policy="IfNotPresent",
         command=_start_command(experiment),
-        args=list(serving_command(experiment, variant, ModelPaths()).arguments),
-        env=_environment(experiment, variant),
+        args=list(variant.command.arguments),
+        env=_environment(variant),
         ports=[k8s.ContainerPort(name=PORT_NAME, container_port=SERVING_PORT, protocol="TCP")],
         startup_probe=_probe(
             period_seconds=STARTUP_PERIOD_SECONDS,
@@ -113,7 +114,7 @@ def _container(experiment: NeuronExperiment, variant: Variant, bindings: Binding
     )
 
 
-def _start_command(experiment: NeuronExperiment) -> list[str]:
+def _start_command(experiment: ResolvedNeuron) -> list[str]:
     """The same for every variant; vLLM takes the place of `start`.
 
     The images' ENTRYPOINT only runs its arguments, and does not pass signals on: replaced.
@@ -130,18 +131,20 @@ def _start_command(experiment: NeuronExperiment) -> list[str]:
     ]
 
 
-def _compiled_graphs_flags(experiment: NeuronExperiment) -> list[str]:
+def _compiled_graphs_flags(experiment: ResolvedNeuron) -> list[str]:
     """How this release's engine is told of compiled graphs."""
-    match experiment.release_facts.compiled_graphs:
+    match experiment.spec.release_facts.compiled_graphs:
         case ArtifactFolder(variable=variable):
             return [f"--artifact-folder={variable}"]
         case CompilerCache(variable=variable, folder=folder):
             return ["--compiler-cache", variable, folder]
         case None:
-            raise ValueError(f"{experiment.release}: the catalogue says that it compiles nothing")
+            raise ValueError(
+                f"{experiment.spec.release}: the catalogue says that it compiles nothing"
+            )
 
 
-def _uploader(experiment: NeuronExperiment, bindings: Bindings) -> k8s.Container:
+def _uploader(experiment: ResolvedNeuron, bindings: Bindings) -> k8s.Container:
     """Uploads what vLLM compiled; told nothing of the variant, whose key `start` writes down.
 
     A container beside vLLM and no Job: the graphs are on this pod's disk, and a pod of their own
@@ -161,7 +164,7 @@ def _uploader(experiment: NeuronExperiment, bindings: Bindings) -> k8s.Container
     }
     return k8s.Container(
         name=UPLOADER_NAME,
-        image=experiment.image,
+        image=experiment.spec.image,
         image_pull_policy="IfNotPresent",
         command=["python3", SCRIPTS_PATH, "upload"],
         args=[f"{name}={value}" for name, value in arguments.items()],
@@ -179,15 +182,16 @@ def _uploader(experiment: NeuronExperiment, bindings: Bindings) -> k8s.Container
     )
 
 
-def _environment(experiment: NeuronExperiment, variant: Variant) -> list[k8s.EnvVar]:
-    inputs = artifact_inputs(experiment, variant)
+def _environment(variant: NeuronVariant) -> list[k8s.EnvVar]:
     values = {
         **_COMMON_ENVIRONMENT,
-        "ARTIFACT_KEY": artifact_key(experiment, variant),
-        "ARTIFACT_INPUTS": json.dumps(inputs, sort_keys=True, separators=(",", ":")),
+        "ARTIFACT_KEY": variant.artifact_key,
+        "ARTIFACT_INPUTS": json.dumps(
+            variant.artifact_inputs, sort_keys=True, separators=(",", ":")
+        ),
         "BASE_COMPILE_WORK_DIR": f"{SCRATCH_PATH}/compile-work/",
         "NEURON_COMPILE_CACHE_URL": f"{SCRATCH_PATH}/compile-cache",
-        **serving_command(experiment, variant, ModelPaths()).environment,
+        **variant.command.environment,
     }
     return [k8s.EnvVar(name=name, value=value) for name, value in sorted(values.items())]
 
@@ -229,7 +233,7 @@ def _no_rights(*, read_only_root_filesystem: bool | None = None) -> k8s.Security
 
 
 def _bucket_mounts(
-    experiment: NeuronExperiment, variant: Variant, bindings: Bindings
+    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
 ) -> dict[str, BucketVolume]:
     """Where the buckets' volumes are mounted."""
     paths = ModelPaths()
@@ -242,7 +246,7 @@ def _bucket_mounts(
 
 
 def _volumes(
-    experiment: NeuronExperiment, variant: Variant, bindings: Bindings
+    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
 ) -> list[k8s.Volume]:
     slot = slot_resources(experiment)
     scratch = k8s.EmptyDirVolumeSource(size_limit=_gib(slot.scratch_gib))
@@ -264,7 +268,7 @@ def _bucket_volume(volume: BucketVolume, claim_name: str) -> k8s.Volume:
 
 
 def _mounts(
-    experiment: NeuronExperiment, variant: Variant, bindings: Bindings
+    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
 ) -> list[k8s.VolumeMount]:
     return [
         *(

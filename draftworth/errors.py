@@ -28,6 +28,10 @@ def suggestion(given: object, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+# Where something stands in a file: keys of mappings and places in lists.
+Key = tuple[str | int, ...]
+
+
 class UserInputError(DraftworthError):
     """The input is wrong."""
 
@@ -38,7 +42,7 @@ class UserInputError(DraftworthError):
 class Problem:
     """One thing wrong with a file: where, what was given, what is allowed, why."""
 
-    key: tuple[str | int, ...]
+    key: Key
     given: str
     allowed: str
     reason: str

@@ -17,11 +17,11 @@ from pathlib import Path
 from draftworth.cli.measure import API_KEY_VARIABLE
 from draftworth.cli.report import print_verdict
 from draftworth.errors import UserInputError
-from draftworth.experiment.loading import load_experiment
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import Runner, new_run_id
 from draftworth.measuring.scheduling import raise_scheduling_class
 from draftworth.measuring.sink import FolderSink, Tee
+from draftworth.planning.resolved import load
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RUNS_FOLDER, RunResult
 from pods.llmperf.s3_sink import S3Sink
@@ -57,23 +57,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Rehearse and print the verdict; 0 when the run is complete."""
     progress = _progress()
-    experiment = load_experiment(arguments.experiment)
+    experiment = load(arguments.experiment)
     _check_endpoint_arguments(arguments)
     FolderSink(arguments.out).check()
     with embedded_aws() as emulator:
         if arguments.base_url:
             spec = own_endpoints(
                 experiment,
-                arguments.experiment,
                 base_url=arguments.base_url,
                 speculative_url=arguments.speculative_url,
                 model=arguments.model,
             )
             result = _measure(spec, arguments.out, emulator, progress)
         else:
-            with local_engines(
-                experiment, arguments.experiment, arguments.engine, progress=progress
-            ) as spec:
+            with local_engines(experiment, arguments.engine, progress=progress) as spec:
                 result = _measure(spec, arguments.out, emulator, progress)
         completed = read_run(arguments.out / result.run_id)
         publish(emulator, completed, progress)

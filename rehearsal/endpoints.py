@@ -9,18 +9,12 @@ from pathlib import Path
 
 from draftworth.cli.measure import checked_base_url
 from draftworth.errors import UserInputError
-from draftworth.experiment.model import (
-    Experiment,
-    LocalExperiment,
-    LocalSpeculative,
-    Variant,
-    baseline,
-    resolve,
-    speculative,
-)
+from draftworth.experiment.model import beside
 from draftworth.measuring.run_specification import RunSpec
+from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, ResolvedVariant
 from draftworth.planning.run_specification import run_spec
-from draftworth.serving.dialects import ModelPaths, serving_command
+from draftworth.serving.command import ModelPaths
+from draftworth.serving.dialects import serving_command
 from rehearsal.engine import EngineServer, serve_together
 from rehearsal.install import install_engine
 
@@ -30,36 +24,27 @@ READY_DEADLINE_SECONDS = 60.0
 
 
 def own_endpoints(
-    experiment: Experiment,
-    experiment_path: Path,
-    *,
-    base_url: str,
-    speculative_url: str,
-    model: str,
+    experiment: ResolvedExperiment, *, base_url: str, speculative_url: str, model: str
 ) -> RunSpec:
     """The experiment's workload against two servers that are already there."""
-    speculating = speculative(experiment)
+    plain = [variant for variant in experiment.variants if variant.is_baseline]
+    speculating = [variant for variant in experiment.variants if not variant.is_baseline]
     if len(speculating) != 1:
         raise UserInputError(
-            f"{experiment_path}: {len(speculating)} speculative variants, but --speculative-url is "
+            f"{experiment.path}: {len(speculating)} speculative variants, but --speculative-url is "
             "one server; keep one of them"
         )
     urls = {
-        baseline(experiment).name: checked_base_url(base_url),
+        plain[0].name: checked_base_url(base_url),
         speculating[0].name: checked_base_url(speculative_url, option="--speculative-url"),
     }
-    spec = run_spec(
-        experiment,
-        experiment_path,
-        base_urls=urls,
-        ready_deadline_seconds=READY_DEADLINE_SECONDS,
-    )
+    spec = run_spec(experiment, base_urls=urls, ready_deadline_seconds=READY_DEADLINE_SECONDS)
     return dataclasses.replace(spec, shape=dataclasses.replace(spec.shape, model=model))
 
 
 @contextmanager
 def local_engines(
-    experiment: Experiment, experiment_path: Path, engine_dir: Path, *, progress: Progress
+    experiment: ResolvedExperiment, engine_dir: Path, *, progress: Progress
 ) -> Iterator[RunSpec]:
     """Install the engine where needed, start a server for each variant, end them on leaving.
 
@@ -67,40 +52,38 @@ def local_engines(
         UserInputError: the experiment is for Trainium.
         EngineUnavailableError: the engine cannot be had here; the message offers own endpoints.
     """
-    if not isinstance(experiment, LocalExperiment):
+    if not isinstance(experiment, ResolvedLocal):
         raise UserInputError(
-            f"{experiment_path}: release {experiment.release} runs on AWS; a rehearsal takes an "
-            "experiment with a local release (experiments/rehearsal.yaml), or your own endpoints "
-            "(--base-url, --speculative-url, --model)"
+            f"{experiment.path}: release {experiment.spec.release} runs on AWS; a rehearsal takes "
+            "an experiment with a local release (experiments/rehearsal.yaml), or your own "
+            "endpoints (--base-url, --speculative-url, --model)"
         )
     python = install_engine(engine_dir, progress=progress)
     servers = {
-        variant.name: _server(experiment, variant, experiment_path, python, engine_dir, progress)
+        variant.name: _server(experiment, variant, python, engine_dir, progress)
         for variant in experiment.variants
     }
     with serve_together(list(servers.values())):
         yield run_spec(
             experiment,
-            experiment_path,
             base_urls={name: server.base_url for name, server in servers.items()},
             ready_deadline_seconds=READY_DEADLINE_SECONDS,
         )
 
 
 def _server(
-    experiment: LocalExperiment,
-    variant: Variant,
-    experiment_path: Path,
+    experiment: ResolvedLocal,
+    variant: ResolvedVariant,
     python: Path,
     engine_dir: Path,
     progress: Progress,
 ) -> EngineServer:
-    draft = variant.draft.path if isinstance(variant, LocalSpeculative) else experiment.target.path
+    target = experiment.spec.target.path
     paths = ModelPaths(
-        target=str(resolve(experiment_path, experiment.target.path)),
-        draft=str(resolve(experiment_path, draft)),
+        target=str(beside(experiment.path, target)),
+        draft=str(beside(experiment.path, variant.draft or target)),
     )
-    command = serving_command(experiment, variant, paths)
+    command = serving_command(experiment.spec, variant.spec, paths)
     return EngineServer(
         python,
         name=variant.name,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from constructs import Construct
 
-from draftworth.experiment.model import NeuronExperiment
+from draftworth.planning.resolved import ResolvedNeuron
 from stacks.benchmark import BenchmarkStack
 from stacks.cluster import ClusterStack
 from stacks.network import NetworkStack
@@ -24,9 +23,7 @@ class Application:
     benchmark: BenchmarkStack
 
 
-def build_application(
-    scope: Construct, *, experiment: NeuronExperiment, experiment_path: Path
-) -> Application:
+def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Application:
     """Add the stacks to the CDK app."""
     network = NetworkStack(scope, experiment=experiment)
     storage = StorageStack(scope, experiment=experiment)
@@ -34,7 +31,6 @@ def build_application(
     benchmark = BenchmarkStack(
         scope,
         experiment=experiment,
-        experiment_path=experiment_path,
         cluster=cluster,
         storage=storage,
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from aws_cdk import Environment, Stack, Tags
 from constructs import Construct
 
-from draftworth.experiment.model import NeuronExperiment
-from draftworth.experiment.naming import Names
+from draftworth.planning.resolved import ResolvedNeuron
 
 
 class ExperimentStack(Stack):
@@ -17,16 +16,16 @@ class ExperimentStack(Stack):
     """
 
     def __init__(
-        self, scope: Construct, part: str, *, experiment: NeuronExperiment, description: str
+        self, scope: Construct, part: str, *, experiment: ResolvedNeuron, description: str
     ) -> None:
-        self.names = Names.of(experiment)
+        self.names = experiment.names
         name, tags = self.names.stack(part), self.names.tags(part)
         super().__init__(
             scope,
             name,
             stack_name=name,
             description=f"draftworth {experiment.name}: {description}",
-            env=Environment(region=experiment.aws.region),
+            env=Environment(region=experiment.spec.aws.region),
             # CloudFormation hands a stack's own tags on at deployment, also to the resources that
             # CDK writes without; those in the template can be seen before.
             tags=tags,

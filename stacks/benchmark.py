@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from aws_cdk import CfnOutput, aws_cloudwatch
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
@@ -11,7 +9,7 @@ from constructs import Construct
 from charts.app import benchmark_charts, objects_of
 from charts.bindings import Bindings
 from charts.load_generator import LoadGeneratorChart
-from draftworth.experiment.model import NeuronExperiment
+from draftworth.planning.resolved import ResolvedNeuron
 from stacks.assets import load_generator_image
 from stacks.base import ExperimentStack
 from stacks.capacity_plan import capacity_plan
@@ -30,8 +28,7 @@ class BenchmarkStack(ExperimentStack):
         self,
         scope: Construct,
         *,
-        experiment: NeuronExperiment,
-        experiment_path: Path,
+        experiment: ResolvedNeuron,
         cluster: ClusterStack,
         storage: StorageStack,
     ) -> None:
@@ -50,12 +47,12 @@ class BenchmarkStack(ExperimentStack):
             artifacts=storage.artifacts,
             results=storage.results,
         )
-        job_name, applied = self._apply_charts(cluster.cluster, experiment_path)
+        job_name, applied = self._apply_charts(cluster.cluster)
         self.capacity = CapacityController(
             self,
             "CapacityController",
             plan=capacity_plan(experiment, job_name=job_name),
-            notify_email=experiment.aws.notify_email,
+            notify_email=experiment.spec.aws.notify_email,
             checkpoints=storage.checkpoints,
             results=storage.results,
             deployed_after=[applied],
@@ -63,9 +60,7 @@ class BenchmarkStack(ExperimentStack):
         self._build_capacity_outputs()
         self._build_dashboard()
 
-    def _apply_charts(
-        self, cluster: eks.ICluster, experiment_path: Path
-    ) -> tuple[str, eks.KubernetesManifest]:
+    def _apply_charts(self, cluster: eks.ICluster) -> tuple[str, eks.KubernetesManifest]:
         """The measuring Job's name and the last chart: applied in order, removed in reverse.
 
         A pod gets credentials only if its role is associated before it starts.
@@ -77,7 +72,7 @@ class BenchmarkStack(ExperimentStack):
         selects no pod and is used by none. All of them go with the namespace.
         """
         previous: Construct = self.roles
-        charts = benchmark_charts(self._experiment, experiment_path, self._bindings())
+        charts = benchmark_charts(self._experiment, self._bindings())
         for chart in charts:
             manifest = eks.KubernetesManifest(
                 self,
@@ -92,13 +87,13 @@ class BenchmarkStack(ExperimentStack):
         return measuring.job_name, manifest
 
     def _bindings(self) -> Bindings:
-        given = self._experiment.aws.load_generator_image
+        given = self._experiment.spec.aws.load_generator_image
         image, fingerprint = given or "", ""
         if given is None:
             asset = load_generator_image(self, "LoadGenerator")
             image, fingerprint = asset.image_uri, asset.asset_hash
         return Bindings(
-            region=self._experiment.aws.region,
+            region=self._experiment.spec.aws.region,
             checkpoints_bucket=self._storage.checkpoints.bucket_name,
             artifacts_bucket=self._storage.artifacts.bucket_name,
             results_bucket=self._storage.results.bucket_name,
@@ -128,7 +123,7 @@ class BenchmarkStack(ExperimentStack):
             cluster_name=self.names.cluster,
             dead_letter_queue_name=self._storage.results_queue.dead_letters.queue_name,
         )
-        name, region = self.names.dashboard, self._experiment.aws.region
+        name, region = self.names.dashboard, self._experiment.spec.aws.region
         aws_cloudwatch.CfnDashboard(
             self, "Dashboard", dashboard_name=name, dashboard_body=self.to_json_string(body)
         )

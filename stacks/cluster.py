@@ -5,7 +5,7 @@ from __future__ import annotations
 from aws_cdk import CfnOutput
 from constructs import Construct
 
-from draftworth.experiment.model import NeuronExperiment
+from draftworth.planning.resolved import ResolvedNeuron
 from stacks.base import ExperimentStack
 from stacks.constructs.accelerator_nodes import AcceleratorNodes
 from stacks.constructs.add_ons import InsightsLogs, NodeAddOns, PodAddOns
@@ -24,13 +24,13 @@ class ClusterStack(ExperimentStack):
     """
 
     def __init__(
-        self, scope: Construct, *, experiment: NeuronExperiment, network: NetworkStack
+        self, scope: Construct, *, experiment: ResolvedNeuron, network: NetworkStack
     ) -> None:
         super().__init__(scope, "cluster", experiment=experiment, description="EKS cluster")
         self.control_plane = ControlPlane(
             self,
             "ControlPlane",
-            aws=experiment.aws,
+            aws=experiment.spec.aws,
             cluster_name=self.names.cluster,
             vpc=network.vpc,
         )
@@ -48,7 +48,7 @@ class ClusterStack(ExperimentStack):
             dependant.node.add_dependency(self.cpu_nodes)
         self._build_outputs()
 
-    def _build_nodes(self, experiment: NeuronExperiment, network: NetworkStack) -> None:
+    def _build_nodes(self, experiment: ResolvedNeuron, network: NetworkStack) -> None:
         role = node_role(self, "NodeRole")
         tags = self.names.tags("cluster")
         self.cpu_nodes = CpuNodes(

@@ -11,7 +11,7 @@ from typing import Any
 
 from draftworth.analysis import metrics
 from draftworth.analysis.metrics import Metric
-from draftworth.experiment.model import Baseline, NeuronExperiment
+from draftworth.planning.resolved import ResolvedNeuron
 
 GRID_COLUMNS = 24
 GRAPH_WIDTH = 8
@@ -46,29 +46,27 @@ class _Section:
 
 
 def dashboard_body(
-    experiment: NeuronExperiment, *, cluster_name: str, dead_letter_queue_name: str
+    experiment: ResolvedNeuron, *, cluster_name: str, dead_letter_queue_name: str
 ) -> dict[str, Any]:
     """The body of the experiment's dashboard, for `AWS::CloudWatch::Dashboard`."""
     sections = [
-        *(_class_section(experiment, c.name) for c in experiment.workload.classes),
+        *(_class_section(experiment, c.name) for c in experiment.spec.workload.classes),
         _neuron_section(cluster_name),
         _publishing_section(experiment, dead_letter_queue_name),
     ]
-    widgets = _laid_out(sections, region=experiment.aws.region)
+    widgets = _laid_out(sections, region=experiment.spec.aws.region)
     return {"start": "-PT6H", "periodOverride": "inherit", "widgets": list(widgets)}
 
 
-def _class_section(experiment: NeuronExperiment, prompt_class: str) -> _Section:
+def _class_section(experiment: ResolvedNeuron, prompt_class: str) -> _Section:
     graphs = tuple(_comparison(experiment, prompt_class, metric) for metric in SHOWN)
     return _Section(title=f"Prompt class `{prompt_class}`", graphs=graphs)
 
 
-def _comparison(experiment: NeuronExperiment, prompt_class: str, metric: Metric) -> dict[str, Any]:
+def _comparison(experiment: ResolvedNeuron, prompt_class: str, metric: Metric) -> dict[str, Any]:
     """One figure of every variant that has it, median and 90th percentile."""
     variants = [
-        v
-        for v in experiment.variants
-        if metric is not metrics.ACCEPTANCE_RATE or not isinstance(v, Baseline)
+        v for v in experiment.variants if metric is not metrics.ACCEPTANCE_RATE or not v.is_baseline
     ]
     lines = [
         _line(
@@ -104,7 +102,7 @@ def _neuron_section(cluster_name: str) -> _Section:
     return _Section(title="Neuron devices", graphs=graphs)
 
 
-def _publishing_section(experiment: NeuronExperiment, dead_letter_queue_name: str) -> _Section:
+def _publishing_section(experiment: ResolvedNeuron, dead_letter_queue_name: str) -> _Section:
     errors = [
         _line(
             experiment.name,
@@ -114,7 +112,7 @@ def _publishing_section(experiment: NeuronExperiment, dead_letter_queue_name: st
             stat="Sum",
             label=f"{variant.name} {prompt_class.name}",
         )
-        for prompt_class in experiment.workload.classes
+        for prompt_class in experiment.spec.workload.classes
         for variant in experiment.variants
     ]
     dead_letters = [

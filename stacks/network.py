@@ -7,7 +7,7 @@ from typing import cast
 from aws_cdk import aws_ec2, aws_logs
 from constructs import Construct
 
-from draftworth.experiment.model import NeuronExperiment
+from draftworth.planning.resolved import ResolvedNeuron
 from stacks.base import ExperimentStack
 from stacks.constructs.log_groups import owned_log_group
 
@@ -31,9 +31,9 @@ def second_zone(accelerator_zone: str) -> str:
 class NetworkStack(ExperimentStack):
     """VPC over the accelerators' zone and a second one for the control plane."""
 
-    def __init__(self, scope: Construct, *, experiment: NeuronExperiment) -> None:
+    def __init__(self, scope: Construct, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, "network", experiment=experiment, description="VPC")
-        self.accelerator_zone = experiment.aws.availability_zone
+        self.accelerator_zone = experiment.spec.aws.availability_zone
         self.vpc = self._build_vpc()
         self.vpc.add_gateway_endpoint("S3", service=aws_ec2.GatewayVpcEndpointAwsService.S3)
         self._build_flow_log()

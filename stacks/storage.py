@@ -5,8 +5,8 @@ from __future__ import annotations
 from aws_cdk import CfnOutput
 from constructs import Construct
 
-from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT, RUNS_PREFIX
+from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.capacity import STOP_KEY
 from stacks.base import ExperimentStack
 from stacks.constructs.buckets import announce_on_event_bridge, private_bucket
@@ -18,9 +18,11 @@ from stacks.constructs.results_queue import ResultsQueue
 class StorageStack(ExperimentStack):
     """Results and artifacts go with the stack; checkpoints stay when the experiment says so."""
 
-    def __init__(self, scope: Construct, *, experiment: NeuronExperiment) -> None:
+    def __init__(self, scope: Construct, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, "storage", experiment=experiment, description="buckets and queue")
-        self.checkpoints = private_bucket(self, "Checkpoints", kept=experiment.aws.keep_checkpoints)
+        self.checkpoints = private_bucket(
+            self, "Checkpoints", kept=experiment.spec.aws.keep_checkpoints
+        )
         self.artifacts = private_bucket(self, "Artifacts", kept=False)
         self.results = private_bucket(self, "Results", kept=False)
         self.results_queue = ResultsQueue(self, "ResultsQueue", bucket=self.results)

@@ -12,7 +12,6 @@ from botocore.exceptions import ClientError
 
 from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
 from account.clients import DeniedError
-from draftworth.experiment.catalog import accelerator
 from draftworth.experiment.model import CapacityBlock
 from draftworth.experiment.naming import EXPERIMENT_TAG
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
@@ -37,7 +36,10 @@ QUOTAS: Mapping[str, Quota] = {
 
 def zone_offering(situation: Situation) -> Outcome:
     """The instance type is offered in the experiment's zone."""
-    kind, zone = situation.experiment.instance_type, situation.experiment.aws.availability_zone
+    kind, zone = (
+        situation.experiment.spec.instance_type,
+        situation.experiment.spec.aws.availability_zone,
+    )
     with situation.asking(f"list the zones that offer {kind}"):
         answer = situation.client("ec2").describe_instance_type_offerings(
             LocationType="availability-zone",
@@ -60,10 +62,10 @@ def zone_offering(situation: Situation) -> Outcome:
 
 def vcpu_quota(situation: Situation) -> Outcome:
     """The quota has room for the planned nodes beside what runs already."""
-    quota = QUOTAS.get(situation.experiment.aws.capacity.kind)
+    quota = QUOTAS.get(situation.experiment.spec.aws.capacity.kind)
     if quota is None:
         return passed("a Capacity Block counts against no vCPU quota")
-    need = accelerator().vcpus * situation.nodes
+    need = situation.experiment.spec.accelerator.vcpus * situation.nodes
     limit = _quota_vcpus(situation, quota)
     raise_it = _raise_quota(situation, quota, need)
     if limit < need:
@@ -139,7 +141,7 @@ def _own(instance: Mapping[str, Any], situation: Situation) -> bool:
 
 def capacity_block(situation: Situation) -> Outcome:
     """The Capacity Block is the experiment's: type, zone, count, and a window that fits."""
-    capacity = situation.experiment.aws.capacity
+    capacity = situation.experiment.spec.aws.capacity
     if not isinstance(capacity, CapacityBlock):
         return skipped(f"aws.capacity is {capacity.kind}")
     block = _describe_block(situation, capacity.reservation_id)
@@ -181,12 +183,12 @@ def _mismatches(situation: Situation, block: Mapping[str, Any]) -> Iterator[str]
         yield "it is an On-Demand Capacity Reservation, not a Capacity Block"
     if block["State"] not in _USABLE_STATES:
         yield f"it is {block['State']}"
-    if block["InstanceType"] != experiment.instance_type:
-        yield f"it holds {block['InstanceType']}, the plan needs {experiment.instance_type}"
-    if block["AvailabilityZone"] != experiment.aws.availability_zone:
+    if block["InstanceType"] != experiment.spec.instance_type:
+        yield f"it holds {block['InstanceType']}, the plan needs {experiment.spec.instance_type}"
+    if block["AvailabilityZone"] != experiment.spec.aws.availability_zone:
         yield (
             f"it is in {block['AvailabilityZone']}, aws.availability_zone is "
-            f"{experiment.aws.availability_zone}"
+            f"{experiment.spec.aws.availability_zone}"
         )
     if block["TotalInstanceCount"] < situation.nodes:
         yield f"it holds {block['TotalInstanceCount']} instances, the plan needs {situation.nodes}"
@@ -195,7 +197,7 @@ def _mismatches(situation: Situation, block: Mapping[str, Any]) -> Iterator[str]
 def _window_outcome(situation: Situation, block: Mapping[str, Any]) -> Outcome:
     """The time between now and the block's end against the deadline, both from a deploy now."""
     start, last = block["StartDate"], block["EndDate"] - timedelta(seconds=BLOCK_MARGIN_SECONDS)
-    deadline = situation.now + timedelta(minutes=situation.experiment.aws.deadline_minutes)
+    deadline = situation.now + timedelta(minutes=situation.experiment.spec.aws.deadline_minutes)
     state = f"{block['State']}, {_utc(start)} to {_utc(block['EndDate'])}"
     if last <= situation.now:
         return failed(f"{state}: nodes may run until {_utc(last)}, which is past", "buy another")
@@ -224,7 +226,7 @@ def _window_warning(
     if cut:
         return warned(
             f"{found}; nodes go 40 minutes before the block ends, earlier than "
-            f"aws.deadline_minutes {situation.experiment.aws.deadline_minutes}",
+            f"aws.deadline_minutes {situation.experiment.spec.aws.deadline_minutes}",
             "make sure that the run fits: `draftworth plan` has the time line",
         )
     return None

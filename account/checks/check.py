@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from account.clients import explained
-from draftworth.experiment.model import NeuronExperiment
-from draftworth.experiment.placement import place
+from draftworth.planning.resolved import ResolvedNeuron
 
 Status = Literal["pass", "warn", "fail", "skip"]
 
@@ -60,8 +59,7 @@ Runner = Callable[[tuple[str, ...]], tuple[int, str] | None]
 class Situation:
     """All that checks look at: the experiment, the account, this machine, the time."""
 
-    experiment: NeuronExperiment
-    experiment_path: Path
+    experiment: ResolvedNeuron
     clients: Clients
     now: datetime
     run: Runner
@@ -71,12 +69,12 @@ class Situation:
     @property
     def region(self) -> str:
         """The experiment's region."""
-        return self.experiment.aws.region
+        return self.experiment.spec.aws.region
 
     @property
     def nodes(self) -> int:
         """Accelerator nodes of the plan."""
-        return place(self.experiment).nodes
+        return self.experiment.placement.nodes
 
     def client(self, service: str) -> Any:
         """A client in the experiment's region."""

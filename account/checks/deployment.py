@@ -11,8 +11,7 @@ from botocore.exceptions import ClientError
 from account.checks.check import Outcome, Situation, failed, passed, warned
 from account.checks.tools import pinned_cdk_version
 from account.clients import DeniedError
-from draftworth.experiment.catalog import catalog
-from draftworth.experiment.naming import EXPERIMENT_TAG, STACK_PARTS, Names
+from draftworth.experiment.naming import EXPERIMENT_TAG, STACK_PARTS
 
 # What aws-cdk-lib's default synthesizer asks for; `tests/stacks/test_every_stack.py` holds both
 # to the synthesized assembly.
@@ -63,7 +62,7 @@ def existing_stacks(situation: Situation) -> Outcome:
 
 def stack_states(situation: Situation) -> dict[str, str]:
     """Status of each stack of the experiment: by tag, and by name where tags were not set yet."""
-    names = Names.of(situation.experiment)
+    names = situation.experiment.names
     ours = {names.stack(part) for part in STACK_PARTS}
     with situation.asking("list the stacks"):
         pages = situation.client("cloudformation").get_paginator("describe_stacks")
@@ -98,7 +97,7 @@ def _judge(state: str) -> tuple[str, str]:
 
 def hub_token(situation: Situation) -> Outcome:
     """The hub token's secret is there where a model is gated, and holds something."""
-    name = situation.experiment.aws.hub_token_secret
+    name = situation.experiment.spec.aws.hub_token_secret
     if name is None:
         return _without_token(situation)
     client = situation.client("secretsmanager")
@@ -142,9 +141,8 @@ def _readable(situation: Situation, name: str) -> Outcome:
 
 
 def _without_token(situation: Situation) -> Outcome:
-    facts = {m.model: catalog().models.get(m.model) for m in situation.experiment.models}
-    gated = [model for model, known in facts.items() if known and known.gated]
-    unknown = [model for model, known in facts.items() if known is None]
+    gated = situation.experiment.spec.gated_models
+    unknown = [m.model for m in situation.experiment.spec.models if m.facts is None]
     if gated:
         return warned(
             f"{', '.join(gated)} is gated and aws.hub_token_secret names no secret",

@@ -5,12 +5,11 @@ from __future__ import annotations
 from account.artifacts import listings, refusal
 from account.checks.check import Outcome, Situation, failed, passed
 from account.checks.deployment import stack_states
-from draftworth.experiment.naming import Names
 
 
 def compiled_graphs(situation: Situation) -> Outcome:
     """No server would refuse the graphs that it finds under its key."""
-    if Names.of(situation.experiment).stack("storage") not in stack_states(situation):
+    if situation.experiment.names.stack("storage") not in stack_states(situation):
         return passed("nothing is deployed yet: first starts compile")
     (listing,) = listings([situation.experiment], bucket=None, now=situation.now)
     found = [w for w in listing.wanted if w.key in listing.stored]
@@ -19,7 +18,7 @@ def compiled_graphs(situation: Situation) -> Outcome:
     if told:
         return failed(
             f"would be refused: {'; '.join(told)}",
-            f"python -m draftworth artifacts {situation.experiment_path} --run; the next start "
+            f"python -m draftworth artifacts {situation.experiment.path} --run; the next start "
             "compiles",
         )
     return passed(f"{len(found)} of {len(listing.wanted)} variants load, the others compile")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 
 from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
 from draftworth.experiment.model import Spot
-from draftworth.experiment.rules import prompt_files
 from draftworth.planning.assumptions import assumption_data
 from draftworth.planning.timeline import InPlace, forecast
 
@@ -16,12 +14,11 @@ MAX_PRICE_AGE_DAYS = 90
 MAX_SPOT_PRICE_AGE_DAYS = 14
 # How far the experiment's Spot price may be off the zone's before somebody should look.
 SPOT_PRICE_TOLERANCE = 0.2
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def price_date(situation: Situation) -> Outcome:
     """The price is young enough to reckon with."""
-    aws = situation.experiment.aws
+    aws = situation.experiment.spec.aws
     spot = isinstance(aws.capacity, Spot)
     most = MAX_SPOT_PRICE_AGE_DAYS if spot else MAX_PRICE_AGE_DAYS
     days = (situation.now.date() - aws.price.as_of).days
@@ -36,7 +33,7 @@ def price_date(situation: Situation) -> Outcome:
 
 def spot_price(situation: Situation) -> Outcome:
     """The experiment's Spot price is near the zone's."""
-    aws, kind = situation.experiment.aws, situation.experiment.instance_type
+    aws, kind = situation.experiment.spec.aws, situation.experiment.spec.instance_type
     if not isinstance(aws.capacity, Spot):
         return skipped(f"aws.capacity is {aws.capacity.kind}")
     with situation.asking(f"read the Spot price of {kind}"):
@@ -62,11 +59,10 @@ def spot_price(situation: Situation) -> Outcome:
 def budget(situation: Situation) -> Outcome:
     """The budget leaves the run the time that it is estimated to need."""
     experiment = situation.experiment
-    aws = experiment.aws
+    aws = experiment.spec.aws
     expected = forecast(
         experiment,
-        cases=len(list(prompt_files(experiment, situation.experiment_path))),
-        assumed=assumption_data().for_target(experiment.target.model),
+        assumed=assumption_data().for_target(experiment.spec.target.model),
         in_place=InPlace(),
     )
     need = expected.needed_minutes
@@ -85,8 +81,7 @@ def budget(situation: Situation) -> Outcome:
 
 def revisions(situation: Situation) -> Outcome:
     """Every model is pinned to a commit."""
-    models = situation.experiment.models
-    moving = [f"{m.model}@{m.revision}" for m in models if not _COMMIT.fullmatch(m.revision)]
+    moving = situation.experiment.spec.unpinned_models
     if moving:
         return warned(
             f"not pinned to a commit: {', '.join(moving)}",

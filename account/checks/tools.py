@@ -60,7 +60,7 @@ def node(situation: Situation) -> Outcome:
 
 def container_engine(situation: Situation) -> Outcome:
     """An engine that builds the load generator's image, unless the experiment names one."""
-    image = situation.experiment.aws.load_generator_image
+    image = situation.experiment.spec.aws.load_generator_image
     if image is not None:
         return passed(f"not needed: aws.load_generator_image is {image}")
     engine = situation.container_engine

@@ -61,8 +61,8 @@ def instances(scope: Scope) -> Iterator[Remnant]:
 
 
 def _instance_usd(scope: Scope, kind: str) -> float | None:
-    if kind == scope.experiment.instance_type:
-        return scope.experiment.aws.price.usd_per_hour * HOURS_A_MONTH
+    if kind == scope.experiment.spec.instance_type:
+        return scope.experiment.spec.aws.price.usd_per_hour * HOURS_A_MONTH
     return standing_usd(kind)
 
 
@@ -130,7 +130,7 @@ def reservations(scope: Scope) -> Iterator[Remnant]:
 
 def _reservations(scope: Scope) -> Iterable[Mapping[str, Any]]:
     """Listed as a whole: asking for an id that has expired long ago would be an error."""
-    capacity = scope.experiment.aws.capacity
+    capacity = scope.experiment.spec.aws.capacity
     named = capacity.reservation_id if isinstance(capacity, CapacityBlock) else None
     listed = pages(scope.client("ec2"), "describe_capacity_reservations", "CapacityReservations")
     for entry in listed:

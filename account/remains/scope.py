@@ -10,8 +10,8 @@ from typing import Any
 
 from account.checks.check import Clients
 from account.clients import explained
-from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.naming import EXPERIMENT_TAG, PROJECT, STACK_PARTS, Names
+from draftworth.planning.resolved import ResolvedNeuron
 
 Tags = Mapping[str, str]
 
@@ -38,7 +38,7 @@ class Remnant:
 class Scope:
     """One experiment in one account and region."""
 
-    experiment: NeuronExperiment
+    experiment: ResolvedNeuron
     clients: Clients
     now: datetime
     _made: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -46,12 +46,12 @@ class Scope:
     @cached_property
     def names(self) -> Names:
         """The names made from the experiment's."""
-        return Names.of(self.experiment)
+        return self.experiment.names
 
     @property
     def region(self) -> str:
         """The experiment's region."""
-        return self.experiment.aws.region
+        return self.experiment.spec.aws.region
 
     @property
     def tag_filter(self) -> dict[str, Any]:

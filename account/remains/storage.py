@@ -65,7 +65,7 @@ def _bucket_gib(s3: Any, name: str) -> float | None:
 
 def _bucket_kept(scope: Scope, name: str) -> str:
     """CloudFormation's names hold the logical id, here of the one bucket that may be kept."""
-    if scope.experiment.aws.keep_checkpoints and _CHECKPOINTS in name:
+    if scope.experiment.spec.aws.keep_checkpoints and _CHECKPOINTS in name:
         return "aws.keep_checkpoints is true"
     return ""
 

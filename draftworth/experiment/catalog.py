@@ -8,18 +8,28 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from draftworth.experiment.strict import StrictModel
+from draftworth.records.capacity import DraftTokenizer
 
-SpeculativeMethod = Literal["fused_draft", "eagle", "eagle3", "draft_model"]
-Method = Literal["none", "fused_draft", "eagle", "eagle3", "draft_model"]
-Dialect = Literal["neuron_v0_nxdi", "neuron_v1_nxdi", "vllm_neuron", "vllm_cpu"]
+# No draft, no speculation: the baseline's method.
+NO_SPECULATION = "none"
+
 Platform = Literal["neuron", "local"]
 WindowYield = Literal["window", "window_plus_one"]
+ModelKind = Literal["causal_lm", "eagle3_head"]
+
+
+class Method(StrictModel):
+    """What a way to speculate takes for a draft, on any release."""
+
+    draft: ModelKind | Literal["any"]
+    tokenizer: DraftTokenizer
+    """Whether the draft must bring a tokenizer of its own, equal to the target's."""
 
 
 class MethodFacts(StrictModel):
@@ -27,6 +37,8 @@ class MethodFacts(StrictModel):
 
     window_yield: WindowYield = Field(alias="yield")
     min_window: Annotated[int, Field(ge=1)]
+    engine_settings: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the engine that only this method wants, in the dialect's own words."""
 
     def max_tokens_per_step(self, window: int) -> int:
         """Most output tokens one verification step can give."""
@@ -64,8 +76,9 @@ class Release(StrictModel):
     platform: Platform
     image: str | None
     vllm_version: str
-    dialect: Dialect
-    methods: dict[SpeculativeMethod, MethodFacts]
+    dialect: str
+    """Which module of `serving` says its command line."""
+    methods: dict[str, MethodFacts]
     compiled_graphs: CompiledGraphs | None
     """How compiled graphs are saved and found again; None: nothing is compiled."""
     sources: tuple[str, ...]
@@ -75,13 +88,13 @@ class ModelFacts(StrictModel):
     """What must be known of a model before it is paired with another."""
 
     tokenizer_family: str
-    kind: Literal["causal_lm", "eagle3_head"]
+    kind: ModelKind
     checkpoint_gib: float
     # The hub gives it only to accounts that accepted its licence: downloading takes a token.
     gated: bool = False
 
 
-class Instance(StrictModel):
+class Accelerator(StrictModel):
     """One accelerator instance type."""
 
     devices: int
@@ -102,16 +115,22 @@ class Instance(StrictModel):
 class Catalog(StrictModel):
     """Everything of `catalog.yaml`."""
 
+    methods: dict[str, Method]
     releases: dict[str, Release]
     models: dict[str, ModelFacts]
-    instances: dict[str, Instance]
+    instances: dict[str, Accelerator]
+
+    @model_validator(mode="after")
+    def _methods_are_known(self) -> Self:
+        served = {method for release in self.releases.values() for method in release.methods}
+        if unknown := served - self.methods.keys():
+            raise ValueError(f"methods that a release serves and nobody describes: {unknown}")
+        return self
 
     def releases_that_serve(self, method: str) -> tuple[str, ...]:
         """Names of the releases that can serve a method; all of them for the baseline."""
-        return tuple(n for n, r in self.releases.items() if method == "none" or method in r.methods)
-
-
-INSTANCE_TYPE = "trn2.48xlarge"
+        everywhere = method == NO_SPECULATION
+        return tuple(n for n, r in self.releases.items() if everywhere or method in r.methods)
 
 
 @cache
@@ -119,8 +138,3 @@ def catalog() -> Catalog:
     """The shipped catalogue, read once."""
     text = files("draftworth.experiment").joinpath("catalog.yaml").read_text(encoding="utf-8")
     return Catalog.model_validate_json(json.dumps(yaml.safe_load(text)))
-
-
-def accelerator() -> Instance:
-    """The instance type that every Neuron experiment runs on."""
-    return catalog().instances[INSTANCE_TYPE]

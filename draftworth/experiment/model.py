@@ -11,14 +11,24 @@ key is missing or wrong, and by editors through the JSON Schema.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from draftworth.experiment.catalog import INSTANCE_TYPE, Release, SpeculativeMethod, catalog
+from draftworth.experiment.catalog import (
+    NO_SPECULATION,
+    Accelerator,
+    MethodFacts,
+    ModelFacts,
+    Release,
+    catalog,
+)
 from draftworth.experiment.strict import StrictModel
+from draftworth.records.results import Load
 
 # A DNS subdomain (RFC 1123) of letters, digits, hyphens and dots; where a label is wanted,
 # `naming.dns_label` turns the dots into hyphens. The length leaves room for prefixes and content
@@ -33,6 +43,8 @@ RESERVATION_PATTERN = r"^cr-[0-9a-f]{17}$"
 REGION_PATTERN = r"^[a-z]{2}(-[a-z]+)+-\d$"
 EMAIL_PATTERN = r"^[^@\s]+@[^@\s]+\.[^@\s]+$"
 SECRET_NAME_PATTERN = r"^[A-Za-z0-9/_+=.@-]+$"  # noqa: S105 (what a NAME may look like)
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 # What a pattern allows, in words, for messages.
 PATTERN_WORDS = {
@@ -70,10 +82,14 @@ class HubModel(StrictModel):
     )
 
     @property
+    def facts(self) -> ModelFacts | None:
+        """The catalogue's entry; None for a model that it does not know."""
+        return catalog().models.get(self.model)
+
+    @property
     def known_tokenizer_family(self) -> str | None:
         """The catalogue's word, else the file's, else None."""
-        facts = catalog().models.get(self.model)
-        return facts.tokenizer_family if facts else self.tokenizer_family
+        return self.facts.tokenizer_family if self.facts else self.tokenizer_family
 
     @property
     def storage_prefix(self) -> str:
@@ -98,7 +114,9 @@ class Speculative(StrictModel):
     """Decoding with drafts that the target verifies."""
 
     name: Name = Field(description="DNS name, unique in the experiment")
-    method: SpeculativeMethod = Field(description="how tokens are drafted")
+    method: str = Field(
+        description="how tokens are drafted", json_schema_extra={"enum": [*catalog().methods]}
+    )
     window: PositiveInt = Field(
         description="num_speculative_tokens: tokens drafted for each verification step"
     )
@@ -116,19 +134,21 @@ class LocalSpeculative(Speculative):
     draft: LocalModel = Field(description="the draft model")
 
 
-def _variant_tag(value: Any) -> str:
+def variant_tag(value: Any) -> str | None:
     """Which variant type a mapping means: `method: none` is the baseline, all else speculates."""
     method = value.get("method") if isinstance(value, dict) else getattr(value, "method", None)
-    return "baseline" if method == "none" else "speculative"
+    if method is None:
+        return None
+    return "baseline" if method == NO_SPECULATION else "speculative"
 
 
 HubVariant = Annotated[
     Annotated[Baseline, Tag("baseline")] | Annotated[HubSpeculative, Tag("speculative")],
-    Discriminator(_variant_tag),
+    Discriminator(variant_tag),
 ]
 LocalVariant = Annotated[
     Annotated[Baseline, Tag("baseline")] | Annotated[LocalSpeculative, Tag("speculative")],
-    Discriminator(_variant_tag),
+    Discriminator(variant_tag),
 ]
 Variant = Baseline | HubSpeculative | LocalSpeculative
 
@@ -186,12 +206,21 @@ class ConcurrencyLoad(StrictModel):
     kind: Literal["concurrency"]
     concurrency: PositiveInt = Field(description="requests in flight")
 
+    def shapes(self) -> tuple[Load, ...]:
+        """The one load."""
+        return (Load(kind="concurrency", concurrency=self.concurrency, requests_per_second=None),)
+
 
 class PoissonLoad(StrictModel):
     """Requests at random times, whatever is still in flight."""
 
     kind: Literal["poisson"]
     requests_per_second: Annotated[float, Field(gt=0)] = Field(description="mean rate")
+
+    def shapes(self) -> tuple[Load, ...]:
+        """The one load."""
+        rate = self.requests_per_second
+        return (Load(kind="poisson", concurrency=0, requests_per_second=rate),)
 
 
 class LadderLoad(StrictModel):
@@ -201,6 +230,13 @@ class LadderLoad(StrictModel):
     concurrencies: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = Field(
         description="requests in flight on each rung"
     )
+
+    def shapes(self) -> tuple[Load, ...]:
+        """A load a rung, one after the other."""
+        return tuple(
+            Load(kind="concurrency", concurrency=n, requests_per_second=None)
+            for n in self.concurrencies
+        )
 
 
 LoadSpec = Annotated[ConcurrencyLoad | PoissonLoad | LadderLoad, Field(discriminator="kind")]
@@ -360,6 +396,16 @@ class ExperimentBase(StrictModel):
         """The catalogue's entry."""
         return catalog().releases[self.release]
 
+    def method_facts(self, variant: Speculative) -> MethodFacts:
+        """How the release serves a variant's method."""
+        return self.release_facts.methods[variant.method]
+
+    def max_tokens_per_step(self, variant: Variant) -> int:
+        """Most output tokens a step can yield: 1 for the baseline, else by the release's rule."""
+        if not isinstance(variant, Speculative):
+            return 1
+        return self.method_facts(variant).max_tokens_per_step(variant.window)
+
 
 class NeuronExperiment(ExperimentBase):
     """An experiment on trn2.48xlarge nodes."""
@@ -378,6 +424,17 @@ class NeuronExperiment(ExperimentBase):
         return tuple({m.storage_prefix: m for m in (self.target, *drafts)}.values())
 
     @property
+    def gated_models(self) -> tuple[str, ...]:
+        """Models that the catalogue knows the hub to give only to accounts with a licence."""
+        return tuple(m.model for m in self.models if m.facts and m.facts.gated)
+
+    @property
+    def unpinned_models(self) -> tuple[str, ...]:
+        """MODEL@REVISION of every model whose revision is not a commit, so that it may move."""
+        moving = (m for m in self.models if not _COMMIT.fullmatch(m.revision))
+        return tuple(f"{m.model}@{m.revision}" for m in moving)
+
+    @property
     def image(self) -> str:
         """The serving image of every variant."""
         image = self.release_facts.image
@@ -387,7 +444,12 @@ class NeuronExperiment(ExperimentBase):
     @property
     def instance_type(self) -> str:
         """EC2 instance type of the accelerator nodes."""
-        return INSTANCE_TYPE
+        return "trn2.48xlarge"
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The catalogue's entry of the instance type."""
+        return catalog().instances[self.instance_type]
 
 
 class LocalExperiment(ExperimentBase):
@@ -413,6 +475,13 @@ def speculative(experiment: Experiment) -> tuple[HubSpeculative | LocalSpeculati
     return tuple(v for v in experiment.variants if not isinstance(v, Baseline))
 
 
-def resolve(experiment_path: Path, relative: str) -> Path:
+def speculative_by_index(experiment: Experiment) -> Iterator[tuple[int, Speculative]]:
+    """The variants with speculation and their places in the file's list."""
+    for index, variant in enumerate(experiment.variants):
+        if isinstance(variant, Speculative):
+            yield index, variant
+
+
+def beside(experiment_path: Path, relative: str) -> Path:
     """A path of the experiment file, which counts from the file's folder."""
     return (experiment_path.parent / relative).resolve()

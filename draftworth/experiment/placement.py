@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from draftworth.experiment.catalog import accelerator
 from draftworth.experiment.model import NeuronExperiment
 
 
@@ -19,9 +18,10 @@ class PlacedSlot:
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """All slots of an experiment."""
+    """All slots of an experiment, on nodes of `devices_per_node` devices."""
 
     slots: tuple[PlacedSlot, ...]
+    devices_per_node: int
 
     @property
     def nodes(self) -> int:
@@ -30,7 +30,7 @@ class Placement:
 
     def node_share(self, slot: PlacedSlot) -> float:
         """The part of a node that a slot holds, between 0 and 1."""
-        return slot.devices / accelerator().devices
+        return slot.devices / self.devices_per_node
 
 
 def place(experiment: NeuronExperiment) -> Placement:
@@ -39,8 +39,10 @@ def place(experiment: NeuronExperiment) -> Placement:
     Legal slot sizes (1, 4, 8, 16) divide a node's devices, and all slots of an experiment are of
     one size, so filling in order leaves no gap and needs the fewest nodes.
     """
-    per_node = accelerator().devices // experiment.serving.slot_devices
+    devices = experiment.accelerator.devices
+    per_node = devices // experiment.serving.slot_devices
     return Placement(
+        devices_per_node=devices,
         slots=tuple(
             PlacedSlot(
                 variant=variant.name,
@@ -48,5 +50,5 @@ def place(experiment: NeuronExperiment) -> Placement:
                 devices=experiment.serving.slot_devices,
             )
             for index, variant in enumerate(experiment.variants)
-        )
+        ),
     )

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from draftworth.experiment.model import Baseline, NeuronExperiment, Variant, Workload
+from draftworth.experiment.model import Workload
 from draftworth.measuring.runner import rounds
 from draftworth.planning.assumptions import Assumptions, Bound, Bounds
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.planning.run_specification import sampling
 from draftworth.records.results import Load
 
@@ -46,15 +47,16 @@ def waves(requests: int, load: Load, seats: int) -> int:
     return math.ceil(requests / min(load.concurrency, seats))
 
 
-def pace_of(experiment: NeuronExperiment, variant: Variant, assumed: Assumptions) -> Pace:
+def pace_of(experiment: ResolvedNeuron, variant: NeuronVariant, assumed: Assumptions) -> Pace:
     """A variant's assumed speed on the experiment's outputs."""
-    is_baseline = isinstance(variant, Baseline)
-    speed = assumed.baseline_ms_per_token if is_baseline else assumed.speculative_ms_per_token
+    speed = (
+        assumed.baseline_ms_per_token if variant.is_baseline else assumed.speculative_ms_per_token
+    )
     return Pace(
         variant=variant.name,
         first_token_seconds=assumed.first_token_seconds.bounds,
         ms_per_token=speed.bounds,
-        output_tokens=experiment.workload.output_tokens,
+        output_tokens=experiment.spec.workload.output_tokens,
     )
 
 
@@ -69,27 +71,27 @@ def round_counts(work: Workload) -> Bounds:
 
 
 def round_minutes(
-    experiment: NeuronExperiment, assumed: Assumptions, load: Load, *, cases: int, bound: Bound
+    experiment: ResolvedNeuron, assumed: Assumptions, load: Load, *, bound: Bound
 ) -> float:
     """One round: every case against every variant, warm-up included, as the runner does it."""
     blocks = [
         block_seconds(experiment, variant, assumed, load, bound=bound)
         for variant in experiment.variants
     ]
-    together = max(blocks) if experiment.workload.parallel else sum(blocks)
-    return cases * together / 60
+    together = max(blocks) if experiment.spec.workload.parallel else sum(blocks)
+    return len(experiment.cases) * together / 60
 
 
 def block_seconds(
-    experiment: NeuronExperiment,
-    variant: Variant,
+    experiment: ResolvedNeuron,
+    variant: NeuronVariant,
     assumed: Assumptions,
     load: Load,
     *,
     bound: Bound,
 ) -> float:
     """One case against one variant: the warm-up, then the measured requests of a round."""
-    work, seats = experiment.workload, experiment.serving.max_num_seqs
+    work, seats = experiment.spec.workload, experiment.spec.serving.max_num_seqs
     pace = pace_of(experiment, variant, assumed)
     sending = (
         pace.sending_seconds(bound, requests=requests, load=load, seats=seats)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.model import HubModel, HubSpeculative, NeuronExperiment, Variant
+from draftworth.experiment.model import HubModel
 from draftworth.planning.assumptions import Assumptions, Bound, Bounds
 from draftworth.planning.phases import Phase
+from draftworth.planning.resolved import NeuronVariant
 
 GBIT_PER_GIB = 8 * 2**30 / 1e9
 
@@ -81,27 +82,18 @@ def transfer_phase(
     )
 
 
-def load_phase(
-    experiment: NeuronExperiment, variant: Variant, assumed: Assumptions, *, after: tuple[str, ...]
-) -> Phase:
+def load_phase(variant: NeuronVariant, assumed: Assumptions, *, after: tuple[str, ...]) -> Phase:
     """A variant's weights onto its devices, then the engine's own warm-up."""
-    transfer = Transfer(
-        models=models_of(experiment, variant), assumed=assumed, speed="load_gbit_per_s"
-    )
+    models = tuple(variant.checkpoints.values())
+    transfer = Transfer(models=models, assumed=assumed, speed="load_gbit_per_s")
     return transfer_phase(load_name(variant), transfer, plus="warm_up_minutes", after=after)
 
 
-def models_of(experiment: NeuronExperiment, variant: Variant) -> tuple[HubModel, ...]:
-    """The checkpoints that a variant's server loads."""
-    drafts = (variant.draft,) if isinstance(variant, HubSpeculative) else ()
-    return (experiment.target, *drafts)
-
-
-def compile_name(variant: Variant) -> str:
+def compile_name(variant: NeuronVariant) -> str:
     """The name of a variant's compile phase."""
     return f"compile {variant.name}"
 
 
-def load_name(variant: Variant) -> str:
+def load_name(variant: NeuronVariant) -> str:
     """The name of a variant's load phase."""
     return f"load {variant.name}"

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from draftworth.experiment.model import NeuronExperiment, Variant
-from draftworth.experiment.placement import place
 from draftworth.planning.assumptions import Assumptions, Bound, Bounds
 from draftworth.planning.pace import round_counts, round_minutes
 from draftworth.planning.phases import Course, Limit, Phase, Simulation, simulate
-from draftworth.planning.run_specification import loads
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.planning.steps import (
     IMAGE_PULL,
     NODE_START,
@@ -26,7 +24,6 @@ from draftworth.planning.steps import (
     transfer_phase,
 )
 from draftworth.records.results import Load
-from draftworth.serving.artifacts import artifact_key
 
 DEPLOY = "deploy"
 STAGE = "stage checkpoints"
@@ -49,12 +46,12 @@ class InPlace:
     artifact_keys: frozenset[str] = frozenset()
 
 
-def in_place_after_a_run(experiment: NeuronExperiment) -> InPlace:
+def in_place_after_a_run(experiment: ResolvedNeuron) -> InPlace:
     """What a second run finds: the cluster, every checkpoint, every compiled graph."""
     return InPlace(
         cluster=True,
-        staged=frozenset(model.storage_prefix for model in experiment.models),
-        artifact_keys=frozenset(artifact_key(experiment, v) for v in experiment.variants),
+        staged=frozenset(model.storage_prefix for model in experiment.spec.models),
+        artifact_keys=frozenset(v.artifact_key for v in experiment.variants),
     )
 
 
@@ -95,32 +92,28 @@ class Forecast:
         return Bounds.of(lambda bound: minutes.at(bound) * usd_per_minute)
 
 
-def forecast(
-    experiment: NeuronExperiment, *, cases: int, assumed: Assumptions, in_place: InPlace
-) -> Forecast:
-    """The time line of one run of `cases` prompt files."""
-    course = course_of(experiment, cases=cases, assumed=assumed, in_place=in_place)
+def forecast(experiment: ResolvedNeuron, *, assumed: Assumptions, in_place: InPlace) -> Forecast:
+    """The time line of one run."""
+    course = course_of(experiment, assumed=assumed, in_place=in_place)
     return Forecast(
         low=simulate(course, "low"),
         high=simulate(course, "high"),
         unlimited_low=simulate(course, "low", limited=False),
         unlimited_high=simulate(course, "high", limited=False),
-        nodes=place(experiment).nodes,
-        usd_per_node_hour=experiment.aws.price.usd_per_hour,
+        nodes=experiment.placement.nodes,
+        usd_per_node_hour=experiment.spec.aws.price.usd_per_hour,
     )
 
 
-def course_of(
-    experiment: NeuronExperiment, *, cases: int, assumed: Assumptions, in_place: InPlace
-) -> Course:
+def course_of(experiment: ResolvedNeuron, *, assumed: Assumptions, in_place: InPlace) -> Course:
     """This design's phases: nothing that a CPU node can do happens on an accelerator node."""
     serving = [
         phase
         for variant in experiment.variants
-        for phase in _serving_phases(experiment, variant, assumed, in_place)
+        for phase in _serving_phases(variant, assumed, in_place)
     ]
     ready = tuple(load_name(variant) for variant in experiment.variants)
-    measuring = _measuring_phases(experiment, assumed, cases=cases, after=ready)
+    measuring = _measuring_phases(experiment, assumed, after=ready)
     last = (measuring[-1].name,)
     return Course(
         phases=(
@@ -146,8 +139,8 @@ def measure_name(load: Load) -> str:
     return f"{MEASURE_PREFIX} {load.label}"
 
 
-def _staging_phase(experiment: NeuronExperiment, assumed: Assumptions, in_place: InPlace) -> Phase:
-    missing = tuple(m for m in experiment.models if m.storage_prefix not in in_place.staged)
+def _staging_phase(experiment: ResolvedNeuron, assumed: Assumptions, in_place: InPlace) -> Phase:
+    missing = tuple(m for m in experiment.spec.models if m.storage_prefix not in in_place.staged)
     if not missing:
         nothing = Bounds(low=0, high=0)
         return Phase(name=STAGE, minutes=nothing, how="in the bucket already", after=(DEPLOY,))
@@ -157,41 +150,40 @@ def _staging_phase(experiment: NeuronExperiment, assumed: Assumptions, in_place:
 
 
 def _serving_phases(
-    experiment: NeuronExperiment, variant: Variant, assumed: Assumptions, in_place: InPlace
+    variant: NeuronVariant, assumed: Assumptions, in_place: InPlace
 ) -> tuple[Phase, ...]:
     """A compile where no graph is there, then a load; each variant on its own slot, all at once."""
-    if artifact_key(experiment, variant) in in_place.artifact_keys:
-        return (load_phase(experiment, variant, assumed, after=(IMAGE_PULL,)),)
+    if variant.artifact_key in in_place.artifact_keys:
+        return (load_phase(variant, assumed, after=(IMAGE_PULL,)),)
     name = compile_name(variant)
     return (
         assumed_phase(name, assumed, "compile_minutes", after=(IMAGE_PULL,)),
-        load_phase(experiment, variant, assumed, after=(name,)),
+        load_phase(variant, assumed, after=(name,)),
     )
 
 
 def _measuring_phases(
-    experiment: NeuronExperiment, assumed: Assumptions, *, cases: int, after: tuple[str, ...]
+    experiment: ResolvedNeuron, assumed: Assumptions, *, after: tuple[str, ...]
 ) -> tuple[Phase, ...]:
     """One phase a load, one after the other."""
     phases: list[Phase] = []
-    for load in loads(experiment.workload):
-        phases.append(_measuring_phase(experiment, assumed, load, cases=cases, after=after))
+    for load in experiment.loads:
+        phases.append(_measuring_phase(experiment, assumed, load, after=after))
         after = (phases[-1].name,)
     return tuple(phases)
 
 
 def _measuring_phase(
-    experiment: NeuronExperiment,
+    experiment: ResolvedNeuron,
     assumed: Assumptions,
     load: Load,
     *,
-    cases: int,
     after: tuple[str, ...],
 ) -> Phase:
-    counts = round_counts(experiment.workload)
+    counts = round_counts(experiment.spec.workload)
 
     def one_round(bound: Bound) -> float:
-        return round_minutes(experiment, assumed, load, cases=cases, bound=bound)
+        return round_minutes(experiment, assumed, load, bound=bound)
 
     return Phase(
         name=measure_name(load),
@@ -201,11 +193,11 @@ def _measuring_phase(
     )
 
 
-def _limits(experiment: NeuronExperiment, assumed: Assumptions) -> tuple[Limit, ...]:
+def _limits(experiment: ResolvedNeuron, assumed: Assumptions) -> tuple[Limit, ...]:
     """As the capacity controller has them: the deadline counts from the end of the deploy, the
     spend from the launch."""
-    aws = experiment.aws
-    paid_minutes = aws.budget_usd / (place(experiment).nodes * aws.price.usd_per_hour) * 60
+    aws = experiment.spec.aws
+    paid_minutes = aws.budget_usd / experiment.usd_per_hour * 60
     deadline = float(aws.deadline_minutes)
     return (
         Limit(name=DEADLINE, after=DEPLOY, minutes=Bounds(low=deadline, high=deadline)),

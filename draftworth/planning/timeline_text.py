@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from draftworth.errors import UserInputError, suggestion
-from draftworth.experiment.model import CapacityBlock, NeuronExperiment, Variant
+from draftworth.experiment.model import CapacityBlock
 from draftworth.planning.assumptions import OPTION, Assumptions, Bounds, assumption_data
 from draftworth.planning.pace import block_seconds, pace_of, waves
 from draftworth.planning.phases import Phase
-from draftworth.planning.run_specification import loads
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.planning.timeline import BUDGET, Forecast, InPlace, forecast, in_place_after_a_run
 from draftworth.records.results import Load
-from draftworth.serving.artifacts import artifact_key
 
 COMPILED_OPTION = "--compiled"
 # Wide enough for minutes of a day, with one decimal.
@@ -32,32 +31,30 @@ class Given:
 class Times:
     """The forecasts of an experiment's first run and of a second one."""
 
-    experiment: NeuronExperiment
-    cases: int
+    experiment: ResolvedNeuron
     assumed: Assumptions
     first: Forecast
     second: Forecast
 
 
-def plan_times(experiment: NeuronExperiment, *, cases: int, given: Given) -> Times:
+def plan_times(experiment: ResolvedNeuron, *, given: Given) -> Times:
     """Simulate both runs.
 
     Raises:
         UserInputError: an option of the time line is wrong.
     """
-    assumed = assumption_data().for_target(experiment.target.model).replaced(given.assume)
+    assumed = assumption_data().for_target(experiment.spec.target.model).replaced(given.assume)
     first = InPlace(artifact_keys=_compiled_keys(experiment, given.compiled))
     second = in_place_after_a_run(experiment)
     return Times(
         experiment=experiment,
-        cases=cases,
         assumed=assumed,
-        first=forecast(experiment, cases=cases, assumed=assumed, in_place=first),
-        second=forecast(experiment, cases=cases, assumed=assumed, in_place=second),
+        first=forecast(experiment, assumed=assumed, in_place=first),
+        second=forecast(experiment, assumed=assumed, in_place=second),
     )
 
 
-def _compiled_keys(experiment: NeuronExperiment, names: tuple[str, ...]) -> frozenset[str]:
+def _compiled_keys(experiment: ResolvedNeuron, names: tuple[str, ...]) -> frozenset[str]:
     variants = {variant.name: variant for variant in experiment.variants}
     for name in names:
         if name not in variants:
@@ -65,7 +62,7 @@ def _compiled_keys(experiment: NeuronExperiment, names: tuple[str, ...]) -> froz
                 f"{COMPILED_OPTION}: given {name!r}, allowed: {', '.join(variants)}"
                 f"{suggestion(name, variants)}"
             )
-    return frozenset(artifact_key(experiment, variants[name]) for name in names)
+    return frozenset(variants[name].artifact_key for name in names)
 
 
 def time_lines(times: Times) -> Iterator[str]:
@@ -116,17 +113,18 @@ def _cut(run: Forecast, phase: Phase) -> str:
 
 def _measuring_lines(times: Times) -> Iterator[str]:
     """How a round's minutes come about, for every load."""
-    for load in loads(times.experiment.workload):
+    cases = len(times.experiment.cases)
+    for load in times.experiment.loads:
         blocks = {v.name: _block(times, v, load) for v in times.experiment.variants}
         low = _put_together(times, [block.low for block in blocks.values()])
         high = _put_together(times, [block.high for block in blocks.values()])
-        yield f"    a round at {load.label}: {times.cases} cases x {low} to {high} seconds / 60"
+        yield f"    a round at {load.label}: {cases} cases x {low} to {high} seconds / 60"
         for variant in times.experiment.variants:
             seconds = blocks[variant.name].text(digits=1)
             yield f"      {variant.name}: {_block_words(times, variant, load)} = {seconds}"
 
 
-def _block(times: Times, variant: Variant, load: Load) -> Bounds:
+def _block(times: Times, variant: NeuronVariant, load: Load) -> Bounds:
     return Bounds.of(
         lambda bound: block_seconds(times.experiment, variant, times.assumed, load, bound=bound)
     )
@@ -134,14 +132,14 @@ def _block(times: Times, variant: Variant, load: Load) -> Bounds:
 
 def _put_together(times: Times, seconds: Sequence[float]) -> str:
     numbers = [f"{value:.1f}" for value in seconds]
-    if times.experiment.workload.parallel:
+    if times.experiment.spec.workload.parallel:
         return f"max({', '.join(numbers)})"
     return f"({' + '.join(numbers)})"
 
 
-def _block_words(times: Times, variant: Variant, load: Load) -> str:
+def _block_words(times: Times, variant: NeuronVariant, load: Load) -> str:
     """A block's seconds in numbers: waves of requests, or requests that arrive at a rate."""
-    work, seats = times.experiment.workload, times.experiment.serving.max_num_seqs
+    work, seats = times.experiment.spec.workload, times.experiment.spec.serving.max_num_seqs
     pace = pace_of(times.experiment, variant, times.assumed)
     request = (
         f"(first_token_seconds {pace.first_token_seconds.text()} + {pace.output_tokens} tokens x "
@@ -161,7 +159,7 @@ def _block_words(times: Times, variant: Variant, load: Load) -> str:
 
 
 def _cost_lines(times: Times) -> Iterator[str]:
-    price, first, second = times.experiment.aws.price, times.first, times.second
+    price, first, second = times.experiment.spec.aws.price, times.first, times.second
     rate = f"{first.nodes} x {price.usd_per_hour:.2f}"
     yield (
         f"cost        {first.nodes * price.usd_per_hour:.2f} USD an hour while the accelerator "
@@ -176,7 +174,7 @@ def _cost_lines(times: Times) -> Iterator[str]:
     yield (
         f"              {minutes.low:.1f} / 60 x {rate} = {usd.low:.2f} USD to "
         f"{minutes.high:.1f} / 60 x {rate} = {usd.high:.2f} USD; {BUDGET} "
-        f"{times.experiment.aws.budget_usd:.2f}"
+        f"{times.experiment.spec.aws.budget_usd:.2f}"
     )
     minutes, usd = second.billed_minutes, second.usd(second.billed_minutes)
     yield (
@@ -187,8 +185,8 @@ def _cost_lines(times: Times) -> Iterator[str]:
     yield from _standing_lines()
 
 
-def _capacity_lines(experiment: NeuronExperiment) -> Iterator[str]:
-    if isinstance(experiment.aws.capacity, CapacityBlock):
+def _capacity_lines(experiment: ResolvedNeuron) -> Iterator[str]:
+    if isinstance(experiment.spec.aws.capacity, CapacityBlock):
         yield (
             "  a Capacity Block is paid in advance for its whole window, however much of it a run "
             "uses, and the nodes go 40 minutes before it ends"

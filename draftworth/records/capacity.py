@@ -25,6 +25,8 @@ STOP_KEY = f"{CONTROL_PREFIX}stop"
 # minutes before ("Create a managed node group with Capacity Blocks for ML", Amazon EKS User Guide).
 BLOCK_MARGIN_SECONDS = 40 * 60
 
+# A draft must bring a tokenizer of its own, equal to the target's, or may come without one.
+DraftTokenizer = Literal["own", "own_or_none"]
 CapacityKind = Literal["on_demand", "spot", "capacity_block"]
 
 
@@ -45,7 +47,7 @@ class DraftRef:
     """
 
     checkpoint: ModelRef
-    vocabulary: Literal["own", "own_or_none"]
+    vocabulary: DraftTokenizer
 
 
 @dataclass(frozen=True, kw_only=True)

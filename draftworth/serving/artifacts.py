@@ -11,24 +11,24 @@ from typing import Any
 
 from draftworth.experiment.model import HubSpeculative, NeuronExperiment, Variant
 from draftworth.experiment.naming import content_hash
-from draftworth.serving.dialects import DIALECT_VERSIONS, shared_neuron_config
+from draftworth.serving.dialects import neuron_dialect
 
 KEY_LENGTH = 24
 
 
 def artifact_inputs(experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
     """Everything that changes the compiled graph, and nothing else."""
-    serving, release = experiment.serving, experiment.release_facts
+    serving, dialect = experiment.serving, neuron_dialect(experiment)
     inputs: dict[str, Any] = {
         "image": experiment.image,
-        "dialect": release.dialect,
-        "dialect_version": DIALECT_VERSIONS[release.dialect],
+        "dialect": experiment.release_facts.dialect,
+        "dialect_version": dialect.VERSION,
         "target": {"model": experiment.target.model, "revision": experiment.target.revision},
         "tensor_parallel_size": serving.tensor_parallel_size,
         "lnc": serving.lnc,
         "max_num_seqs": serving.max_num_seqs,
         "max_model_len": serving.max_model_len,
-        "neuron_config": shared_neuron_config(experiment),
+        "neuron_config": dialect.shared_config(experiment),
         "method": variant.method,
     }
     if isinstance(variant, HubSpeculative):

@@ -10,9 +10,8 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY
-from draftworth.experiment.catalog import accelerator
-from draftworth.experiment.model import CapacityBlock, NeuronExperiment
-from draftworth.experiment.naming import Names
+from draftworth.experiment.model import CapacityBlock
+from draftworth.planning.resolved import ResolvedNeuron
 from stacks.constructs.nodes import launch_template, template_spec
 
 # Containers and kubelet are on the NVMe disks; the root disk holds the system alone.
@@ -66,7 +65,7 @@ class AcceleratorNodes(Construct):
         id_: str,
         *,
         name: str,
-        experiment: NeuronExperiment,
+        experiment: ResolvedNeuron,
         cluster: eks.ICluster,
         role: aws_iam.Role,
         vpc: aws_ec2.Vpc,
@@ -76,7 +75,7 @@ class AcceleratorNodes(Construct):
         super().__init__(scope, id_)
         self._name = name
         self._group_name = node_group_name(
-            Names.of(experiment).cluster, experiment.aws.capacity.kind
+            experiment.names.cluster, experiment.spec.aws.capacity.kind
         )
         self._cluster = cluster
         self._experiment = experiment
@@ -89,7 +88,7 @@ class AcceleratorNodes(Construct):
         settings: dict[str, Any] = {
             # Here and not in the node group: CDK takes no Trainium type there with the Neuron
             # image, and EKS wants it here for Capacity Blocks.
-            "instance_type": self._experiment.instance_type,
+            "instance_type": self._experiment.spec.instance_type,
             "user_data": Fn.base64(NODE_CONFIG),
             "network_interfaces": self._efa_interfaces(self._build_efa_group(vpc)),
             **self._buying(),
@@ -133,13 +132,13 @@ class AcceleratorNodes(Construct):
                 groups=groups,
                 delete_on_termination=True,
             )
-            for card in range(accelerator().efa_interfaces)
+            for card in range(self._experiment.spec.accelerator.efa_interfaces)
         ]
 
     def _buying(self) -> dict[str, Any]:
         """Capacity Block: the reservation, whose instances are placed together by themselves and
         must not be asked for a place outside of it. Else: a cluster placement group."""
-        capacity = self._experiment.aws.capacity
+        capacity = self._experiment.spec.aws.capacity
         if not isinstance(capacity, CapacityBlock):
             group = aws_ec2.CfnPlacementGroup(self, "PlacementGroup", strategy="cluster")
             placement = aws_ec2.CfnLaunchTemplate.PlacementProperty(group_name=group.ref)
@@ -172,7 +171,7 @@ class AcceleratorNodes(Construct):
             "Group",
             cluster=self._cluster,
             ami_type=eks.NodegroupAmiType.AL2023_X86_64_NEURON,
-            capacity_type=CAPACITY_TYPES[self._experiment.aws.capacity.kind],
+            capacity_type=CAPACITY_TYPES[self._experiment.spec.aws.capacity.kind],
             node_role=cast(aws_iam.IRole, role),
             subnets=subnets,
             launch_template_spec=template_spec(template),

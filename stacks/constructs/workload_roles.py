@@ -14,10 +14,9 @@ from charts.names import (
     SERVING_SERVICE_ACCOUNT,
     STAGER_SERVICE_ACCOUNT,
 )
-from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.naming import RUNS_PREFIX
+from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.artifact_manifest import manifest_key
-from draftworth.serving.artifacts import artifact_key
 from stacks.constructs.findings import accept_folders
 from stacks.constructs.pod_roles import pod_role
 
@@ -30,7 +29,7 @@ class WorkloadRoles(Construct):
         scope: Construct,
         id_: str,
         *,
-        experiment: NeuronExperiment,
+        experiment: ResolvedNeuron,
         cluster_name: str,
         checkpoints: aws_s3.IBucket,
         artifacts: aws_s3.IBucket,
@@ -41,8 +40,8 @@ class WorkloadRoles(Construct):
         stager = self._role(STAGER_SERVICE_ACCOUNT, "put checkpoints into their bucket")
         _let_read(stager, checkpoints, _checkpoint_objects(experiment))
         _let_stage(stager, checkpoints, _checkpoint_objects(experiment))
-        if experiment.aws.hub_token_secret:
-            _let_read_secret(stager, experiment.aws.hub_token_secret)
+        if experiment.spec.aws.hub_token_secret:
+            _let_read_secret(stager, experiment.spec.aws.hub_token_secret)
         serving = self._role(SERVING_SERVICE_ACCOUNT, "read checkpoints, keep compiled artifacts")
         _let_read(serving, checkpoints, _checkpoint_objects(experiment))
         _let_read(serving, artifacts, _artifact_objects(experiment))
@@ -98,9 +97,9 @@ def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]
     accept_folders(role, bucket, *(key for key in objects if key.endswith("/*")))
 
 
-def _checkpoint_objects(experiment: NeuronExperiment) -> list[str]:
+def _checkpoint_objects(experiment: ResolvedNeuron) -> list[str]:
     """Mounted by prefix: every path that is asked for is below it."""
-    return [f"{model.storage_prefix}/*" for model in experiment.models]
+    return [f"{model.storage_prefix}/*" for model in experiment.spec.models]
 
 
 def _let_stage(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]) -> None:
@@ -129,13 +128,13 @@ def _let_read_secret(role: aws_iam.Role, name: str) -> None:
     )
 
 
-def _artifact_objects(experiment: NeuronExperiment) -> list[str]:
+def _artifact_objects(experiment: ResolvedNeuron) -> list[str]:
     """The whole bucket is mounted, so each folder is itself asked for as an object."""
     return [pattern for key in _artifact_keys(experiment) for pattern in (key, f"{key}/*")]
 
 
-def _artifact_keys(experiment: NeuronExperiment) -> list[str]:
-    return [artifact_key(experiment, variant) for variant in experiment.variants]
+def _artifact_keys(experiment: ResolvedNeuron) -> list[str]:
+    return [variant.artifact_key for variant in experiment.variants]
 
 
 def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, keys: Sequence[str]) -> None:

@@ -14,8 +14,8 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
 from account.checks.check import Situation
-from draftworth.experiment.loading import load_neuron_experiment
-from draftworth.experiment.model import Aws, NeuronExperiment
+from draftworth.planning.resolved import ResolvedNeuron
+from tests.support.experiments import changed_aws, resolved
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -90,21 +90,18 @@ def no_program(command: tuple[str, ...]) -> tuple[int, str] | None:
     return None
 
 
-def experiment(name: str = "qwen3-32b", **aws: Any) -> NeuronExperiment:
+def experiment(name: str = "qwen3-32b", **aws: Any) -> ResolvedNeuron:
     """A shipped experiment with other values below `aws`."""
-    shipped = load_neuron_experiment(ROOT / f"experiments/{name}.yaml")
-    data = shipped.aws.model_dump() | aws
-    return shipped.model_copy(update={"aws": Aws.model_validate(data)})
+    return changed_aws(resolved(name), **aws)
 
 
 def situation(
-    given: NeuronExperiment | None = None, /, *, root: Path = ROOT, **answers: Sequence[Answer]
+    given: ResolvedNeuron | None = None, /, *, root: Path = ROOT, **answers: Sequence[Answer]
 ) -> Situation:
     """The shipped experiment at NOW; `answers` by service, hyphens as underscores."""
     stubbed = {service.replace("_", "-"): calls for service, calls in answers.items()}
     return Situation(
         experiment=given or experiment(),
-        experiment_path=ROOT / "experiments/qwen3-32b.yaml",
         clients=StubbedClients(stubbed),
         now=NOW,
         run=no_program,

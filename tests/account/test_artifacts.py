@@ -18,8 +18,7 @@ from account.checks.check import Outcome, Situation
 from account.checks.graphs import compiled_graphs
 from account.clients import client
 from draftworth.cli import main
-from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.model import NeuronExperiment
+from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.artifact_manifest import (
     MANIFEST_SCHEMA,
     ArtifactFile,
@@ -28,7 +27,6 @@ from draftworth.records.artifact_manifest import (
     manifest_key,
 )
 from draftworth.records.staging import READY_SCHEMA, ReadyModel, StagedFile, dump_ready, ready_key
-from draftworth.serving.artifacts import artifact_inputs, artifact_key
 from tests.support.experiments import Edit, both, put, write_experiment
 
 pytestmark = pytest.mark.emulator
@@ -62,24 +60,23 @@ def unchanged(_: dict[str, Any]) -> None:
     """No edit."""
 
 
-def a_file(folder: Path, edit: Edit = unchanged) -> tuple[str, NeuronExperiment]:
+def a_file(folder: Path, edit: Edit = unchanged) -> tuple[str, ResolvedNeuron]:
     folder.mkdir(exist_ok=True)
     path = write_experiment(folder, edit)
-    experiment = load_experiment(path)
-    assert isinstance(experiment, NeuronExperiment)
+    experiment = load_neuron(path)
     return str(path), experiment
 
 
 def put_graph(
-    s3: Any, experiment: NeuronExperiment, variant: int, *, key: str = "", **changes: Any
+    s3: Any, experiment: ResolvedNeuron, variant: int, *, key: str = "", **changes: Any
 ) -> ArtifactManifest:
     """A whole upload of one variant's graph, with a manifest."""
     chosen = experiment.variants[variant]
-    key = key or artifact_key(experiment, chosen)
+    key = key or chosen.artifact_key
     manifest = ArtifactManifest(
         schema=MANIFEST_SCHEMA,
         key=key,
-        inputs=artifact_inputs(experiment, chosen),
+        inputs=chosen.artifact_inputs,
         checkpoints={"target": "a" * 40},
         folder=f"{key}/one",
         files=(ArtifactFile(path="model.pt", size_bytes=2000, sha256="0" * 64),),
@@ -123,7 +120,7 @@ def test_it_says_what_would_load_and_what_would_compile(
         "41 min",
         "3 days ago",
     ]
-    compiles = line_with(lines, artifact_key(experiment, experiment.variants[1]))
+    compiles = line_with(lines, experiment.variants[1].artifact_key)
     assert compiles.endswith("compile")
     assert lines[-1] == "nothing to remove"
 
@@ -220,8 +217,8 @@ def test_a_graph_that_would_be_refused_is_told_with_the_reason_and_can_go(
     assert not any(name.startswith(manifest.key) for name in names(s3))
 
 
-def stage_target(s3: Any, experiment: NeuronExperiment, *, commit: str) -> None:
-    target = experiment.target
+def stage_target(s3: Any, experiment: ResolvedNeuron, *, commit: str) -> None:
+    target = experiment.spec.target
     ready = ReadyModel(
         schema=READY_SCHEMA,
         model=target.model,
@@ -240,7 +237,7 @@ def test_a_manifest_that_cannot_be_read_is_refused_and_can_go(
     s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, experiment = a_file(tmp_path)
-    key = artifact_key(experiment, experiment.variants[0])
+    key = experiment.variants[0].artifact_key
     s3.put_object(Bucket=GRAPHS, Key=manifest_key(key), Body=b"{")
     lines = lines_of(capsys, path, "--run")
     assert any("_ARTIFACTS.json cannot be read: not JSON" in line for line in lines)
@@ -251,7 +248,7 @@ def test_an_upload_that_may_go_on_is_left_alone_and_an_old_one_goes(
     s3: Any, tmp_path: Path
 ) -> None:
     _, experiment = a_file(tmp_path)
-    key = artifact_key(experiment, experiment.variants[0])
+    key = experiment.variants[0].artifact_key
     s3.put_object(Bucket=GRAPHS, Key=f"{key}/cut-off/model.pt", Body=b"g")
     now = datetime.now(UTC)
     (young,) = artifacts.listings([experiment], bucket=GRAPHS, now=now)
@@ -308,12 +305,10 @@ def test_experiments_with_buckets_of_their_own_are_listed_one_by_one(
 
 
 def checked(path: str) -> Outcome:
-    experiment = load_experiment(Path(path))
-    assert isinstance(experiment, NeuronExperiment)
+    experiment = load_neuron(Path(path))
     return compiled_graphs(
         Situation(
             experiment=experiment,
-            experiment_path=Path(path),
             clients=client,
             now=datetime.now(UTC),
             run=lambda _: None,

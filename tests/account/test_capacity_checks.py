@@ -9,7 +9,7 @@ import pytest
 from moto import mock_aws
 
 from account.checks.capacity import capacity_block, vcpu_quota, zone_offering
-from draftworth.experiment.model import NeuronExperiment
+from draftworth.planning.resolved import ResolvedNeuron
 from tests.account.stubs import NOW, Answer, experiment, situation
 
 pytestmark = [pytest.mark.emulator]
@@ -43,7 +43,7 @@ def trn(*, lifecycle: str = "", own: bool = False) -> dict[str, Any]:
     return made
 
 
-def with_block() -> NeuronExperiment:
+def with_block() -> ResolvedNeuron:
     return experiment("llama-3.1-8b-eagle3", deadline_minutes=120)
 
 

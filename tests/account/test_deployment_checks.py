@@ -17,6 +17,7 @@ from account.checks.deployment import bootstrap, existing_stacks, hub_token
 from account.checks.tools import cdk_cli, container_engine, node
 from draftworth.experiment.model import HubModel
 from tests.account.stubs import NOW, ROOT, Answer, experiment, situation
+from tests.support.experiments import changed
 
 pytestmark = [pytest.mark.emulator]
 REGION = "us-east-2"
@@ -147,7 +148,7 @@ def test_a_gated_model_without_a_token_is_a_warning() -> None:
 
 def test_a_model_that_nobody_knows_is_a_warning() -> None:
     unknown = HubModel(model="acme/private", tokenizer_family="qwen3")
-    given = experiment().model_copy(update={"target": unknown})
+    given = changed(experiment(), target=unknown)
     assert "whether acme/private is gated" in hub_token(situation(given)).found
 
 

@@ -20,8 +20,8 @@ from account.remains.network import LAMBDA_KEEPS, interfaces, placement_groups
 from account.remains.scope import Finder, Remnant, Scope, age_text, of_stack
 from account.remains.tagged import Arn, parse_arn
 from draftworth.cli import main
-from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.naming import Names
+from draftworth.planning.resolved import ResolvedNeuron
 from tests.account import estate
 from tests.account.stubs import (
     NOW,
@@ -51,11 +51,11 @@ def clients(service: str, region: str, /) -> Any:
     return EmulatedEc2(made) if service == "ec2" else made
 
 
-def scope(given: NeuronExperiment | None = None, /, use: Any = clients) -> Scope:
+def scope(given: ResolvedNeuron | None = None, /, use: Any = clients) -> Scope:
     return Scope(experiment=given or experiment(), clients=use, now=NOW)
 
 
-def found(given: NeuronExperiment | None = None, /) -> list[Remnant]:
+def found(given: ResolvedNeuron | None = None, /) -> list[Remnant]:
     report = look(scope(given))
     assert report.unseen == ()
     return list(report.remnants)
@@ -166,7 +166,7 @@ def test_an_expired_or_foreign_block_is_nobodys_concern(changes: dict[str, Any])
 def test_an_on_demand_reservation_with_our_tag_costs_what_its_instances_would() -> None:
     tags = [{"Key": "draftworth:experiment", "Value": "llama-3.1-8b-eagle3"}]
     (one,) = compute.reservations(reserved(ReservationType="default", Tags=tags))
-    block_price = experiment("llama-3.1-8b-eagle3").aws.price.usd_per_hour
+    block_price = experiment("llama-3.1-8b-eagle3").spec.aws.price.usd_per_hour
     assert not one.kept
     assert one.usd_per_month == pytest.approx(2 * block_price * 730)
 
@@ -176,7 +176,9 @@ def test_what_costs_by_the_hour_is_told_by_the_month() -> None:
     estate.instance()
     estate.volume()
     usd = {r.kind: r.usd_per_month for r in found()}
-    assert usd["instance trn2.48xlarge"] == pytest.approx(experiment().aws.price.usd_per_hour * 730)
+    assert usd["instance trn2.48xlarge"] == pytest.approx(
+        experiment().spec.aws.price.usd_per_hour * 730
+    )
     assert usd["NAT gateway"] == pytest.approx(0.045 * 730)
     assert usd["volume"] == pytest.approx(100 * 0.08)
 

@@ -21,6 +21,7 @@ from account.preflight import CHECKS, GATES, outcomes, run_program, table_lines
 from draftworth.cli import main
 from draftworth.experiment.model import HubModel
 from tests.account.stubs import NOW, ROOT, Answer, RefusingClient, experiment, situation
+from tests.support.experiments import changed
 
 pytestmark = [pytest.mark.emulator]
 QWEN = str(ROOT / "experiments/qwen3-32b.yaml")
@@ -116,10 +117,11 @@ def test_a_budget_between_the_estimates_is_a_warning() -> None:
 @pytest.mark.parametrize(("revision", "status"), [("a" * 40, "pass"), ("v1.0", "warn")])
 def test_only_a_commit_is_pinned(revision: str, status: str) -> None:
     shipped = experiment()
-    pinned = HubModel(model=shipped.target.model, revision=revision)
-    draft = shipped.variants[1].model_copy(update={"draft": pinned})
-    changes = {"target": pinned, "variants": (shipped.variants[0], draft)}
-    assert revisions(situation(shipped.model_copy(update=changes))).status == status
+    pinned = HubModel(model=shipped.spec.target.model, revision=revision)
+    baseline, drafted = shipped.spec.variants
+    variants = (baseline, drafted.model_copy(update={"draft": pinned}))
+    given = changed(shipped, target=pinned, variants=variants)
+    assert revisions(situation(given)).status == status
 
 
 def test_without_credentials_one_check_fails_and_the_rest_of_aws_is_skipped(

@@ -11,7 +11,7 @@ from draftworth.planning.assumptions import Assumption, PublishedAssumptions, as
 from draftworth.planning.phases import simulate
 from tests.conftest import ROOT
 from tests.support.documents import assert_block
-from tests.support.timelines import BY_HAND, CASES, QWEN
+from tests.support.timelines import BY_HAND, QWEN
 
 
 def exactly(value: float, unit: str = "minutes") -> Assumption:
@@ -22,7 +22,6 @@ def exactly(value: float, unit: str = "minutes") -> Assumption:
 
 SCENE = idle.Scene(
     experiment=QWEN,
-    cases=CASES,
     assumed=BY_HAND,
     published=PublishedAssumptions(
         whole_node_compile_ratio=exactly(0.5, "ratio"),
@@ -90,7 +89,7 @@ def test_both_sequences_take_the_same_assumptions() -> None:
     ):
         value = BY_HAND.named(name).low + 1
         assumed = BY_HAND.replaced([f"{name}={value}"])
-        scene = idle.Scene(experiment=QWEN, cases=CASES, assumed=assumed, published=SCENE.published)
+        scene = idle.Scene(experiment=QWEN, assumed=assumed, published=SCENE.published)
         moved = list(idle.comparisons(scene))
         total = [row.label for row in plain].index("first run, in total")
         assert moved[total].ours.low > plain[total].ours.low, name
@@ -99,7 +98,7 @@ def test_both_sequences_take_the_same_assumptions() -> None:
 
 def test_staging_costs_the_published_node_and_not_ours() -> None:
     slow = BY_HAND.replaced(["hub_gbit_per_s=0.5"])
-    scene = idle.Scene(experiment=QWEN, cases=CASES, assumed=slow, published=SCENE.published)
+    scene = idle.Scene(experiment=QWEN, assumed=slow, published=SCENE.published)
     (before, *_), (slower, *_) = list(idle.comparisons(SCENE)), list(idle.comparisons(scene))
 
     assert slower.ours.low == pytest.approx(before.ours.low)
@@ -148,4 +147,4 @@ def test_the_published_assumptions_stand_in_the_data_file() -> None:
     scene = idle.scene_of(idle.EXPERIMENT, [])
 
     assert scene.published == assumption_data().published_sequence
-    assert scene.cases == 8
+    assert len(scene.experiment.cases) == 8

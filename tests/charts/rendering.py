@@ -8,9 +8,8 @@ from typing import Any
 
 from charts.app import benchmark_charts, objects_of
 from charts.bindings import Bindings
-from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.model import NeuronExperiment
-from tests.conftest import ROOT
+from draftworth.planning.resolved import ResolvedNeuron
+from tests.support.experiments import resolved
 
 EXPERIMENTS = ("qwen3-32b", "llama-3.1-8b-eagle3")
 CHARTS = ("foundation", "storage", "staging", "serving", "load-generator")
@@ -26,27 +25,14 @@ BINDINGS = Bindings(
 Object = dict[str, Any]
 
 
-def experiment_path(name: str) -> Any:
-    return ROOT / "experiments" / f"{name}.yaml"
-
-
-@cache
-def an_experiment(name: str = "qwen3-32b") -> NeuronExperiment:
-    experiment = load_experiment(experiment_path(name))
-    assert isinstance(experiment, NeuronExperiment)
-    return experiment
-
-
 @cache
 def rendered(name: str = "qwen3-32b") -> Mapping[str, list[Object]]:
     """Objects by chart. Shared by all tests: copy before changing."""
-    return render(an_experiment(name))
+    return render(resolved(name))
 
 
-def render(
-    experiment: NeuronExperiment, bindings: Bindings = BINDINGS, path: Any = None
-) -> dict[str, list[Object]]:
-    charts = benchmark_charts(experiment, path or experiment_path("qwen3-32b"), bindings)
+def render(experiment: ResolvedNeuron, bindings: Bindings = BINDINGS) -> dict[str, list[Object]]:
+    charts = benchmark_charts(experiment, bindings)
     return {chart.node.id: objects_of(chart) for chart in charts}
 
 

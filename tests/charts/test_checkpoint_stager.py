@@ -12,29 +12,30 @@ import pytest
 from charts.bindings import Bindings
 from charts.checkpoint_stager import scratch_gib
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.model import Aws, HubModel, NeuronExperiment
+from draftworth.experiment.model import HubModel
+from draftworth.planning.resolved import ResolvedNeuron
 from pods.checkpoint_stager.program import _parser
 from tests.charts.rendering import (
     BINDINGS,
     EXPERIMENTS,
     Object,
     all_objects,
-    an_experiment,
     render,
     rendered,
     tokens,
 )
+from tests.support.experiments import changed, changed_aws, changed_in, resolved, with_third_variant
 
 pytestmark = pytest.mark.synth
 
 
-def jobs(experiment: NeuronExperiment | None = None, bindings: Bindings = BINDINGS) -> list[Object]:
-    found = render(experiment or an_experiment(), bindings)["staging"]
+def jobs(experiment: ResolvedNeuron | None = None, bindings: Bindings = BINDINGS) -> list[Object]:
+    found = render(experiment or resolved(), bindings)["staging"]
     assert found
     return found
 
 
-def names(experiment: NeuronExperiment | None = None, bindings: Bindings = BINDINGS) -> list[str]:
+def names(experiment: ResolvedNeuron | None = None, bindings: Bindings = BINDINGS) -> list[str]:
     return [job["metadata"]["name"] for job in jobs(experiment, bindings)]
 
 
@@ -49,30 +50,25 @@ def container_of(job: Object) -> Object:
     return container
 
 
-def with_aws(**values: Any) -> NeuronExperiment:
-    experiment = an_experiment()
-    aws = Aws.model_validate({**experiment.aws.model_dump(), **values})
-    return experiment.model_copy(update={"aws": aws})
+def with_aws(**values: Any) -> ResolvedNeuron:
+    return changed_aws(resolved(), **values)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_each_checkpoint_is_staged_by_one_job_with_arguments_that_the_program_takes(
     name: str,
 ) -> None:
-    experiment = an_experiment(name)
+    experiment = resolved(name)
     asked = [_parser().parse_args(container_of(job)["args"]) for job in rendered(name)["staging"]]
     assert [(a.model, a.revision) for a in asked] == [
-        (model.model, model.revision) for model in experiment.models
+        (model.model, model.revision) for model in experiment.spec.models
     ]
     assert {a.bucket for a in asked} == {BINDINGS.checkpoints_bucket}
     assert len({job["metadata"]["name"] for job in rendered(name)["staging"]}) == len(asked)
 
 
 def test_a_draft_that_two_variants_share_is_staged_once() -> None:
-    experiment = an_experiment()
-    wider = experiment.variants[1].model_copy(update={"name": "k5", "window": 5})
-    three = experiment.model_copy(update={"variants": (*experiment.variants, wider)})
-    assert names(three) == names()
+    assert names(with_third_variant(resolved())) == names()
 
 
 def test_checkpoints_are_staged_before_anything_serves_them() -> None:
@@ -169,21 +165,19 @@ def test_without_a_secret_none_is_asked_for() -> None:
     assert "--token-secret" not in json.dumps(jobs())
 
 
-def changed_revision() -> NeuronExperiment:
-    experiment = an_experiment()
-    target = experiment.target.model_copy(update={"revision": "v2"})
-    return experiment.model_copy(update={"target": target})
+def changed_revision() -> ResolvedNeuron:
+    return changed_in(resolved(), "target", revision="v2")
 
 
 @pytest.mark.parametrize(
     "experiment",
     [
         with_aws(hub_token_secret="another"),
-        an_experiment().model_copy(update={"repetition": 2}),
+        changed(resolved(), repetition=2),
     ],
     ids=["another secret", "the same once more"],
 )
-def test_what_lets_a_failed_job_try_again_changes_its_name(experiment: NeuronExperiment) -> None:
+def test_what_lets_a_failed_job_try_again_changes_its_name(experiment: ResolvedNeuron) -> None:
     assert not set(names(experiment)) & set(names())
 
 
@@ -197,14 +191,10 @@ def test_another_image_is_another_job_and_the_numbers_of_cdk_tokens_are_not() ->
 
 
 def test_what_the_workload_asks_does_not_stage_anew() -> None:
-    experiment = an_experiment()
-    workload = experiment.workload.model_copy(update={"output_tokens": 500})
-    assert names(experiment.model_copy(update={"workload": workload})) == names()
+    assert names(changed_in(resolved(), "workload", output_tokens=500)) == names()
 
 
 def test_names_of_jobs_leave_room_for_their_pods() -> None:
-    experiment = an_experiment()
-    target = HubModel(model=f"acme/{'A.very_Long-name' * 6}")
-    long = experiment.model_copy(update={"target": target})
+    long = changed(resolved(), target=HubModel(model=f"acme/{'A.very_Long-name' * 6}"))
     assert all(len(name) <= 57 for name in names(long))
     assert names(long)[0].startswith("stage-a-very-long-name")

@@ -12,6 +12,7 @@ from charts.command import write_manifests
 from draftworth.cli import main
 from draftworth.errors import DraftworthError
 from tests.charts.rendering import all_objects
+from tests.conftest import ROOT
 from tests.support.experiments import put, write_experiment
 
 pytestmark = pytest.mark.synth
@@ -113,3 +114,12 @@ def test_a_folder_that_cannot_be_written_is_named(experiments: Path, tmp_path: P
     blocked.touch()
     with pytest.raises(DraftworthError, match=r"file: cannot write manifests: File exists"):
         write_manifests(experiments / "qwen3-32b.yaml", blocked)
+
+
+def test_an_image_that_may_change_under_its_name_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--out", str(tmp_path), "--llmperf-image", "example.com/llmperf:latest"]
+    assert main(["manifests", str(ROOT / "experiments/qwen3-32b.yaml"), *options]) == 2
+    assert "an image with a tag other than latest" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

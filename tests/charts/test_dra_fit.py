@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from draftworth.experiment.placement import place
-from tests.charts.rendering import EXPERIMENTS, Object, an_experiment, of_kind
+from tests.charts.rendering import EXPERIMENTS, Object, of_kind
 from tests.support.dra import Device, UnallocatableError, allocate_all, devices_of
+from tests.support.experiments import resolved
 
 pytestmark = pytest.mark.synth
 
@@ -78,7 +78,7 @@ def test_another_instance_type_is_not_taken(node: tuple[Device, ...]) -> None:
 def test_every_node_holds_the_slots_that_are_placed_on_it(
     name: str, node: tuple[Device, ...]
 ) -> None:
-    placement = place(an_experiment(name))
+    placement = resolved(name).placement
     claims = dict(zip(placement.slots, claims_of_pods(name), strict=True))
     for number in range(placement.nodes):
         slots = [slot for slot in placement.slots if slot.node == number]
@@ -94,6 +94,6 @@ def test_the_claim_sets_the_experiments_logical_cores(name: str) -> None:
         "parameters": {
             "apiVersion": "neuron.aws.com/v1",
             "kind": "NeuronConfig",
-            "logicalNeuronCore": an_experiment(name).serving.lnc,
+            "logicalNeuronCore": resolved(name).spec.serving.lnc,
         },
     }

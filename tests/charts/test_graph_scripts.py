@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from draftworth.experiment.naming import content_hash
-from draftworth.serving.artifacts import KEY_LENGTH, artifact_key
-from tests.charts.rendering import BINDINGS, EXPERIMENTS, Object, an_experiment, of_kind
+from draftworth.serving.artifacts import KEY_LENGTH
+from tests.charts.rendering import BINDINGS, EXPERIMENTS, Object, of_kind
+from tests.support.experiments import resolved
 
 pytestmark = pytest.mark.synth
 
@@ -90,11 +91,11 @@ def test_a_server_is_told_of_graphs_in_its_releases_way(name: str, flags: list[s
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_server_is_told_the_key_and_what_it_is_the_address_of(name: str) -> None:
-    experiment = an_experiment(name)
+    experiment = resolved(name)
     for deployment, variant in zip(of_kind("Deployment", name), experiment.variants, strict=True):
         server = deployment["spec"]["template"]["spec"]["containers"][0]
         environment = {e["name"]: e["value"] for e in server["env"]}
-        assert environment["ARTIFACT_KEY"] == artifact_key(experiment, variant)
+        assert environment["ARTIFACT_KEY"] == variant.artifact_key
         inputs = json.loads(environment["ARTIFACT_INPUTS"])
         assert content_hash(inputs, length=KEY_LENGTH) == environment["ARTIFACT_KEY"]
 

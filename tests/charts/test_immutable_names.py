@@ -5,46 +5,42 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
+from cdk8s_plus_35 import k8s
 
 from charts import graph_scripts
 from charts.bindings import Bindings
 from charts.graph_scripts import graph_scripts_config_map
-from charts.run_specification import MAX_CONFIG_MAP_JSON_BYTES, kubectl_json_bytes
+from charts.run_specification import run_spec_config_map
 from draftworth.errors import UserInputError
-from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.rules.prompts import (
+    MAX_PROMPT_BYTES,
+    config_map_bytes,
+    kubectl_json_bytes,
+)
+from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from tests.charts.rendering import (
     BINDINGS,
     Object,
-    an_experiment,
-    experiment_path,
     render,
     tokens,
 )
 from tests.conftest import ROOT
+from tests.support.experiments import changed, changed_in, resolved
 
 pytestmark = pytest.mark.synth
 
 
 def names(
-    experiment: NeuronExperiment | None = None,
-    bindings: Bindings = BINDINGS,
-    path: Path | None = None,
+    experiment: ResolvedNeuron | None = None, bindings: Bindings = BINDINGS
 ) -> dict[str, str]:
     """Names by kind: the load generator's (its run specification), of the others the first."""
-    charts = render(experiment or an_experiment(), bindings, path or experiment_path("qwen3-32b"))
+    charts = render(experiment or resolved(), bindings)
     objects = charts.pop("load-generator")
     objects += [item for items in charts.values() for item in items]
     named = [i for i in objects if not i["metadata"]["name"].startswith("graph-scripts-")]
     return {item["kind"]: item["metadata"]["name"] for item in reversed(named)}
-
-
-def changed(section: str, **values: Any) -> NeuronExperiment:
-    experiment = an_experiment()
-    part = getattr(experiment, section).model_copy(update=values)
-    return experiment.model_copy(update={section: part})
 
 
 def with_bindings(**values: str) -> Bindings:
@@ -56,44 +52,44 @@ def copied(tmp_path: Path) -> Path:
     """The experiment and its prompts in a folder of their own."""
     shutil.copytree(ROOT / "prompts", tmp_path / "prompts")
     (tmp_path / "experiments").mkdir()
-    source = experiment_path("qwen3-32b")
+    source = ROOT / "experiments" / "qwen3-32b.yaml"
     return Path(shutil.copy(source, tmp_path / "experiments"))
 
 
 def test_the_same_experiment_gives_the_same_names(copied: Path) -> None:
     assert names() == names()
-    assert names(path=copied) == names()
+    assert names(load_neuron(copied)) == names()
 
 
 @pytest.mark.parametrize(
     "experiment",
     [
-        changed("workload", output_tokens=500),
-        changed("serving", neuron_config={"fused_qkv": True}),
-        an_experiment().model_copy(update={"repetition": 2}),
+        changed_in(resolved(), "workload", output_tokens=500),
+        changed_in(resolved(), "serving", neuron_config={"fused_qkv": True}),
+        changed(resolved(), repetition=2),
     ],
     ids=["the run specification", "the servers it measures", "the same once more"],
 )
-def test_another_experiment_is_another_job(experiment: NeuronExperiment) -> None:
+def test_another_experiment_is_another_job(experiment: ResolvedNeuron) -> None:
     assert names(experiment)["Job"] != names()["Job"]
 
 
 def test_repetition_changes_the_job_and_nothing_else() -> None:
-    before, after = names(), names(an_experiment().model_copy(update={"repetition": 2}))
+    before, after = names(), names(changed(resolved(), repetition=2))
     assert before.pop("Job") != after.pop("Job")
     assert before == after
 
 
 def test_a_deadline_that_is_moved_changes_no_name() -> None:
     """Neither the Job, which would measure anew, nor the map, which the pod reads again."""
-    before, after = an_experiment(), changed("aws", deadline_minutes=100)
+    before, after = resolved(), changed_in(resolved(), "aws", deadline_minutes=100)
     assert all_names(render(after)) == all_names(render(before))
 
 
 def test_another_prompt_is_another_config_map_and_job(copied: Path) -> None:
     case = copied.parent.parent / "prompts" / "structured" / "count.jsonl"
     case.write_text('{"id": "count-01", "prompt": "Count to 300."}\n', encoding="utf-8")
-    after = names(path=copied)
+    after = names(load_neuron(copied))
     assert after["Job"] != names()["Job"]
     assert after["ConfigMap"] != names()["ConfigMap"]
     assert after["PersistentVolume"] == names()["PersistentVolume"]
@@ -108,9 +104,9 @@ def test_another_image_or_results_bucket_is_another_job(bindings: Bindings) -> N
 
 
 def test_another_slot_or_revision_is_another_claim_template_or_volume() -> None:
-    other_slot = names(changed("serving", lnc=1))
+    other_slot = names(changed_in(resolved(), "serving", lnc=1))
     assert other_slot["ResourceClaimTemplate"] != names()["ResourceClaimTemplate"]
-    other_revision = names(changed("target", revision="v2"))
+    other_revision = names(changed_in(resolved(), "target", revision="v2"))
     assert other_revision["PersistentVolume"] != names()["PersistentVolume"]
     assert other_revision["PersistentVolumeClaim"] == other_revision["PersistentVolume"]
 
@@ -130,25 +126,9 @@ def test_an_image_behind_a_token_needs_a_fingerprint() -> None:
         names(bindings=tokens(10, ""))
 
 
-@pytest.mark.parametrize(
-    "image",
-    ["llmperf", "llmperf:latest", "registry.example.com:5000/llmperf", "example.com/llmperf:"],
-)
-def test_an_image_that_moves_is_refused(image: str) -> None:
-    with pytest.raises(UserInputError, match="a tag other than latest"):
-        names(bindings=with_bindings(llmperf_image=image))
-
-
-@pytest.mark.parametrize(
-    "image", ["registry.example.com:5000/llmperf:1.2", f"llmperf@sha256:{'0' * 64}"]
-)
-def test_an_image_that_stays_is_taken(image: str) -> None:
-    assert names(bindings=with_bindings(llmperf_image=image))
-
-
 def test_every_image_of_every_pod_stays() -> None:
     pods: list[Object] = []
-    for items in render(an_experiment()).values():
+    for items in render(resolved()).values():
         pods += [i["spec"]["template"]["spec"] for i in items if "template" in i.get("spec", {})]
     images = [container["image"] for pod in pods for container in pod["containers"]]
     assert len(images) == 7
@@ -163,24 +143,30 @@ def with_a_prompt_of(characters: str, experiment_file: Path) -> Path:
 
 # Bytes that kubectl writes for a character: seven for what JSON inside JSON escapes, six for what
 # might be HTML, one for a letter. A ConfigMap could hold all of these.
-@pytest.mark.parametrize("characters", ["\u6570" * 36_000, "<" * 42_000, "x" * 250_000])
+@pytest.mark.parametrize("characters", ["\u6570" * 36_000, "<" * 42_000, "x" * 245_000])
 def test_prompts_whose_copy_no_annotation_holds_are_refused(copied: Path, characters: str) -> None:
     with pytest.raises(UserInputError) as refused:
-        names(path=with_a_prompt_of(characters, copied))
+        names(load_neuron(with_a_prompt_of(characters, copied)))
     text = str(refused.value)
-    assert "allowed: at most 250,000 bytes" in text
-    assert [word for word in ("given:", "because:", "next:") if word not in text] == []
+    assert "allowed: at most 240,000 bytes" in text
+    assert [word for word in ("given:", "because:") if word not in text] == []
 
 
 @pytest.mark.parametrize("characters", ["\u6570" * 28_000, "<" * 32_000, "x" * 200_000])
 def test_prompts_that_an_annotation_holds_are_taken(copied: Path, characters: str) -> None:
-    assert names(path=with_a_prompt_of(characters, copied))["ConfigMap"] != names()["ConfigMap"]
+    assert (
+        names(load_neuron(with_a_prompt_of(characters, copied)))["ConfigMap"]
+        != names()["ConfigMap"]
+    )
 
 
 def test_the_size_that_is_checked_leaves_room_for_what_deployment_adds() -> None:
     """An annotation may have 262,144 bytes with its name; CDK adds a label of 60 bytes."""
     assert kubectl_json_bytes({"a": "<b>"}) == len('{"a":"<b>"}') + 10
-    assert MAX_CONFIG_MAP_JSON_BYTES + 2_000 < 262_144
+    for name in ("qwen3-32b", "llama-3.1-8b-eagle3"):
+        config_map = k8s.KubeConfigMap.manifest(**run_spec_config_map(resolved(name)))
+        around = kubectl_json_bytes(config_map) - config_map_bytes(resolved(name).cases)
+        assert MAX_PROMPT_BYTES + around + 2_000 < 262_144
 
 
 def test_other_programs_are_another_config_map(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,11 +199,11 @@ def names_of_kind(kind: str, charts: dict[str, list[Object]]) -> set[str]:
 @pytest.mark.parametrize("kind", KEPT_NAMES)
 @pytest.mark.parametrize(
     "experiment",
-    [an_experiment(), an_experiment("llama-3.1-8b-eagle3"), changed("serving", lnc=1)],
+    [resolved(), resolved("llama-3.1-8b-eagle3"), changed_in(resolved(), "serving", lnc=1)],
     ids=["shipped", "the other one", "another slot"],
 )
 def test_what_guards_the_pods_and_is_never_pruned_keeps_its_name(
-    kind: str, experiment: NeuronExperiment
+    kind: str, experiment: ResolvedNeuron
 ) -> None:
     """An old rule that stayed beside the new one would still allow what it allowed."""
     assert names_of_kind(kind, render(experiment)) == KEPT_NAMES[kind]

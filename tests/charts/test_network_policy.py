@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from draftworth.serving.dialects import SERVING_PORT
+from draftworth.serving.command import SERVING_PORT
 from tests.charts.rendering import EXPERIMENTS, Object, of_kind
 
 pytestmark = pytest.mark.synth

@@ -20,11 +20,11 @@ from draftworth.measuring.run_specification import load_run_spec
 from tests.charts.rendering import (
     EXPERIMENTS,
     Object,
-    an_experiment,
     load_generator,
     of_kind,
     pod_templates,
 )
+from tests.support.experiments import resolved
 
 pytestmark = pytest.mark.synth
 
@@ -102,7 +102,7 @@ def test_the_pod_reads_a_deadline_that_may_be_moved_while_it_runs(name: str) -> 
     assert "subPath" not in mount, "a file that is mounted alone is never updated"
     assert not config_map.get("immutable", False)
     file = path.removeprefix(f"{mount['mountPath']}/")
-    assert float(config_map["data"][file]) == an_experiment(name).aws.deadline_minutes
+    assert float(config_map["data"][file]) == resolved(name).spec.aws.deadline_minutes
     (spec,) = [m["data"]["run-spec.json"] for m in maps.values() if "run-spec.json" in m["data"]]
     assert load_run_spec(spec).ready_deadline_seconds is None
 

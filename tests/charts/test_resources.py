@@ -5,27 +5,26 @@ from __future__ import annotations
 import pytest
 
 from charts.slot import UPLOADER_CPUS, UPLOADER_MEMORY_GIB, slot_resources
-from draftworth.experiment.catalog import accelerator
-from draftworth.experiment.model import NeuronExperiment
-from tests.charts.rendering import EXPERIMENTS, Object, an_experiment, of_kind
+from draftworth.planning.resolved import ResolvedNeuron
+from tests.charts.rendering import EXPERIMENTS, Object, of_kind
+from tests.support.experiments import changed_in, resolved
 
 pytestmark = pytest.mark.synth
 
 # What must be left for the kernel, kubelet and DaemonSets. EKS keeps about 3 GiB for 250 pods; the
 # kernel's own tables take 2 to 3 % of the memory.
+ACCELERATOR = resolved().spec.accelerator
 RESERVED_CPUS = 8
 RESERVED_MEMORY_GIB = 80
 
 
-def with_slots_of(devices: int) -> NeuronExperiment:
-    experiment = an_experiment()
-    serving = experiment.serving.model_copy(update={"slot_devices": devices})
-    return experiment.model_copy(update={"serving": serving})
+def with_slots_of(devices: int) -> ResolvedNeuron:
+    return changed_in(resolved(), "serving", slot_devices=devices)
 
 
-def what_does_not_fit(experiment: NeuronExperiment, *, services: int) -> list[str]:
+def what_does_not_fit(experiment: ResolvedNeuron, *, services: int) -> list[str]:
     """Resources that a full node of services asks too much of."""
-    slot, node = slot_resources(experiment), accelerator()
+    slot, node = slot_resources(experiment), experiment.spec.accelerator
     asked = {
         "cpu": services * (slot.cpus + UPLOADER_CPUS) > node.vcpus - RESERVED_CPUS,
         "memory": services * (slot.memory_gib + UPLOADER_MEMORY_GIB)
@@ -35,21 +34,21 @@ def what_does_not_fit(experiment: NeuronExperiment, *, services: int) -> list[st
     return [resource for resource, too_much in asked.items() if too_much]
 
 
-@pytest.mark.parametrize("devices", accelerator().legal_slot_devices)
+@pytest.mark.parametrize("devices", ACCELERATOR.legal_slot_devices)
 def test_a_node_full_of_services_leaves_room_for_the_system(devices: int) -> None:
-    services = accelerator().devices // devices
+    services = ACCELERATOR.devices // devices
     assert what_does_not_fit(with_slots_of(devices), services=services) == []
 
 
 @pytest.mark.parametrize("devices", [4, 8, 16])
 def test_one_service_too_many_does_not_fit(devices: int) -> None:
-    services = accelerator().devices // devices + 1
+    services = ACCELERATOR.devices // devices + 1
     assert what_does_not_fit(with_slots_of(devices), services=services) == ["cpu", "memory"]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_pods_ask_for_their_slots_share_and_no_more_than_that(name: str) -> None:
-    slot = slot_resources(an_experiment(name))
+    slot = slot_resources(resolved(name))
     for deployment in of_kind("Deployment", name):
         containers = deployment["spec"]["template"]["spec"]["containers"]
         for each in containers:

@@ -8,7 +8,8 @@ import re
 import kubernetes_validate
 import pytest
 
-from tests.charts.rendering import EXPERIMENTS, all_objects, an_experiment, of_kind, pod_templates
+from tests.charts.rendering import EXPERIMENTS, all_objects, of_kind, pod_templates
+from tests.support.experiments import resolved
 
 pytestmark = pytest.mark.synth
 
@@ -19,7 +20,7 @@ CLUSTER_SCOPED = {"Namespace", "PersistentVolume"}
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_object_is_valid_for_the_clusters_version(name: str) -> None:
-    version = an_experiment(name).aws.kubernetes_version
+    version = resolved(name).spec.aws.kubernetes_version
     for item in all_objects(name):
         assert kubernetes_validate.validate(item, version, strict=True) == version
 

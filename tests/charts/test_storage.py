@@ -10,10 +10,10 @@ from tests.charts.rendering import (
     BINDINGS,
     EXPERIMENTS,
     Object,
-    an_experiment,
     of_kind,
     render,
 )
+from tests.support.experiments import resolved, with_third_variant
 
 pytestmark = pytest.mark.synth
 
@@ -67,10 +67,8 @@ def test_compiled_graphs_are_mounted_for_every_engine(name: str) -> None:
 
 
 def test_variants_with_the_same_draft_share_its_volume() -> None:
-    experiment = an_experiment()
-    _, draft = experiment.variants
-    third = draft.model_copy(update={"name": "qwen3-1.7b-k5", "window": 5})
-    more = experiment.model_copy(update={"variants": (*experiment.variants, third)})
+    experiment = resolved()
+    more = with_third_variant(experiment)
     assert len(render(more)["serving"]) == len(render(experiment)["serving"]) + 3
     assert render(more)["storage"] == render(experiment)["storage"]
 

@@ -65,7 +65,7 @@ def test_plan_shows_variants_placement_keys_flags_and_cost(
     assert "placement   1 x trn2.48xlarge in us-east-2c, spot" in text
     assert "8 cases x 2 variants x 16 to 64 requests at c4 = 256 to 1024 requests of 600" in text
     assert "cost        8.60 USD an hour" in text
-    assert "note: Qwen/Qwen3-32B is not pinned" in text
+    assert "note: Qwen/Qwen3-32B@main is not pinned" in text
 
 
 def test_plan_of_a_wrong_file_says_what_is_allowed(

@@ -20,9 +20,8 @@ import yaml
 
 from account import leftovers
 from account.clients import client
-from draftworth.experiment.loading import load_neuron_experiment
-from draftworth.experiment.model import NeuronExperiment
-from draftworth.experiment.naming import STACK_PARTS, Names
+from draftworth.experiment.naming import STACK_PARTS
+from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from rehearsal.emulator import empty_account
 from stacks.application import build_application
 from tests.account.stubs import EmulatedEc2
@@ -86,11 +85,11 @@ def repeated_templates(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str,
 
 def synthesized(path: Path, folder: Path) -> Mapping[str, Template]:
     """What `cdk synth` writes."""
-    experiment = load_neuron_experiment(path)
+    experiment = load_neuron(path)
     app = cdk.App(context=cdk_context(), outdir=str(folder / "out"), analytics_reporting=False)
-    build_application(app, experiment=experiment, experiment_path=path)
+    build_application(app, experiment=experiment)
     app.synth()
-    names = Names.of(experiment)
+    names = experiment.names
     return {
         part: json.loads((folder / "out" / f"{names.stack(part)}.template.json").read_text())
         for part in STACK_PARTS
@@ -101,7 +100,7 @@ def synthesized(path: Path, folder: Path) -> Mapping[str, Template]:
 class Life:
     """One experiment's life: its account, the hub its models come from, its pods."""
 
-    experiment: NeuronExperiment
+    experiment: ResolvedNeuron
     path: Path
     cloud: Cloud
     hub: LocalHub
@@ -214,7 +213,7 @@ def life(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Life]:
     """Everything there, nothing deployed."""
-    experiment = load_neuron_experiment(experiment_path)
+    experiment = load_neuron(experiment_path)
     cloudformation = CloudFormation()
     with ExitStack() as processes:
         processes.callback(cloudformation.close)
@@ -226,7 +225,7 @@ def life(
             "AWS_ENDPOINT_URL": endpoint,
             "AWS_ACCESS_KEY_ID": "testing",
             "AWS_SECRET_ACCESS_KEY": "testing",
-            "AWS_DEFAULT_REGION": experiment.aws.region,
+            "AWS_DEFAULT_REGION": experiment.spec.aws.region,
         }.items():
             monkeypatch.setenv(name, value)
         write_vllm(tmp_path / "bin")
@@ -234,8 +233,8 @@ def life(
             experiment=experiment,
             path=experiment_path,
             cloud=Cloud(
-                names=Names.of(experiment),
-                region=experiment.aws.region,
+                names=experiment.names,
+                region=experiment.spec.aws.region,
                 templates=templates,
                 cloudformation=cloudformation,
                 now_unix_s=time.time(),

@@ -86,7 +86,7 @@ def there_is_no_capacity_and_then_there_is(life: Life) -> None:
     cloud.heartbeat(after_minutes=2)
     cloud.heartbeat(after_minutes=2)
     (told,) = cloud.notifications()
-    assert life.experiment.aws.availability_zone in told
+    assert life.experiment.spec.aws.availability_zone in told
     assert "insufficient capacity" in told
     assert cloud.desired_nodes == 1
     cloud.failed_launches = []

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from draftworth.experiment.model import NeuronExperiment
-from draftworth.experiment.naming import Names
+from draftworth.planning.resolved import ResolvedNeuron
 from tests.stacks.rendering import collapsed
 from tests.stacks.synthesis import Resource, Template, of_type
 
@@ -22,7 +21,7 @@ INSIGHTS_LOGS = ("application", "dataplane", "host", "performance")
 class Case:
     """A resource and what stands around it."""
 
-    experiment: NeuronExperiment
+    experiment: ResolvedNeuron
     template: Template
     logical_id: str
     resource: Resource
@@ -53,7 +52,7 @@ def goes_by_statement(case: Case) -> Iterator[str]:
 
 def bucket(case: Case) -> Iterator[str]:
     """Emptied and deleted, or the one that the experiment keeps."""
-    kept = case.experiment.aws.keep_checkpoints and case.logical_id.startswith("Checkpoints")
+    kept = case.experiment.spec.aws.keep_checkpoints and case.logical_id.startswith("Checkpoints")
     if kept:
         if case.resource.get("DeletionPolicy") != "Retain":
             yield "kept by the experiment, and not retained"
@@ -111,7 +110,7 @@ def add_on(case: Case) -> Iterator[str]:
     if case.properties.get("PreserveOnDelete") is not False:
         yield "PreserveOnDelete: its software would stay on the cluster without an owner"
     if case.properties["AddonName"] == "amazon-cloudwatch-observability":
-        prefix = f"/aws/containerinsights/{Names.of(case.experiment).cluster}"
+        prefix = f"/aws/containerinsights/{case.experiment.names.cluster}"
         yield from _missing_groups(case, *(f"{prefix}/{log}" for log in INSIGHTS_LOGS))
         if "otelContainerInsights" in str(case.properties.get("ConfigurationValues")):
             yield "OpenTelemetry's log groups, /aws/otel/containerinsights/..., have no owner"
@@ -190,7 +189,7 @@ FATES: Mapping[str, Rule] = {
 }
 
 
-def complaints(experiment: NeuronExperiment, template: Template) -> list[str]:
+def complaints(experiment: ResolvedNeuron, template: Template) -> list[str]:
     """Every resource without a stated fate, or against it."""
     found = []
     for logical_id, resource in template["Resources"].items():

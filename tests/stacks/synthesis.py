@@ -18,15 +18,14 @@ from typing import Any
 import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
-from draftworth.experiment.loading import load_neuron_experiment
-from draftworth.experiment.model import Aws, HubSpeculative, NeuronExperiment, OnDemand, Spot
+from draftworth.experiment.model import OnDemand, Spot
 from draftworth.experiment.naming import Names
+from draftworth.planning.resolved import ResolvedNeuron
 from stacks.application import build_application
+from tests.support.experiments import changed, changed_aws, resolved, with_third_variant
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("network", "storage", "cluster", "benchmark")
-QWEN = ROOT / "experiments/qwen3-32b.yaml"
-LLAMA = ROOT / "experiments/llama-3.1-8b-eagle3.yaml"
 SHIPPED = ("qwen3-32b", "llama-3.1-8b-eagle3")
 
 Template = dict[str, Any]
@@ -40,42 +39,24 @@ def cdk_context() -> dict[str, Any]:
 
 
 @functools.cache
-def experiments() -> dict[str, NeuronExperiment]:
+def experiments() -> dict[str, ResolvedNeuron]:
     """Shipped: spot and Capacity Block, no node. Made up: what those two leave open."""
-    qwen, llama = load_neuron_experiment(QWEN), load_neuron_experiment(LLAMA)
-    assert isinstance(qwen.variants[1], HubSpeculative)
-    on_demand = _changed(
-        qwen.model_copy(
-            update={
-                "name": "on-demand",
-                "variants": (
-                    *qwen.variants,
-                    qwen.variants[1].model_copy(update={"name": "k5", "window": 5}),
-                ),
-            }
-        ),
+    qwen, llama = resolved("qwen3-32b"), resolved("llama-3.1-8b-eagle3")
+    on_demand = changed_aws(
+        changed(with_third_variant(qwen), name="on-demand"),
         capacity=OnDemand(kind="on_demand"),
         # Documentation addresses: a file with them is refused, a template shows them as well.
         public_access_cidrs=("203.0.113.0/24",),
         availability_zone="us-east-2a",
         load_generator_image=f"registry.example.com/llmperf@sha256:{'0' * 64}",
     )
-    spot = _changed(
-        qwen.model_copy(update={"name": "spot"}),
+    spot = changed_aws(
+        changed(qwen, name="spot"),
         capacity=Spot(kind="spot"),
         notify_email="bench@example.com",
         hub_token_secret="draftworth/hub-token",
     )
     return {e.name: e for e in (qwen, llama, on_demand, spot)}
-
-
-def _changed(experiment: NeuronExperiment, **aws: Any) -> NeuronExperiment:
-    # Validated again: a made-up experiment must be one that a file could hold.
-    data = experiment.aws.model_dump() | {
-        key: value.model_dump() if hasattr(value, "model_dump") else value
-        for key, value in aws.items()
-    }
-    return experiment.model_copy(update={"aws": Aws.model_validate(data)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +119,7 @@ def synthesis() -> Synthesis:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     app = cdk.App(context=cdk_context(), outdir=str(folder), analytics_reporting=False)
     for experiment in experiments().values():
-        build_application(app, experiment=experiment, experiment_path=QWEN)
+        build_application(app, experiment=experiment)
     return Synthesis(folder=folder, report=validated(app, folder))
 
 

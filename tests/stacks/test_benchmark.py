@@ -13,8 +13,7 @@ import pytest
 from charts.names import LOAD_GENERATOR_SERVICE_ACCOUNT, NAMESPACE, SERVING_SERVICE_ACCOUNT
 from charts.shipped import METRICS_PUBLISHER
 from draftworth.analysis import metrics
-from draftworth.experiment.model import NeuronExperiment
-from draftworth.serving.artifacts import artifact_key
+from draftworth.planning.resolved import ResolvedNeuron
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS
 from stacks.dashboard import GRID_COLUMNS, INSIGHTS_NAMESPACE, dashboard_body
 from tests.stacks.function_assets import check_function_asset
@@ -74,7 +73,7 @@ def test_pods_read_the_buckets_of_this_experiment() -> None:
 
 
 def test_given_image_replaces_the_built_one() -> None:
-    image = experiments()["on-demand"].aws.load_generator_image
+    image = experiments()["on-demand"].spec.aws.load_generator_image
     assets = json.loads(
         (synthesis().folder / "draftworth-on-demand-benchmark.assets.json").read_text()
     )
@@ -125,7 +124,7 @@ WRITING = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
 def graph_folders(name: str) -> list[str]:
     """Where the servers' graphs lie, as `${ArtifactsArn}/KEY`."""
     experiment = experiments()[name]
-    keys = (artifact_key(experiment, variant) for variant in experiment.variants)
+    keys = (variant.artifact_key for variant in experiment.variants)
     return [f"${{ArtifactsArn}}/{key}" for key in keys]
 
 
@@ -234,15 +233,15 @@ def test_publisher_can_neither_change_results_nor_read_texts(action: str, resour
     assert not may(benchmark(), PUBLISHER, action, resource)
 
 
-def lookups_denied(template: Template, experiment: NeuronExperiment) -> list[str]:
+def lookups_denied(template: Template, experiment: ResolvedNeuron) -> list[str]:
     """Objects that Mountpoint asks for on the way to a file, and the servers' role may not get.
 
     It asks for each part of a path below the mount as an object, before it takes it for a folder.
     """
     below = ("", "/_ARTIFACTS.json", "/upload", "/upload/weights", "/upload/weights/tp0")
-    folders = [artifact_key(experiment, variant) for variant in experiment.variants]
+    folders = [variant.artifact_key for variant in experiment.variants]
     asked = [f"${{ArtifactsArn}}/{folder}{part}" for folder in folders for part in below]
-    asked += [f"${{CheckpointsArn}}/{experiment.target.storage_prefix}/config.json"]
+    asked += [f"${{CheckpointsArn}}/{experiment.spec.target.storage_prefix}/config.json"]
     return [key for key in asked if not may(template, "WorkloadRolesvllm", "s3:GetObject", key)]
 
 
@@ -253,7 +252,7 @@ def test_servers_may_get_every_part_of_a_path_that_mountpoint_asks_for(name: str
 
 def test_a_folder_that_mountpoint_could_not_look_up_is_found() -> None:
     experiment = experiments()["qwen3-32b"]
-    key = artifact_key(experiment, experiment.variants[0])
+    key = experiment.variants[0].artifact_key
     narrower = without(benchmark(), "s3:GetObject", f'/{key}"')
     assert lookups_denied(narrower, experiment) == [f"${{ArtifactsArn}}/{key}"]
 

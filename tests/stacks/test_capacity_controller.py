@@ -11,7 +11,6 @@ import pytest
 
 from charts.shipped import CAPACITY_CONTROLLER
 from draftworth.experiment.model import CapacityBlock
-from draftworth.experiment.placement import place
 from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan, load_plan
 from stacks.constructs.capacity_controller import ANSWER_TIMEOUT_MINUTES, TIMEOUT_MINUTES
 from tests.stacks.function_assets import check_function_asset
@@ -50,9 +49,9 @@ def pattern(fragment: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_function_is_told_the_experiments_plan(name: str) -> None:
     experiment, told = experiments()[name], plan(name)
-    aws, capacity = experiment.aws, experiment.aws.capacity
+    aws, capacity = experiment.spec.aws, experiment.spec.aws.capacity
     assert told.experiment == name
-    assert told.nodes == place(experiment).nodes
+    assert told.nodes == experiment.placement.nodes
     assert (told.deadline_minutes, told.budget_usd) == (aws.deadline_minutes, aws.budget_usd)
     assert told.price_usd_per_node_hour == aws.price.usd_per_hour
     assert told.availability_zone == aws.availability_zone
@@ -335,7 +334,7 @@ def test_no_function_may_change_the_notifications_of_buckets() -> None:
 def test_the_experiments_address_is_subscribed_when_there_is_one(name: str) -> None:
     subscriptions = of_type(benchmark(name), "AWS::SNS::Subscription").values()
     endpoints = [s["Properties"]["Endpoint"] for s in subscriptions]
-    given = experiments()[name].aws.notify_email
+    given = experiments()[name].spec.aws.notify_email
     assert endpoints == ([given] if given else [])
 
 

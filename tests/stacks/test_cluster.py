@@ -72,7 +72,7 @@ def test_control_plane_logs_all_that_it_can() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_public_endpoint_exists_only_for_listed_ranges(name: str) -> None:
     network = properties(cluster(name), "AWS::EKS::Cluster")["ResourcesVpcConfig"]
-    listed = list(experiments()[name].aws.public_access_cidrs)
+    listed = list(experiments()[name].spec.aws.public_access_cidrs)
     assert network["EndpointPrivateAccess"] is True
     assert network["EndpointPublicAccess"] is bool(listed)
     assert network.get("PublicAccessCidrs", []) == listed
@@ -84,7 +84,7 @@ def test_administrators_are_those_listed_and_the_deployment(name: str) -> None:
     entries = of_type(cluster(name), "AWS::EKS::AccessEntry").values()
     principals = [e["Properties"]["PrincipalArn"] for e in entries]
     people = [p for p in principals if isinstance(p, str)]
-    assert people == list(experiments()[name].aws.admin_principal_arns)
+    assert people == list(experiments()[name].spec.aws.admin_principal_arns)
     assert len(principals) == len(people) + 1
 
 
@@ -238,7 +238,7 @@ def test_node_groups_carry_the_labels_and_taints_that_the_charts_expect() -> Non
 
 @pytest.mark.parametrize("name", NAMES)
 def test_capacity_block_names_its_reservation_and_the_others_a_placement_group(name: str) -> None:
-    data, capacity = launch_data(name), experiments()[name].aws.capacity
+    data, capacity = launch_data(name), experiments()[name].spec.aws.capacity
     if isinstance(capacity, CapacityBlock):
         target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]
         assert target == {"CapacityReservationId": capacity.reservation_id}

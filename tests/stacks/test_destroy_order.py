@@ -28,7 +28,7 @@ import pytest
 
 from tests.stacks.graph import Graph, Node, graph_of, outlived_by, stack_needs, templates_of
 from tests.stacks.rendering import kubernetes_objects
-from tests.stacks.synthesis import QWEN, ROOT, Template, cdk_context, experiments, of_type
+from tests.stacks.synthesis import ROOT, Template, cdk_context, experiments, of_type
 
 pytestmark = [pytest.mark.synth]
 NAMES = tuple(experiments())
@@ -286,7 +286,9 @@ def test_a_destroy_builds_no_image_and_asks_for_no_credentials(tmp_path: Path) -
     engine.chmod(0o755)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")} | {
         "CDK_DOCKER": str(engine),
-        "CDK_CONTEXT_JSON": json.dumps(cdk_context() | {"experiment": str(QWEN)}),
+        "CDK_CONTEXT_JSON": json.dumps(
+            cdk_context() | {"experiment": str(ROOT / "experiments/qwen3-32b.yaml")}
+        ),
         "CDK_OUTDIR": str(tmp_path / "out"),
     }
     done = subprocess.run(

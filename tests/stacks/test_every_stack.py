@@ -122,7 +122,7 @@ def test_only_checkpoints_that_are_kept_outlive_their_stack() -> None:
         for stack, logical_id, resource in all_resources()
         if resource.get("DeletionPolicy", "Delete") != "Delete"
     ]
-    kept = [name for name, e in experiments().items() if e.aws.keep_checkpoints]
+    kept = [name for name, e in experiments().items() if e.spec.aws.keep_checkpoints]
     assert kept
     names = [(stack, logical_id[:-8]) for stack, logical_id in retained]
     assert names == [

@@ -28,7 +28,7 @@ def test_second_zone_is_another_one(accelerator: str, other: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_subnets_are_in_the_accelerators_zone_first_and_a_second_one(name: str) -> None:
     template = synthesis().template(name, "network")
-    zone = experiments()[name].aws.availability_zone
+    zone = experiments()[name].spec.aws.availability_zone
     assert zones(template, "Private") == [zone, second_zone(zone)]
     assert zones(template, "Public") == [zone, second_zone(zone)]
 

@@ -28,7 +28,7 @@ def benchmark(name: str = "qwen3-32b") -> Template:
 def missing_rights(template: Template, name: str) -> list[str]:
     """What staging takes and the stagers may not."""
     needs = [("s3:ListBucket", BUCKET)]
-    for model in experiments()[name].models:
+    for model in experiments()[name].spec.models:
         folder = f"{BUCKET}/{model.storage_prefix}"
         markers = [key(model.model, model.revision) for key in (ready_key, plan_key)]
         needs += [("s3:GetObject", f"{BUCKET}/{marker}") for marker in markers]

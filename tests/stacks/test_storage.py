@@ -43,7 +43,7 @@ def test_buckets_refuse_what_comes_without_tls(fragment: str) -> None:
 @pytest.mark.parametrize("name", tuple(experiments()))
 def test_fate_of_the_buckets_is_the_experiments(name: str) -> None:
     template = storage(name)
-    kept = experiments()[name].aws.keep_checkpoints
+    kept = experiments()[name].spec.aws.keep_checkpoints
     fates = {k: r["DeletionPolicy"] for k, r in of_type(template, BUCKET).items()}
     assert {"Checkpoints": "Retain" if kept else "Delete"}.items() <= _by_name(fates).items()
     assert _by_name(fates)["Results"] == _by_name(fates)["Artifacts"] == "Delete"
@@ -58,7 +58,7 @@ def test_a_bucket_that_stays_keeps_its_policy(name: str) -> None:
     bucket = only(template, BUCKET, "Checkpoints")
     policy = only(template, "AWS::S3::BucketPolicy", "Checkpoints")
     stays = bucket["DeletionPolicy"] == "Retain"
-    assert stays is experiments()[name].aws.keep_checkpoints
+    assert stays is experiments()[name].spec.aws.keep_checkpoints
     assert (policy.get("DeletionPolicy") == "Retain") is stays
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from draftworth.experiment.loading import LoadedExperiment, load_experiment
+from draftworth.experiment.model import Aws, Experiment
+from draftworth.planning.resolved import ResolvedNeuron, load_neuron, resolve
 from tests.conftest import ROOT
 
 Edit = Callable[[dict[str, Any]], object]
@@ -62,3 +66,45 @@ def both(*edits: Edit) -> Edit:
             one(data)
 
     return edit
+
+
+def load_spec(path: Path) -> Experiment:
+    """What a file holds, checked, without what follows from it."""
+    return load_experiment(path).spec
+
+
+@cache
+def resolved(name: str = "qwen3-32b") -> ResolvedNeuron:
+    """A shipped experiment that runs on AWS."""
+    return load_neuron(ROOT / "experiments" / f"{name}.yaml")
+
+
+def changed(experiment: ResolvedNeuron, **values: Any) -> ResolvedNeuron:
+    """The experiment with other values at the top level of its file, resolved anew."""
+    spec = experiment.spec.model_copy(update=values)
+    again = resolve(LoadedExperiment(spec=spec, path=experiment.path, cases=experiment.cases))
+    assert isinstance(again, ResolvedNeuron)
+    return again
+
+
+def changed_in(experiment: ResolvedNeuron, section: str, **values: Any) -> ResolvedNeuron:
+    """The experiment with other values in one section, resolved anew."""
+    part = getattr(experiment.spec, section).model_copy(update=values)
+    return changed(experiment, **{section: part})
+
+
+def with_third_variant(experiment: ResolvedNeuron) -> ResolvedNeuron:
+    """The experiment with one more window of its draft."""
+    _, drafted = experiment.spec.variants
+    third = drafted.model_copy(update={"name": "k5", "window": 5})
+    return changed(experiment, variants=(*experiment.spec.variants, third))
+
+
+def changed_aws(experiment: ResolvedNeuron, **values: Any) -> ResolvedNeuron:
+    """The experiment with other values in its AWS section, checked again."""
+    # A made-up experiment must be one that a file could hold.
+    data = experiment.spec.aws.model_dump() | {
+        key: value.model_dump() if hasattr(value, "model_dump") else value
+        for key, value in values.items()
+    }
+    return changed(experiment, aws=Aws.model_validate(data))

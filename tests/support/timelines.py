@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.model import NeuronExperiment
 from draftworth.planning.assumptions import assumption_data
-from tests.conftest import ROOT
+from tests.support.experiments import resolved
 
-CASES = 8
 # Gbit/s at which a GiB takes one second.
 GIB_A_SECOND = 2**30 * 8 / 1e9
 
 
-def shipped(name: str = "qwen3-32b") -> NeuronExperiment:
-    loaded = load_experiment(ROOT / "experiments" / f"{name}.yaml")
-    assert isinstance(loaded, NeuronExperiment)
-    return loaded
-
-
-QWEN = shipped()
+QWEN = resolved()
 BY_HAND = assumption_data().assumptions.replaced(
     [
         "deploy_minutes=30",

@@ -13,6 +13,7 @@ import yaml
 from draftworth.errors import ExperimentError, UserInputError
 from draftworth.experiment.loading import experiment_json_schema, load_experiment
 from draftworth.experiment.model import PATTERN_WORDS, LocalExperiment, NeuronExperiment
+from draftworth.experiment.rules.aws import is_pinned_image
 from tests.conftest import ROOT
 from tests.support.experiments import Edit, both, drop, put, write_experiment
 
@@ -59,6 +60,13 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         '"medusa"',
         "none, fused_draft, eagle, eagle3, draft_model",
         "how tokens are drafted",
+    ),
+    "a misspelt method": (
+        put("variants", 1, "method", value="fused_drafts"),
+        "variants[1].method",
+        '"fused_drafts"',
+        "none, fused_draft, eagle, eagle3, draft_model",
+        "did you mean 'fused_draft'?",
     ),
     "a release nobody knows": (
         put("release", value="neuron-2.26"),
@@ -440,6 +448,55 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "release",
         "another experiment",
     ),
+    "a misspelt kind of load": (
+        put("workload", "load", value={"kind": "concurency", "concurrency": 4}),
+        "workload.load.kind",
+        '"concurency"',
+        "concurrency, poisson, ladder",
+        "did you mean 'concurrency'?",
+    ),
+    "a misspelt key for the kind of load": (
+        put("workload", "load", value={"knd": "concurrency", "concurrency": 4}),
+        "workload.load.kind",
+        "nothing",
+        "concurrency, poisson, ladder",
+        "did you mean 'kind' by 'knd'?",
+    ),
+    "a load without its kind": (
+        put("workload", "load", value={"concurrency": 4}),
+        "workload.load.kind",
+        "nothing",
+        "concurrency, poisson, ladder",
+        "how requests are sent",
+    ),
+    "a misspelt key for the method": (
+        put("variants", 1, value={**SPECULATIVE, "name": "k5"} | {"methd": "fused_draft"}),
+        "variants[1].methd",
+        "unknown key",
+        "method",
+        "did you mean 'method'?",
+    ),
+    "a variant whose method is misspelt": (
+        put("variants", 0, value={"name": "baseline", "methd": "none"}),
+        "variants[0].method",
+        "nothing",
+        "none, fused_draft, eagle, eagle3, draft_model",
+        "did you mean 'method' by 'methd'?",
+    ),
+    "a misspelt key for the release": (
+        both(drop("release"), put("relase", value="neuron-2.26.1")),
+        "release",
+        "nothing",
+        "neuron-2.26.1",
+        "did you mean 'release' by 'relase'?",
+    ),
+    "an image under a tag that moves": (
+        put("aws", "load_generator_image", value="registry.example.com:5000/llmperf"),
+        "aws.load_generator_image",
+        '"registry.example.com:5000/llmperf"',
+        "a tag other than latest",
+        "different clients",
+    ),
     "a load nobody knows": (
         put("workload", "load", value={"kind": "burst"}),
         "workload.load.kind",
@@ -525,12 +582,12 @@ def test_every_problem_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("name: a\nname: b\n", "stands twice"),
+        ("name: a\nname: b\n", 'found duplicate key "name"'),
         ("name: [unclosed\n", "expected"),
         ("- a\n- list\n", "an experiment is a mapping"),
         ("", "an experiment is a mapping"),
         ("1: one\n", "is not text"),
-        ("!!python/object/apply:os.system [id]\n", "could not determine a constructor"),
+        ("name: !!python/object/apply:os.system [id]\n", "a tag names a type of a program"),
     ],
 )
 def test_text_that_is_no_experiment_is_refused(tmp_path: Path, text: str, reason: str) -> None:
@@ -593,7 +650,7 @@ def test_a_bad_prompt_line_is_told_with_its_file_and_line(tmp_path: Path) -> Non
 
 def test_every_shipped_experiment_loads() -> None:
     files = sorted((ROOT / "experiments").glob("*.yaml"))
-    kinds = {file.stem: type(load_experiment(file)) for file in files}
+    kinds = {file.stem: type(load_experiment(file).spec) for file in files}
     assert kinds == {
         "llama-3.1-8b-eagle3": NeuronExperiment,
         "qwen3-32b": NeuronExperiment,
@@ -602,7 +659,7 @@ def test_every_shipped_experiment_loads() -> None:
 
 
 def test_the_published_experiment_is_the_published_one() -> None:
-    experiment = load_experiment(ROOT / "experiments" / "qwen3-32b.yaml")
+    experiment = load_experiment(ROOT / "experiments" / "qwen3-32b.yaml").spec
     assert isinstance(experiment, NeuronExperiment)
     assert experiment.release == "neuron-2.26.1"
     assert (experiment.serving.tensor_parallel_size, experiment.serving.lnc) == (32, 2)
@@ -641,8 +698,24 @@ def test_every_pattern_of_the_schema_has_words() -> None:
 
 
 def test_a_secret_may_be_named_after_the_hub(tmp_path: Path) -> None:
-    experiment = load_experiment(
-        write_experiment(tmp_path, put("aws", "hub_token_secret", value="hf_token"))
-    )
+    path = write_experiment(tmp_path, put("aws", "hub_token_secret", value="hf_token"))
+    experiment = load_experiment(path).spec
     assert isinstance(experiment, NeuronExperiment)
     assert experiment.aws.hub_token_secret == "hf_token"
+
+
+@pytest.mark.parametrize(
+    ("image", "pinned"),
+    [
+        ("llmperf", False),
+        ("llmperf:latest", False),
+        ("registry.example.com:5000/llmperf", False),
+        ("example.com/llmperf:", False),
+        ("registry.example.com:5000/llmperf:1.2", True),
+        (f"llmperf@sha256:{'0' * 64}", True),
+    ],
+)
+def test_an_image_is_pinned_by_a_tag_other_than_latest_or_a_digest(
+    image: str, pinned: bool
+) -> None:
+    assert is_pinned_image(image) is pinned

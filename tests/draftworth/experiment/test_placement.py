@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.placement import Placement, place
-from tests.support.experiments import both, put, write_experiment
+from tests.support.experiments import both, load_spec, put, write_experiment
 
 
 def placed(folder: Path, *, variants: int, slot_devices: int) -> Placement:
@@ -27,7 +26,7 @@ def placed(folder: Path, *, variants: int, slot_devices: int) -> Placement:
         put("serving", "slot_devices", value=slot_devices),
         put("serving", "tensor_parallel_size", value=slot_devices * 4),
     )
-    experiment = load_experiment(write_experiment(folder, edit))
+    experiment = load_spec(write_experiment(folder, edit))
     assert isinstance(experiment, NeuronExperiment)
     return place(experiment)
 

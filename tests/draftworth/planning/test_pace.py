@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.model import NeuronExperiment
 from draftworth.planning.assumptions import Bounds, assumption_data
 from draftworth.planning.pace import Pace, round_counts, round_minutes, waves
+from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.results import Load
 from tests.support.experiments import Edit, both, put, write_experiment
 
@@ -30,10 +29,8 @@ def poisson(rate: float) -> Load:
     return Load(kind="poisson", concurrency=0, requests_per_second=rate)
 
 
-def experiment(folder: Path, *edits: Edit) -> NeuronExperiment:
-    loaded = load_experiment(write_experiment(folder, both(*edits)))
-    assert isinstance(loaded, NeuronExperiment)
-    return loaded
+def experiment(folder: Path, *edits: Edit) -> ResolvedNeuron:
+    return load_neuron(write_experiment(folder, both(*edits)))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +82,7 @@ def test_rounds_go_from_the_least_requests_to_the_most(
         put("workload", "requests_per_round", value=per_round),
         put("workload", "min_requests", value=least),
         put("workload", "max_requests", value=most),
-    ).workload
+    ).spec.workload
 
     assert round_counts(work) == expected
 
@@ -113,7 +110,6 @@ def test_a_round_is_every_case_against_every_variant(
         experiment(tmp_path, put("workload", "parallel", value=parallel)),
         assumed,
         concurrency(4),
-        cases=8,
         bound="low",
     )
 

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.model import NeuronExperiment
-from draftworth.experiment.placement import place
 from draftworth.planning.assumptions import Assumption, Assumptions, Bounds, assumption_data
+from draftworth.planning.resolved import ResolvedNeuron, load
 from draftworth.planning.steps import checkpoint_gib
 from draftworth.planning.timeline import (
     BUDGET,
@@ -22,25 +20,24 @@ from draftworth.planning.timeline import (
     forecast,
     in_place_after_a_run,
 )
-from draftworth.serving.artifacts import artifact_key
-from tests.support.timelines import BY_HAND, CASES, QWEN, shipped
+from tests.support.experiments import changed, changed_aws, resolved
+from tests.support.timelines import BY_HAND, QWEN
 
 
 def limited(
-    experiment: NeuronExperiment, *, deadline_minutes: int = 10_000, budget_usd: float = 1e6
-) -> NeuronExperiment:
+    experiment: ResolvedNeuron, *, deadline_minutes: int = 10_000, budget_usd: float = 1e6
+) -> ResolvedNeuron:
     limits = {"deadline_minutes": deadline_minutes, "budget_usd": budget_usd}
-    aws = experiment.aws.model_copy(update=limits)
-    return experiment.model_copy(update={"aws": aws})
+    return changed_aws(experiment, **limits)
 
 
 def run(
-    experiment: NeuronExperiment = QWEN,
+    experiment: ResolvedNeuron = QWEN,
     *,
     assumed: Assumptions = BY_HAND,
     in_place: InPlace | None = None,
 ) -> Forecast:
-    return forecast(experiment, cases=CASES, assumed=assumed, in_place=in_place or InPlace())
+    return forecast(experiment, assumed=assumed, in_place=in_place or InPlace())
 
 
 def test_an_example_by_hand() -> None:
@@ -82,7 +79,7 @@ def test_a_second_run_neither_stages_nor_compiles() -> None:
 
 
 def test_one_graph_that_is_there_saves_nothing_while_another_compiles() -> None:
-    keys = frozenset([artifact_key(QWEN, QWEN.variants[0])])
+    keys = frozenset([QWEN.variants[0].artifact_key])
     first = run(in_place=InPlace(artifact_keys=keys))
 
     assert "compile baseline" not in first.low.spans
@@ -116,16 +113,16 @@ def test_the_guard_may_look_late() -> None:
 
 
 def test_every_load_is_a_phase_of_its_own() -> None:
-    llama = shipped("llama-3.1-8b-eagle3")
+    llama = resolved("llama-3.1-8b-eagle3")
     names = [phase.name for phase in run(llama).low.course.phases]
 
     assert names[-3:] == ["measure c1", "measure c2", "nodes to zero"]
 
 
 def test_several_nodes_cost_several_times_as_much() -> None:
-    whole = QWEN.serving.model_copy(update={"slot_devices": 16})
-    two = QWEN.model_copy(update={"serving": whole})
-    assert place(two).nodes == 2
+    whole = QWEN.spec.serving.model_copy(update={"slot_devices": 16})
+    two = changed(QWEN, serving=whole)
+    assert two.placement.nodes == 2
 
     assert run(two).billed_minutes == run().billed_minutes
     minutes = Bounds(low=60, high=120)
@@ -135,10 +132,10 @@ def test_several_nodes_cost_several_times_as_much() -> None:
 
 
 def test_a_checkpoint_that_the_catalogue_does_not_know_has_an_assumed_size() -> None:
-    unknown = QWEN.target.model_copy(update={"model": "someone/else"})
+    unknown = QWEN.spec.target.model_copy(update={"model": "someone/else"})
 
     assert checkpoint_gib(unknown, BY_HAND) == BY_HAND.unknown_checkpoint_gib.bounds
-    assert checkpoint_gib(QWEN.target, BY_HAND) == Bounds(low=61.0, high=61.0)
+    assert checkpoint_gib(QWEN.spec.target, BY_HAND) == Bounds(low=61.0, high=61.0)
 
 
 @st.composite
@@ -160,7 +157,7 @@ any_limits = st.builds(
     deadline_minutes=st.integers(min_value=1, max_value=2_000),
     budget_usd=st.floats(min_value=1, max_value=200),
 )
-keys = st.sets(st.sampled_from([artifact_key(QWEN, v) for v in QWEN.variants])).map(frozenset)
+keys = st.sets(st.sampled_from([v.artifact_key for v in QWEN.variants])).map(frozenset)
 any_in_place = st.builds(
     InPlace,
     cluster=st.booleans(),
@@ -172,7 +169,7 @@ any_in_place = st.builds(
 @settings(max_examples=60, deadline=None)
 @given(experiment=any_limits, assumed=assumptions(), in_place=any_in_place)
 def test_the_low_estimate_is_never_above_the_high_one(
-    experiment: NeuronExperiment, assumed: Assumptions, in_place: InPlace
+    experiment: ResolvedNeuron, assumed: Assumptions, in_place: InPlace
 ) -> None:
     first = run(experiment, assumed=assumed, in_place=in_place)
 
@@ -189,7 +186,7 @@ def test_the_low_estimate_is_never_above_the_high_one(
     longer=st.floats(min_value=0, max_value=500),
 )
 def test_a_longer_compile_never_makes_a_run_cheaper(
-    experiment: NeuronExperiment, assumed: Assumptions, in_place: InPlace, longer: float
+    experiment: ResolvedNeuron, assumed: Assumptions, in_place: InPlace, longer: float
 ) -> None:
     before = assumed.compile_minutes
     after = before.model_copy(update={"low": before.low + longer, "high": before.high + longer})
@@ -204,7 +201,7 @@ def test_a_longer_compile_never_makes_a_run_cheaper(
 @settings(max_examples=60, deadline=None)
 @given(experiment=any_limits, assumed=assumptions(), in_place=any_in_place, more=keys)
 def test_graphs_that_are_there_never_make_a_run_dearer(
-    experiment: NeuronExperiment,
+    experiment: ResolvedNeuron,
     assumed: Assumptions,
     in_place: InPlace,
     more: frozenset[str],
@@ -224,19 +221,19 @@ def test_graphs_that_are_there_never_make_a_run_dearer(
 @settings(max_examples=60, deadline=None)
 @given(experiment=any_limits, assumed=assumptions(), in_place=any_in_place)
 def test_no_node_outlives_the_deadline_and_its_teardown(
-    experiment: NeuronExperiment, assumed: Assumptions, in_place: InPlace
+    experiment: ResolvedNeuron, assumed: Assumptions, in_place: InPlace
 ) -> None:
     first = run(experiment, assumed=assumed, in_place=in_place)
     for simulation in (first.low, first.high):
         if simulation.billed_minutes:
             release = simulation.spans[simulation.course.release]
-            latest = simulation.spans["deploy"].end + experiment.aws.deadline_minutes
+            latest = simulation.spans["deploy"].end + experiment.spec.aws.deadline_minutes
             assert release.start <= latest + 1e-6
 
 
 def test_the_shipped_experiments_fit_their_limits_in_the_best_case(experiments: Path) -> None:
     for path in sorted(experiments.glob("*.yaml")):
-        loaded = load_experiment(path)
-        if isinstance(loaded, NeuronExperiment):
-            assumed = assumption_data().for_target(loaded.target.model)
+        loaded = load(path)
+        if isinstance(loaded, ResolvedNeuron):
+            assumed = assumption_data().for_target(loaded.spec.target.model)
             assert run(loaded, assumed=assumed).low.stopped_by is None, path.name

@@ -27,7 +27,7 @@ from draftworth.records.staging import (
     tokenizer_fingerprint,
     tokenizer_mismatch,
 )
-from tests.charts.rendering import an_experiment
+from tests.support.experiments import resolved, with_third_variant
 
 READY = ReadyModel(
     schema=READY_SCHEMA,
@@ -88,7 +88,7 @@ def test_half_a_marker_is_refused() -> None:
 
 
 def test_markers_lie_where_the_servers_mount_the_checkpoint() -> None:
-    for model in an_experiment().models:
+    for model in resolved().spec.models:
         assert checkpoint_prefix(model.model, model.revision) == model.storage_prefix
     assert ready_key("acme/tiny", "v1") == "acme/tiny/v1/_READY.json"
     assert plan_key("acme/tiny", "v1") == "acme/tiny/v1/_STAGING.json"
@@ -223,14 +223,5 @@ def test_a_file_that_is_no_vocabulary_is_refused(
 
 
 def test_models_of_an_experiment_are_staged_once_each() -> None:
-    experiment = an_experiment()
-    _, speculative = experiment.variants
-    twice = experiment.model_copy(
-        update={
-            "variants": (
-                *experiment.variants,
-                speculative.model_copy(update={"name": "k5", "window": 5}),
-            )
-        }
-    )
-    assert [m.model for m in twice.models] == ["Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"]
+    twice = with_third_variant(resolved())
+    assert [m.model for m in twice.spec.models] == ["Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"]

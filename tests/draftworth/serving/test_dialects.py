@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.model import Experiment, baseline, speculative
-from draftworth.serving.dialects import ModelPaths, ServingCommand, serving_command
-from tests.support.experiments import Edit, both, put, write_experiment
+from draftworth.serving.command import ModelPaths, ServingCommand
+from draftworth.serving.dialects import serving_command
+from tests.support.experiments import Edit, both, load_spec, put, write_experiment
 
 PATHS = ModelPaths()
 SPECULATION_KEYS = {"enable_eagle_speculation", "is_eagle3"}
@@ -51,7 +51,7 @@ SERVED = {
 
 @pytest.mark.parametrize("edit", SERVED.values(), ids=SERVED)
 def test_both_sides_differ_in_speculation_only(tmp_path: Path, edit: Edit) -> None:
-    plain, drafted = commands(load_experiment(write_experiment(tmp_path, edit)))
+    plain, drafted = commands(load_spec(write_experiment(tmp_path, edit)))
 
     assert plain.environment == drafted.environment
     assert without_speculation(plain) == without_speculation(drafted)
@@ -75,7 +75,7 @@ def pruned(value: object) -> object:
 
 
 def test_fused_draft_settings_are_those_of_the_fork(experiments: Path) -> None:
-    _, drafted = commands(load_experiment(experiments / "qwen3-32b.yaml"))
+    _, drafted = commands(load_spec(experiments / "qwen3-32b.yaml"))
 
     settings = json.loads(flag(drafted, "speculative-config"))
     # `method` is left out: the fork detects a draft model, and "eagle" would be a mislabel.
@@ -91,7 +91,7 @@ def test_keys_with_different_defaults_are_explicit_and_equal_on_both_sides(
     experiments: Path,
 ) -> None:
     """Without speculation the fork turns sequence parallelism on and samples dynamically."""
-    plain, drafted = commands(load_experiment(experiments / "qwen3-32b.yaml"))
+    plain, drafted = commands(load_spec(experiments / "qwen3-32b.yaml"))
 
     configs = [json.loads(flag(c, "override-neuron-config")) for c in (plain, drafted)]
     assert configs[0] == configs[1]
@@ -102,7 +102,7 @@ def test_keys_with_different_defaults_are_explicit_and_equal_on_both_sides(
 
 def test_the_experiments_own_neuron_config_reaches_both_sides(tmp_path: Path) -> None:
     edit = put("serving", "neuron_config", value={"sequence_parallel_enabled": True})
-    plain, drafted = commands(load_experiment(write_experiment(tmp_path, edit)))
+    plain, drafted = commands(load_spec(write_experiment(tmp_path, edit)))
 
     for command in (plain, drafted):
         config = json.loads(flag(command, "override-neuron-config"))
@@ -110,7 +110,7 @@ def test_the_experiments_own_neuron_config_reaches_both_sides(tmp_path: Path) ->
 
 
 def test_eagle3_on_vllm_neuron_names_its_method(experiments: Path) -> None:
-    plain, drafted = commands(load_experiment(experiments / "llama-3.1-8b-eagle3.yaml"))
+    plain, drafted = commands(load_spec(experiments / "llama-3.1-8b-eagle3.yaml"))
 
     settings = json.loads(flag(drafted, "speculative-config"))
     assert settings["method"] == "eagle3"
@@ -125,6 +125,6 @@ def test_every_dialect_of_the_catalogue_is_tested() -> None:
 
 
 def test_the_servers_answer_to_the_targets_name(experiments: Path) -> None:
-    plain, drafted = commands(load_experiment(experiments / "qwen3-32b.yaml"))
+    plain, drafted = commands(load_spec(experiments / "qwen3-32b.yaml"))
     assert flag(plain, "served-model-name") == flag(drafted, "served-model-name")
     assert flag(plain, "served-model-name") == "Qwen/Qwen3-32B"

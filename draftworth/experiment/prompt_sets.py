@@ -1,0 +1,78 @@
+"""The prompt files that an experiment names: read once, with a problem for all that is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from draftworth.errors import Key, Problem, PromptSetError, suggestion
+from draftworth.experiment.model import PATTERN_WORDS, SET_NAME_PATTERN, Experiment, beside
+from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
+
+
+def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Problem]:
+    """Class by class in the file's order, cases in name order unless the file names them."""
+    work = experiment.workload
+    root = beside(path, work.prompts_dir)
+    if not root.is_dir():
+        yield Problem(
+            key=("workload", "prompts_dir"),
+            given=f'"{work.prompts_dir}"',
+            allowed="a folder with one folder a prompt class",
+            reason=f"{root} is not a folder",
+        )
+        return
+    for index, prompt_class in enumerate(work.classes):
+        key = ("workload", "classes", index)
+        if (root / prompt_class.name).is_dir():
+            yield from _cases((*key, "cases"), root / prompt_class.name, prompt_class.cases)
+        else:
+            known = sorted(p.name for p in root.iterdir() if p.is_dir())
+            yield Problem(
+                key=(*key, "name"),
+                given=f'"{prompt_class.name}"',
+                allowed=", ".join(known) or "a folder name",
+                reason=f"a prompt class is a folder in {work.prompts_dir}"
+                + suggestion(prompt_class.name, known),
+            )
+
+
+def _cases(key: Key, folder: Path, named: tuple[str, ...] | None) -> Iterator[Case | Problem]:
+    known = sorted(p.stem for p in folder.glob(f"*{CASE_SUFFIX}"))
+    if not known:
+        yield Problem(
+            key=key,
+            given=f"the empty folder {folder.name}",
+            allowed=f"a folder with at least one {CASE_SUFFIX} file",
+            reason="each file is a case; a class without cases measures nothing",
+        )
+    for index, case in enumerate(named or known):
+        yield _case((*key, index) if named else key, folder, case, known)
+
+
+def _case(key: Key, folder: Path, case: str, known: list[str]) -> Case | Problem:
+    if not re.match(SET_NAME_PATTERN, case):
+        return Problem(
+            key=key,
+            given=f'"{case}"',
+            allowed=PATTERN_WORDS[SET_NAME_PATTERN],
+            reason="a case's name is part of its result files' names",
+        )
+    if case not in known:
+        return Problem(
+            key=key,
+            given=f'"{case}"',
+            allowed=", ".join(known),
+            reason=f"no file {case}{CASE_SUFFIX} in the folder {folder.name}"
+            + suggestion(case, known),
+        )
+    try:
+        return load_case(folder / f"{case}{CASE_SUFFIX}", prompt_class=folder.name)
+    except PromptSetError as error:
+        return Problem(
+            key=key,
+            given=f"the prompt file {case}{CASE_SUFFIX}",
+            allowed="JSON Lines with id and prompt, or id and messages",
+            reason=str(error),
+        )

@@ -1,0 +1,131 @@
+"""Target and draft: models of the right kind, with the same token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from draftworth.errors import Key, Problem
+from draftworth.experiment.catalog import ModelKind, catalog
+from draftworth.experiment.model import (
+    HubSpeculative,
+    LocalExperiment,
+    LocalModel,
+    LocalSpeculative,
+    NeuronExperiment,
+    beside,
+)
+
+_KIND_WORDS: dict[ModelKind, str] = {
+    "causal_lm": "a causal language model",
+    "eagle3_head": "an EAGLE3 head",
+}
+_OTHER_IDS = "the target checks the draft's token ids: with another vocabulary they mean other text"
+
+
+def _tokenizer_family_is_known(experiment: NeuronExperiment) -> Iterator[Problem]:
+    drafts = ((key, variant.draft) for key, variant in _hub_drafts(experiment))
+    for key, model in ((("target",), experiment.target), *drafts):
+        stated = model.tokenizer_family
+        if model.facts is None and stated is None:
+            yield Problem(
+                key=(*key, "tokenizer_family"),
+                given="nothing",
+                allowed="the family's name, e.g. qwen3",
+                reason=f"the catalogue does not know {model.model}, so nobody can say whether "
+                "target and draft share token ids",
+            )
+        elif model.facts and stated is not None and stated != model.facts.tokenizer_family:
+            yield Problem(
+                key=(*key, "tokenizer_family"),
+                given=f'"{stated}" for {model.model}',
+                allowed=f"{model.facts.tokenizer_family}, or leave the key out",
+                reason="the catalogue knows this model's tokenizer",
+            )
+
+
+def _draft_is_of_the_targets_family(experiment: NeuronExperiment) -> Iterator[Problem]:
+    target = experiment.target
+    wanted = target.known_tokenizer_family
+    for key, variant in _hub_drafts(experiment):
+        family = variant.draft.known_tokenizer_family
+        if wanted is not None and family is not None and family != wanted:
+            known = (n for n, f in catalog().models.items() if f.tokenizer_family == wanted)
+            yield Problem(
+                key=(*key, "model"),
+                given=f"{variant.draft.model} (tokenizer family {family}) for {target.model} "
+                f"({wanted})",
+                allowed=f"a draft of the family {wanted}: {', '.join(known)}",
+                reason=_OTHER_IDS,
+            )
+
+
+def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Problem]:
+    """An EAGLE-3 head is no draft model, and a whole model is no head."""
+    for key, variant in _hub_drafts(experiment):
+        method, facts = catalog().methods.get(variant.method), variant.draft.facts
+        if method is None or facts is None or method.draft == "any" or method.draft == facts.kind:
+            continue
+        yield Problem(
+            key=(*key, "model"),
+            given=f"{_KIND_WORDS[facts.kind]} for method {variant.method}",
+            allowed=_KIND_WORDS[method.draft],
+            reason="eagle3 reads the target's hidden states with a small head; a draft model is "
+            "a whole model of its own",
+        )
+
+
+def _target_is_a_model(experiment: NeuronExperiment) -> Iterator[Problem]:
+    facts = experiment.target.facts
+    if facts is not None and facts.kind != "causal_lm":
+        yield Problem(
+            key=("target", "model"),
+            given=f"{experiment.target.model}, {_KIND_WORDS[facts.kind]}",
+            allowed=_KIND_WORDS["causal_lm"],
+            reason="a speculation head cannot be served by itself",
+        )
+
+
+def _local_models_are_there(experiment: LocalExperiment, path: Path) -> Iterator[Problem]:
+    for key, model in ((("target",), experiment.target), *_local_drafts(experiment)):
+        folder = beside(path, model.path)
+        if not (folder / "config.json").is_file():
+            yield Problem(
+                key=(*key, "path"),
+                given=f'"{model.path}"',
+                allowed="a checkpoint folder with config.json and tokenizer.json",
+                reason=f"{folder} has no config.json",
+            )
+
+
+def _local_tokenizers_are_equal(experiment: LocalExperiment, path: Path) -> Iterator[Problem]:
+    for key, draft in _local_drafts(experiment):
+        files = [beside(path, m.path) / "tokenizer.json" for m in (experiment.target, draft)]
+        if all(f.is_file() for f in files) and files[0].read_bytes() != files[1].read_bytes():
+            yield Problem(
+                key=(*key, "path"),
+                given=f'"{draft.path}", whose tokenizer.json differs from the target\'s',
+                allowed="a draft with the target's tokenizer",
+                reason=_OTHER_IDS,
+            )
+
+
+def _hub_drafts(experiment: NeuronExperiment) -> Iterator[tuple[Key, HubSpeculative]]:
+    for index, variant in enumerate(experiment.variants):
+        if isinstance(variant, HubSpeculative):
+            yield ("variants", index, "draft"), variant
+
+
+def _local_drafts(experiment: LocalExperiment) -> Iterator[tuple[Key, LocalModel]]:
+    for index, variant in enumerate(experiment.variants):
+        if isinstance(variant, LocalSpeculative):
+            yield ("variants", index, "draft"), variant.draft
+
+
+NEURON = (
+    _tokenizer_family_is_known,
+    _draft_is_of_the_targets_family,
+    _draft_is_what_the_method_takes,
+    _target_is_a_model,
+)
+LOCAL = (_local_models_are_there, _local_tokenizers_are_equal)

@@ -1,0 +1,55 @@
+"""The workload: greedy, counts that agree, each class and case once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from draftworth.errors import Problem
+from draftworth.experiment.model import Experiment
+
+
+def _greedy(experiment: Experiment) -> Iterator[Problem]:
+    if experiment.workload.temperature != 0:
+        yield Problem(
+            key=("workload", "temperature"),
+            given=str(experiment.workload.temperature),
+            allowed="0",
+            reason="only greedy outputs can be compared token for token, and the variants share a "
+            "greedy sampler",
+        )
+
+
+def _request_counts_agree(experiment: Experiment) -> Iterator[Problem]:
+    work = experiment.workload
+    if work.min_requests > work.max_requests:
+        yield Problem(
+            key=("workload", "min_requests"),
+            given=f"{work.min_requests} with max_requests {work.max_requests}",
+            allowed=f"at most {work.max_requests}",
+            reason="a run cannot need more requests than it may send",
+        )
+    if work.requests_per_round > work.max_requests:
+        yield Problem(
+            key=("workload", "requests_per_round"),
+            given=f"{work.requests_per_round} with max_requests {work.max_requests}",
+            allowed=f"at most {work.max_requests}",
+            reason="one round would send more requests than the run may",
+        )
+
+
+def _classes_and_cases_once(experiment: Experiment) -> Iterator[Problem]:
+    counts = Counter(c.name for c in experiment.workload.classes)
+    for index, prompt_class in enumerate(experiment.workload.classes):
+        repeated = [c for c, n in Counter(prompt_class.cases or ()).items() if n > 1]
+        if counts[prompt_class.name] > 1 or repeated:
+            yield Problem(
+                key=("workload", "classes", index),
+                given=f'"{prompt_class.name}"'
+                + (f" with {', '.join(repeated)} twice" if repeated else " twice"),
+                allowed="each class once, with each case once",
+                reason="its requests would count double in the class's figures",
+            )
+
+
+COMMON = (_greedy, _request_counts_agree, _classes_and_cases_once)

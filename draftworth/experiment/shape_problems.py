@@ -1,0 +1,201 @@
+"""pydantic's errors in the words of the file's author: key, given, allowed, reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from draftworth.errors import Key, Problem, suggestion
+from draftworth.experiment.catalog import NO_SPECULATION, catalog
+from draftworth.experiment.model import PATTERN_WORDS
+
+# What pydantic puts into an error's place to say which type of variant it tried.
+_VARIANT_TAGS = {"baseline", "speculative"}
+
+
+def shape_problems(
+    error: ValidationError, data: Mapping[str, Any], model: type[BaseModel]
+) -> Iterator[Problem]:
+    """Every problem of shape; `data` is what the file has, `model` what it should be."""
+    for detail in error.errors():
+        if not _is_repeated(detail, data):
+            yield _problem(detail, data, model)
+
+
+def shown(value: object) -> str:
+    """A value of the file, cut to a line."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _is_repeated(detail: ErrorDetails, data: Any) -> bool:
+    """A list of wrong entries is also reported as too short: one problem told twice."""
+    given = _at(data, tuple(detail["loc"]))
+    return (
+        detail["type"] == "too_short"
+        and isinstance(given, list)
+        and len(given) >= detail["ctx"]["min_length"]
+    )
+
+
+def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem:
+    key, kind = _without_tags(detail["loc"], data), detail["type"]
+    description = _description(model, key)
+    if kind == "extra_forbidden":
+        return _unknown_key(key, model)
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        return _unknown_kind(key, data, model)
+    if kind == "missing":
+        return Problem(
+            key=key,
+            given="nothing",
+            allowed=description or "a value",
+            reason="this key is required",
+        )
+    return Problem(
+        key=key,
+        given=shown(_at(data, key)),
+        allowed=_allowed(kind, detail.get("ctx", {}), detail["msg"]),
+        reason=description or detail["msg"],
+    )
+
+
+def _without_tags(location: Key, data: Any) -> Key:
+    """An error's place without the union members that pydantic names in it.
+
+    A member with a `kind` is named by it, right after the key that holds the union; `kind: x` may
+    have a key `x` too, so only the first such part is a tag.
+    """
+    key: list[str | int] = []
+    node, at_union = data, True
+    for part in location:
+        is_kind = at_union and isinstance(node, dict) and node.get("kind") == part
+        if is_kind or part in _VARIANT_TAGS:
+            at_union = False
+            continue
+        key.append(part)
+        node, at_union = _at(node, (part,)), True
+    return tuple(key)
+
+
+def _unknown_kind(key: Key, data: Any, model: type[BaseModel]) -> Problem:
+    """The key that decides which other keys there are is missing, misspelt or has another value."""
+    node = _at(data, key)
+    keys = [str(k) for k in node] if isinstance(node, dict) else []
+    name = "method" if key[:1] == ("variants",) else "kind"
+    known = [NO_SPECULATION, *catalog().methods] if name == "method" else _kinds(model, key)
+    reason = _description(model, key) or f"the {name} decides which other keys there are"
+    if name in keys:
+        given, nearest = shown(node[name]), suggestion(node[name], known)
+    else:
+        given = "nothing"
+        misspelt = [k for k in keys if suggestion(k, [name])]
+        nearest = f"; did you mean {name!r} by {misspelt[0]!r}?" if misspelt else ""
+    return Problem(key=(*key, name), given=given, allowed=", ".join(known), reason=reason + nearest)
+
+
+def _kinds(model: type[BaseModel], key: Key) -> list[str]:
+    """The values of `kind` in the alternatives that a key's mapping may be."""
+    kinds = (node.get("properties", {}).get("kind", {}) for node in _nodes_at(model, key))
+    return [str(kind["const"]) for kind in kinds if "const" in kind]
+
+
+def _allowed(kind: str, context: Mapping[str, Any], message: str) -> str:
+    """pydantic's error type in words."""
+    texts = {
+        "literal_error": f"{context.get('expected')}",
+        "greater_than_equal": f"{context.get('ge')} or more",
+        "greater_than": f"more than {context.get('gt')}",
+        "string_too_long": f"at most {context.get('max_length')} characters",
+        "string_too_short": f"at least {context.get('min_length')} character(s)",
+        "too_short": f"at least {context.get('min_length')} entries",
+        "string_pattern_mismatch": PATTERN_WORDS.get(
+            context.get("pattern", ""), f"text that matches {context.get('pattern')}"
+        ),
+        "int_type": "a whole number, not in quotes",
+        "int_from_float": "a whole number",
+        "float_type": "a number, not in quotes",
+        "finite_number": "a finite number",
+        "string_type": "text (in quotes if it looks like a number)",
+        "bool_type": "true or false",
+        "tuple_type": "a list",
+        "dict_type": "a mapping",
+        "model_type": "a mapping",
+        "date_from_datetime_parsing": "a date, YYYY-MM-DD",
+        "date_parsing": "a date, YYYY-MM-DD",
+        "date_type": "a date, YYYY-MM-DD",
+    }
+    return texts.get(kind, message)
+
+
+def _unknown_key(key: Key, model: type[BaseModel]) -> Problem:
+    known = sorted(_fields_at(model, key[:-1]))
+    return Problem(
+        key=key,
+        given=f"an unknown key, {key[-1]!r}",
+        allowed=", ".join(known),
+        reason="a key that is ignored would run another experiment than the file describes"
+        + (_where_it_belongs(key[-1], model) or suggestion(key[-1], known)),
+    )
+
+
+def _where_it_belongs(name: str | int, model: type[BaseModel]) -> str:
+    """A key that is known, and stands in the wrong section."""
+    top = _fields_at(model, ())
+    if name in top:
+        return f"; {name!r} belongs to the top level"
+    sections = [section for section in top if name in _fields_at(model, (section,))]
+    return f"; {name!r} belongs into {' or '.join(sections)}" if sections else ""
+
+
+def _description(model: type[BaseModel], key: Key) -> str:
+    while key and isinstance(key[-1], int):
+        key = key[:-1]
+    return (
+        str(_fields_at(model, key[:-1]).get(str(key[-1]), {}).get("description", "")) if key else ""
+    )
+
+
+def _fields_at(model: type[BaseModel], key: Key) -> dict[str, Any]:
+    """JSON Schema properties of the mapping(s) a key points to; a union's are put together."""
+    properties: dict[str, Any] = {}
+    for node in _nodes_at(model, key):
+        properties.update(node.get("properties", {}))
+    return properties
+
+
+def _nodes_at(model: type[BaseModel], key: Key) -> list[dict[str, Any]]:
+    """The JSON Schema nodes that a key points to, a union's alternatives each by itself."""
+    schema = model.model_json_schema()
+    nodes = [schema]
+    for part in key:
+        nodes = [child for node in nodes for child in _children(node, part, schema)]
+    return nodes
+
+
+def _children(node: dict[str, Any], part: str | int, root: dict[str, Any]) -> list[dict[str, Any]]:
+    child = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
+    return _resolved(child, root) if child else []
+
+
+def _resolved(node: dict[str, Any], root: dict[str, Any]) -> list[dict[str, Any]]:
+    """A schema node with its reference followed and its alternatives laid out."""
+    if "$ref" in node:
+        return _resolved(root["$defs"][node["$ref"].rsplit("/", 1)[1]], root)
+    alternatives = node.get("anyOf") or node.get("oneOf")
+    if alternatives:
+        return [leaf for alternative in alternatives for leaf in _resolved(alternative, root)]
+    return [node]
+
+
+def _at(data: Any, key: Key) -> Any:
+    for part in key:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return data

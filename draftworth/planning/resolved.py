@@ -1,0 +1,200 @@
+"""An experiment with all that follows from it, worked out once.
+
+What charts, stacks, planning, rehearsal and the account's commands are given: nobody computes a
+placement, an artifact key or a price again. A variant, a slot or a draft of another kind comes in
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from draftworth.errors import UserInputError
+from draftworth.experiment.loading import LoadedExperiment, load_experiment
+from draftworth.experiment.model import (
+    Baseline,
+    Experiment,
+    HubModel,
+    HubSpeculative,
+    LocalExperiment,
+    LocalSpeculative,
+    NeuronExperiment,
+    Variant,
+)
+from draftworth.experiment.naming import Names
+from draftworth.experiment.placement import PlacedSlot, Placement, place
+from draftworth.records.prompts import Case
+from draftworth.records.results import Load, Price
+from draftworth.serving.artifacts import artifact_inputs, artifact_key
+from draftworth.serving.command import ModelPaths, ServingCommand
+from draftworth.serving.dialects import serving_command
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedVariant:
+    """A variant and what follows from it on any release.
+
+    draft: hub id or folder of its draft, None for the baseline.
+    max_tokens_per_step: most output tokens that one step can yield, 1 for the baseline.
+    """
+
+    spec: Variant
+    draft: str | None
+    max_tokens_per_step: int
+
+    @property
+    def name(self) -> str:
+        """As the file has it."""
+        return self.spec.name
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is the one without speculation."""
+        return isinstance(self.spec, Baseline)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuronVariant(ResolvedVariant):
+    """A variant on Neuron devices: its slot, its server's command, its compiled graph's address.
+
+    checkpoints: what its server loads, by role (`target`, `draft`).
+    artifact_inputs: everything that `artifact_key` is the address of.
+    """
+
+    slot: PlacedSlot
+    command: ServingCommand
+    checkpoints: Mapping[str, HubModel]
+    artifact_key: str
+    artifact_inputs: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedExperiment:
+    """What every experiment has: the file's content, its prompts, its loads, its variants."""
+
+    spec: Experiment
+    path: Path
+    cases: tuple[Case, ...]
+    loads: tuple[Load, ...]
+    variants: tuple[ResolvedVariant, ...]
+
+    @property
+    def name(self) -> str:
+        """As the file has it."""
+        return self.spec.name
+
+    @property
+    def price(self) -> Price | None:
+        """What its slots cost; None where nothing is rented."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedLocal(ResolvedExperiment):
+    """An experiment with engines on this machine."""
+
+    spec: LocalExperiment
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedNeuron(ResolvedExperiment):
+    """An experiment on accelerator nodes: their names, placement and price beside it."""
+
+    spec: NeuronExperiment
+    variants: tuple[NeuronVariant, ...]
+    names: Names
+    placement: Placement
+
+    @property
+    def price(self) -> Price:
+        """A node's dated price, and each variant's share of a node."""
+        stated = self.spec.aws.price
+        return Price(
+            usd_per_node_hour=stated.usd_per_hour,
+            as_of=stated.as_of.isoformat(),
+            source=stated.source,
+            node_shares={v.name: self.placement.node_share(v.slot) for v in self.variants},
+            nodes=self.placement.nodes,
+        )
+
+    @property
+    def usd_per_hour(self) -> float:
+        """All nodes together."""
+        return self.placement.nodes * self.spec.aws.price.usd_per_hour
+
+
+def load(path: Path) -> ResolvedNeuron | ResolvedLocal:
+    """Read, check and resolve an experiment file.
+
+    Raises:
+        UserInputError: it cannot be read, or is wrong.
+    """
+    return resolve(load_experiment(path))
+
+
+def load_neuron(path: Path) -> ResolvedNeuron:
+    """Read, check and resolve an experiment that runs on AWS.
+
+    Raises:
+        UserInputError: the file is wrong, or its experiment is a local one.
+    """
+    experiment = load(path)
+    if isinstance(experiment, ResolvedNeuron):
+        return experiment
+    raise UserInputError(
+        f"{path}: release\n"
+        f"    given:   {experiment.spec.release}, which runs on this machine\n"
+        "    allowed: a release for Neuron devices, as in experiments/qwen3-32b.yaml\n"
+        "    because: a local experiment has nothing to deploy, no Kubernetes objects and "
+        "nothing in an AWS account; `make rehearse` runs it"
+    )
+
+
+def resolve(loaded: LoadedExperiment) -> ResolvedNeuron | ResolvedLocal:
+    """Work out what follows from a checked experiment."""
+    spec = loaded.spec
+    loads = spec.workload.load.shapes()
+    if isinstance(spec, LocalExperiment):
+        variants = tuple(
+            ResolvedVariant(
+                spec=variant,
+                draft=variant.draft.path if isinstance(variant, LocalSpeculative) else None,
+                max_tokens_per_step=spec.max_tokens_per_step(variant),
+            )
+            for variant in spec.variants
+        )
+        return ResolvedLocal(
+            spec=spec, path=loaded.path, cases=loaded.cases, loads=loads, variants=variants
+        )
+    placement = place(spec)
+    return ResolvedNeuron(
+        spec=spec,
+        path=loaded.path,
+        cases=loaded.cases,
+        loads=loads,
+        variants=tuple(
+            _neuron_variant(spec, variant, slot)
+            for variant, slot in zip(spec.variants, placement.slots, strict=True)
+        ),
+        names=Names.of(spec),
+        placement=placement,
+    )
+
+
+def _neuron_variant(spec: NeuronExperiment, variant: Variant, slot: PlacedSlot) -> NeuronVariant:
+    checkpoints = {"target": spec.target}
+    if isinstance(variant, HubSpeculative):
+        checkpoints["draft"] = variant.draft
+    return NeuronVariant(
+        spec=variant,
+        draft=checkpoints["draft"].model if "draft" in checkpoints else None,
+        max_tokens_per_step=spec.max_tokens_per_step(variant),
+        slot=slot,
+        command=serving_command(spec, variant, ModelPaths()),
+        checkpoints=checkpoints,
+        artifact_key=artifact_key(spec, variant),
+        artifact_inputs=artifact_inputs(spec, variant),
+    )

@@ -1,0 +1,91 @@
+"""What every dialect shares: the arguments and environment of `vllm serve` for ONE variant.
+
+Everything a variant adds stands in its `--speculative-config` (and, where a dialect has no other
+way, in engine settings that only speculation reads): the rest is written before the variant is
+looked at, so two variants cannot differ in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from draftworth.experiment.model import Experiment, NeuronExperiment, Speculative, Variant
+
+SERVING_PORT = 8000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelPaths:
+    """Where the checkpoints are, as the serving process sees them."""
+
+    target: str = "/models/target"
+    # Not named after the method: the 0.9.1 fork takes any path with "eagle-" in it for EAGLE.
+    draft: str = "/models/draft"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingCommand:
+    """Arguments of `vllm serve` and the environment it needs."""
+
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+def served_model_name(experiment: Experiment) -> str:
+    """The name every variant's server answers to: the target's, so clients send the same body."""
+    if isinstance(experiment, NeuronExperiment):
+        return experiment.target.model
+    return experiment.name
+
+
+def common_arguments(experiment: Experiment, paths: ModelPaths) -> list[str]:
+    """What every dialect says in the same words."""
+    serving = experiment.serving
+    return [
+        paths.target,
+        f"--served-model-name={served_model_name(experiment)}",
+        f"--max-num-seqs={serving.max_num_seqs}",
+        f"--max-model-len={serving.max_model_len}",
+    ]
+
+
+def neuron_arguments(experiment: NeuronExperiment, paths: ModelPaths) -> list[str]:
+    """What every dialect on Neuron devices says in the same words."""
+    size = experiment.serving.tensor_parallel_size
+    common = common_arguments(experiment, paths)
+    return [*common, f"--port={SERVING_PORT}", f"--tensor-parallel-size={size}"]
+
+
+def neuron_environment(experiment: NeuronExperiment) -> dict[str, str]:
+    """The environment of every dialect on Neuron devices."""
+    # Two names for one setting: NxD Inference reads the first, older runtimes the second.
+    # NEURON_RT_VISIBLE_CORES is left alone: with DRA the claim decides which devices are visible.
+    lnc = str(experiment.serving.lnc)
+    return {"NEURON_LOGICAL_NC_CONFIG": lnc, "NEURON_RT_VIRTUAL_CORE_SIZE": lnc}
+
+
+def engine_settings(experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
+    """What only the variant's method wants, by the catalogue; nothing for the baseline."""
+    if not isinstance(variant, Speculative):
+        return {}
+    return dict(experiment.method_facts(variant).engine_settings)
+
+
+def speculative_config(variant: Variant, paths: ModelPaths) -> list[str]:
+    """The flag as upstream vLLM has it; none for the baseline."""
+    if not isinstance(variant, Speculative):
+        return []
+    settings = {
+        "method": variant.method,
+        "model": paths.draft,
+        "num_speculative_tokens": variant.window,
+    }
+    return [json_flag("--speculative-config", settings)]
+
+
+def json_flag(flag: str, value: Mapping[str, Any]) -> str:
+    """`--flag={...}`, the same text for the same value."""
+    return f"{flag}={json.dumps(value, sort_keys=True, separators=(',', ':'))}"

@@ -1,0 +1,41 @@
+"""Upstream vLLM on CPU, for the rehearsal. The port is the caller's."""
+
+from __future__ import annotations
+
+from draftworth.experiment.model import LocalExperiment, Variant
+from draftworth.serving.command import (
+    ModelPaths,
+    ServingCommand,
+    common_arguments,
+    speculative_config,
+)
+
+
+def command(experiment: LocalExperiment, variant: Variant, paths: ModelPaths) -> ServingCommand:
+    """The flags of one server on this machine."""
+    return ServingCommand(
+        arguments=(
+            *common_arguments(experiment, paths),
+            "--dtype=bfloat16",
+            "--enforce-eager",
+            f"--max-num-batched-tokens={experiment.serving.max_model_len}",
+            # A prompt that was sent before must not come out of a cache.
+            "--no-enable-prefix-caching",
+            *speculative_config(variant, paths),
+        ),
+        environment={
+            "VLLM_TARGET_DEVICE": "cpu",
+            # The worker stays inside the engine core: two processes a server instead of three, and
+            # two servers at once are up in about 25 s instead of 47 s.
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+            # One thread, bound to no core: tiny matrices gain nothing from a second one, and vLLM's
+            # own binding leaves the client waiting for a core (a TTFT of 600 ms instead of 15 ms).
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+            "OMP_NUM_THREADS": "1",
+            # An explicit size also skips the warm-up pass.
+            "VLLM_CPU_KVCACHE_SPACE": str(experiment.serving.kv_cache_gib),
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_NO_USAGE_STATS": "1",
+            "DO_NOT_TRACK": "1",
+        },
+    )
