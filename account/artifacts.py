@@ -30,7 +30,8 @@ from draftworth.experiment.model import HubModel
 from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron, load_neuron
 from draftworth.records.artifact_manifest import differences
-from draftworth.records.staging import StagingFormatError, load_ready, ready_key
+from draftworth.records.codec import RecordError, load_record
+from draftworth.records.staging import ReadyModel, ready_key
 
 GIB = 1024**3
 
@@ -172,8 +173,8 @@ def _commit(s3: Any, bucket: str | None, model: HubModel) -> str | None:
         return None
     try:
         stored = s3.get_object(Bucket=bucket, Key=ready_key(model.model, model.revision))
-        return load_ready(stored["Body"].read()).commit
-    except (s3.exceptions.NoSuchKey, StagingFormatError):
+        return load_record(ReadyModel, stored["Body"].read()).commit
+    except (s3.exceptions.NoSuchKey, RecordError):
         return None
 
 

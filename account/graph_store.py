@@ -11,11 +11,10 @@ from typing import Any
 from draftworth.records.artifact_manifest import (
     MANIFEST_NAME,
     ArtifactManifest,
-    ManifestError,
-    load_manifest,
     manifest_key,
     size_differences,
 )
+from draftworth.records.codec import RecordError, load_record
 from draftworth.serving.artifacts import KEY_LENGTH
 
 # A folder without a manifest is an upload that was cut off, or one that goes on: the uploader tries
@@ -107,8 +106,8 @@ def _stored_key(s3: Any, bucket: str, key: str, items: Sequence[StoredObject]) -
     if any(item.name == manifest_key(key) for item in items):
         body = s3.get_object(Bucket=bucket, Key=manifest_key(key))["Body"].read()
         try:
-            manifest = load_manifest(body)
-        except ManifestError as error:
+            manifest = load_record(ArtifactManifest, body)
+        except RecordError as error:
             problems = [f"{MANIFEST_NAME} cannot be read: {error}"]
     if manifest:
         sizes = {i.name.removeprefix(f"{manifest.folder}/"): i.size_bytes for i in items}

@@ -23,7 +23,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from draftworth.records.results import BlockResult, dump_block
+from draftworth.records.codec import dump_record
+from draftworth.records.results import BlockResult
 from lambdas.metrics_publisher.events import ObjectCreated
 from lambdas.metrics_publisher.publisher import Publisher
 from tests.support.blocks import START_UNIX_S, make_block, make_record
@@ -86,7 +87,7 @@ def block_of(requests: int, seconds_per_request: float) -> BlockResult:
 def publish(requests: int, seconds_per_request: float) -> dict[str, float]:
     """Publish one file in this process."""
     block = block_of(requests, seconds_per_request)
-    data = dump_block(block)
+    data = dump_record(block)
     s3, cloudwatch = MemoryS3({block.key: data}), CountingCloudWatch()
     del block
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -7,9 +7,9 @@ from typing import Any
 from cdk8s_plus_35 import k8s
 
 from charts.names import NAMESPACE, base_url, content_name
-from draftworth.measuring.run_specification import dump_run_spec
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.run_specification import run_spec
+from draftworth.records.codec import dump_text
 
 RUN_SPEC_FILE = "run-spec.json"
 DEADLINE_CONFIG_MAP = "llmperf-deadline"
@@ -24,7 +24,7 @@ def run_spec_config_map(experiment: ResolvedNeuron) -> dict[str, Any]:
         # The pod reads its deadline from a file: in here it would be part of the Job's content.
         ready_deadline_seconds=None,
     )
-    text = dump_run_spec(spec)
+    text = dump_text(spec)
     name = content_name("llmperf-run", text)
     return {
         "metadata": k8s.ObjectMeta(name=name, namespace=NAMESPACE),

@@ -19,7 +19,7 @@ from draftworth.measuring.readiness import READY, Readiness
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.scheduling import EventLoopLag
 from draftworth.records.prompts import Case
-from draftworth.records.results import RESULT_SCHEMA, BlockResult, Load
+from draftworth.records.results import BlockResult, Load
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,6 @@ class BlockSender:
         ended_at_unix_s = self.wall_clock()
         after = await read_metrics(endpoint.base_url, api_key=self.api_key)
         block = BlockResult(
-            schema=RESULT_SCHEMA,
             run_id=self.run_id,
             experiment=self.spec.experiment,
             variant=endpoint.variant,

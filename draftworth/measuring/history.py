@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.journal import JOURNAL_FOLDER, Entry, load_entry
+from draftworth.measuring.journal import JOURNAL_FOLDER, Entry
 from draftworth.measuring.sink import Store
+from draftworth.records.codec import RecordError, load_record
 from draftworth.records.results import (
     BLOCKS_FOLDER,
     INTERRUPTED_FOLDER,
@@ -22,10 +23,7 @@ from draftworth.records.results import (
     RUN_FILE,
     BlockResult,
     Load,
-    ResultFormatError,
     RunResult,
-    load_block,
-    load_run,
 )
 
 _PARALLEL_READS = 8
@@ -86,8 +84,8 @@ def read_history(store: Store, run_id: str) -> History:
 
     def load(name: str) -> RunResult | BlockResult | Entry:
         try:
-            return _load(name, store.read(f"{folder}{name}"))
-        except ResultFormatError as error:
+            return load_record(_kind(name), store.read(f"{folder}{name}"))
+        except RecordError as error:
             raise DraftworthError(f"{folder}{name}: not a file of this version: {error}") from error
 
     with ThreadPoolExecutor(_PARALLEL_READS) as pool:
@@ -107,10 +105,10 @@ def _is_history(name: str) -> bool:
     return is_block or name == RUN_FILE or name.startswith(f"{JOURNAL_FOLDER}/")
 
 
-def _load(name: str, data: bytes) -> RunResult | BlockResult | Entry:
+def _kind(name: str) -> type[RunResult | BlockResult | Entry]:
     if name == RUN_FILE:
-        return load_run(data)
-    return load_block(data) if name.endswith(RESULT_SUFFIX) else load_entry(data)
+        return RunResult
+    return BlockResult if name.endswith(RESULT_SUFFIX) else Entry
 
 
 def _of(kind: type[T], files: Sequence[object]) -> Iterator[T]:

@@ -9,11 +9,11 @@ Everything is in wall-clock time (UTC): the clocks of two machines meet here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import count, groupby, pairwise
 from typing import Literal
 
-from draftworth.records.results import Interruption, TimeAccount, dump_record, load_record
+from draftworth.records.results import Interruption, TimeAccount
 
 JOURNAL_SCHEMA = "draftworth.journal/1"
 JOURNAL_FOLDER = "journal"
@@ -92,16 +92,6 @@ class Journal:
         )
         self.entries.append(entry)
         self._write(entry)
-
-
-def dump_entry(entry: Entry) -> bytes:
-    """The bytes of an entry's file."""
-    return dump_record(asdict(entry))
-
-
-def load_entry(data: bytes) -> Entry:
-    """Read an entry; raises ResultFormatError."""
-    return load_record(Entry, data, JOURNAL_SCHEMA)
 
 
 def deaths_without_a_word(entries: Sequence[Entry]) -> int:

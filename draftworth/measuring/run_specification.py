@@ -5,13 +5,10 @@ Made from an experiment on the side that has it, read in the pod: standard libra
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from draftworth.errors import UserInputError
-from draftworth.records.prompts import Case, Prompt
+from draftworth.records.prompts import Case
 from draftworth.records.results import Load, Price
 
 RUN_SPEC_SCHEMA = "draftworth.runspec/3"
@@ -63,6 +60,7 @@ class RunSpec:
     ready_deadline_seconds: how long servers are waited for; None: as the run's deadline says.
     """
 
+    schema: str = RUN_SPEC_SCHEMA
     experiment: str
     endpoints: tuple[Endpoint, ...]
     shape: RequestShape
@@ -78,36 +76,3 @@ class RunSpec:
     def baseline(self) -> str:
         """The name of the variant without speculation."""
         return next(e.variant for e in self.endpoints if e.is_baseline)
-
-
-def dump_run_spec(spec: RunSpec) -> str:
-    """The specification as JSON text."""
-    return json.dumps({"schema": RUN_SPEC_SCHEMA, **asdict(spec)}, sort_keys=True)
-
-
-def load_run_spec(text: str) -> RunSpec:
-    """Read a specification; raises UserInputError when it is not one."""
-    try:
-        value = json.loads(text)
-        if value.pop("schema") != RUN_SPEC_SCHEMA:
-            raise UserInputError(f"run specification: schema is not {RUN_SPEC_SCHEMA}")
-        return _run_spec(value)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UserInputError(f"run specification: {type(error).__name__}: {error}") from error
-
-
-def _run_spec(value: Mapping[str, Any]) -> RunSpec:
-    parts = {
-        "endpoints": tuple(Endpoint(**e) for e in value["endpoints"]),
-        "shape": RequestShape(**value["shape"]),
-        "cases": tuple(_case(c) for c in value["cases"]),
-        "loads": tuple(Load(**load) for load in value["loads"]),
-        "sampling": Sampling(**value["sampling"]),
-        "price": None if value["price"] is None else Price(**value["price"]),
-    }
-    return RunSpec(**{**value, **parts})
-
-
-def _case(value: Mapping[str, Any]) -> Case:
-    prompts = (Prompt(id=p["id"], messages=tuple(p["messages"])) for p in value["prompts"])
-    return Case(**{**value, "prompts": tuple(prompts)})

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from draftworth.measuring.client import Measured
 from draftworth.measuring.llmperf_summary import llmperf_summary
 from draftworth.measuring.sink import Sink, SinkError
+from draftworth.records.codec import dump_record
 from draftworth.records.results import (
     BLOCKS_FOLDER,
     INTERRUPTED_FOLDER,
@@ -18,7 +19,6 @@ from draftworth.records.results import (
     RESULT_SUFFIX,
     TRANSCRIPT_SUFFIX,
     BlockResult,
-    dump_block,
     llmperf_responses,
 )
 
@@ -55,7 +55,7 @@ class RunFiles:
         """Raw evidence first, then the result file, then what is derived from it."""
         stem = f"{BLOCKS_FOLDER}/{block.stem}"
         self.write(f"{stem}{TRANSCRIPT_SUFFIX}", _transcript(measured))
-        self.write(f"{stem}{RESULT_SUFFIX}", dump_block(block))
+        self.write(f"{stem}{RESULT_SUFFIX}", dump_record(block))
         for name, data in _derived(block):
             self.write(name, data)
 
@@ -63,7 +63,7 @@ class RunFiles:
         """The evidence of a block whose figures count for nothing."""
         stem = f"{INTERRUPTED_FOLDER}/{block.stem}"
         self.write(f"{stem}{TRANSCRIPT_SUFFIX}", _transcript(measured))
-        self.write(f"{stem}{INTERRUPTED_SUFFIX}", dump_block(block))
+        self.write(f"{stem}{INTERRUPTED_SUFFIX}", dump_record(block))
 
     def complete(self, blocks: Sequence[BlockResult], names: frozenset[str]) -> None:
         """Write the derived files that an earlier pod did not come to write."""

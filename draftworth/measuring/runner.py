@@ -27,7 +27,6 @@ from draftworth.measuring.journal import (
     Entry,
     Journal,
     account,
-    dump_entry,
     interruptions,
     subject_of,
     times_lost,
@@ -37,15 +36,8 @@ from draftworth.measuring.readiness import READY_POLL_SECONDS, Readiness
 from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.sink import Sink
-from draftworth.records.results import (
-    RUN_FILE,
-    RUN_SCHEMA,
-    BlockResult,
-    Load,
-    RunResult,
-    RunStatus,
-    dump_run,
-)
+from draftworth.records.codec import dump_record
+from draftworth.records.results import RUN_FILE, BlockResult, Load, RunResult, RunStatus
 
 Progress = Callable[[str], None]
 
@@ -165,7 +157,7 @@ class Runner:
             return
         # The first at once: where nothing can be recorded, nothing is to be measured.
         write = self._files.write_now if entry.kind == "started" else self._files.write
-        write(entry.name, dump_entry(entry))
+        write(entry.name, dump_record(entry))
 
     async def _measure_until_deadline(self) -> str:
         """Why the run is not complete; empty if it is."""
@@ -343,7 +335,6 @@ class Runner:
         ended_at_unix_s = self.wall_clock()
         status: RunStatus = "failed" if reason else "complete"
         result = RunResult(
-            schema=RUN_SCHEMA,
             run_id=self.run_id,
             experiment=self.spec.experiment,
             status=status,
@@ -361,7 +352,7 @@ class Runner:
             time=account(self._journal.entries, ended_at_unix_s=ended_at_unix_s),
             interruptions=interruptions(self._journal.entries),
         )
-        self._files.write_now(RUN_FILE, dump_run(result))
+        self._files.write_now(RUN_FILE, dump_record(result))
         return result
 
     def _shortfall(self) -> str:

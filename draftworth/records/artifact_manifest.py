@@ -13,34 +13,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from pathlib import PurePosixPath
+from dataclasses import dataclass
 from typing import Any
 
-from draftworth.records.results import ResultFormatError, load_record
+from draftworth.records.files import StoredFile, check_files, is_below
 
 MANIFEST_SCHEMA = "draftworth.artifacts/1"
 MANIFEST_NAME = "_ARTIFACTS.json"
-
-
-class ManifestError(ValueError):
-    """A file is not a manifest; the message says where and why."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ArtifactFile:
-    """One file of a compiled graph; `path` counts from the upload's folder."""
-
-    path: str
-    size_bytes: int
-    sha256: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArtifactManifest:
     """What a compiled graph was made from and what it consists of.
 
-    schema: `draftworth.artifacts/1`.
     inputs: everything that the key is the address of (`serving.artifacts.artifact_inputs`).
     checkpoints: commit of each checkpoint it was compiled with, by role (`target`, `draft`); a role
         is missing where the pod could not know. A revision that moves, such as `main`, is in the
@@ -49,14 +34,20 @@ class ArtifactManifest:
     compile_seconds: from the start of the server to the last file it wrote.
     """
 
-    schema: str
+    schema: str = MANIFEST_SCHEMA
     key: str
     inputs: Mapping[str, Any]
     checkpoints: Mapping[str, str]
     folder: str
-    files: tuple[ArtifactFile, ...]
+    files: tuple[StoredFile, ...]
     compile_seconds: float
     uploaded_at_unix_s: float
+
+    def __post_init__(self) -> None:
+        parts = self.folder.split("/")
+        if len(parts) != 2 or parts[0] != self.key or not is_below(parts[1]):
+            raise ValueError(f"folder: given {self.folder!r}, allowed: {self.key}/UPLOAD")
+        check_files(self.files)
 
     @property
     def size_bytes(self) -> int:
@@ -72,25 +63,6 @@ def manifest_key(key: str) -> str:
 def upload_folder(key: str, upload_id: str) -> str:
     """Where one upload's files are, without a trailing slash."""
     return f"{key}/{upload_id}"
-
-
-def dump_manifest(manifest: ArtifactManifest) -> bytes:
-    """The manifest as JSON, for people too."""
-    return json.dumps(asdict(manifest), indent=1, sort_keys=True, allow_nan=False).encode() + b"\n"
-
-
-def load_manifest(data: bytes) -> ArtifactManifest:
-    """Read a manifest.
-
-    Raises:
-        ManifestError: saying which key is wrong.
-    """
-    try:
-        manifest = load_record(ArtifactManifest, data, MANIFEST_SCHEMA)
-    except ResultFormatError as error:
-        raise ManifestError(str(error)) from error
-    _check_places(manifest)
-    return manifest
 
 
 def differences(
@@ -141,22 +113,3 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 def _shown(values: Mapping[str, Any], name: str) -> str:
     return json.dumps(values[name], sort_keys=True) if name in values else "(nothing)"
-
-
-def _check_places(manifest: ArtifactManifest) -> None:
-    """Nothing may point out of its folder: paths are opened and objects deleted by them."""
-    parts = manifest.folder.split("/")
-    if len(parts) != 2 or parts[0] != manifest.key or not _is_below(parts[1]):
-        raise ManifestError(f"folder: given {manifest.folder!r}, allowed: {manifest.key}/UPLOAD")
-    if len({file.path for file in manifest.files}) != len(manifest.files) or not manifest.files:
-        raise ManifestError("files: allowed: one or more, each path once")
-    for number, file in enumerate(manifest.files):
-        if not _is_below(file.path):
-            raise ManifestError(f"files[{number}]: given {file.path!r}, allowed: a relative path")
-        if file.size_bytes < 0:
-            raise ManifestError(f"files[{number}].size_bytes: given {file.size_bytes}")
-
-
-def _is_below(path: str) -> bool:
-    parts = PurePosixPath(path).parts
-    return str(PurePosixPath(path)) == path and bool(parts) and not {"..", "/", "."} & set(parts)

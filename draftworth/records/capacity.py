@@ -6,12 +6,9 @@ CloudFormation would hand numbers on as text.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
-
-from draftworth.records.results import load_record
 
 PLAN_SCHEMA = "draftworth.capacity-plan/1"
 # A folder of the results bucket, beside the runs.
@@ -88,13 +85,3 @@ class CapacityPlan:
     def cost_usd(self, node_seconds: float) -> float:
         """What nodes cost at the plan's price."""
         return node_seconds / 3600 * self.price_usd_per_node_hour
-
-
-def dump_plan(plan: CapacityPlan) -> str:
-    """The plan as JSON text."""
-    return json.dumps(asdict(plan), sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def load_plan(text: str) -> CapacityPlan:
-    """Read a plan; raises draftworth.records.results.ResultFormatError."""
-    return load_record(CapacityPlan, text.encode(), PLAN_SCHEMA)

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from draftworth.errors import UserInputError
+from draftworth.records.codec import RecordError, load_record
 from draftworth.records.results import (
     BLOCKS_FOLDER,
     RESULT_SUFFIX,
     RUN_FILE,
     BlockResult,
-    ResultFormatError,
     RunResult,
-    load_block,
-    load_run,
 )
 
 
@@ -41,11 +39,11 @@ def read_run(folder: Path) -> Run:
     files = sorted((folder / BLOCKS_FOLDER).glob(f"*{RESULT_SUFFIX}"))
     file = run_file
     try:
-        result = load_run(run_file.read_bytes())
+        result = load_record(RunResult, run_file.read_bytes())
         blocks = []
         for file in files:
-            blocks.append(load_block(file.read_bytes()))
-    except ResultFormatError as error:
+            blocks.append(load_record(BlockResult, file.read_bytes()))
+    except RecordError as error:
         raise UserInputError(f"{file}: not a result file of this version: {error}") from error
     missing = sorted(set(result.blocks) - {block.stem for block in blocks})
     if missing:

@@ -20,11 +20,11 @@ is None, never 0.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from draftworth.records.codec import dump_json
 
 RESULT_SCHEMA = "draftworth.result/2"
 RUN_SCHEMA = "draftworth.run/2"
@@ -57,10 +57,6 @@ LLMPERF_FIELDS = (
     "number_output_tokens",
     "number_input_tokens",
 )
-
-
-class ResultFormatError(ValueError):
-    """A file is not a result file; the message says where and why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +163,7 @@ class BlockResult:
     event_loop_lag_s: the longest that the client's event loop came late during the block.
     """
 
-    schema: str
+    schema: str = RESULT_SCHEMA
     run_id: str
     experiment: str
     variant: str
@@ -266,7 +262,7 @@ class RunResult:
     started_at_unix_s: of the first pod, where a Job resumed the run.
     """
 
-    schema: str
+    schema: str = RUN_SCHEMA
     run_id: str
     experiment: str
     status: RunStatus
@@ -285,30 +281,6 @@ class RunResult:
     interruptions: tuple[Interruption, ...]
 
 
-def dump_block(block: BlockResult) -> bytes:
-    """The bytes of a result file."""
-    return dump_record(asdict(block))
-
-
-def dump_run(run: RunResult) -> bytes:
-    """The bytes of `run.json`."""
-    return dump_record(asdict(run))
-
-
-def load_block(data: bytes) -> BlockResult:
-    """Read a result file.
-
-    Raises:
-        ResultFormatError: saying which key is wrong.
-    """
-    return load_record(BlockResult, data, RESULT_SCHEMA)
-
-
-def load_run(data: bytes) -> RunResult:
-    """Read a `run.json`; raises ResultFormatError."""
-    return load_record(RunResult, data, RUN_SCHEMA)
-
-
 def llmperf_responses(block: BlockResult) -> bytes:
     """The block as llmperf's `*_individual_responses.json`: its fields, then ours."""
     context = {
@@ -319,94 +291,7 @@ def llmperf_responses(block: BlockResult) -> bytes:
         "round": block.round,
         "run_id": block.run_id,
     }
-    return dump_record([{**asdict(record), **context} for record in block.requests])
-
-
-def dump_record(value: object) -> bytes:
-    """A value as one line of strict JSON."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode() + b"\n"
-
-
-T = TypeVar("T")
-
-
-def load_record(kind: type[T], data: bytes, schema: str) -> T:
-    """Read a dataclass from strict JSON, every key and type checked; raises ResultFormatError."""
-    try:
-        value = json.loads(data, parse_constant=_refuse_constant)
-    except ValueError as error:
-        raise ResultFormatError(f"not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ResultFormatError(f"expected an object, found {type(value).__name__}")
-    if value.get("schema") != schema:
-        raise ResultFormatError(
-            f"schema: given {value.get('schema')!r}, allowed {schema!r}; files of another version "
-            "are read by that version of draftworth"
-        )
-    loaded: T = _convert(kind, value, "")
-    return loaded
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _convert(kind: Any, value: Any, where: str) -> Any:
-    """`value` as `kind`, checked at every step; JSON's lists become tuples, its objects records."""
-    if kind is Any:
-        return value
-    origin = get_origin(kind)
-    if origin is UnionType:
-        if value is None and NoneType in get_args(kind):
-            return None
-        return _convert(next(k for k in get_args(kind) if k is not NoneType), value, where)
-    if origin is Literal:
-        return _checked(value in get_args(kind), value, where, f"one of {get_args(kind)}")
-    if origin is tuple:
-        _checked(isinstance(value, list), value, where, "a list")
-        inner = get_args(kind)[0]
-        return tuple(_convert(inner, item, f"{where}[{i}]") for i, item in enumerate(value))
-    if kind is float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return float(_checked(is_number, value, where, "a number"))
-    if kind is int:
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        return _checked(is_whole, value, where, "a whole number")
-    if kind is str:
-        return _checked(isinstance(value, str), value, where, "text")
-    if origin is not None:  # a mapping with text as keys
-        _checked(isinstance(value, dict), value, where, "an object")
-        inner = get_args(kind)[1]
-        return {name: _convert(inner, item, f"{where}.{name}") for name, item in value.items()}
-    return _convert_record(kind, value, where)
-
-
-def _convert_record(kind: Any, value: Any, where: str) -> Any:
-    _checked(isinstance(value, dict), value, where, "an object")
-    names = _record_fields(kind)
-    if value.keys() != names.keys():
-        missing, unknown = sorted(names.keys() - value.keys()), sorted(value.keys() - names.keys())
-        raise ResultFormatError(
-            f"{where or 'file'}: missing keys {missing}, unknown keys {unknown}"
-        )
-    prefix = f"{where}." if where else ""
-    return kind(**{n: _convert(k, value[n], prefix + n) for n, k in names.items()})
-
-
-_FIELDS_CACHE: dict[Any, dict[str, Any]] = {}
-
-
-def _record_fields(kind: Any) -> dict[str, Any]:
-    if kind not in _FIELDS_CACHE:
-        hints = get_type_hints(kind)
-        _FIELDS_CACHE[kind] = {f.name: hints[f.name] for f in fields(kind)}
-    return _FIELDS_CACHE[kind]
-
-
-def _checked(good: bool, value: Any, where: str, allowed: str) -> Any:  # noqa: FBT001
-    if not good:
-        raise ResultFormatError(f"{where}: given {value!r:.60}, allowed: {allowed}")
-    return value
+    return dump_json([{**asdict(record), **context} for record in block.requests])
 
 
 def values_of(records: Sequence[RequestRecord], field: str) -> list[float]:

@@ -13,11 +13,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from draftworth.records.results import ResultFormatError, load_record
+from draftworth.records.codec import RecordError, load_object
+from draftworth.records.files import StoredFile, check_files
 
 READY_SCHEMA = "draftworth.ready/1"
 READY_MARKER = "_READY.json"
@@ -36,19 +37,6 @@ TOKENIZER_FILES = (
 )
 
 
-class StagingFormatError(ValueError):
-    """A file of a staged checkpoint is not what it should be; the message says where and why."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StagedFile:
-    """One file of a checkpoint; `path` counts from the model's folder."""
-
-    path: str
-    size_bytes: int
-    sha256: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class ReadyModel:
     """`_READY.json`: every file named here was in the bucket, whole and checked, when it was put.
@@ -60,14 +48,17 @@ class ReadyModel:
     staging_seconds: from the stager's start, files that an earlier try had staged not included.
     """
 
-    schema: str
+    schema: str = READY_SCHEMA
     model: str
     revision: str
     commit: str
-    files: tuple[StagedFile, ...]
+    files: tuple[StoredFile, ...]
     tokenizer_fingerprint: str | None
     staged_at_unix_s: float
     staging_seconds: float
+
+    def __post_init__(self) -> None:
+        check_files(self.files)
 
     @property
     def size_bytes(self) -> int:
@@ -79,7 +70,7 @@ class ReadyModel:
 class StagingPlan:
     """`_STAGING.json`: written before the first file; a resumed staging mixes no commits."""
 
-    schema: str
+    schema: str = PLAN_SCHEMA
     model: str
     revision: str
     commit: str
@@ -98,37 +89,6 @@ def ready_key(model: str, revision: str) -> str:
 def plan_key(model: str, revision: str) -> str:
     """Object key of a checkpoint's `_STAGING.json`."""
     return f"{checkpoint_prefix(model, revision)}/{PLAN_MARKER}"
-
-
-def dump_ready(ready: ReadyModel) -> bytes:
-    """The bytes of `_READY.json`, for people too."""
-    return _dump(asdict(ready))
-
-
-def load_ready(data: bytes) -> ReadyModel:
-    """Read a `_READY.json`.
-
-    Raises:
-        StagingFormatError: saying which key is wrong.
-    """
-    ready = _load(ReadyModel, data, READY_SCHEMA)
-    paths = [file.path for file in ready.files]
-    if not paths or len(set(paths)) != len(paths):
-        raise StagingFormatError("files: allowed: one or more, each path once")
-    for path in paths:
-        if not _is_below(path):
-            raise StagingFormatError(f"files: given path {path!r}, allowed: a relative path")
-    return ready
-
-
-def dump_plan(plan: StagingPlan) -> bytes:
-    """The bytes of `_STAGING.json`."""
-    return _dump(asdict(plan))
-
-
-def load_plan(data: bytes) -> StagingPlan:
-    """Read a `_STAGING.json`; raises StagingFormatError."""
-    return _load(StagingPlan, data, PLAN_SCHEMA)
 
 
 def tokenizer_mismatch(
@@ -171,7 +131,7 @@ def tokenizer_fingerprint(folder: Path) -> str | None:
     `tokenizer_config.json`; None where neither is there.
 
     Raises:
-        StagingFormatError: a file is there and is not a vocabulary.
+        RecordError: a file is there and is not a vocabulary.
     """
     if (folder / TOKENIZER_FILE).is_file():
         pairs = set(_tokenizer_pairs(_read_object(folder / TOKENIZER_FILE)))
@@ -180,7 +140,7 @@ def tokenizer_fingerprint(folder: Path) -> str | None:
     else:
         return None
     if not pairs:
-        raise StagingFormatError(f"{folder.name}: the tokenizer has no tokens")
+        raise RecordError(f"{folder.name}: the tokenizer has no tokens")
     text = json.dumps(sorted(pairs), separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -199,7 +159,7 @@ def _tokenizer_pairs(tokenizer: dict[str, Any]) -> Iterator[Pair]:
             token = entry[0] if isinstance(entry, list) and entry else None
             yield _pair(token, index, f"{TOKENIZER_FILE}: model.vocab[{index}]")
     else:
-        raise StagingFormatError(f"{TOKENIZER_FILE}: model.vocab: allowed: an object or a list")
+        raise RecordError(f"{TOKENIZER_FILE}: model.vocab: allowed: an object or a list")
     for added in _list(tokenizer.get("added_tokens"), f"{TOKENIZER_FILE}: added_tokens"):
         content = added if isinstance(added, dict) else {}
         where = f"{TOKENIZER_FILE}: added_tokens"
@@ -226,7 +186,7 @@ def _mapped(vocabulary: dict[str, Any], where: str) -> Iterator[Pair]:
 
 def _pair(token: Any, number: Any, where: str) -> Pair:
     if not isinstance(token, str) or not isinstance(number, int) or isinstance(number, bool):
-        raise StagingFormatError(
+        raise RecordError(
             f"{where}: given {token!r:.40} with id {number!r:.40}, allowed: text with a number"
         )
     return token, number
@@ -234,34 +194,12 @@ def _pair(token: Any, number: Any, where: str) -> Pair:
 
 def _list(value: Any, where: str) -> list[Any]:
     if value is not None and not isinstance(value, list):
-        raise StagingFormatError(f"{where}: given {value!r:.40}, allowed: a list")
+        raise RecordError(f"{where}: given {value!r:.40}, allowed: a list")
     return value or []
 
 
 def _read_object(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise StagingFormatError(f"{path.name}: not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise StagingFormatError(f"{path.name}: given {type(value).__name__}, allowed: an object")
-    return value
-
-
-def _dump(value: object) -> bytes:
-    return json.dumps(value, indent=1, allow_nan=False).encode() + b"\n"
-
-
-T = TypeVar("T")
-
-
-def _load(kind: type[T], data: bytes, schema: str) -> T:
-    try:
-        return load_record(kind, data, schema)
-    except ResultFormatError as error:
-        raise StagingFormatError(str(error)) from error
-
-
-def _is_below(path: str) -> bool:
-    parts = PurePosixPath(path).parts
-    return str(PurePosixPath(path)) == path and bool(parts) and not {"..", "/", "."} & set(parts)
+        return load_object(path.read_bytes())
+    except RecordError as error:
+        raise RecordError(f"{path.name}: {error}") from error

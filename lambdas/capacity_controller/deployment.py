@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from draftworth.records.capacity import CapacityPlan, load_plan
-from draftworth.records.results import ResultFormatError
+from draftworth.records.capacity import CapacityPlan
+from draftworth.records.codec import RecordError, load_record
 from lambdas.capacity_controller.controller import Controller, NotZeroError
 from lambdas.capacity_controller.state import Deployment, Ledger, State
 from lambdas.capacity_controller.store import StaleError
@@ -126,8 +126,8 @@ def _plan(event: Mapping[str, Any]) -> CapacityPlan | None:
     """The plan of the request; a broken one must not keep a stack from being deleted."""
     text = event["ResourceProperties"].get("Plan")
     try:
-        return None if text is None else load_plan(text)
-    except ResultFormatError as error:
+        return None if text is None else load_record(CapacityPlan, text)
+    except RecordError as error:
         if event["RequestType"] == "Delete":
             return None
         raise DeploymentError(f"the resource's Plan is none: {error}") from error

@@ -13,14 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.records.capacity import STOP_KEY, CapacityPlan, ModelRef
-from draftworth.records.results import RUN_FILE, RUNS_FOLDER, ResultFormatError, load_run
-from draftworth.records.staging import (
-    ReadyModel,
-    StagingFormatError,
-    load_ready,
-    ready_key,
-    tokenizer_mismatch,
-)
+from draftworth.records.codec import RecordError, load_record
+from draftworth.records.results import RUN_FILE, RUNS_FOLDER, RunResult
+from draftworth.records.staging import ReadyModel, ready_key, tokenizer_mismatch
 from lambdas.capacity_controller.problems import problems_of
 from lambdas.capacity_controller.settings import Settings
 from lambdas.capacity_controller.store import error_code
@@ -111,8 +106,8 @@ def _ready(s3: S3Client, bucket: str, model: ModelRef) -> ReadyModel | None:
     """A marker that cannot be read is none: a half-written one must not start anything."""
     data = _get(s3, bucket, ready_key(model.model, model.revision))
     try:
-        return None if data is None else load_ready(data)
-    except StagingFormatError:
+        return None if data is None else load_record(ReadyModel, data)
+    except RecordError:
         return None
 
 
@@ -132,8 +127,8 @@ def _run(s3: S3Client, bucket: str, job_name: str) -> Run:
 def _over(run_id: str, data: bytes) -> Run:
     """`run.json` is written last: its presence alone means that the run is over."""
     try:
-        run = load_run(data)
-    except ResultFormatError as error:
+        run = load_record(RunResult, data)
+    except RecordError as error:
         return Run(state="failed", run_id=run_id, text=f"its {RUN_FILE} cannot be read: {error}")
     return Run(state=run.status, run_id=run_id, text=run.reason)
 

@@ -20,7 +20,8 @@ from typing import Any, Protocol
 import boto3
 from botocore.config import Config
 
-from draftworth.records.capacity import STATE_KEY, load_plan
+from draftworth.records.capacity import STATE_KEY, CapacityPlan
+from draftworth.records.codec import load_record
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.deployment import answer, handle_request
 from lambdas.capacity_controller.gathering import Clients
@@ -72,10 +73,12 @@ def _look(event: Mapping[str, Any], arn: str, controller: Controller) -> None:
     """The heartbeat brings the template's plan, for when the state is lost: only to stop by it."""
     try:
         if not controller.look(trigger_of(event), function_arn=arn) and "plan" in event:
-            controller.stop_unknown(load_plan(event["plan"]), f"there is no {STATE_KEY}")
+            controller.stop_unknown(
+                load_record(CapacityPlan, event["plan"]), f"there is no {STATE_KEY}"
+            )
     except StateError as error:
         if "plan" in event:
-            controller.stop_unknown(load_plan(event["plan"]), str(error))
+            controller.stop_unknown(load_record(CapacityPlan, event["plan"]), str(error))
         raise
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from draftworth.records.capacity import CapacityPlan
-from draftworth.records.results import dump_record, load_record
+from draftworth.records.codec import dump_record, load_record
 
 STATE_SCHEMA = "draftworth.capacity-state/1"
 # CloudFormation's requests that were done already; it repeats one at most a few times.
@@ -127,9 +127,9 @@ EMPTY = State(deployments={})
 
 def dump_state(state: State) -> bytes:
     """The state as JSON."""
-    return dump_record(asdict(state))
+    return dump_record(state)
 
 
 def load_state(data: bytes) -> State:
-    """Read a state; raises draftworth.records.results.ResultFormatError."""
-    return load_record(State, data, STATE_SCHEMA)
+    """Read a state; raises RecordError."""
+    return load_record(State, data)

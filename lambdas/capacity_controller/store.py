@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 from botocore.exceptions import ClientError
 
 from draftworth.records.capacity import STATE_KEY
-from draftworth.records.results import ResultFormatError
+from draftworth.records.codec import RecordError
 from lambdas.capacity_controller.state import EMPTY, State, dump_state, load_state
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class StateStore:
             raise
         try:
             return Stored(state=load_state(answer["Body"].read()), etag=answer["ETag"])
-        except ResultFormatError as error:
+        except RecordError as error:
             raise StateError(
                 f"s3://{self._bucket}/{STATE_KEY} is not a state of the capacity controller "
                 f"({error}); restore it, or delete it and deploy again with another `repetition`"

@@ -28,13 +28,8 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.analysis.metrics import NAMESPACE
-from draftworth.records.results import (
-    RESULT_SUFFIX,
-    RUNS_FOLDER,
-    BlockResult,
-    ResultFormatError,
-    load_block,
-)
+from draftworth.records.codec import RecordError, load_record
+from draftworth.records.results import RESULT_SUFFIX, RUNS_FOLDER, BlockResult
 from lambdas.metrics_publisher.claims import (
     CLOCK_SKEW_SECONDS,
     Claim,
@@ -228,8 +223,8 @@ def _check_source(source: ObjectCreated, bucket: str) -> None:
 
 def _load(data: bytes) -> BlockResult:
     try:
-        return load_block(data)
-    except ResultFormatError as error:
+        return load_record(BlockResult, data)
+    except RecordError as error:
         raise UnusableError(f"not a result file: {error}") from error
 
 

@@ -18,13 +18,12 @@ from functools import cached_property
 from pathlib import Path
 
 from draftworth.errors import UserInputError
+from draftworth.records.codec import RecordError
+from draftworth.records.files import StoredFile
 from draftworth.records.staging import (
     PLAN_MARKER,
-    READY_SCHEMA,
     TOKENIZER_FILES,
     ReadyModel,
-    StagedFile,
-    StagingFormatError,
     tokenizer_fingerprint,
 )
 from pods.checkpoint_stager.files import (
@@ -103,7 +102,6 @@ class Staging:
         files = self._files_that_fit(checkpoint)
         staged = self._stage_all(files, checkpoint.commit)
         ready = ReadyModel(
-            schema=READY_SCHEMA,
             model=self.model,
             revision=self.revision,
             commit=checkpoint.commit,
@@ -151,7 +149,7 @@ class Staging:
             )
         return files
 
-    def _stage_all(self, files: Sequence[HubFile], commit: str) -> list[StagedFile]:
+    def _stage_all(self, files: Sequence[HubFile], commit: str) -> list[StoredFile]:
         """All files, several at once, the largest first so that none is left alone at the end."""
         order = sorted(files, key=lambda file: file.size_bytes, reverse=True)
         pool = ThreadPoolExecutor(self.parallel_files, thread_name_prefix="stage")
@@ -162,7 +160,7 @@ class Staging:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _stage(self, file: HubFile, commit: str) -> StagedFile:
+    def _stage(self, file: HubFile, commit: str) -> StoredFile:
         there = self.store.staged(file)
         if there is not None:
             self.progress(f"{file.path}: there already")
@@ -190,7 +188,7 @@ class Staging:
                 self.progress(f"{error}; once more")
         raise AssertionError  # the last try returns or raises
 
-    def _fingerprint(self, staged: Sequence[StagedFile]) -> str | None:
+    def _fingerprint(self, staged: Sequence[StoredFile]) -> str | None:
         """Of the tokenizer as it is in the bucket, whichever try put it there."""
         wanted = [file for file in staged if file.path in TOKENIZER_FILES]
         with self.scratch.room_for(sum(file.size_bytes for file in wanted)) as folder:
@@ -198,7 +196,7 @@ class Staging:
                 self.store.download(file.path, folder / file.path)
             try:
                 return tokenizer_fingerprint(folder)
-            except StagingFormatError as error:
+            except RecordError as error:
                 raise UserInputError(
                     f"{self._name()}: {error}; the tokenizers of target and draft cannot be "
                     "compared; next: name another revision or model"
@@ -216,7 +214,7 @@ class Staging:
         return f"{self.model} at {self.revision}"
 
 
-def _raise_first_failure(futures: Sequence[Future[StagedFile]]) -> None:
+def _raise_first_failure(futures: Sequence[Future[StoredFile]]) -> None:
     """At the first failure the files that have not begun never do."""
     done, pending = wait(futures, return_when=FIRST_EXCEPTION)
     if any(future.exception() for future in done):

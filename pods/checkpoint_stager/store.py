@@ -10,17 +10,12 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.files import StoredFile
 from draftworth.records.staging import (
-    PLAN_SCHEMA,
     ReadyModel,
-    StagedFile,
-    StagingFormatError,
     StagingPlan,
     checkpoint_prefix,
-    dump_plan,
-    dump_ready,
-    load_plan,
-    load_ready,
     plan_key,
     ready_key,
 )
@@ -74,8 +69,8 @@ class Store:
         """The model's `_READY.json`; None where it is missing, damaged or another model's."""
         data = self._get(ready_key(self._model, self._revision))
         try:
-            ready = load_ready(data) if data is not None else None
-        except StagingFormatError:
+            ready = load_record(ReadyModel, data) if data is not None else None
+        except RecordError:
             return None
         same = ready and (ready.model, ready.revision) == (self._model, self._revision)
         return ready if same else None
@@ -89,8 +84,8 @@ class Store:
         key = plan_key(self._model, self._revision)
         data = self._get(key)
         try:
-            return load_plan(data).commit if data is not None else None
-        except StagingFormatError as error:
+            return load_record(StagingPlan, data).commit if data is not None else None
+        except RecordError as error:
             raise UserInputError(
                 f"s3://{self._bucket}/{key}: {error}; this file says which commit is being staged; "
                 "next: delete it and stage again"
@@ -98,14 +93,12 @@ class Store:
 
     def plan(self, commit: str) -> str:
         """Note the commit that staging begins with; the one that counts is the first noted."""
-        plan = StagingPlan(
-            schema=PLAN_SCHEMA, model=self._model, revision=self._revision, commit=commit
-        )
+        plan = StagingPlan(model=self._model, revision=self._revision, commit=commit)
         try:
             self._client.put_object(
                 Bucket=self._bucket,
                 Key=plan_key(self._model, self._revision),
-                Body=dump_plan(plan),
+                Body=dump_record(plan, indent=1),
                 ChecksumAlgorithm="SHA256",
                 IfNoneMatch="*",
             )
@@ -117,7 +110,7 @@ class Store:
             return earlier
         return commit
 
-    def staged(self, file: HubFile) -> StagedFile | None:
+    def staged(self, file: HubFile) -> StoredFile | None:
         """A file that the bucket has already, with the content that the hub has; else None."""
         key = self._key(file.path)
         try:
@@ -132,7 +125,7 @@ class Store:
         sha256 = known.get(SHA256)
         return _staged(file, sha256) if sha256 else None
 
-    def upload(self, path: Path, file: HubFile, sha256: str) -> StagedFile:
+    def upload(self, path: Path, file: HubFile, sha256: str) -> StoredFile:
         """Upload a checked file, large ones in parts. S3 checks each part's SHA-256.
 
         The object appears when its last part is there: never a half.
@@ -164,7 +157,7 @@ class Store:
             self._client.put_object(
                 Bucket=self._bucket,
                 Key=key,
-                Body=dump_ready(ready),
+                Body=dump_record(ready, indent=1),
                 ContentType="application/json",
                 ChecksumAlgorithm="SHA256",
             )
@@ -198,5 +191,5 @@ def _code(error: BaseException) -> str:
     return str(wrapped.response.get("Error", {}).get("Code", ""))
 
 
-def _staged(file: HubFile, sha256: str) -> StagedFile:
-    return StagedFile(path=file.path, size_bytes=file.size_bytes, sha256=sha256)
+def _staged(file: HubFile, sha256: str) -> StoredFile:
+    return StoredFile(path=file.path, size_bytes=file.size_bytes, sha256=sha256)

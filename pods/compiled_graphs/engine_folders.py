@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from draftworth.records.artifact_manifest import ArtifactFile, ArtifactManifest
+from draftworth.records.artifact_manifest import ArtifactManifest
+from draftworth.records.files import StoredFile
 
 _READ_BYTES = 8 * 1024 * 1024
 
@@ -87,7 +88,7 @@ class CompilerCache:
         return root
 
 
-def _copy(source: Path, target: Path, file: ArtifactFile) -> None:
+def _copy(source: Path, target: Path, file: StoredFile) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
     with source.open("rb") as reader, target.open("wb") as writer:

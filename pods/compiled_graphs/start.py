@@ -27,13 +27,12 @@ from typing import Any, NoReturn
 from draftworth.records.artifact_manifest import (
     MANIFEST_NAME,
     ArtifactManifest,
-    ManifestError,
     differences,
-    load_manifest,
     manifest_key,
     size_differences,
 )
-from draftworth.records.staging import READY_MARKER, StagingFormatError, load_ready
+from draftworth.records.codec import RecordError, load_record
+from draftworth.records.staging import READY_MARKER, ReadyModel
 from pods.compiled_graphs.engine_folders import (
     ArtifactFolder,
     CompilerCache,
@@ -128,10 +127,10 @@ def _manifest(order: Order) -> ArtifactManifest | None:
     """The bucket's manifest of the key, checked; None when the bucket has none."""
     path = order.artifacts / manifest_key(order.key)
     try:
-        manifest = load_manifest(path.read_bytes())
+        manifest = load_record(ArtifactManifest, path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, ManifestError) as error:
+    except (OSError, RecordError) as error:
         raise RefusedError(f"{path} cannot be read: {error}. {_NEXT}") from error
     found = differences(manifest, order.inputs, _commits(order))
     if manifest.key != order.key:
@@ -175,8 +174,8 @@ def _commits(order: Order) -> dict[str, str]:
     """The commit of each mounted checkpoint that says its own: those that were staged do."""
     commits = {}
     for role, folder in order.checkpoints.items():
-        with contextlib.suppress(OSError, StagingFormatError):
-            commits[role] = load_ready((folder / READY_MARKER).read_bytes()).commit
+        with contextlib.suppress(OSError, RecordError):
+            commits[role] = load_record(ReadyModel, (folder / READY_MARKER).read_bytes()).commit
     return commits
 
 

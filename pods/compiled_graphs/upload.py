@@ -22,14 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from draftworth.records.artifact_manifest import (
-    MANIFEST_SCHEMA,
-    ArtifactFile,
     ArtifactManifest,
-    dump_manifest,
-    load_manifest,
     manifest_key,
     upload_folder,
 )
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.files import StoredFile
 from pods.compiled_graphs.handover import (
     LOCK_SUFFIX,
     StartRecord,
@@ -121,7 +119,7 @@ class Uploader:
             self.client.put_object(
                 Bucket=self.bucket,
                 Key=manifest_key(manifest.key),
-                Body=dump_manifest(manifest),
+                Body=dump_record(manifest, indent=1),
                 ContentType="application/json",
                 ChecksumAlgorithm="SHA256",
                 IfNoneMatch="*",
@@ -139,7 +137,7 @@ class Uploader:
             stored = self.client.get_object(Bucket=self.bucket, Key=manifest_key(record.key))
         except self.client.exceptions.NoSuchKey:
             return None
-        manifest, own = load_manifest(stored["Body"].read()), _own_folder(record)
+        manifest, own = load_record(ArtifactManifest, stored["Body"].read()), _own_folder(record)
         if manifest.folder == own:
             return f"{own} is in the bucket: {manifest.size_bytes} bytes"
         self._remove(own)
@@ -163,11 +161,11 @@ class Uploader:
                     raise NotRemovedError(f"{errors[0].get('Key')}: {errors[0].get('Message')}")
 
 
-def inventory(folder: Path) -> Iterator[ArtifactFile]:
+def inventory(folder: Path) -> Iterator[StoredFile]:
     """Every file of a folder but locks, in order."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.suffix != LOCK_SUFFIX:
-            yield ArtifactFile(
+            yield StoredFile(
                 path=path.relative_to(folder).as_posix(),
                 size_bytes=path.stat().st_size,
                 sha256=_sha256(path),
@@ -193,7 +191,6 @@ def _manifest_of(record: StartRecord) -> ArtifactManifest:
         raise NothingToUploadError(f"the server is healthy, but {folder} holds no compiled graphs")
     last = max((folder / file.path).stat().st_mtime for file in files)
     return ArtifactManifest(
-        schema=MANIFEST_SCHEMA,
         key=record.key,
         inputs=record.inputs,
         checkpoints=record.checkpoints,

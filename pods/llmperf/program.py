@@ -37,11 +37,12 @@ from draftworth.measuring.job import (
 )
 from draftworth.measuring.journal import deaths_without_a_word
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
-from draftworth.measuring.run_specification import RunSpec, load_run_spec
+from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import DEFECT, Runner, new_run_id
 from draftworth.measuring.sink import FolderSink, SinkError, Store
+from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.reading import parse_s3_url
-from draftworth.records.results import RUN_FILE, RUN_SCHEMA, RunResult, TimeAccount, dump_run
+from draftworth.records.results import RUN_FILE, RunResult, TimeAccount
 from pods.llmperf.ray_engine import ENGINES, open_engine
 from pods.llmperf.s3_sink import S3Sink
 
@@ -130,7 +131,6 @@ def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> 
     """End a run of which nothing but its id may be known; False: another pod may have more luck."""
     now = time.time()
     result = RunResult(
-        schema=RUN_SCHEMA,
         run_id=run_id,
         experiment="",
         status="failed",
@@ -149,7 +149,7 @@ def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> 
         interruptions=(),
     )
     try:
-        _store(arguments.results).write(f"{run_id}/{RUN_FILE}", dump_run(result))
+        _store(arguments.results).write(f"{run_id}/{RUN_FILE}", dump_record(result))
     except DraftworthError as error:
         _log(str(error))
         return not isinstance(error, SinkError)
@@ -183,9 +183,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _read_spec(path: Path) -> RunSpec:
     try:
-        return load_run_spec(path.read_text(encoding="utf-8"))
+        return load_record(RunSpec, path.read_bytes())
     except OSError as error:
         raise UserInputError(f"{path}: cannot be read: {error.strerror}") from error
+    except RecordError as error:
+        raise UserInputError(f"{path}: not a run specification: {error}") from error
 
 
 def _store(results: str) -> Store:

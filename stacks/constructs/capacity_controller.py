@@ -23,7 +23,8 @@ from aws_cdk import (
 )
 from constructs import Construct, IDependable
 
-from draftworth.records.capacity import STOP_KEY, CapacityPlan, dump_plan
+from draftworth.records.capacity import STOP_KEY, CapacityPlan
+from draftworth.records.codec import dump_text
 from draftworth.records.results import RUN_FILE
 from draftworth.records.staging import READY_MARKER
 from stacks.assets import CAPACITY_HANDLER, capacity_code
@@ -161,7 +162,7 @@ class CapacityController(Construct):
         target = aws_scheduler.CfnSchedule.TargetProperty(
             arn=self.function.function_arn,
             role_arn=self._scheduler_role.role_arn,
-            input=json.dumps({"trigger": "heartbeat", "plan": dump_plan(self._plan)}),
+            input=json.dumps({"trigger": "heartbeat", "plan": dump_text(self._plan)}),
         )
         heartbeat = aws_scheduler.CfnSchedule(
             self,
@@ -263,7 +264,7 @@ class CapacityController(Construct):
             resource_type="Custom::DraftworthDeployment",
             service_token=self.function.function_arn,
             service_timeout=Duration.minutes(ANSWER_TIMEOUT_MINUTES),
-            properties={"Plan": dump_plan(self._plan)},
+            properties={"Plan": dump_text(self._plan)},
         )
         # Removed before all of them: its last decision takes rights, and somebody to hear of it.
         deployment.node.add_dependency(

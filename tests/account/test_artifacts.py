@@ -19,14 +19,10 @@ from account.checks.graphs import compiled_graphs
 from account.clients import client
 from draftworth.cli import main
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from draftworth.records.artifact_manifest import (
-    MANIFEST_SCHEMA,
-    ArtifactFile,
-    ArtifactManifest,
-    dump_manifest,
-    manifest_key,
-)
-from draftworth.records.staging import READY_SCHEMA, ReadyModel, StagedFile, dump_ready, ready_key
+from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
+from draftworth.records.codec import dump_record
+from draftworth.records.files import StoredFile
+from draftworth.records.staging import ReadyModel, ready_key
 from tests.support.experiments import Edit, both, put, write_experiment
 
 pytestmark = pytest.mark.emulator
@@ -74,18 +70,17 @@ def put_graph(
     chosen = experiment.variants[variant]
     key = key or chosen.artifact_key
     manifest = ArtifactManifest(
-        schema=MANIFEST_SCHEMA,
         key=key,
         inputs=chosen.artifact_inputs,
         checkpoints={"target": "a" * 40},
         folder=f"{key}/one",
-        files=(ArtifactFile(path="model.pt", size_bytes=2000, sha256="0" * 64),),
+        files=(StoredFile(path="model.pt", size_bytes=2000, sha256="0" * 64),),
         compile_seconds=2460.0,
         uploaded_at_unix_s=datetime.now(UTC).timestamp() - 3 * 86_400,
     )
     manifest = dataclasses.replace(manifest, **changes)
     s3.put_object(Bucket=GRAPHS, Key=f"{manifest.folder}/model.pt", Body=b"g" * 2000)
-    s3.put_object(Bucket=GRAPHS, Key=manifest_key(key), Body=dump_manifest(manifest))
+    s3.put_object(Bucket=GRAPHS, Key=manifest_key(key), Body=dump_record(manifest))
     return manifest
 
 
@@ -197,7 +192,7 @@ DAMAGES: dict[str, dict[str, Any]] = {
     "window: compiled for 9": {"inputs": {"window": 9}},
     "target checkpoint: compiled for commit a": {"checkpoints": {"target": "a" * 40}},
     "model.pt: 7 bytes were uploaded": {
-        "files": (ArtifactFile(path="model.pt", size_bytes=7, sha256="0" * 64),)
+        "files": (StoredFile(path="model.pt", size_bytes=7, sha256="0" * 64),)
     },
 }
 
@@ -220,17 +215,16 @@ def test_a_graph_that_would_be_refused_is_told_with_the_reason_and_can_go(
 def stage_target(s3: Any, experiment: ResolvedNeuron, *, commit: str) -> None:
     target = experiment.spec.target
     ready = ReadyModel(
-        schema=READY_SCHEMA,
         model=target.model,
         revision=target.revision,
         commit=commit,
-        files=(StagedFile(path="config.json", size_bytes=2, sha256="0" * 64),),
+        files=(StoredFile(path="config.json", size_bytes=2, sha256="0" * 64),),
         tokenizer_fingerprint=None,
         staged_at_unix_s=1.0,
         staging_seconds=1.0,
     )
     key = ready_key(target.model, target.revision)
-    s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=dump_ready(ready))
+    s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=dump_record(ready))
 
 
 def test_a_manifest_that_cannot_be_read_is_refused_and_can_go(

@@ -16,7 +16,8 @@ from draftworth.measuring.job import (
     MAX_SILENT_DEATHS,
     job_run_id,
 )
-from draftworth.measuring.run_specification import load_run_spec
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.records.codec import load_record
 from tests.charts.rendering import (
     EXPERIMENTS,
     Object,
@@ -82,7 +83,7 @@ def test_the_load_generator_reads_a_run_specification_of_all_services(name: str)
     (volume,) = [v for v in pod["volumes"] if v["name"] == "run-spec"]
     mounted = volume["configMap"]["name"]
     (config_map,) = [m for m in of_kind("ConfigMap", name) if m["metadata"]["name"] == mounted]
-    spec = load_run_spec(config_map["data"]["run-spec.json"])
+    spec = load_record(RunSpec, config_map["data"]["run-spec.json"])
     services = [s["metadata"]["name"] for s in of_kind("Service", name)]
     assert [e.base_url for e in spec.endpoints] == [
         f"http://{service}.draftworth.svc:8000" for service in services
@@ -104,7 +105,7 @@ def test_the_pod_reads_a_deadline_that_may_be_moved_while_it_runs(name: str) -> 
     file = path.removeprefix(f"{mount['mountPath']}/")
     assert float(config_map["data"][file]) == resolved(name).spec.aws.deadline_minutes
     (spec,) = [m["data"]["run-spec.json"] for m in maps.values() if "run-spec.json" in m["data"]]
-    assert load_run_spec(spec).ready_deadline_seconds is None
+    assert load_record(RunSpec, spec).ready_deadline_seconds is None
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -13,7 +13,8 @@ import pytest
 
 from draftworth.analysis.metrics import NAMESPACE, TTFT
 from draftworth.measuring.job import EXIT_COMPLETE, EXIT_INTERRUPTED
-from draftworth.records.results import RESULT_SUFFIX, load_block
+from draftworth.records.codec import load_record
+from draftworth.records.results import RESULT_SUFFIX, BlockResult
 from tests.lambdas.capacity_controller.conftest import failed_launch
 from tests.lifelines.cloud import Template
 from tests.lifelines.conftest import DEADLINE_MINUTES, Life
@@ -141,7 +142,10 @@ def results(life: Life) -> list[str]:
 
 def every_block_is_there_once(life: Life, run_id: str) -> None:
     s3, bucket = life.cloud.client("s3"), life.cloud.bucket.results
-    blocks = [load_block(s3.get_object(Bucket=bucket, Key=k)["Body"].read()) for k in results(life)]
+    blocks = [
+        load_record(BlockResult, s3.get_object(Bucket=bucket, Key=k)["Body"].read())
+        for k in results(life)
+    ]
     places = Counter((b.case, b.variant, b.round) for b in blocks)
     assert set(places.values()) == {1}
     assert len(places) in (BLOCKS // 2, BLOCKS)  # one round may have been enough
@@ -172,7 +176,9 @@ def cloudwatch_refuses_and_nothing_is_counted_twice(life: Life) -> None:
     counted = sum(
         r.counts
         for key in results(life)
-        for r in load_block(s3.get_object(Bucket=bucket, Key=key)["Body"].read()).requests
+        for r in load_record(
+            BlockResult, s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+        ).requests
     )
     assert samples == counted > 0
 

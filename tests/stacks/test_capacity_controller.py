@@ -11,7 +11,8 @@ import pytest
 
 from charts.shipped import CAPACITY_CONTROLLER
 from draftworth.experiment.model import CapacityBlock
-from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan, load_plan
+from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
+from draftworth.records.codec import load_record
 from stacks.constructs.capacity_controller import ANSWER_TIMEOUT_MINUTES, TIMEOUT_MINUTES
 from tests.stacks.function_assets import check_function_asset
 from tests.stacks.rendering import collapsed, rights
@@ -35,7 +36,7 @@ def properties(kind: str, fragment: str = FRAGMENT, name: str = "qwen3-32b") -> 
 
 
 def plan(name: str) -> CapacityPlan:
-    return load_plan(properties(DEPLOYMENT, name=name)["Plan"])
+    return load_record(CapacityPlan, properties(DEPLOYMENT, name=name)["Plan"])
 
 
 def pattern(fragment: str) -> dict[str, Any]:

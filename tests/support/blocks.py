@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from draftworth.records.results import (
-    RESULT_SCHEMA,
-    RUN_SCHEMA,
     BlockResult,
     Load,
     RequestRecord,
@@ -75,7 +73,6 @@ def make_block(*, request_count: int = 3, **overrides: Any) -> BlockResult:
     """A block of `request_count` requests that count, one every `SECONDS_PER_REQUEST`."""
     requests = tuple(make_record(index) for index in range(request_count))
     fields: dict[str, Any] = {
-        "schema": RESULT_SCHEMA,
         "run_id": "20261120-100000-a1b2c3",
         "experiment": "qwen3-32b",
         "variant": "qwen3-1.7b-k7",
@@ -99,7 +96,6 @@ def make_block(*, request_count: int = 3, **overrides: Any) -> BlockResult:
 def make_run(*blocks: BlockResult, **overrides: Any) -> RunResult:
     """The end of a run with these blocks: a baseline and one variant."""
     fields: dict[str, Any] = {
-        "schema": RUN_SCHEMA,
         "run_id": "20261120-100000-a1b2c3",
         "experiment": "qwen3-32b",
         "status": "complete",

@@ -11,13 +11,11 @@ from draftworth.measuring.journal import (
     Entry,
     EntryKind,
     account,
-    dump_entry,
     interruptions,
-    load_entry,
     times_lost,
 )
 from draftworth.measuring.sink import FolderSink
-from draftworth.records.results import ResultFormatError, dump_block
+from draftworth.records.codec import RecordError, dump_record, load_record
 from tests.support.blocks import make_block
 
 
@@ -94,17 +92,17 @@ def test_a_clock_that_was_put_back_makes_no_negative_time() -> None:
 
 def test_an_entry_survives_the_round_trip_and_names_itself() -> None:
     one = ONE_POD[3]
-    assert load_entry(dump_entry(one)) == one
+    assert load_record(Entry, dump_record(one)) == one
     assert one.name == "journal/0001-0075-lost.json"
-    with pytest.raises(ResultFormatError, match="schema"):
-        load_entry(dump_entry(one).replace(b"journal/1", b"journal/9"))
+    with pytest.raises(RecordError, match="schema"):
+        load_record(Entry, dump_record(one).replace(b"journal/1", b"journal/9"))
 
 
 def test_a_block_whose_pod_died_before_its_entry_is_measured_time(tmp_path: object) -> None:
     sink = FolderSink(tmp_path)  # type: ignore[arg-type]
     block = make_block(started_at_unix_s=50.0, ended_at_unix_s=60.0)
-    sink.write("r/journal/0001-0000-started.json", dump_entry(entry("1 started", 0, 0)))
-    sink.write(f"r/blocks/{block.stem}.result.json", dump_block(block))
+    sink.write("r/journal/0001-0000-started.json", dump_record(entry("1 started", 0, 0)))
+    sink.write(f"r/blocks/{block.stem}.result.json", dump_record(block))
 
     history = read_history(sink, "r")
 

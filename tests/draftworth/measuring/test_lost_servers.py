@@ -13,14 +13,15 @@ from draftworth.measuring.client import Client
 from draftworth.measuring.history import History
 from draftworth.measuring.runner import MAX_LOSSES_OF_A_BLOCK, Runner
 from draftworth.measuring.sink import FolderSink
+from draftworth.records.codec import load_record
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import (
     BLOCKS_FOLDER,
     INTERRUPTED_FOLDER,
     INTERRUPTED_SUFFIX,
     RESULT_SUFFIX,
+    BlockResult,
     RunResult,
-    load_block,
 )
 from tests.draftworth.measuring.test_runner import COUNTERS, case, spec
 from tests.support.stream_server import Request, Reset, Step, completion, plain, stream_server
@@ -123,7 +124,8 @@ def test_the_evidence_is_kept_where_nothing_is_published(lost_once: Run, tmp_pat
     assert kept == [f"{stem}{INTERRUPTED_SUFFIX}", f"{stem}.transcript.jsonl.gz"]
     assert not [name for name in kept if name.endswith(RESULT_SUFFIX)]
     assert not [name for name in names(tmp_path, BLOCKS_FOLDER) if name.startswith("0001")]
-    evidence = load_block((tmp_path / "test-1" / INTERRUPTED_FOLDER / kept[0]).read_bytes())
+    evidence_file = tmp_path / "test-1" / INTERRUPTED_FOLDER / kept[0]
+    evidence = load_record(BlockResult, evidence_file.read_bytes())
     assert any(record.failed for record in evidence.requests)
     assert evidence.run_id == lost_once.result.run_id
 

@@ -22,11 +22,12 @@ from draftworth.analysis import verdict
 from draftworth.analysis.statistics import estimate
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.history import History, read_history
-from draftworth.measuring.journal import JOURNAL_FOLDER, NO_WORD, Entry, Journal, dump_entry
+from draftworth.measuring.journal import JOURNAL_FOLDER, NO_WORD, Entry, Journal
 from draftworth.measuring.load import Planned
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import TOLD_TO_END, Runner
 from draftworth.measuring.sink import FolderSink, Sink, SinkError
+from draftworth.records.codec import dump_record
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RUN_FILE, BlockResult, Load, RunResult
@@ -427,7 +428,7 @@ def test_only_the_first_wait_has_less_than_the_deadline(
 
 
 def write_entry(sink: FolderSink, entry: Entry) -> None:
-    sink.write(f"{RUN_ID}/{entry.name}", dump_entry(entry))
+    sink.write(f"{RUN_ID}/{entry.name}", dump_record(entry))
 
 
 def test_a_run_that_cannot_be_recorded_is_not_measured(

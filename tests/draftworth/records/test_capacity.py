@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from draftworth.records.capacity import dump_plan, load_plan
-from draftworth.records.results import ResultFormatError
+from draftworth.records.capacity import CapacityPlan
+from draftworth.records.codec import RecordError, dump_text, load_record
 from tests.lambdas.capacity_controller.plans import DRAFT, TARGET, make_block_plan, make_plan
 
 
 @pytest.mark.parametrize("plan", [make_plan(), make_block_plan(nodes=4), make_plan(drafts=())])
 def test_a_plan_survives_its_way_through_cloudformation(plan: object) -> None:
-    assert load_plan(dump_plan(plan)) == plan  # type: ignore[arg-type]
+    assert load_record(CapacityPlan, dump_text(plan)) == plan
 
 
 @pytest.mark.parametrize(
@@ -21,9 +21,9 @@ def test_a_plan_survives_its_way_through_cloudformation(plan: object) -> None:
     [("nodes", "1"), ("capacity", "stolen"), ("budget_usd", None), ("more", 1), ("schema", "x")],
 )
 def test_a_plan_of_another_form_is_refused_with_the_key(key: str, value: object) -> None:
-    data = {**json.loads(dump_plan(make_plan())), key: value}
-    with pytest.raises(ResultFormatError, match=key):
-        load_plan(json.dumps(data))
+    data = {**json.loads(dump_text(make_plan())), key: value}
+    with pytest.raises(RecordError, match=key):
+        load_record(CapacityPlan, json.dumps(data))
 
 
 def test_a_model_that_is_target_and_draft_is_waited_for_once() -> None:

@@ -7,27 +7,23 @@ from typing import Any
 
 import pytest
 
-from draftworth.records.results import (
-    ResultFormatError,
-    dump_block,
-    load_block,
-    load_run,
-)
+from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.results import BlockResult, RunResult
 from tests.support.blocks import make_block, make_failed_record, make_record
 
 
 def test_a_block_survives_the_round_trip() -> None:
     block = make_block(requests=(make_record(0), make_failed_record(1)))
-    assert load_block(dump_block(block)) == block
+    assert load_record(BlockResult, dump_record(block)) == block
 
 
 def test_a_block_without_counters_survives_too() -> None:
     block = make_block(speculation=None, requests=())
-    assert load_block(dump_block(block)) == block
+    assert load_record(BlockResult, dump_record(block)) == block
 
 
 def edited(**changes: Any) -> bytes:
-    value = json.loads(dump_block(make_block()))
+    value = json.loads(dump_record(make_block()))
     return json.dumps({**value, **changes}).encode()
 
 
@@ -36,7 +32,7 @@ def edited(**changes: Any) -> bytes:
     [
         (b"", "not JSON"),
         (b"\xff", "not JSON"),
-        (b"[]", "expected an object, found list"),
+        (b"[]", "given list, allowed: an object"),
         (b"{}", "schema: given None"),
         (edited(schema="draftworth.result/999"), "schema: given 'draftworth.result/999'"),
         (edited(variant=3), "variant: given 3, allowed: text"),
@@ -50,22 +46,22 @@ def edited(**changes: Any) -> bytes:
     ],
 )
 def test_what_is_no_result_file_is_refused_by_key(data: bytes, message: str) -> None:
-    with pytest.raises(ResultFormatError, match=message):
-        load_block(data)
+    with pytest.raises(RecordError, match=message):
+        load_record(BlockResult, data)
 
 
 def test_not_a_number_is_refused_in_both_directions() -> None:
     with pytest.raises(ValueError, match="Out of range float"):
-        dump_block(make_block(started_at_unix_s=float("nan")))
-    data = dump_block(make_block()).replace(b'"ttft_s":0.25,', b'"ttft_s":NaN,')
+        dump_record(make_block(started_at_unix_s=float("nan")))
+    data = dump_record(make_block()).replace(b'"ttft_s":0.25,', b'"ttft_s":NaN,')
     assert b"NaN" in data
-    with pytest.raises(ResultFormatError, match="NaN"):
-        load_block(data)
+    with pytest.raises(RecordError, match="NaN"):
+        load_record(BlockResult, data)
 
 
 def test_a_run_file_is_not_a_result_file() -> None:
-    with pytest.raises(ResultFormatError, match="schema"):
-        load_run(dump_block(make_block()))
+    with pytest.raises(RecordError, match="schema"):
+        load_record(RunResult, dump_record(make_block()))
 
 
 def test_throughput_is_all_tokens_from_the_first_start_to_the_last_end() -> None:

@@ -11,17 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.files import StoredFile
 from draftworth.records.staging import (
-    READY_SCHEMA,
     ReadyModel,
-    StagedFile,
-    StagingFormatError,
     StagingPlan,
     checkpoint_prefix,
-    dump_plan,
-    dump_ready,
-    load_plan,
-    load_ready,
     plan_key,
     ready_key,
     tokenizer_fingerprint,
@@ -30,13 +25,12 @@ from draftworth.records.staging import (
 from tests.support.experiments import resolved, with_third_variant
 
 READY = ReadyModel(
-    schema=READY_SCHEMA,
     model="Qwen/Qwen3-32B",
     revision="main",
     commit="a" * 40,
     files=(
-        StagedFile(path="config.json", size_bytes=728, sha256="1" * 64),
-        StagedFile(path="model.safetensors", size_bytes=3_000_000_000, sha256="2" * 64),
+        StoredFile(path="config.json", size_bytes=728, sha256="1" * 64),
+        StoredFile(path="model.safetensors", size_bytes=3_000_000_000, sha256="2" * 64),
     ),
     tokenizer_fingerprint="3" * 64,
     staged_at_unix_s=1_790_000_000.5,
@@ -49,9 +43,9 @@ def with_tokenizer(model: str, fingerprint: str | None) -> ReadyModel:
 
 
 def test_a_marker_reads_back_as_it_was_written() -> None:
-    assert load_ready(dump_ready(READY)) == READY
+    assert load_record(ReadyModel, dump_record(READY)) == READY
     without = with_tokenizer("acme/head", None)
-    assert load_ready(dump_ready(without)) == without
+    assert load_record(ReadyModel, dump_record(without)) == without
     assert READY.size_bytes == 3_000_000_728
 
 
@@ -59,7 +53,7 @@ def test_a_plan_reads_back_as_it_was_written() -> None:
     plan = StagingPlan(
         schema="draftworth.staging/1", model="Qwen/Qwen3-32B", revision="main", commit="a" * 40
     )
-    assert load_plan(dump_plan(plan)) == plan
+    assert load_record(StagingPlan, dump_record(plan)) == plan
 
 
 @pytest.mark.parametrize(
@@ -75,16 +69,16 @@ def test_a_plan_reads_back_as_it_was_written() -> None:
     ],
 )
 def test_a_marker_that_is_not_whole_is_refused(change: dict[str, Any], message: str) -> None:
-    data = {**json.loads(dump_ready(READY)), **change}
-    with pytest.raises(StagingFormatError, match=message):
-        load_ready(json.dumps(data).encode())
+    data = {**json.loads(dump_record(READY)), **change}
+    with pytest.raises(RecordError, match=message):
+        load_record(ReadyModel, json.dumps(data).encode())
 
 
 def test_half_a_marker_is_refused() -> None:
-    data = dump_ready(READY)
+    data = dump_record(READY)
     for length in range(0, len(data) - 2, 7):
-        with pytest.raises(StagingFormatError):
-            load_ready(data[:length])
+        with pytest.raises(RecordError):
+            load_record(ReadyModel, data[:length])
 
 
 def test_markers_lie_where_the_servers_mount_the_checkpoint() -> None:
@@ -218,7 +212,7 @@ def test_a_file_that_is_no_vocabulary_is_refused(
     tmp_path: Path, name: str, text: str, message: str
 ) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(StagingFormatError, match=message):
+    with pytest.raises(RecordError, match=message):
         tokenizer_fingerprint(tmp_path)
 
 

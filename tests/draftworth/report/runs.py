@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.analysis.facts import RunFacts, facts_of
+from draftworth.records.codec import dump_record
 from draftworth.records.reading import Run
 from draftworth.records.results import (
     BLOCKS_FOLDER,
     RESULT_SUFFIX,
     RUN_FILE,
-    RUN_SCHEMA,
     TRANSCRIPT_SUFFIX,
     BlockResult,
     RequestRecord,
@@ -23,8 +23,6 @@ from draftworth.records.results import (
     ServerTimings,
     SpeculationCounters,
     TimeAccount,
-    dump_block,
-    dump_run,
 )
 from tests.support.blocks import START_UNIX_S, make_block, make_record
 
@@ -39,7 +37,6 @@ TOKENS_PER_STEP: Mapping[str, float] = {"structured": 6.0, "open_ended": 2.0}
 
 def make_run_result(**overrides: Any) -> RunResult:
     fields: dict[str, Any] = {
-        "schema": RUN_SCHEMA,
         "run_id": "built-run",
         "experiment": "built",
         "status": "complete",
@@ -149,10 +146,10 @@ def write_run(run: Run, folder: Path, *, texts: Mapping[str, str] | None = None)
     """The run's folder with a transcript beside each result: given texts, a chunk every 10 ms, of
     one token and, as long as there is text, one character."""
     (folder / BLOCKS_FOLDER).mkdir(parents=True)
-    (folder / RUN_FILE).write_bytes(dump_run(run.result))
+    (folder / RUN_FILE).write_bytes(dump_record(run.result))
     for block in run.blocks:
         stem = folder / BLOCKS_FOLDER / block.stem
-        stem.with_name(block.stem + RESULT_SUFFIX).write_bytes(dump_block(block))
+        stem.with_name(block.stem + RESULT_SUFFIX).write_bytes(dump_record(block))
         lines = [
             _transcript(r, (texts or {}).get(r.request_id, "the same text")) for r in block.requests
         ]

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from draftworth.analysis.costs import run_costs
-from draftworth.records.results import Interruption, Price, TimeAccount, dump_run, load_run
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.results import Interruption, Price, RunResult, TimeAccount
 from draftworth.report.document import document_of
 from draftworth.report.spending import (
     interruption_rows,
@@ -114,4 +115,4 @@ def test_a_notebook_gets_the_parts_too() -> None:
 
 
 def test_the_account_and_the_interruptions_survive_the_round_trip() -> None:
-    assert load_run(dump_run(RUN)) == RUN
+    assert load_record(RunResult, dump_record(RUN)) == RUN

@@ -21,9 +21,9 @@ import pytest
 from botocore.config import Config
 from moto import mock_aws
 
-from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan, ModelRef, dump_plan
-from draftworth.records.results import dump_run
-from draftworth.records.staging import dump_ready, ready_key
+from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan, ModelRef
+from draftworth.records.codec import dump_record, dump_text
+from draftworth.records.staging import ready_key
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.gathering import Clients
 from lambdas.capacity_controller.handler import handle
@@ -242,12 +242,12 @@ class Account:
 
     def stage(self, *models: ModelRef, vocabulary: str | None = VOCABULARY) -> None:
         for model in models or (TARGET, DRAFT):
-            ready = dump_ready(make_ready(model, vocabulary=vocabulary))
+            ready = dump_record(make_ready(model, vocabulary=vocabulary))
             key = ready_key(model.model, model.revision)
             self.s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=ready)
 
     def end_run(self, run_id: str = RUN_ID, **overrides: Any) -> None:
-        body = dump_run(finished_run(run_id, **overrides))
+        body = dump_record(finished_run(run_id, **overrides))
         self.s3.put_object(Bucket=RESULTS, Key=f"runs/{run_id}/run.json", Body=body)
 
     def stop(self) -> None:
@@ -287,7 +287,7 @@ class Account:
             "ServiceToken": FUNCTION_ARN,
             "ResourceProperties": {
                 "ServiceToken": FUNCTION_ARN,
-                "Plan": dump_plan(plan or make_plan()),
+                "Plan": dump_text(plan or make_plan()),
             },
             **({} if kind == "Create" else {"PhysicalResourceId": "draftworth-x/Deployment"}),
             **more,
@@ -303,7 +303,7 @@ class Account:
 
     def heartbeat(self, *, after: float = 0.0) -> None:
         self.now += after
-        self.handle({"trigger": "heartbeat", "plan": dump_plan(make_plan())})
+        self.handle({"trigger": "heartbeat", "plan": dump_text(make_plan())})
 
     # What came of it
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from draftworth.records.capacity import CapacityPlan, DraftRef, ModelRef
+from draftworth.records.files import StoredFile
 from draftworth.records.results import RunResult
-from draftworth.records.staging import READY_SCHEMA, ReadyModel, StagedFile
+from draftworth.records.staging import ReadyModel
 from lambdas.capacity_controller.state import Deployment, Ledger
 from lambdas.capacity_controller.world import Models, NodeGroup, Run, World
 from tests.support.blocks import START_UNIX_S, make_run
@@ -76,11 +77,10 @@ def make_world(**overrides: Any) -> World:
 
 def make_ready(model: ModelRef, *, vocabulary: str | None = VOCABULARY) -> ReadyModel:
     return ReadyModel(
-        schema=READY_SCHEMA,
         model=model.model,
         revision=model.revision,
         commit="c" * 40,
-        files=(StagedFile(path="config.json", size_bytes=3, sha256="0" * 64),),
+        files=(StoredFile(path="config.json", size_bytes=3, sha256="0" * 64),),
         tokenizer_fingerprint=vocabulary,
         staged_at_unix_s=NOW,
         staging_seconds=60.0,

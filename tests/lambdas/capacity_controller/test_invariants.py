@@ -17,9 +17,9 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from draftworth.records.capacity import STOP_KEY, CapacityPlan, dump_plan
-from draftworth.records.results import dump_run
-from draftworth.records.staging import dump_ready, ready_key
+from draftworth.records.capacity import STOP_KEY, CapacityPlan
+from draftworth.records.codec import dump_record, dump_text
+from draftworth.records.staging import ready_key
 from lambdas.capacity_controller import decision as decision_module
 from lambdas.capacity_controller.deployment import DeploymentError, handle_request
 from lambdas.capacity_controller.state import Deployment
@@ -80,7 +80,7 @@ class Story:
         self.last_request = {
             "RequestType": kind,
             "RequestId": str(self.requests),
-            "ResourceProperties": {"Plan": dump_plan(PLANS[plan])},
+            "ResourceProperties": {"Plan": dump_text(PLANS[plan])},
         }
         self.repeat()
 
@@ -106,7 +106,7 @@ class Story:
 def _stage(*models: Any, vocabulary: str = "aa" * 32) -> Callable[[FakeAws], None]:
     def stage(aws: FakeAws) -> None:
         for model in models:
-            body = dump_ready(make_ready(model, vocabulary=vocabulary))
+            body = dump_record(make_ready(model, vocabulary=vocabulary))
             aws.objects[CHECKPOINTS, ready_key(model.model, model.revision)] = (body, "e")
 
     return stage
@@ -114,7 +114,7 @@ def _stage(*models: Any, vocabulary: str = "aa" * 32) -> Callable[[FakeAws], Non
 
 def _end(job: str, status: str) -> Callable[[FakeAws], None]:
     run_id = f"{job}-89abcdef"
-    body = dump_run(finished_run(run_id, status=status))
+    body = dump_record(finished_run(run_id, status=status))
 
     def end(aws: FakeAws) -> None:
         aws.objects[RESULTS, f"runs/{run_id}/run.json"] = (body, "e")

@@ -12,7 +12,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from draftworth.records.capacity import STATE_KEY, dump_plan
+from draftworth.records.capacity import STATE_KEY
+from draftworth.records.codec import dump_text
 from lambdas.capacity_controller import handler as handler_module
 from lambdas.capacity_controller.controller import (
     ORPHANED_AFTER_SECONDS,
@@ -245,7 +246,7 @@ def test_without_a_state_a_foreign_node_group_is_left_alone(account: Account) ->
     foreign = make_plan(nodegroup_name="foreign", nodegroup_tags={"whose": "theirs"})
     up = {"minSize": 0, "maxSize": 1, "desiredSize": 1}
     account.create_node_group(foreign, scalingConfig=up)
-    plan = dump_plan(make_plan(nodegroup_name="foreign"))
+    plan = dump_text(make_plan(nodegroup_name="foreign"))
     account.handle({"trigger": "heartbeat", "plan": plan})
     assert account.scaling(foreign)["desiredSize"] == 1
 

@@ -14,7 +14,8 @@ import pytest
 from moto import mock_aws
 
 from draftworth.analysis.metrics import NAMESPACE, Metric, dimension_values
-from draftworth.records.results import BlockResult, dump_block
+from draftworth.records.codec import dump_record
+from draftworth.records.results import BlockResult
 from lambdas.metrics_publisher.claims import claim_key
 from lambdas.metrics_publisher.events import ObjectCreated
 from lambdas.metrics_publisher.handler import BatchResponse, handle_batch
@@ -93,7 +94,7 @@ class Aws:
         return arn
 
     def upload(self, block: BlockResult) -> str:
-        return self.upload_bytes(key_of(block), dump_block(block))
+        return self.upload_bytes(key_of(block), dump_record(block))
 
     def upload_bytes(self, key: str, data: bytes) -> str:
         self.s3.put_object(Bucket=BUCKET, Key=key, Body=data)

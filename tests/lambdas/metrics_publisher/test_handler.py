@@ -12,7 +12,7 @@ import pytest
 
 from charts.shipped import METRICS_PUBLISHER
 from draftworth.analysis.metrics import TTFT
-from draftworth.records.results import dump_block
+from draftworth.records.codec import dump_record
 from lambdas.metrics_publisher import handler as handler_module
 from lambdas.metrics_publisher.events import created_objects
 from tests.lambdas.metrics_publisher.conftest import BUCKET, MAX_RECEIVE_COUNT, Aws, key_of
@@ -78,18 +78,18 @@ def test_a_dead_letter_can_be_replayed_when_its_cause_is_gone(aws: Aws) -> None:
     for _ in range(MAX_RECEIVE_COUNT + 1):
         aws.deliver()
     (dead,) = aws.messages(aws.dead_letters)
-    aws.s3.put_object(Bucket=BUCKET, Key=key, Body=dump_block(block))
+    aws.s3.put_object(Bucket=BUCKET, Key=key, Body=dump_record(block))
     aws.messages(aws.queue)  # the second upload's own event goes unused
     aws.handle({"Records": [{"messageId": dead["MessageId"], "body": dead["Body"]}]})
     assert aws.total(block, TTFT, "SampleCount") == 3
 
 
 def _changed(**overrides: Any) -> bytes:
-    return json.dumps(json.loads(dump_block(make_block())) | overrides).encode()
+    return json.dumps(json.loads(dump_record(make_block())) | overrides).encode()
 
 
 def _ttft(number: bytes) -> bytes:
-    return dump_block(make_block(requests=(make_record(ttft_s=0.123),))).replace(b"0.123", number)
+    return dump_record(make_block(requests=(make_record(ttft_s=0.123),))).replace(b"0.123", number)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def _ttft(number: bytes) -> bytes:
     [
         (b"", "not a result file: not JSON"),
         (b"\xff\xfe", "not a result file: not JSON"),
-        (b"[]", "not a result file: expected an object, found list"),
+        (b"[]", "not a result file: given list, allowed: an object"),
         (_changed(schema="draftworth.result/999"), "schema: given 'draftworth.result/999'"),
         (_changed(block="3"), "block: given '3', allowed: a whole number"),
         (_changed(more=1), "unknown keys ['more']"),

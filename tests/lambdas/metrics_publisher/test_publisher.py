@@ -21,7 +21,7 @@ from draftworth.analysis.metrics import (
     TTFT,
     dimension_values,
 )
-from draftworth.records.results import dump_block
+from draftworth.records.codec import dump_record
 from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS, claim_key
 from lambdas.metrics_publisher.errors import ClaimedError, NotNowError, UnusableError
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws, KilledError, key_of
@@ -107,7 +107,7 @@ def test_a_published_file_is_recognized_even_when_it_is_too_old_to_publish(aws: 
 def test_a_file_that_changed_after_it_was_published_is_refused(aws: Aws) -> None:
     block = make_block()
     aws.publish(aws.upload(block))
-    key = aws.upload_bytes(key_of(block), dump_block(make_block(request_count=4)))
+    key = aws.upload_bytes(key_of(block), dump_record(make_block(request_count=4)))
     with pytest.raises(UnusableError, match="changed after 1 of 1 calls were published"):
         aws.publish(key)
     assert aws.total(block, TTFT, "SampleCount") == 3
@@ -340,7 +340,7 @@ def test_timestamps_just_within_the_window_are_published(aws: Aws, days: float) 
 
 def test_a_copy_under_another_key_does_not_count_again(aws: Aws) -> None:
     block = make_block()
-    copy = aws.upload_bytes(f"runs/copy/blocks/{block.stem}.result.json", dump_block(block))
+    copy = aws.upload_bytes(f"runs/copy/blocks/{block.stem}.result.json", dump_record(block))
     with pytest.raises(UnusableError, match="but the file says that it is"):
         aws.publish(copy)
 

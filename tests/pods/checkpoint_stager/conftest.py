@@ -16,7 +16,8 @@ from boto3.s3.transfer import TransferConfig
 from huggingface_hub import HfApi, constants
 from moto import mock_aws
 
-from draftworth.records.staging import ReadyModel, load_ready, ready_key
+from draftworth.records.codec import load_record
+from draftworth.records.staging import ReadyModel, ready_key
 from pods.checkpoint_stager.hub import Hub
 from pods.checkpoint_stager.stager import ScratchSpace, Staging
 from pods.checkpoint_stager.store import Store
@@ -139,7 +140,7 @@ class Bench:
 
     def ready(self) -> ReadyModel | None:
         data = self.objects().get("_READY.json")
-        return load_ready(data) if data is not None else None
+        return load_record(ReadyModel, data) if data is not None else None
 
     def put(self, name: str, data: bytes) -> None:
         self.s3.put_object(Bucket=self.bucket, Key=f"{MODEL}/{REVISION}/{name}", Body=data)

@@ -18,7 +18,8 @@ import pytest
 from huggingface_hub import constants
 
 from charts.checkpoint_stager import HUB_ENVIRONMENT
-from draftworth.records.staging import load_ready, ready_key
+from draftworth.records.codec import load_record
+from draftworth.records.staging import ReadyModel, ready_key
 from rehearsal.emulator import empty_account
 from tests.conftest import ROOT
 from tests.pods.checkpoint_stager.conftest import MODEL, REVISION, SERVED, model_files
@@ -109,7 +110,7 @@ def pods(image: Path, aws: str, hub: LocalHub, tmp_path: Path) -> Pods:
 def test_the_image_stages_a_model_and_the_next_pod_has_nothing_to_do(pods: Pods) -> None:
     status, log = pods.run()
     assert status == 0, log
-    ready = load_ready(pods.objects()[ready_key(MODEL, REVISION).rpartition("/")[2]])
+    ready = load_record(ReadyModel, pods.objects()[ready_key(MODEL, REVISION).rpartition("/")[2]])
     assert tuple(file.path for file in ready.files) == SERVED
 
     pods.hub.asked.clear()

@@ -12,7 +12,8 @@ import pytest
 from huggingface_hub import constants
 
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.records.staging import load_plan, load_ready
+from draftworth.records.codec import load_record
+from draftworth.records.staging import ReadyModel, StagingPlan
 from pods.checkpoint_stager.files import CorruptFileError
 from pods.checkpoint_stager.stager import ScratchSpace
 from pods.checkpoint_stager.store import StoreError
@@ -40,13 +41,13 @@ def test_a_model_is_staged_with_what_serving_needs_and_is_ready(bench: Bench) ->
     objects, files = bench.objects(), model_files()
     assert set(objects) == {*SERVED, "_READY.json", "_STAGING.json"}
     assert {name: objects[name] for name in SERVED} == {name: files[name] for name in SERVED}
-    ready = load_ready(objects["_READY.json"])
+    ready = load_record(ReadyModel, objects["_READY.json"])
     assert (ready.model, ready.revision, ready.commit) == (MODEL, REVISION, COMMIT)
     assert [(f.path, f.size_bytes, f.sha256) for f in ready.files] == [
         (name, len(files[name]), hashlib.sha256(files[name]).hexdigest()) for name in SERVED
     ]
     assert ready.tokenizer_fingerprint is not None
-    assert load_plan(objects["_STAGING.json"]).commit == COMMIT
+    assert load_record(StagingPlan, objects["_STAGING.json"]).commit == COMMIT
 
 
 def test_nothing_is_left_in_scratch(bench: Bench) -> None:
@@ -129,7 +130,7 @@ def test_of_two_that_begin_at_once_with_other_commits_the_first_to_note_its_own_
     """Both found no plan; the branch moved between their questions to the hub."""
     assert bench.store().plan(COMMIT) == COMMIT
     assert bench.store().plan(NEWER_COMMIT) == COMMIT
-    assert load_plan(bench.objects()["_STAGING.json"]).commit == COMMIT
+    assert load_record(StagingPlan, bench.objects()["_STAGING.json"]).commit == COMMIT
 
 
 def test_a_commit_that_the_hub_dropped_is_told_with_the_file_that_asks_for_it(

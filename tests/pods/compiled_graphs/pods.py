@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from draftworth.records.artifact_manifest import ArtifactManifest, load_manifest, manifest_key
+from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
+from draftworth.records.codec import load_record
 from tests.conftest import ROOT
 
 BUCKET = "artifacts"
@@ -141,7 +142,7 @@ def stored_manifest(client: Any) -> ArtifactManifest | None:
     if manifest_key(KEY) not in keys(client):
         return None
     body = client.get_object(Bucket=BUCKET, Key=manifest_key(KEY))["Body"]
-    return load_manifest(body.read())
+    return load_record(ArtifactManifest, body.read())
 
 
 def what_is_not_whole(client: Any) -> list[str]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from draftworth.records.artifact_manifest import dump_manifest, manifest_key
+from draftworth.records.artifact_manifest import manifest_key
+from draftworth.records.codec import dump_record
 from tests.pods.compiled_graphs.conftest import PodFactory
 from tests.pods.compiled_graphs.pods import (
     BUCKET,
@@ -151,7 +152,7 @@ def refused(pod: Pod) -> str:
 def change_manifest(s3: Any, **values: Any) -> None:
     manifest = stored_manifest(s3)
     assert manifest is not None
-    changed = {**json.loads(dump_manifest(manifest)), **values}
+    changed = {**json.loads(dump_record(manifest)), **values}
     s3.put_object(Bucket=BUCKET, Key=manifest_key(KEY), Body=json.dumps(changed).encode())
 
 

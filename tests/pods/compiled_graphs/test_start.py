@@ -7,20 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.records.artifact_manifest import (
-    MANIFEST_SCHEMA,
-    ArtifactFile,
-    ArtifactManifest,
-    dump_manifest,
-    manifest_key,
-)
-from draftworth.records.staging import (
-    READY_MARKER,
-    READY_SCHEMA,
-    ReadyModel,
-    StagedFile,
-    dump_ready,
-)
+from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
+from draftworth.records.codec import dump_record
+from draftworth.records.files import StoredFile
+from draftworth.records.staging import READY_MARKER, ReadyModel
 from pods.compiled_graphs.engine_folders import ArtifactFolder
 from pods.compiled_graphs.handover import mark_whole, read_record
 from pods.compiled_graphs.start import Order, RefusedError, prepare
@@ -34,7 +24,7 @@ def an_order(root: Path, *, commit: str | None = COMMIT) -> Order:
     target.mkdir(parents=True, exist_ok=True)
     (target / READY_MARKER).unlink(missing_ok=True)
     if commit:
-        (target / READY_MARKER).write_bytes(dump_ready(a_staged_model(commit)))
+        (target / READY_MARKER).write_bytes(dump_record(a_staged_model(commit)))
     return Order(
         key=KEY,
         inputs={"window": 7},
@@ -47,11 +37,10 @@ def an_order(root: Path, *, commit: str | None = COMMIT) -> Order:
 
 def a_staged_model(commit: str) -> ReadyModel:
     return ReadyModel(
-        schema=READY_SCHEMA,
         model="a/b",
         revision="main",
         commit=commit,
-        files=(StagedFile(path="config.json", size_bytes=2, sha256="0" * 64),),
+        files=(StoredFile(path="config.json", size_bytes=2, sha256="0" * 64),),
         tokenizer_fingerprint=None,
         staged_at_unix_s=1.0,
         staging_seconds=1.0,
@@ -63,16 +52,15 @@ def put_graphs(root: Path, *, commit: str | None) -> Path:
     folder.mkdir(parents=True)
     (folder / "model.pt").write_bytes(b"graph")
     manifest = ArtifactManifest(
-        schema=MANIFEST_SCHEMA,
         key=KEY,
         inputs={"window": 7},
         checkpoints={"target": commit} if commit else {},
         folder=f"{KEY}/one",
-        files=(ArtifactFile(path="model.pt", size_bytes=5, sha256="0" * 64),),
+        files=(StoredFile(path="model.pt", size_bytes=5, sha256="0" * 64),),
         compile_seconds=1.0,
         uploaded_at_unix_s=1.0,
     )
-    (root / "mounted" / manifest_key(KEY)).write_bytes(dump_manifest(manifest))
+    (root / "mounted" / manifest_key(KEY)).write_bytes(dump_record(manifest))
     return folder
 
 

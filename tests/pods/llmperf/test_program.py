@@ -24,17 +24,12 @@ from draftworth.measuring.job import (
     JOB_UID_VARIABLE,
     MAX_SILENT_DEATHS,
 )
-from draftworth.measuring.journal import Entry, EntryKind, dump_entry
-from draftworth.measuring.run_specification import (
-    Endpoint,
-    RequestShape,
-    RunSpec,
-    Sampling,
-    dump_run_spec,
-)
+from draftworth.measuring.journal import Entry, EntryKind
+from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.records.codec import dump_record, dump_text, load_record
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import read_run
-from draftworth.records.results import RUN_FILE, Load, load_run
+from draftworth.records.results import RUN_FILE, Load, RunResult
 from tests.conftest import ROOT
 from tests.support.shipped import lay_out
 from tests.support.stream_server import (
@@ -133,7 +128,7 @@ def stalled(request: Request) -> Sequence[Step]:
 
 def test_the_image_measures_and_ends_with_zero(image: Path, tmp_path: Path) -> None:
     with stream_server(healthy) as server:
-        (tmp_path / "spec.json").write_text(dump_run_spec(spec_for(server.base_url)))
+        (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
         process = start(
             image, "--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")
         )
@@ -146,7 +141,7 @@ def test_the_image_measures_and_ends_with_zero(image: Path, tmp_path: Path) -> N
 
 def test_a_signal_ends_the_run_and_run_json_says_so(image: Path, tmp_path: Path) -> None:
     with stream_server(stalled) as server:
-        (tmp_path / "spec.json").write_text(dump_run_spec(spec_for(server.base_url)))
+        (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
         process = start(
             image, "--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")
         )
@@ -183,7 +178,7 @@ def test_a_pod_that_is_told_to_end_leaves_the_run_to_the_next_one(
     with stream_server(script) as server:
         once = spec_for(server.base_url)
         twice = dataclasses.replace(once, cases=(*once.cases, dataclasses.replace(CASE, name="b")))
-        (tmp_path / "spec.json").write_text(dump_run_spec(twice))
+        (tmp_path / "spec.json").write_text(dump_text(twice))
         arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
         arguments += ["--engine", "asyncio"]
         drained = start(image, *arguments, **IN_A_JOB)
@@ -220,7 +215,7 @@ def test_a_signal_while_ray_starts_is_heard(image: Path, tmp_path: Path) -> None
     (image / "ray" / "__init__.py").write_text(
         f"import pathlib, time\npathlib.Path({str(started)!r}).touch()\ntime.sleep(30)\n"
     )
-    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
     process = start(image, *arguments, **IN_A_JOB)
     deadline = time.monotonic() + 15
@@ -235,7 +230,7 @@ def test_a_signal_while_ray_starts_is_heard(image: Path, tmp_path: Path) -> None
 
 
 def test_a_run_whose_engine_cannot_start_is_over_and_says_so(image: Path, tmp_path: Path) -> None:
-    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
     (image / "llmperf.py").write_text("")
     process = start(image, *arguments, "--engine", "ray", **IN_A_JOB)
@@ -252,7 +247,7 @@ def test_a_run_that_cannot_even_begin_is_over_and_says_so(
     image: Path, tmp_path: Path, broken: str
 ) -> None:
     """Its servers' nodes are paid for until somebody says that it is over."""
-    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     (tmp_path / "deadline").write_text("1")
     run = tmp_path / "out" / RUN_OF_THE_JOB
     (run / "journal").mkdir(parents=True)
@@ -265,13 +260,13 @@ def test_a_run_that_cannot_even_begin_is_over_and_says_so(
 
     assert process.returncode == (1 if broken == "history" else 2), log
     assert "Traceback" not in log
-    result = load_run((run / RUN_FILE).read_bytes())
+    result = load_record(RunResult, (run / RUN_FILE).read_bytes())
     assert (result.status, result.run_id) == ("failed", RUN_OF_THE_JOB)
     assert result.reason in log
 
 
 def test_a_defect_before_the_run_begins_is_recorded_and_shown(image: Path, tmp_path: Path) -> None:
-    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
     engines = image / "pods" / "llmperf" / "ray_engine.py"
     engines.write_text(
@@ -284,7 +279,7 @@ def test_a_defect_before_the_run_begins_is_recorded_and_shown(image: Path, tmp_p
 
     assert process.returncode == 1
     assert "Traceback" in log
-    result = load_run((tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).read_bytes())
+    result = load_record(RunResult, (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).read_bytes())
     assert result.reason.endswith("KeyError: 7")
 
 
@@ -293,7 +288,7 @@ def test_the_last_pod_of_a_job_records_what_ended_the_others(
     image: Path, tmp_path: Path, told: bool
 ) -> None:
     """Pods that were told to end do not count: the next one goes on."""
-    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     run = tmp_path / "out" / RUN_OF_THE_JOB
     for attempt in range(1, MAX_SILENT_DEATHS + 1):
         for number, kind in enumerate(("started", "ended") if told else ("started",)):
@@ -305,7 +300,7 @@ def test_the_last_pod_of_a_job_records_what_ended_the_others(
                 ended_at_unix_s=attempt * 1e3,
             )
             (run / entry.name).parent.mkdir(parents=True, exist_ok=True)
-            (run / entry.name).write_bytes(dump_entry(entry))
+            (run / entry.name).write_bytes(dump_record(entry))
     (tmp_path / "deadline").write_text("0")
     arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
     arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
@@ -313,14 +308,14 @@ def test_the_last_pod_of_a_job_records_what_ended_the_others(
     log = process.communicate(timeout=20)[1]
 
     assert process.returncode == 1, log
-    reason = load_run((run / RUN_FILE).read_bytes()).reason
+    reason = load_record(RunResult, (run / RUN_FILE).read_bytes()).reason
     assert ("3 pods ended without a word" in reason) is not told
 
 
 def test_results_that_cannot_be_written_are_another_pods_to_try(
     image: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     (tmp_path / "out").write_text("a file where the folder should be")
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
     process = start(image, *arguments, **IN_A_JOB)
@@ -334,7 +329,7 @@ def test_results_that_cannot_be_written_are_another_pods_to_try(
 def test_a_deadline_that_is_no_number_is_refused(
     image: Path, tmp_path: Path, text: str | None
 ) -> None:
-    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     if text:
         (tmp_path / "deadline").write_text(text)
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
@@ -348,7 +343,7 @@ def test_a_deadline_that_is_no_number_is_refused(
 def test_a_run_ends_at_its_deadline_and_says_so(image: Path, tmp_path: Path) -> None:
     with stream_server(stalled) as server:
         spec = dataclasses.replace(spec_for(server.base_url), ready_deadline_seconds=None)
-        (tmp_path / "spec.json").write_text(dump_run_spec(spec))
+        (tmp_path / "spec.json").write_text(dump_text(spec))
         (tmp_path / "deadline").write_text("0.01\n")
         arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
         arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
@@ -365,7 +360,7 @@ def test_a_run_ends_at_its_deadline_and_says_so(image: Path, tmp_path: Path) -> 
     [
         ("{}", "run specification"),
         ("nonsense", "run specification"),
-        (json.dumps({"schema": "draftworth.runspec/9"}), "schema is not draftworth.runspec/3"),
+        (json.dumps({"schema": "draftworth.runspec/9"}), "schema: given 'draftworth.runspec/9'"),
     ],
 )
 def test_a_wrong_specification_exits_with_two_and_no_traceback(
@@ -382,7 +377,7 @@ def test_a_wrong_specification_exits_with_two_and_no_traceback(
 
 
 def test_a_results_address_that_is_none_is_refused(image: Path, tmp_path: Path) -> None:
-    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
 
     process = start(image, "--run-spec", str(tmp_path / "spec.json"), "--results", "s3:///runs")
     log = process.communicate(timeout=20)[1]
@@ -408,7 +403,7 @@ def test_a_run_with_asyncio_does_not_load_ray(image: Path, tmp_path: Path) -> No
         (image / name).mkdir()
         (image / name / "__init__.py").write_text("raise RuntimeError('loaded')")
     with stream_server(healthy) as server:
-        (tmp_path / "spec.json").write_text(dump_run_spec(spec_for(server.base_url)))
+        (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
         arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
         process = start(image, *arguments, "--engine", "asyncio")
         log = process.communicate(timeout=30)[1]
@@ -418,7 +413,7 @@ def test_a_run_with_asyncio_does_not_load_ray(image: Path, tmp_path: Path) -> No
 
 
 def test_ray_that_is_not_installed_is_refused(image: Path, tmp_path: Path) -> None:
-    (tmp_path / "spec.json").write_text(dump_run_spec(spec_for("http://127.0.0.1:9")))
+    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     (image / "llmperf.py").write_text("")  # a module of that name that is not the library
 
     process = start(

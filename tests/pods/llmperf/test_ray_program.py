@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from draftworth.measuring.job import EXIT_INTERRUPTED
-from draftworth.measuring.run_specification import RunSpec, dump_run_spec
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.records.codec import dump_text
 from draftworth.records.reading import read_run
 from tests.conftest import ROOT
 from tests.pods.llmperf.test_program import IN_A_JOB, healthy, spec_for, stalled
@@ -31,7 +32,7 @@ END_SECONDS = 30
 
 def start(folder: Path, spec: RunSpec, **variables: str) -> subprocess.Popen[str]:
     """The program in a session of its own, with a folder for what Ray writes."""
-    (folder / "spec.json").write_text(dump_run_spec(spec))
+    (folder / "spec.json").write_text(dump_text(spec))
     arguments = ["--run-spec", str(folder / "spec.json"), "--results", str(folder / "out")]
     return subprocess.Popen(
         [PYTHON, "-m", "pods.llmperf", *arguments],

@@ -1,0 +1,157 @@
+"""The one codec of records: frozen dataclasses to strict JSON and back, every key and type checked.
+
+A record's fields are text, numbers, true or false, `Literal`, None, tuples, mappings with text as
+keys, other records, and unions of records, of which the key `kind` says which one it is. A record
+with a field `schema` is read only where its default is given. Standard library only.
+
+All bytes that come from another program enter through `load_object`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from draftworth.errors import DraftworthError
+
+T = TypeVar("T")
+
+_SCALARS: dict[Any, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "text"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    bool: ((bool,), "true or false"),
+}
+
+
+class RecordError(DraftworthError):
+    """Bytes are not the record that was expected; the message says where and why."""
+
+
+def dump_record(record: Any, *, indent: int | None = None) -> bytes:
+    """A record as the bytes of a file: one line, or indented for people."""
+    return dump_json(asdict(record), indent=indent)
+
+
+def dump_text(record: Any) -> str:
+    """A record as a value of something else: a property, a part of a ConfigMap."""
+    return dump_record(record).decode().rstrip()
+
+
+def dump_json(value: object, *, indent: int | None = None) -> bytes:
+    """Strict JSON, with a line end; raises ValueError for a number that JSON does not have."""
+    separators = (",", ": " if indent else ":")
+    text = json.dumps(value, indent=indent, separators=separators, allow_nan=False)
+    return text.encode() + b"\n"
+
+
+def load_record(kind: type[T], data: bytes | str) -> T:
+    """Read a record; raises RecordError."""
+    return convert(kind, load_object(data))
+
+
+def convert(kind: type[T], value: dict[str, Any]) -> T:
+    """A record from an object of JSON; raises RecordError."""
+    allowed = getattr(kind, "schema", None)
+    if allowed is not None and value.get("schema") != allowed:
+        raise RecordError(
+            f"schema: given {value.get('schema')!r}, allowed {allowed!r}; files of another version "
+            "are read by that version of draftworth"
+        )
+    record: T = _convert_record(kind, value, "")
+    return record
+
+
+def load_object(data: bytes | str) -> dict[str, Any]:
+    """An object of strict JSON; raises RecordError."""
+    try:
+        value = json.loads(data, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise RecordError(f"given {type(value).__name__}, allowed: an object")
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _convert(kind: Any, value: Any, where: str) -> Any:
+    """`value` as `kind`, checked at every step; JSON's lists become tuples, its objects records."""
+    if kind is Any:
+        return value
+    if kind in _SCALARS:
+        return _convert_scalar(kind, value, where)
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        return _convert_union(get_args(kind), value, where)
+    if origin is Literal:
+        return _checked(value in get_args(kind), value, where, f"one of {get_args(kind)}")
+    if origin is tuple:
+        return _convert_list(get_args(kind)[0], value, where)
+    _checked(isinstance(value, dict), value, where, "an object")
+    if origin is None:
+        return _convert_record(kind, value, where)
+    inner = get_args(kind)[1]
+    return {name: _convert(inner, item, _below(where, name)) for name, item in value.items()}
+
+
+def _convert_scalar(kind: Any, value: Any, where: str) -> Any:
+    types, words = _SCALARS[kind]
+    good = isinstance(value, types) and (kind is bool or not isinstance(value, bool))
+    return kind(_checked(good, value, where, words))
+
+
+def _convert_list(inner: Any, value: Any, where: str) -> tuple[Any, ...]:
+    _checked(isinstance(value, list), value, where, "a list")
+    if inner in (int, str) and all(type(item) is inner for item in value):
+        return tuple(value)  # thousands of chunk times a request: no call for each
+    return tuple(_convert(inner, item, f"{where}[{i}]") for i, item in enumerate(value))
+
+
+def _convert_union(kinds: Sequence[Any], value: Any, where: str) -> Any:
+    if value is None and NoneType in kinds:
+        return None
+    kinds = [kind for kind in kinds if kind is not NoneType]
+    if len(kinds) == 1:
+        return _convert(kinds[0], value, where)
+    _checked(isinstance(value, dict), value, where, "an object")
+    tagged = {tag: kind for kind in kinds for tag in get_args(_field_types(kind)["kind"])}
+    tag = value.get("kind")
+    _checked(
+        isinstance(tag, str) and tag in tagged, tag, _below(where, "kind"), f"one of {(*tagged,)}"
+    )
+    return _convert_record(tagged[tag], value, where)
+
+
+def _convert_record(kind: Any, value: dict[str, Any], where: str) -> Any:
+    types = _field_types(kind)
+    if value.keys() != types.keys():
+        missing, unknown = sorted(types.keys() - value.keys()), sorted(value.keys() - types.keys())
+        raise RecordError(f"{where or 'file'}: missing keys {missing}, unknown keys {unknown}")
+    converted = {n: _convert(t, value[n], _below(where, n)) for n, t in types.items()}
+    try:
+        return kind(**converted)
+    except ValueError as error:  # of its own rules
+        raise RecordError(_below(where, str(error))) from error
+
+
+@cache
+def _field_types(kind: Any) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def _below(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name
+
+
+def _checked(good: bool, value: Any, where: str, allowed: str) -> Any:  # noqa: FBT001
+    if not good:
+        raise RecordError(f"{where}: given {value!r:.60}, allowed: {allowed}")
+    return value

@@ -1,0 +1,91 @@
+"""The codec of all records: what is written is read back, all else is refused by key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+
+from draftworth.records.codec import RecordError, dump_record, dump_text, load_record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Circle:
+    kind: Literal["circle"] = "circle"
+    radius: float
+
+    def __post_init__(self) -> None:
+        if self.radius <= 0:
+            raise ValueError(f"radius: given {self.radius:g}, allowed: above 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Square:
+    kind: Literal["square"] = "square"
+    side: int
+    tilted: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    schema: str = "drawing/1"
+    title: str
+    colour: Literal["red", "blue"] | None
+    shapes: tuple[Circle | Square, ...]
+    extra: Circle | Square | None
+    notes: Mapping[str, tuple[int, ...]]
+
+
+DRAWING = Drawing(
+    title="é",
+    colour="red",
+    shapes=(Circle(radius=1.0), Square(side=2, tilted=True)),
+    extra=None,
+    notes={"a": (1, 2)},
+)
+
+
+@pytest.mark.parametrize("data", [dump_record(DRAWING), dump_record(DRAWING, indent=1)])
+def test_a_record_is_read_back_as_it_was_written(data: bytes) -> None:
+    assert load_record(Drawing, data) == DRAWING
+
+
+def test_the_text_of_a_record_has_no_line_end() -> None:
+    assert dump_text(DRAWING).encode() + b"\n" == dump_record(DRAWING)
+    assert load_record(Drawing, dump_text(DRAWING)) == DRAWING
+
+
+def test_a_number_of_a_float_field_is_a_float() -> None:
+    circle = load_record(Circle, b'{"kind": "circle", "radius": 3}')
+    assert isinstance(circle.radius, float)
+
+
+def changed(old: str, new: str) -> str:
+    text = dump_text(DRAWING)
+    assert old in text
+    return text.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (changed("drawing/1", "drawing/2"), "schema: given 'drawing/2', allowed 'drawing/1'"),
+        (changed('"circle"', '"star"'), r"shapes\[0\].kind: given 'star', allowed: one of"),
+        (changed('"circle"', '["circle"]'), r"shapes\[0\].kind: given \['circle'\]"),
+        (changed('"circle"', '"square"'), r"shapes\[0\]: missing keys \['side', 'tilted'\]"),
+        (changed("1.0", "0"), r"shapes\[0\].radius: given 0, allowed: above 0"),
+        (changed("1.0", "true"), r"shapes\[0\].radius: given True, allowed: a number"),
+        (changed("2,", "2.5,"), r"shapes\[1\].side: given 2.5, allowed: a whole number"),
+        (changed('tilted":true', 'tilted":1'), "tilted: given 1, allowed: true or false"),
+        (changed('"red"', '"green"'), r"colour: given 'green', allowed: one of \('red', 'blue'\)"),
+        (changed('"extra":null', '"extra":7'), "extra: given 7, allowed: an object"),
+        (changed("[1,2]", "[1,true]"), r"notes.a\[1\]: given True, allowed: a whole number"),
+        (changed("1.0", "Infinity"), "Infinity is no JSON number"),
+        ("[" * 100_000, "not JSON"),
+    ],
+)
+def test_what_is_no_record_is_refused_by_key(data: Any, message: str) -> None:
+    with pytest.raises(RecordError, match=message):
+        load_record(Drawing, data)
