@@ -13,7 +13,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-unit test-engine test-llmperf benchmarks fidelity check snapshots schema lock synth plan preflight deploy destroy leftovers clean
+.PHONY: help setup rehearse test test-unit test-engine test-llmperf benchmarks fidelity check hooks snapshots schema lock synth plan preflight deploy destroy leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -65,6 +65,9 @@ check: $(STAMP) ## formatting, lint and types
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
 	$(RUN) mypy
+
+hooks: $(STAMP) ## checks that take seconds, before each commit
+	$(VENV)/bin/pre-commit install
 
 snapshots: $(STAMP) ## rewrite the snapshots; fails on purpose when one changed
 	$(RUN) DRAFTWORTH_UPDATE_SNAPSHOTS=1 python -m pytest -n 2 --dist loadfile -q \
