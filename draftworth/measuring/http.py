@@ -2,11 +2,12 @@
 
 A load generator's own error must be far below what it measures. On Linux and plain HTTP the kernel
 stamps bytes as they come (`SO_TIMESTAMPNS`, socket(7)), so that no figure contains the client's way
-to them: not a busy event loop, not the wait for a core. TLS has no such stamps, nor have other
-systems: there bytes are stamped in the transport callback. Either way they are parsed (by llhttp,
-`httptools`) only when every socket that had bytes has been read. A request has a connection of its
-own, opened before the clock starts: no figure contains a handshake, and no request meets a
-connection that the server is about to close.
+to them: not a busy event loop, not the wait for a core. The kernel stamps only while some socket
+wants it, and switches this on in the background: one socket wants it as long as the process lives.
+TLS has no such stamps, nor have other systems: there bytes are stamped in the transport callback.
+Either way they are parsed (by llhttp, `httptools`) only when every socket that had bytes has been
+read. A request has a connection of its own, opened before the clock starts: no figure contains a
+handshake, and no request meets a connection that the server is about to close.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -33,6 +36,8 @@ _SO_TIMESTAMPNS = 35  # Linux, asm-generic/socket.h; not in the socket module
 _TIMESPEC = struct.Struct("qq")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
 _NANOSECONDS = 1_000_000_000
+# A busy machine was seen to take 17 ms; one that takes longer than this gets no wait for it.
+_STAMPING_DEADLINE_SECONDS = 1.0
 
 
 class HttpError(Exception):
@@ -276,9 +281,37 @@ async def _connected(
     return _PlainConnection(await _plain_socket(host, port), response, clock)
 
 
+def _stamped(wanted: socket.socket) -> socket.socket:
+    wanted.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+    return wanted
+
+
+@cache
+def keep_stamping() -> socket.socket:
+    """Switch the kernel's stamps on for the life of this process; returns when they come.
+
+    The first socket that asks has them switched on by deferred work (Linux, net_enable_timestamp),
+    the last one that closes has them switched off again: of lone connections, every fifth had a
+    first packet without a stamp, on a busy machine every third (`docs/metrics.md`).
+    """
+    keeper = _stamped(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    give_up_at_seconds = time.monotonic() + _STAMPING_DEADLINE_SECONDS
+    with suppress(OSError), socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+        with socket.create_connection(address) as sender, _stamped(server.accept()[0]) as receiver:
+            receiver.settimeout(_STAMPING_DEADLINE_SECONDS)
+            stamps: list[tuple[int, int, bytes]] = []
+            while not stamps and time.monotonic() < give_up_at_seconds:
+                sender.send(b".")
+                _, stamps, _, _ = receiver.recvmsg(1, _ANCILLARY_BYTES)
+    return keeper
+
+
 async def _plain_socket(host: str, port: int) -> socket.socket:
     """A connected socket; the first address that answers, in the resolver's order."""
     loop = asyncio.get_running_loop()
+    if sys.platform == "linux":
+        keep_stamping()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     failure: OSError = OSError("the name has no address")
     for family, kind, protocol, _, address in found:
@@ -287,7 +320,7 @@ async def _plain_socket(host: str, port: int) -> socket.socket:
             connecting.setblocking(False)  # noqa: FBT003 (its only form)
             connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if sys.platform == "linux":
-                connecting.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+                _stamped(connecting)
             await loop.sock_connect(connecting, address)
         except OSError as error:
             connecting.close()

@@ -62,6 +62,18 @@ def test_bytes_that_a_busy_client_reads_late_have_the_time_at_which_they_came() 
     assert abs(at_ns - server.write_times_ns[1]) / 1e9 < TOLERANCE_SECONDS
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's receive times are Linux's")
+def test_the_kernel_stamps_the_first_bytes_of_every_connection() -> None:
+    """It stamps only while a socket asks for it, and begins with a delay."""
+    with stream_server(lambda _: plain("200 OK", b"ab")) as server:
+        responses = []
+        for _ in range(15):
+            time.sleep(0.02)  # long enough for the kernel to stop, were nothing asking any more
+            responses.append(fetch(server.base_url)[0])
+
+    assert all(response.kernel_stamped for response in responses)
+
+
 def test_without_the_kernels_times_they_are_late_and_the_response_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
