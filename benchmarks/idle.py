@@ -44,7 +44,7 @@ from draftworth.planning.steps import (
     transfer_phase,
 )
 from draftworth.planning.timeline import MEASURE_PREFIX, InPlace, course_of, in_place_after_a_run
-from draftworth.records.results import Load
+from draftworth.records.load import Load
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENT = ROOT / "experiments" / "qwen3-32b.yaml"
@@ -147,7 +147,9 @@ def _case_seconds(scene: Scene, bound: Bound) -> float:
 def _sending(scene: Scene, variant: NeuronVariant, load: Load, bound: Bound) -> float:
     pace = pace_of(scene.experiment, variant, scene.assumed)
     seats = scene.experiment.spec.serving.max_num_seqs
-    return pace.sending_seconds(bound, requests=PASS_REQUESTS, load=load, seats=seats)
+    return load.sending_seconds(
+        PASS_REQUESTS, request_seconds=pace.request_seconds(bound), seats=seats
+    )
 
 
 def our_course(scene: Scene, *, compiled: bool) -> Course:

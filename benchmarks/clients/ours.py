@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.load import AsyncioEngine, LoadEngine, Planned
 from draftworth.measuring.run_specification import RequestShape
+from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.prompts import Prompt
-from draftworth.records.results import Load
 
 SHAPE = RequestShape(
     model="ground-truth",
@@ -45,7 +45,7 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> list[Meas
         )
         for number in range(requests)
     ]
-    shape = Load(kind="concurrency", concurrency=streams, requests_per_second=None)
+    shape = ConcurrencyLoad(concurrency=streams)
     return asyncio.run(engine.send(client, planned, shape, seed=0))
 
 

@@ -32,7 +32,8 @@ from draftworth.analysis.verdict import (
     too_many_excluded,
     usd_per_million_tokens,
 )
-from draftworth.records.results import BlockResult, Load, Price
+from draftworth.records.load import Load
+from draftworth.records.results import BlockResult, Price
 
 ClassPairs = Mapping[str, Sequence[Sequence[Pair]]]
 

@@ -20,7 +20,8 @@ from draftworth.analysis.statistics import (
     estimate,
     requests_for_width,
 )
-from draftworth.records.results import BlockResult, Load, Price, RequestRecord
+from draftworth.records.load import Load
+from draftworth.records.results import BlockResult, Price, RequestRecord
 
 Judgement = Literal["pays", "does not pay", "costs", "inconclusive"]
 Pair = tuple[RequestRecord, RequestRecord]

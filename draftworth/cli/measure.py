@@ -15,9 +15,9 @@ from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSp
 from draftworth.measuring.runner import Runner, new_run_id
 from draftworth.measuring.scheduling import raise_scheduling_class
 from draftworth.measuring.sink import FolderSink
+from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
 from draftworth.records.reading import read_run
-from draftworth.records.results import Load
 
 API_KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -193,7 +193,6 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
 
 
 def _load(arguments: argparse.Namespace) -> Load:
-    rate = arguments.requests_per_second
-    if rate is not None:
-        return Load(kind="poisson", concurrency=0, requests_per_second=rate)
-    return Load(kind="concurrency", concurrency=arguments.concurrency, requests_per_second=None)
+    if arguments.requests_per_second is not None:
+        return PoissonLoad(requests_per_second=arguments.requests_per_second)
+    return ConcurrencyLoad(concurrency=arguments.concurrency)

@@ -28,7 +28,7 @@ from draftworth.experiment.catalog import (
     catalog,
 )
 from draftworth.experiment.strict import StrictModel
-from draftworth.records.results import Load
+from draftworth.records import load as load_shapes
 
 # A DNS subdomain (RFC 1123) of letters, digits, hyphens and dots; where a label is wanted,
 # `naming.dns_label` turns the dots into hyphens. The length leaves room for prefixes and content
@@ -206,21 +206,22 @@ class ConcurrencyLoad(StrictModel):
     kind: Literal["concurrency"]
     concurrency: PositiveInt = Field(description="requests in flight")
 
-    def shapes(self) -> tuple[Load, ...]:
+    def shapes(self) -> tuple[load_shapes.Load, ...]:
         """The one load."""
-        return (Load(kind="concurrency", concurrency=self.concurrency, requests_per_second=None),)
+        return (load_shapes.ConcurrencyLoad(concurrency=self.concurrency),)
 
 
 class PoissonLoad(StrictModel):
     """Requests at random times, whatever is still in flight."""
 
     kind: Literal["poisson"]
-    requests_per_second: Annotated[float, Field(gt=0)] = Field(description="mean rate")
+    requests_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        description="mean rate"
+    )
 
-    def shapes(self) -> tuple[Load, ...]:
+    def shapes(self) -> tuple[load_shapes.Load, ...]:
         """The one load."""
-        rate = self.requests_per_second
-        return (Load(kind="poisson", concurrency=0, requests_per_second=rate),)
+        return (load_shapes.PoissonLoad(requests_per_second=self.requests_per_second),)
 
 
 class LadderLoad(StrictModel):
@@ -231,12 +232,9 @@ class LadderLoad(StrictModel):
         description="requests in flight on each rung"
     )
 
-    def shapes(self) -> tuple[Load, ...]:
+    def shapes(self) -> tuple[load_shapes.Load, ...]:
         """A load a rung, one after the other."""
-        return tuple(
-            Load(kind="concurrency", concurrency=n, requests_per_second=None)
-            for n in self.concurrencies
-        )
+        return tuple(load_shapes.ConcurrencyLoad(concurrency=n) for n in self.concurrencies)
 
 
 LoadSpec = Annotated[ConcurrencyLoad | PoissonLoad | LadderLoad, Field(discriminator="kind")]

@@ -18,8 +18,9 @@ from draftworth.measuring.load import LoadEngine, Planned
 from draftworth.measuring.readiness import READY, Readiness
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.scheduling import EventLoopLag
+from draftworth.records.load import Load
 from draftworth.records.prompts import Case
-from draftworth.records.results import BlockResult, Load
+from draftworth.records.results import BlockResult
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,13 +16,13 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring.journal import JOURNAL_FOLDER, Entry
 from draftworth.measuring.sink import Store
 from draftworth.records.codec import RecordError, load_record
+from draftworth.records.load import Load
 from draftworth.records.results import (
     BLOCKS_FOLDER,
     INTERRUPTED_FOLDER,
     RESULT_SUFFIX,
     RUN_FILE,
     BlockResult,
-    Load,
     RunResult,
 )
 

@@ -34,7 +34,7 @@ def llmperf_summary(block: BlockResult) -> bytes:
         "version": "draftworth",
         "name": block.stem,
         "model": block.model,
-        "num_concurrent_requests": block.load.concurrency,
+        "num_concurrent_requests": getattr(block.load, "concurrency", None),
     }
     for metric in _METRICS:
         summary |= _statistics(metric, values_of(block.requests, metric))

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from draftworth.records.load import Load
 from draftworth.records.prompts import Case
-from draftworth.records.results import Load, Price
+from draftworth.records.results import Price
 
-RUN_SPEC_SCHEMA = "draftworth.runspec/3"
+RUN_SPEC_SCHEMA = "draftworth.runspec/4"
 
 
 @dataclass(frozen=True, kw_only=True)

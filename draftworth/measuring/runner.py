@@ -37,7 +37,8 @@ from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.sink import Sink
 from draftworth.records.codec import dump_record
-from draftworth.records.results import RUN_FILE, BlockResult, Load, RunResult, RunStatus
+from draftworth.records.load import Load
+from draftworth.records.results import RUN_FILE, BlockResult, RunResult, RunStatus
 
 Progress = Callable[[str], None]
 

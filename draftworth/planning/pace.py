@@ -1,7 +1,4 @@
-"""How long requests take under a load, from assumed speeds: the measuring part of the time line.
-
-Requests of one length under a fixed concurrency come in waves: so many at once, then as many again.
-"""
+"""How long requests take, from assumed speeds: the measuring part of the time line."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from draftworth.measuring.runner import rounds
 from draftworth.planning.assumptions import Assumptions, Bound, Bounds
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.planning.run_specification import sampling
-from draftworth.records.results import Load
+from draftworth.records.load import Load
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,22 +26,6 @@ class Pace:
         """One request, from sent to its last token."""
         decoding_seconds = self.output_tokens * self.ms_per_token.at(bound) / 1000
         return self.first_token_seconds.at(bound) + decoding_seconds
-
-    def sending_seconds(self, bound: Bound, *, requests: int, load: Load, seats: int) -> float:
-        """`requests` under a load, on a server that decodes `seats` sequences at once."""
-        if requests == 0:
-            return 0.0
-        one = self.request_seconds(bound)
-        if load.requests_per_second is None:
-            return waves(requests, load, seats) * one
-        # At random times: as long as they take to arrive, or to be decoded if that is longer.
-        arriving = requests / load.requests_per_second + one
-        return max(arriving, math.ceil(requests / seats) * one)
-
-
-def waves(requests: int, load: Load, seats: int) -> int:
-    """How often a fixed concurrency is filled: requests / in flight, rounded up."""
-    return math.ceil(requests / min(load.concurrency, seats))
 
 
 def pace_of(experiment: ResolvedNeuron, variant: NeuronVariant, assumed: Assumptions) -> Pace:
@@ -94,7 +75,7 @@ def block_seconds(
     work, seats = experiment.spec.workload, experiment.spec.serving.max_num_seqs
     pace = pace_of(experiment, variant, assumed)
     sending = (
-        pace.sending_seconds(bound, requests=requests, load=load, seats=seats)
+        load.sending_seconds(requests, request_seconds=pace.request_seconds(bound), seats=seats)
         for requests in (work.warmup_requests, work.requests_per_round)
     )
     return sum(sending) + assumed.block_overhead_seconds.at(bound)

@@ -26,8 +26,9 @@ from draftworth.experiment.model import (
 )
 from draftworth.experiment.naming import Names
 from draftworth.experiment.placement import PlacedSlot, Placement, place
+from draftworth.records.load import Load
 from draftworth.records.prompts import Case
-from draftworth.records.results import Load, Price
+from draftworth.records.results import Price
 from draftworth.serving.artifacts import artifact_inputs, artifact_key
 from draftworth.serving.command import ModelPaths, ServingCommand
 from draftworth.serving.dialects import serving_command

@@ -23,7 +23,7 @@ from draftworth.planning.steps import (
     node_phases,
     transfer_phase,
 )
-from draftworth.records.results import Load
+from draftworth.records.load import Load
 
 DEPLOY = "deploy"
 STAGE = "stage checkpoints"

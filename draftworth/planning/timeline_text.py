@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from draftworth.errors import UserInputError, suggestion
 from draftworth.experiment.model import CapacityBlock
 from draftworth.planning.assumptions import OPTION, Assumptions, Bounds, assumption_data
-from draftworth.planning.pace import block_seconds, pace_of, waves
+from draftworth.planning.pace import block_seconds, pace_of
 from draftworth.planning.phases import Phase
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.planning.timeline import BUDGET, Forecast, InPlace, forecast, in_place_after_a_run
-from draftworth.records.results import Load
+from draftworth.records.load import Load
 
 COMPILED_OPTION = "--compiled"
 # Wide enough for minutes of a day, with one decimal.
@@ -138,24 +138,16 @@ def _put_together(times: Times, seconds: Sequence[float]) -> str:
 
 
 def _block_words(times: Times, variant: NeuronVariant, load: Load) -> str:
-    """A block's seconds in numbers: waves of requests, or requests that arrive at a rate."""
+    """A block's seconds in numbers."""
     work, seats = times.experiment.spec.workload, times.experiment.spec.serving.max_num_seqs
     pace = pace_of(times.experiment, variant, times.assumed)
     request = (
         f"(first_token_seconds {pace.first_token_seconds.text()} + {pace.output_tokens} tokens x "
         f"{pace.ms_per_token.text()} ms)"
     )
-    requests = (work.warmup_requests, work.requests_per_round)
-    if load.requests_per_second is None:
-        warmup, measured = (waves(count, load, seats) for count in requests)
-        sending = f"{warmup} + {measured} waves x {request}"
-    else:
-        sending = (
-            f"{requests[0]} + {requests[1]} requests at {load.requests_per_second:g} a second, "
-            f"{seats} decoded at once, each {request}"
-        )
+    sending = load.sending_words((work.warmup_requests, work.requests_per_round), seats=seats)
     overhead = times.assumed.block_overhead_seconds.bounds.text()
-    return f"{sending} + block_overhead_seconds {overhead}"
+    return f"{sending} {request} + block_overhead_seconds {overhead}"
 
 
 def _cost_lines(times: Times) -> Iterator[str]:

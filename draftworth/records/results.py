@@ -25,8 +25,9 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from draftworth.records.codec import dump_json
+from draftworth.records.load import Load
 
-RESULT_SCHEMA = "draftworth.result/2"
+RESULT_SCHEMA = "draftworth.result/3"
 RUN_SCHEMA = "draftworth.run/2"
 RESULT_SUFFIX = ".result.json"
 TRANSCRIPT_SUFFIX = ".transcript.jsonl.gz"
@@ -42,7 +43,6 @@ RUN_FILE = "run.json"
 
 UsageSource = Literal["every_chunk", "last_chunk", "none"]
 RunStatus = Literal["complete", "failed"]
-LoadKind = Literal["concurrency", "poisson"]
 InterruptionKind = Literal["servers", "load generator"]
 
 # Names as llmperf writes them (token_benchmark_ray.py at f1d6bed); ours beside them.
@@ -138,22 +138,6 @@ class ServerTimings:
     time_per_output_token_count: int
     ttft_sum_s: float
     ttft_count: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Load:
-    """How requests are sent: so many in flight, or at random times at a mean rate."""
-
-    kind: LoadKind
-    concurrency: int
-    requests_per_second: float | None
-
-    @property
-    def label(self) -> str:
-        """For file names and tables: `c4`, or `p2.5` for 2.5 requests a second."""
-        if self.kind == "poisson":
-            return f"p{self.requests_per_second:g}"
-        return f"c{self.concurrency}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,9 @@ from draftworth.measuring.client import ERROR_LOST_ACTOR, Client, Measured
 from draftworth.measuring.load import AsyncioEngine, LoadEngine, Planned
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.scheduling import raise_scheduling_class
+from draftworth.records.load import Load
 from draftworth.records.prompts import Prompt
-from draftworth.records.results import Load, RequestRecord
+from draftworth.records.results import RequestRecord
 
 EngineChoice = Literal["auto", "ray", "asyncio"]
 ENGINES: tuple[EngineChoice, ...] = ("auto", "ray", "asyncio")
@@ -104,7 +105,7 @@ class RayEngine:
         Raises:
             ValueError: the load wants more requests in flight than there are actors.
         """
-        in_flight = min(load.concurrency, len(planned)) if load.kind == "concurrency" else 1
+        in_flight = load.needed_in_flight(len(planned))
         if in_flight > self._count:
             raise ValueError(f"{in_flight} requests in flight need as many actors: {self._count}")
         through = _ThroughActors(
@@ -209,16 +210,17 @@ def _is_found(name: str, find: Callable[[str], object]) -> bool:
 def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
     """Most requests that the run can have in flight at once, over all its loads.
 
-    A Poisson load could have a whole block in flight; on one machine it gets `MAX_LOCAL_ACTORS` at
-    most, and requests that had to wait for one are told.
+    A load that could have a whole block in flight, and need not, gets on one machine what fits in
+    `MAX_LOCAL_ACTORS`; how many requests had to wait for an actor is reported.
     """
     at_once = len(spec.endpoints) if spec.parallel else 1
     block = max(spec.sampling.requests_per_round, spec.sampling.warmup_requests)
-    poisson = block if ray_address else min(block, MAX_LOCAL_ACTORS // at_once)
+    room = block if ray_address else MAX_LOCAL_ACTORS // at_once
     in_flight = (
-        poisson if load.kind == "poisson" else min(load.concurrency, block) for load in spec.loads
+        max(load.needed_in_flight(block), min(load.most_in_flight(block), room))
+        for load in spec.loads
     )
-    return max(1, at_once * max(in_flight, default=1))
+    return max(1, at_once * max(in_flight))
 
 
 def lost_request(request: Planned, started_at_unix_s: float, reason: str) -> Measured:

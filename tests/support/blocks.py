@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import (
     BlockResult,
-    Load,
     RequestRecord,
     RunResult,
     SpeculationCounters,
@@ -81,7 +81,7 @@ def make_block(*, request_count: int = 3, **overrides: Any) -> BlockResult:
         "round": 1,
         "block": 3,
         "model": "Qwen/Qwen3-32B",
-        "load": Load(kind="concurrency", concurrency=4, requests_per_second=None),
+        "load": ConcurrencyLoad(concurrency=4),
         "started_at_unix_s": START_UNIX_S,
         "ended_at_unix_s": START_UNIX_S + max(request_count, 1) * SECONDS_PER_REQUEST,
         "warmup_requests": 2,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from draftworth.analysis.mix import judge_mix
-from draftworth.records.results import BlockResult, Load, Price
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.results import BlockResult, Price
 from tests.support.blocks import make_block, make_record
 
-LOAD = Load(kind="concurrency", concurrency=4, requests_per_second=None)
+LOAD = ConcurrencyLoad(concurrency=4)
 
 
 def blocks_of(prompt_class: str, *, baseline_s: float, variant_s: float) -> list[BlockResult]:

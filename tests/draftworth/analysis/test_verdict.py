@@ -15,10 +15,11 @@ from draftworth.analysis.verdict import (
     summarize,
     usd_per_million_tokens,
 )
-from draftworth.records.results import BlockResult, Load, Price
+from draftworth.records.load import ConcurrencyLoad, PoissonLoad
+from draftworth.records.results import BlockResult, Price
 from tests.support.blocks import make_block, make_record
 
-LOAD = Load(kind="concurrency", concurrency=4, requests_per_second=None)
+LOAD = ConcurrencyLoad(concurrency=4)
 STRUCTURED = Group(prompt_class="structured", load=LOAD)
 
 
@@ -170,7 +171,7 @@ def test_outputs_that_differ_are_counted() -> None:
 
 
 def test_loads_are_judged_apart() -> None:
-    other = Load(kind="poisson", concurrency=0, requests_per_second=2.0)
+    other = PoissonLoad(requests_per_second=2.0)
     blocks = [make_block(variant="baseline"), make_block(variant="baseline", load=other)]
     assert [group.label for group in groups_of(blocks)] == ["structured at c4", "structured at p2"]
 

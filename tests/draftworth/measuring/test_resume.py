@@ -28,9 +28,10 @@ from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSp
 from draftworth.measuring.runner import TOLD_TO_END, Runner
 from draftworth.measuring.sink import FolderSink, Sink, SinkError
 from draftworth.records.codec import dump_record
+from draftworth.records.load import ConcurrencyLoad, Load
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run, read_run
-from draftworth.records.results import RUN_FILE, BlockResult, Load, RunResult
+from draftworth.records.results import RUN_FILE, BlockResult, RunResult
 from tests.support.blocks import make_record
 from tests.support.stream_server import StreamServer, plain, stream_server
 
@@ -38,7 +39,7 @@ RUN_ID = "llmperf-x-00000000-01234567"
 REQUESTS, PROMPTS, MAX_ROUNDS = 8, 8, 2
 # How much the speedup varies from prompt to prompt: the first class is known soon, the second not.
 SPREAD = {"structured": 0.01, "open_ended": 0.9}
-LADDER = tuple(Load(kind="concurrency", concurrency=n, requests_per_second=None) for n in (2, 4))
+LADDER = tuple(ConcurrencyLoad(concurrency=n) for n in (2, 4))
 ONE = LADDER[:1]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import gzip
-import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from draftworth.measuring.client import Client
-from draftworth.measuring.load import poisson_gaps
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import Runner, new_run_id
 from draftworth.measuring.sink import FolderSink, SinkError
+from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run, read_run
-from draftworth.records.results import RESULT_SUFFIX, Load, RunResult
+from draftworth.records.results import RESULT_SUFFIX, RunResult
 from tests.support.stream_server import Request, Script, Step, completion, plain, stream_server
 
 COUNTERS = """
@@ -61,7 +60,7 @@ def case(name: str, prompts: int = 3) -> Case:
     )
 
 
-IN_PAIRS = Load(kind="concurrency", concurrency=2, requests_per_second=None)
+IN_PAIRS = ConcurrencyLoad(concurrency=2)
 
 
 def spec(
@@ -182,7 +181,7 @@ def test_a_run_stops_when_the_interval_is_narrow_enough(tmp_path: Path) -> None:
 
 
 def test_a_ladder_is_measured_rung_by_rung(tmp_path: Path) -> None:
-    rungs = tuple(Load(kind="concurrency", concurrency=n, requests_per_second=None) for n in (1, 3))
+    rungs = tuple(ConcurrencyLoad(concurrency=n) for n in (1, 3))
     with stream_server(server(1, 1)) as plain_server:
         run(spec(plain_server.base_url, cases=[case("count")], loads=rungs), tmp_path)
 
@@ -190,15 +189,12 @@ def test_a_ladder_is_measured_rung_by_rung(tmp_path: Path) -> None:
 
 
 def test_a_poisson_load_sends_at_the_same_times_to_both_variants(tmp_path: Path) -> None:
-    load = Load(kind="poisson", concurrency=0, requests_per_second=50.0)
+    load = PoissonLoad(requests_per_second=50.0)
     with stream_server(server(1, 1)) as a, stream_server(server(2)) as b:
         run(spec(a.base_url, b.base_url, cases=[case("count")], loads=(load,)), tmp_path)
 
     blocks = read_run(tmp_path / "test-1").blocks
     assert [len(b.requests) for b in blocks] == [4, 4]
-    assert list(itertools.islice(poisson_gaps(load, 1), 3)) == list(
-        itertools.islice(poisson_gaps(load, 1), 3)
-    )
 
 
 def test_parallel_loads_both_variants_in_the_same_round(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from typing import Any
 from draftworth.measuring.client import Client
 from draftworth.measuring.load import AsyncioEngine, LoadEngine, Planned
 from draftworth.measuring.run_specification import RequestShape
+from draftworth.records.load import ConcurrencyLoad, PoissonLoad
 from draftworth.records.prompts import Prompt
-from draftworth.records.results import Load
 
 ACTORS = 4
 
@@ -74,7 +74,8 @@ def send(engine: LoadEngine, scenario: dict[str, Any]) -> list[dict[str, Any]]:
         )
         for index, text in enumerate(scenario["prompts"])
     ]
-    load = Load(**scenario["load"])
+    shapes = {"concurrency": ConcurrencyLoad, "poisson": PoissonLoad}
+    load = shapes[scenario["load"]["kind"]](**scenario["load"])
     return [asdict(m) for m in asyncio.run(engine.send(client, planned, load, seed=3))]
 
 

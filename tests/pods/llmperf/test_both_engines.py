@@ -25,7 +25,7 @@ from draftworth.measuring.client import (
     ERROR_TIMEOUT,
 )
 from draftworth.measuring.run_specification import RequestShape
-from draftworth.records.results import Load
+from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from tests.conftest import ROOT
 from tests.support.stream_server import (
     HEADERS,
@@ -56,9 +56,9 @@ SHAPE = RequestShape(
     enable_thinking=False,
     timeout_seconds=2.0,
 )
-ONE = Load(kind="concurrency", concurrency=1, requests_per_second=None)
-FOUR = Load(kind="concurrency", concurrency=4, requests_per_second=None)
-POISSON = Load(kind="poisson", concurrency=0, requests_per_second=20.0)
+ONE = ConcurrencyLoad(concurrency=1)
+FOUR = ConcurrencyLoad(concurrency=4)
+POISSON = PoissonLoad(requests_per_second=20.0)
 
 TTFT_SECONDS, GAP_SECONDS = 0.06, 0.04
 # Tokens of each chunk, by prompt.

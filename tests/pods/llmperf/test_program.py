@@ -27,9 +27,10 @@ from draftworth.measuring.job import (
 from draftworth.measuring.journal import Entry, EntryKind
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.records.codec import dump_record, dump_text, load_record
+from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import read_run
-from draftworth.records.results import RUN_FILE, Load, RunResult
+from draftworth.records.results import RUN_FILE, RunResult
 from tests.conftest import ROOT
 from tests.support.shipped import lay_out
 from tests.support.stream_server import (
@@ -101,7 +102,7 @@ def spec_for(url: str) -> RunSpec:
             timeout_seconds=5.0,
         ),
         cases=(CASE,),
-        loads=(Load(kind="concurrency", concurrency=1, requests_per_second=None),),
+        loads=(ConcurrencyLoad(concurrency=1),),
         sampling=Sampling(
             requests_per_round=2,
             min_requests=2,

@@ -15,8 +15,8 @@ from draftworth.errors import UserInputError
 from draftworth.measuring.client import ERROR_LOST_ACTOR, Client, Measured
 from draftworth.measuring.load import AsyncioEngine, Planned
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Case, Prompt
-from draftworth.records.results import Load
 from pods.llmperf import ray_engine
 from pods.llmperf.ray_engine import (
     MAX_LOCAL_ACTORS,
@@ -38,11 +38,11 @@ SHAPE = RequestShape(
     timeout_seconds=5.0,
 )
 CLIENT = Client(base_url="http://127.0.0.1:9", shape=SHAPE)
-POISSON = Load(kind="poisson", concurrency=0, requests_per_second=200.0)
+POISSON = PoissonLoad(requests_per_second=200.0)
 
 
 def concurrency(count: int) -> Load:
-    return Load(kind="concurrency", concurrency=count, requests_per_second=None)
+    return ConcurrencyLoad(concurrency=count)
 
 
 def planned(count: int) -> list[Planned]:

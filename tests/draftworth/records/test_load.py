@@ -1,0 +1,97 @@
+"""Load shapes: their limits, labels, schedules and durations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice, pairwise
+
+import pytest
+
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
+
+
+def concurrency(in_flight: int) -> Load:
+    return ConcurrencyLoad(concurrency=in_flight)
+
+
+def poisson(rate: float) -> Load:
+    return PoissonLoad(requests_per_second=rate)
+
+
+@pytest.mark.parametrize("in_flight", [0, -1])
+def test_a_concurrency_is_at_least_one(in_flight: int) -> None:
+    with pytest.raises(ValueError, match=rf"concurrency: given {in_flight}, allowed: 1 or more"):
+        concurrency(in_flight)
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_rate_is_a_number_above_zero(rate: float) -> None:
+    with pytest.raises(ValueError, match=r"requests_per_second: given .*, allowed: above 0"):
+        poisson(rate)
+
+
+@pytest.mark.parametrize(("load", "label"), [(concurrency(4), "c4"), (poisson(2.5), "p2.5")])
+def test_a_label_says_the_shape_and_its_size(load: Load, label: str) -> None:
+    assert load.label == label
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loads:
+    loads: tuple[Load, ...]
+
+
+def test_every_shape_survives_the_round_trip() -> None:
+    loads = Loads(loads=(concurrency(4), poisson(2.5)))
+    assert load_record(Loads, dump_record(loads)) == loads
+
+
+def test_a_concurrency_is_kept_in_flight_from_the_start() -> None:
+    load = concurrency(4)
+    assert load.needed_in_flight(9) == load.most_in_flight(9) == 4
+    assert load.needed_in_flight(3) == load.most_in_flight(3) == 3
+    assert list(islice(load.due_seconds(1), 3)) == [0.0, 0.0, 0.0]
+
+
+def test_a_poisson_load_may_have_all_requests_in_flight_and_needs_one() -> None:
+    assert poisson(1).needed_in_flight(9) == 1
+    assert poisson(1).most_in_flight(9) == 9
+
+
+def test_arrivals_are_random_at_the_mean_rate_and_the_same_for_a_seed() -> None:
+    due = list(islice(poisson(50).due_seconds(1), 2000))
+    assert due == list(islice(poisson(50).due_seconds(1), 2000))
+    assert due != list(islice(poisson(50).due_seconds(2), 2000))
+    assert all(later > earlier > 0 for earlier, later in pairwise(due))
+    assert due[-1] == pytest.approx(2000 / 50, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("requests", "in_flight", "seats", "waves"),
+    [(8, 4, 4, 2), (9, 4, 4, 3), (1, 4, 4, 1), (8, 8, 4, 2), (8, 1, 4, 8), (0, 4, 4, 0)],
+)
+def test_requests_come_in_waves_of_what_is_in_flight_and_decoded_at_once(
+    requests: int, in_flight: int, seats: int, waves: int
+) -> None:
+    load = concurrency(in_flight)
+    assert load.sending_seconds(requests, request_seconds=5.0, seats=seats) == waves * 5
+    assert load.sending_words((1, requests), seats=seats) == f"1 + {waves} waves x"
+
+
+@pytest.mark.parametrize(
+    ("requests", "rate", "expected"),
+    [
+        (8, 0.5, 8 / 0.5 + 5),  # they arrive in 16 s, and the last one takes 5
+        (8, 100.0, 2 * 5),  # at once: two waves of four
+        (0, 1.0, 0),
+    ],
+)
+def test_requests_at_random_times_take_their_arrival_or_their_decoding(
+    requests: int, rate: float, expected: float
+) -> None:
+    assert poisson(rate).sending_seconds(requests, request_seconds=5.0, seats=4) == expected
+
+
+def test_a_rate_is_said_with_what_limits_the_decoding() -> None:
+    words = poisson(2.5).sending_words((1, 8), seats=4)
+    assert words == "1 + 8 requests at 2.5 a second, 4 decoded at once, each"
