@@ -43,7 +43,7 @@ from benchmarks.ground_truth.truth import RequestTruth, output_tokens, throughpu
 from benchmarks.peers import PEERS, Job, UnavailableError, environment_of
 from benchmarks.processes import Finished, ProcessFailedError, run_measured
 from draftworth.analysis.statistics import quantile
-from pods.llmperf.ray_engine import MAX_LOCAL_ACTORS
+from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ("bare", "ours", "ours-ray")
@@ -153,10 +153,10 @@ def _own_command(client: str, job: Job, llmperf: Path) -> list[str]:
     python = llmperf / "bin" / "python"
     if not python.exists():
         raise UnavailableError("needs the environment of `make test-llmperf`; --llmperf names it")
-    if job.streams > MAX_LOCAL_ACTORS:
+    if job.streams > MAX_LLMPERF_IN_FLIGHT:
         raise UnavailableError(
-            f"a process a stream, and one machine gets at most {MAX_LOCAL_ACTORS}; more need a "
-            "Ray cluster"
+            f"a process a stream, and one machine gets at most {MAX_LLMPERF_IN_FLIGHT}; more need "
+            "a Ray cluster"
         )
     return [str(python), "-m", "benchmarks.clients.ours", *load, "--ray"]
 

@@ -178,6 +178,7 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
         ),
         cases=find_cases(arguments.prompts),
         loads=(_load(arguments),),
+        load_generator="asyncio",
         sampling=Sampling(
             requests_per_round=arguments.requests_per_case,
             min_requests=arguments.requests_per_case,

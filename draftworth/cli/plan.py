@@ -109,7 +109,8 @@ def _workload_lines(experiment: ResolvedExperiment) -> Iterator[str]:
         f"workload    {len(cases)} cases x {len(experiment.variants)} variants x "
         f"{work.min_requests} to {work.max_requests} requests at "
         f"{', '.join(load.label for load in loads)} = {blocks * work.min_requests} to "
-        f"{blocks * work.max_requests} requests of {work.output_tokens} output tokens"
+        f"{blocks * work.max_requests} requests of {work.output_tokens} output tokens, sent by "
+        f"{work.load_generator}"
     )
     for case in cases:
         yield f"  {case.prompt_class}/{case.name}"

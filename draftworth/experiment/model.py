@@ -260,6 +260,11 @@ class Workload(StrictModel):
         default=0.0, description="0: greedy, the outputs of the variants can be compared"
     )
     load: LoadSpec = Field(description="how requests are sent")
+    load_generator: load_shapes.LoadGenerator = Field(
+        default="asyncio",
+        description="what sends them: `asyncio`, one process; `llmperf`, its library on Ray, a "
+        "process for each request in flight",
+    )
     requests_per_round: PositiveInt = Field(
         default=8, description="measured requests of each case and variant in one round"
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from draftworth.records.load import Load
+from draftworth.records.load import Load, LoadGenerator
 from draftworth.records.prompts import Case
 from draftworth.records.results import Price
 
@@ -67,6 +67,7 @@ class RunSpec:
     shape: RequestShape
     cases: tuple[Case, ...]
     loads: tuple[Load, ...]
+    load_generator: LoadGenerator
     sampling: Sampling
     parallel: bool
     class_weights: Mapping[str, float]

@@ -349,6 +349,7 @@ class Runner:
             target_interval_width=self.spec.sampling.target_interval_width,
             class_weights=self.spec.class_weights,
             price=self.spec.price,
+            load_generator=self.spec.load_generator,
             scheduling=self.scheduling,
             time=account(self._journal.entries, ended_at_unix_s=ended_at_unix_s),
             interruptions=interruptions(self._journal.entries),

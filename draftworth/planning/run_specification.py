@@ -40,6 +40,7 @@ def run_spec(
         ),
         cases=experiment.cases,
         loads=experiment.loads,
+        load_generator=work.load_generator,
         sampling=sampling(work),
         parallel=work.parallel,
         class_weights=class_weights(work),

@@ -14,6 +14,12 @@ from dataclasses import dataclass
 from itertools import accumulate, repeat
 from typing import Literal
 
+# What sends the requests: one asyncio process, or llmperf's library on Ray.
+LoadGenerator = Literal["asyncio", "llmperf"]
+# llmperf has a process for each request in flight, of about 50 MiB beside 400 MiB for Ray itself,
+# that takes half a second of two cores to start: so many fit into half of the pod's memory.
+MAX_LLMPERF_IN_FLIGHT = 32
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConcurrencyLoad:

@@ -25,10 +25,10 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from draftworth.records.codec import dump_json
-from draftworth.records.load import Load
+from draftworth.records.load import Load, LoadGenerator
 
 RESULT_SCHEMA = "draftworth.result/3"
-RUN_SCHEMA = "draftworth.run/2"
+RUN_SCHEMA = "draftworth.run/3"
 RESULT_SUFFIX = ".result.json"
 TRANSCRIPT_SUFFIX = ".transcript.jsonl.gz"
 LLMPERF_RESPONSES_SUFFIX = "_individual_responses.json"
@@ -72,25 +72,25 @@ class RequestRecord:
 
     error_code: int | None
     error_msg: str
-    inter_token_latency_s: float | None
-    ttft_s: float | None
-    end_to_end_latency_s: float | None
-    request_output_throughput_token_per_s: float | None
-    number_total_tokens: int | None
-    number_output_tokens: int | None
-    number_input_tokens: int | None
+    inter_token_latency_s: float | None = None
+    ttft_s: float | None = None
+    end_to_end_latency_s: float | None = None
+    request_output_throughput_token_per_s: float | None = None
+    number_total_tokens: int | None = None
+    number_output_tokens: int | None = None
+    number_input_tokens: int | None = None
     request_id: str
     prompt_id: str
     started_at_unix_s: float
-    tokens_per_step: float | None
-    first_chunk_tokens: int | None
+    tokens_per_step: float | None = None
+    first_chunk_tokens: int | None = None
     chunks: int
     usage_source: UsageSource
-    finish_reason: str | None
-    output_sha256: str | None
-    run_queue_wait_s: float | None
-    excluded: str | None
-    llmperf_inter_token_latency_s: float | None
+    finish_reason: str | None = None
+    output_sha256: str | None = None
+    run_queue_wait_s: float | None = None
+    excluded: str | None = None
+    llmperf_inter_token_latency_s: float | None = None
 
     @property
     def failed(self) -> bool:
@@ -242,6 +242,7 @@ class RunResult:
     """`run.json`: written last, so its presence means that the run is over.
 
     class_weights: each prompt class's part of the user's traffic; the parts add up to 1.
+    load_generator: None where the run ended before this was known.
     scheduling: the scheduling class that the client got, in words.
     started_at_unix_s: of the first pod, where a Job resumed the run.
     """
@@ -260,6 +261,7 @@ class RunResult:
     target_interval_width: float
     class_weights: Mapping[str, float]
     price: Price | None
+    load_generator: LoadGenerator | None
     scheduling: str
     time: TimeAccount
     interruptions: tuple[Interruption, ...]

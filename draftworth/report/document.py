@@ -135,6 +135,7 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
         f"{len(records)}, {failed} failed, {excluded} excluded (client was descheduled)",
     )
     yield "interruptions", interruption_count(result)
+    yield "load generator", result.load_generator or MISSING
     yield "client scheduling", result.scheduling
     if price := result.price:
         hourly = f"{price.usd_per_node_hour:.2f} USD a node hour"

@@ -43,7 +43,7 @@ from draftworth.measuring.sink import FolderSink, SinkError, Store
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult, TimeAccount
-from pods.llmperf.ray_engine import ENGINES, open_engine
+from pods.llmperf.engines import open_engine
 from pods.llmperf.s3_sink import S3Sink
 
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 8})
@@ -115,7 +115,7 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
         reason = f"{deaths} pods ended without a word, as when they need more memory than they get"
         return _runner(task, AsyncioEngine(), "").fail(reason)
     # Before the event loop: Ray sets signal handlers, and the run's own must be the last.
-    opened = open_engine(arguments.engine, arguments.ray_address, spec, _log)
+    opened = open_engine(arguments.ray_address, spec, _log)
     try:
         with opened as (engine, scheduling):
             return asyncio.run(_run(task, engine, scheduling))
@@ -144,6 +144,7 @@ def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> 
         target_interval_width=0.0,
         class_weights={},
         price=None,
+        load_generator=None,
         scheduling="",
         time=TimeAccount(measuring_s=0.0, waiting_s=0.0, lost_s=0.0, idle_s=0.0),
         interruptions=(),
@@ -167,16 +168,9 @@ def _parser() -> argparse.ArgumentParser:
         "read again while the run lasts",
     )
     parser.add_argument(
-        "--engine",
-        choices=ENGINES,
-        default="auto",
-        help="ray: llmperf's library, a process for each request in flight; asyncio: one process; "
-        "auto (the default): ray where it and llmperf are installed and the load fits",
-    )
-    parser.add_argument(
         "--ray-address",
-        help="a Ray cluster that runs this image, for example ray://HEAD_SERVICE:10001 "
-        "(default: Ray is started here)",
+        help="of load_generator llmperf: a Ray cluster that runs this image, for example "
+        "ray://HEAD_SERVICE:10001 (default: Ray is started here)",
     )
     return parser
 

@@ -134,7 +134,7 @@ class RayActors:
         except (RayError, OSError, RuntimeError, ValueError) as error:
             raise DraftworthError(
                 f"Ray at {address or 'this machine'} cannot be used: {error}; next: check the "
-                "address, or --engine asyncio"
+                "address, or load_generator asyncio"
             ) from error
 
     def _ready_scheduling(self, count: int, address: str | None) -> str:

@@ -109,6 +109,7 @@ def make_run(*blocks: BlockResult, **overrides: Any) -> RunResult:
         "target_interval_width": 0.1,
         "class_weights": {"structured": 1.0},
         "price": None,
+        "load_generator": "llmperf",
         "scheduling": "real-time (SCHED_FIFO 1)",
         "time": TimeAccount(measuring_s=534.0, waiting_s=60.0, lost_s=0.0, idle_s=6.0),
         "interruptions": (),

@@ -1,4 +1,4 @@
-"""The workload: greedy, counts that agree, each class and case once."""
+"""The workload: greedy, a load generator that can send it, counts that agree, no class twice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from draftworth.errors import Problem
-from draftworth.experiment.model import Experiment
+from draftworth.experiment.model import Experiment, LocalExperiment
+from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
 
 
 def _greedy(experiment: Experiment) -> Iterator[Problem]:
@@ -17,6 +18,32 @@ def _greedy(experiment: Experiment) -> Iterator[Problem]:
             allowed="0",
             reason="only greedy outputs can be compared token for token, and the variants share a "
             "greedy sampler",
+        )
+
+
+def _load_generator_can_send(experiment: Experiment) -> Iterator[Problem]:
+    work = experiment.workload
+    if work.load_generator == "asyncio":
+        return
+    key = ("workload", "load_generator")
+    if isinstance(experiment, LocalExperiment):
+        yield Problem(
+            key=key,
+            given=work.load_generator,
+            allowed="asyncio, which is the default",
+            reason="llmperf and Ray are in the image of the measuring Job, which runs on AWS; here "
+            "requests are sent by the process that runs the experiment",
+        )
+    block = max(work.requests_per_round, work.warmup_requests)
+    at_once = len(experiment.variants) if work.parallel else 1
+    in_flight = at_once * max(load.needed_in_flight(block) for load in work.load.shapes())
+    if in_flight > MAX_LLMPERF_IN_FLIGHT:
+        yield Problem(
+            key=key,
+            given=f"{work.load_generator} with {in_flight} requests in flight",
+            allowed=f"at most {MAX_LLMPERF_IN_FLIGHT} in flight, or asyncio",
+            reason="llmperf has a process for each of them, and the load generator's pod has no "
+            "memory for more",
         )
 
 
@@ -52,4 +79,4 @@ def _classes_and_cases_once(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
-COMMON = (_greedy, _request_counts_agree, _classes_and_cases_once)
+COMMON = (_greedy, _load_generator_can_send, _request_counts_agree, _classes_and_cases_once)

@@ -508,6 +508,23 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "mean rate",
         "required",
     ),
+    "an infinite rate": (
+        put("workload", "load", value={"kind": "poisson", "requests_per_second": float("inf")}),
+        "workload.load.requests_per_second",
+        "Infinity",
+        "a finite number",
+        "mean rate",
+    ),
+    "more in flight than llmperf has processes for": (
+        both(
+            put("workload", "load", "concurrency", value=33),
+            put("workload", "requests_per_round", value=40),
+        ),
+        "workload.load_generator",
+        "llmperf with 33 requests in flight",
+        "at most 32 in flight, or asyncio",
+        "a process for each",
+    ),
     "more requests needed than allowed": (
         put("workload", "min_requests", value=100),
         "workload.min_requests",
@@ -553,6 +570,15 @@ def test_a_wrong_file_is_refused_with_key_given_allowed_and_reason(
     text = str(refused.value)
     assert f"{path}:{problem.line}: {key}" in text
     assert refused.value.exit_code == 2
+
+
+def test_a_local_experiment_may_not_ask_for_llmperf(tmp_path: Path) -> None:
+    edit = put("workload", "load_generator", value="llmperf")
+    with pytest.raises(ExperimentError) as caught:
+        load_experiment(write_experiment(tmp_path, edit, base="rehearsal"))
+    problem = next(p for p in caught.value.problems if p.key == ("workload", "load_generator"))
+    assert (problem.given, problem.allowed) == ("llmperf", "asyncio, which is the default")
+    assert "measuring Job" in problem.reason
 
 
 def test_every_problem_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ def spec(url: str, *, parallel: bool = False, loads: tuple[Load, ...] = ONE) -> 
         ),
         cases=tuple(case(name) for name in SPREAD),
         loads=loads,
+        load_generator="asyncio",
         sampling=Sampling(
             requests_per_round=REQUESTS,
             min_requests=REQUESTS,

@@ -91,6 +91,7 @@ def spec(
         ),
         cases=tuple(cases),
         loads=loads,
+        load_generator="asyncio",
         sampling=Sampling(
             requests_per_round=requests,
             min_requests=requests,

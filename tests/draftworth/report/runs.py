@@ -50,6 +50,7 @@ def make_run_result(**overrides: Any) -> RunResult:
         "target_interval_width": 0.2,
         "class_weights": {"structured": 0.5, "open_ended": 0.5},
         "price": None,
+        "load_generator": "llmperf",
         "scheduling": "ordinary",
         "time": TimeAccount(measuring_s=54.0, waiting_s=60.0, lost_s=0.0, idle_s=6.0),
         "interruptions": (),

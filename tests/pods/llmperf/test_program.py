@@ -27,7 +27,7 @@ from draftworth.measuring.job import (
 from draftworth.measuring.journal import Entry, EntryKind
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.records.codec import dump_record, dump_text, load_record
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load import ConcurrencyLoad, LoadGenerator
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE, RunResult
@@ -86,7 +86,7 @@ CASE = Case(
 )
 
 
-def spec_for(url: str) -> RunSpec:
+def spec_for(url: str, *, load_generator: LoadGenerator = "asyncio") -> RunSpec:
     return RunSpec(
         experiment="test",
         endpoints=(
@@ -103,6 +103,7 @@ def spec_for(url: str) -> RunSpec:
         ),
         cases=(CASE,),
         loads=(ConcurrencyLoad(concurrency=1),),
+        load_generator=load_generator,
         sampling=Sampling(
             requests_per_round=2,
             min_requests=2,
@@ -181,7 +182,6 @@ def test_a_pod_that_is_told_to_end_leaves_the_run_to_the_next_one(
         twice = dataclasses.replace(once, cases=(*once.cases, dataclasses.replace(CASE, name="b")))
         (tmp_path / "spec.json").write_text(dump_text(twice))
         arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
-        arguments += ["--engine", "asyncio"]
         drained = start(image, *arguments, **IN_A_JOB)
         await_request(server, drained, count=3)
         drained.send_signal(signal.SIGTERM)
@@ -216,7 +216,9 @@ def test_a_signal_while_ray_starts_is_heard(image: Path, tmp_path: Path) -> None
     (image / "ray" / "__init__.py").write_text(
         f"import pathlib, time\npathlib.Path({str(started)!r}).touch()\ntime.sleep(30)\n"
     )
-    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
+    (tmp_path / "spec.json").write_text(
+        dump_text(spec_for("http://127.0.0.1:9", load_generator="llmperf"))
+    )
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
     process = start(image, *arguments, **IN_A_JOB)
     deadline = time.monotonic() + 15
@@ -231,16 +233,19 @@ def test_a_signal_while_ray_starts_is_heard(image: Path, tmp_path: Path) -> None
 
 
 def test_a_run_whose_engine_cannot_start_is_over_and_says_so(image: Path, tmp_path: Path) -> None:
-    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
+    (tmp_path / "spec.json").write_text(
+        dump_text(spec_for("http://127.0.0.1:9", load_generator="llmperf"))
+    )
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
     (image / "llmperf.py").write_text("")
-    process = start(image, *arguments, "--engine", "ray", **IN_A_JOB)
+    process = start(image, *arguments, **IN_A_JOB)
     log = process.communicate(timeout=20)[1]
 
     assert process.returncode == 1, log
     result = read_run(tmp_path / "out" / RUN_OF_THE_JOB).result
     assert result.status == "failed"
-    assert "--engine ray: not installed" in result.reason
+    assert "load_generator llmperf: not installed" in result.reason
+    assert result.load_generator == "llmperf"
 
 
 @pytest.mark.parametrize("broken", ["spec.json", "deadline", "history"])
@@ -269,11 +274,10 @@ def test_a_run_that_cannot_even_begin_is_over_and_says_so(
 def test_a_defect_before_the_run_begins_is_recorded_and_shown(image: Path, tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
-    engines = image / "pods" / "llmperf" / "ray_engine.py"
+    engines = image / "pods" / "llmperf" / "engines.py"
+    statement = "    if spec.load_generator == "
     engines.write_text(
-        engines.read_text().replace(
-            "    if choice == ", "    raise KeyError(7)\n    if choice == ", 1
-        )
+        engines.read_text().replace(statement, f"    raise KeyError(7)\n{statement}", 1)
     )
     process = start(image, *arguments, **IN_A_JOB)
     log = process.communicate(timeout=20)[1]
@@ -305,7 +309,7 @@ def test_the_last_pod_of_a_job_records_what_ended_the_others(
     (tmp_path / "deadline").write_text("0")
     arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
     arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
-    process = start(image, *arguments, "--engine", "asyncio", **IN_A_JOB)
+    process = start(image, *arguments, **IN_A_JOB)
     log = process.communicate(timeout=20)[1]
 
     assert process.returncode == 1, log
@@ -348,7 +352,7 @@ def test_a_run_ends_at_its_deadline_and_says_so(image: Path, tmp_path: Path) -> 
         (tmp_path / "deadline").write_text("0.01\n")
         arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
         arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
-        process = start(image, *arguments, "--engine", "asyncio", **IN_A_JOB)
+        process = start(image, *arguments, **IN_A_JOB)
         log = process.communicate(timeout=20)[1]
 
     assert process.returncode == 1, log
@@ -406,25 +410,25 @@ def test_a_run_with_asyncio_does_not_load_ray(image: Path, tmp_path: Path) -> No
     with stream_server(healthy) as server:
         (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
         arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
-        process = start(image, *arguments, "--engine", "asyncio")
+        process = start(image, *arguments)
         log = process.communicate(timeout=30)[1]
 
     assert process.returncode == 0, log
-    assert "engine: asyncio (asked for)" in log
+    assert "load generator: asyncio" in log
 
 
-def test_ray_that_is_not_installed_is_refused(image: Path, tmp_path: Path) -> None:
-    (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
+def test_llmperf_that_is_not_installed_is_refused(image: Path, tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text(
+        dump_text(spec_for("http://127.0.0.1:9", load_generator="llmperf"))
+    )
     (image / "llmperf.py").write_text("")  # a module of that name that is not the library
 
-    process = start(
-        image, "--run-spec", str(tmp_path / "spec.json"), "--results", "out", "--engine", "ray"
-    )
+    process = start(image, "--run-spec", str(tmp_path / "spec.json"), "--results", "out")
     log = process.communicate(timeout=20)[1]
 
     assert process.returncode == 2
-    assert "--engine ray: not installed: " in log
-    assert "--engine asyncio" in log
+    assert "load_generator llmperf: not installed: " in log
+    assert "load_generator asyncio needs no Ray" in log
     assert "Traceback" not in log
 
 

@@ -15,18 +15,17 @@ from draftworth.errors import UserInputError
 from draftworth.measuring.client import ERROR_LOST_ACTOR, Client, Measured
 from draftworth.measuring.load import AsyncioEngine, Planned
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
-from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
-from draftworth.records.prompts import Case, Prompt
-from pods.llmperf import ray_engine
-from pods.llmperf.ray_engine import (
-    MAX_LOCAL_ACTORS,
-    EngineChoice,
-    RayEngine,
-    actors_needed,
-    lost_request,
-    open_engine,
-    why_not_ray,
+from draftworth.records.load import (
+    MAX_LLMPERF_IN_FLIGHT,
+    ConcurrencyLoad,
+    Load,
+    LoadGenerator,
+    PoissonLoad,
 )
+from draftworth.records.prompts import Case, Prompt
+from pods.llmperf import engines
+from pods.llmperf.engines import actors_needed, open_engine, why_not_llmperf
+from pods.llmperf.ray_engine import RayEngine, lost_request
 
 SHAPE = RequestShape(
     model="tiny",
@@ -50,7 +49,13 @@ def planned(count: int) -> list[Planned]:
     return [Planned(request_id=f"r{index}", prompt=prompt) for index in range(count)]
 
 
-def spec(*loads: Load, requests: int = 8, endpoints: int = 2, parallel: bool = False) -> RunSpec:
+def spec(
+    *loads: Load,
+    requests: int = 8,
+    endpoints: int = 2,
+    parallel: bool = False,
+    load_generator: LoadGenerator = "llmperf",
+) -> RunSpec:
     return RunSpec(
         experiment="test",
         endpoints=tuple(
@@ -60,6 +65,7 @@ def spec(*loads: Load, requests: int = 8, endpoints: int = 2, parallel: bool = F
         shape=SHAPE,
         cases=(Case(prompt_class="c", name="n", prompts=(planned(1)[0].prompt,)),),
         loads=loads,
+        load_generator=load_generator,
         sampling=Sampling(
             requests_per_round=requests,
             min_requests=requests,
@@ -179,8 +185,8 @@ def test_poisson_requests_that_find_an_actor_are_not() -> None:
         (spec(concurrency(16), requests=8), None, 8),
         (spec(concurrency(4), parallel=True), None, 8),
         (spec(POISSON, requests=8), None, 8),
-        (spec(POISSON, requests=500), None, MAX_LOCAL_ACTORS),
-        (spec(POISSON, requests=500, parallel=True), None, MAX_LOCAL_ACTORS),
+        (spec(POISSON, requests=500), None, MAX_LLMPERF_IN_FLIGHT),
+        (spec(POISSON, requests=500, parallel=True), None, MAX_LLMPERF_IN_FLIGHT),
         (spec(POISSON, requests=500), "ray://head:10001", 500),
     ],
 )
@@ -202,59 +208,58 @@ def only_ray(name: str) -> object:
 
 
 def test_ray_is_used_where_both_are_installed() -> None:
-    assert why_not_ray(spec(concurrency(4)), None, find=found) == ""
+    assert why_not_llmperf(spec(concurrency(4)), None, find=found) == ""
 
 
 def test_ray_is_not_used_without_llmperf() -> None:
-    reason = why_not_ray(spec(concurrency(4)), None, find=only_ray)
+    reason = why_not_llmperf(spec(concurrency(4)), None, find=only_ray)
 
     assert reason == "not installed: llmperf.requests_launcher"
 
 
 def test_ray_is_not_used_without_ray() -> None:
-    reason = why_not_ray(spec(concurrency(4)), None, find=lambda name: None)
+    reason = why_not_llmperf(spec(concurrency(4)), None, find=lambda name: None)
 
     assert reason == "not installed: ray, llmperf.requests_launcher"
 
 
 def test_one_machine_gets_no_more_processes_than_it_can_hold() -> None:
-    run = spec(concurrency(MAX_LOCAL_ACTORS + 1), requests=100)
+    run = spec(concurrency(MAX_LLMPERF_IN_FLIGHT + 1), requests=100)
 
-    assert "--ray-address names a cluster" in why_not_ray(run, None, find=found)
-    assert why_not_ray(run, "ray://head:10001", find=found) == ""
-
-
-@pytest.fixture
-def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_engine, "why_not_ray", lambda run, address: "not installed: ray")
+    assert "--ray-address names a cluster" in why_not_llmperf(run, None, find=found)
+    assert why_not_llmperf(run, "ray://head:10001", find=found) == ""
 
 
-@pytest.mark.usefixtures("no_ray")
-def test_auto_without_ray_is_asyncio_and_the_log_says_why() -> None:
+def test_asyncio_is_one_process_and_the_log_says_so() -> None:
     told: list[str] = []
+    run = spec(concurrency(1), load_generator="asyncio")
 
-    with open_engine("auto", None, spec(concurrency(1)), told.append) as (engine, scheduling):
+    with open_engine(None, run, told.append) as (engine, scheduling):
         assert isinstance(engine, AsyncioEngine)
 
     assert scheduling.startswith(("real-time", "ordinary"))
-    assert told == ["engine: asyncio (not installed: ray)"]
+    assert told == ["load generator: asyncio"]
 
 
-@pytest.mark.usefixtures("no_ray")
 @pytest.mark.parametrize(
-    ("choice", "address", "message"),
+    ("load_generator", "address", "message"),
     [
-        ("ray", None, "--engine ray: not installed: ray; next: --engine asyncio"),
-        ("auto", "ray://head:10001", "--engine ray: not installed: ray; next: --engine asyncio"),
-        ("asyncio", "ray://head:10001", "--ray-address: given ray://head:10001 with --engine"),
+        ("llmperf", None, "llmperf: not installed: ray; next: load_generator asyncio needs no Ray"),
+        ("llmperf", "ray://head:10001", "load_generator llmperf: not installed: ray"),
+        ("asyncio", "ray://head:10001", "--ray-address: given ray://head:10001 for an experiment"),
     ],
 )
-def test_ray_that_was_asked_for_and_cannot_be_had_is_refused(
-    choice: EngineChoice, address: str | None, message: str
+def test_a_load_generator_that_cannot_be_had_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+    load_generator: LoadGenerator,
+    address: str | None,
+    message: str,
 ) -> None:
+    monkeypatch.setattr(engines, "why_not_llmperf", lambda run, address: "not installed: ray")
+    run = spec(concurrency(1), load_generator=load_generator)
     with (
         pytest.raises(UserInputError, match=re.escape(message)),
-        open_engine(choice, address, spec(concurrency(1)), print),
+        open_engine(address, run, print),
     ):
         pass
 
@@ -279,7 +284,7 @@ class FakeActors:
         self.calls.append("close")
 
 
-def test_auto_with_ray_starts_the_actors_that_the_run_needs_and_ends_them(
+def test_llmperf_starts_the_actors_that_the_run_needs_and_ends_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     started: list[FakeActors] = []
@@ -289,10 +294,10 @@ def test_auto_with_ray_starts_the_actors_that_the_run_needs_and_ends_them(
         started.append(FakeActors(count, address))
         return started[0]
 
-    monkeypatch.setattr(ray_engine, "why_not_ray", lambda run, address: "")
-    monkeypatch.setattr(ray_engine, "start_actors", start)
+    monkeypatch.setattr(engines, "why_not_llmperf", lambda run, address: "")
+    monkeypatch.setattr(engines, "start_actors", start)
 
-    opened = open_engine("auto", "ray://head:10001", spec(concurrency(4)), told.append)
+    opened = open_engine("ray://head:10001", spec(concurrency(4)), told.append)
     with opened as (engine, scheduling):
         assert isinstance(engine, RayEngine)
         assert started[0].calls == []
@@ -300,4 +305,6 @@ def test_auto_with_ray_starts_the_actors_that_the_run_needs_and_ends_them(
     assert (started[0].count, started[0].address) == (4, "ray://head:10001")
     assert scheduling == "real-time (SCHED_FIFO 1)"
     assert started[0].calls == ["end_actors", "close"]
-    assert told[0].startswith("engine: llmperf on Ray, ray://head:10001, 4 actors (real-time")
+    assert told[0].startswith(
+        "load generator: llmperf on Ray, ray://head:10001, 4 actors (real-time"
+    )

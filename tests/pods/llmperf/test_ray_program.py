@@ -49,13 +49,13 @@ def processes_of(session: int) -> Sequence[str]:
     return [line for line in lines.splitlines() if line.split()[0] == str(session)]
 
 
-def test_auto_uses_llmperf_on_ray_and_leaves_no_process(tmp_path: Path) -> None:
+def test_a_run_on_ray_leaves_no_process(tmp_path: Path) -> None:
     with stream_server(healthy) as server:
-        process = start(tmp_path, spec_for(server.base_url))
+        process = start(tmp_path, spec_for(server.base_url, load_generator="llmperf"))
         log = process.communicate(timeout=90)[1]
 
     assert process.returncode == 0, log
-    assert "engine: llmperf on Ray, in this pod, 1 actors" in log
+    assert "load generator: llmperf on Ray, in this pod, 1 actors" in log
     (folder,) = (tmp_path / "out").iterdir()
     assert [r.failed for r in read_run(folder).blocks[0].requests] == [False, False]
     assert processes_of(process.pid) == []
@@ -63,7 +63,7 @@ def test_auto_uses_llmperf_on_ray_and_leaves_no_process(tmp_path: Path) -> None:
 
 def test_a_signal_ends_the_run_its_actors_and_ray(tmp_path: Path) -> None:
     with stream_server(stalled) as server:
-        process = start(tmp_path, spec_for(server.base_url))
+        process = start(tmp_path, spec_for(server.base_url, load_generator="llmperf"))
         deadline = time.monotonic() + 60
         while not any(r.method == "POST" for r in server.requests):
             assert process.poll() is None
@@ -85,7 +85,7 @@ def test_a_pod_that_is_told_to_end_leaves_no_process_and_no_end(
 ) -> None:
     """While Ray starts its parts, and while it measures."""
     with stream_server(stalled) as server:
-        process = start(tmp_path, spec_for(server.base_url), **IN_A_JOB)
+        process = start(tmp_path, spec_for(server.base_url, load_generator="llmperf"), **IN_A_JOB)
         deadline = time.monotonic() + 60
 
         def has_come() -> bool:

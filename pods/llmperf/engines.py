@@ -1,0 +1,131 @@
+"""The load engine that the experiment names: llmperf's library on Ray, or one asyncio process.
+
+Nothing here needs Ray until an engine on it is opened.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Protocol
+
+from draftworth.errors import UserInputError
+from draftworth.measuring.load import AsyncioEngine, LoadEngine
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.scheduling import raise_scheduling_class
+from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
+from pods.llmperf.ray_engine import Actor, Progress, RayEngine
+
+_NEEDED_MODULES = ("ray", "llmperf.requests_launcher")
+
+
+class Actors(Protocol):
+    """Actors that are ready, until they are closed."""
+
+    @property
+    def actors(self) -> Sequence[Actor]:
+        """Every one of them."""
+
+    @property
+    def scheduling(self) -> str:
+        """The scheduling class that requests are measured in."""
+
+    def end_actors(self) -> None:
+        """End every actor at once, whatever it measures."""
+
+    def close(self) -> None:
+        """Leave Ray, or end it where it was started here. No thread may still call an actor."""
+
+
+@contextmanager
+def open_engine(
+    ray_address: str | None, spec: RunSpec, progress: Progress
+) -> Iterator[tuple[LoadEngine, str]]:
+    """The engine of a run, with the scheduling class that its requests are measured in.
+
+    Raises:
+        UserInputError: the engine cannot be had here.
+        DraftworthError: Ray did not start, or its cluster has no room.
+    """
+    if spec.load_generator == "asyncio":
+        if ray_address:
+            raise UserInputError(
+                f"--ray-address: given {ray_address} for an experiment with load_generator "
+                "asyncio; allowed: with load_generator llmperf"
+            )
+        progress("load generator: asyncio")
+        yield AsyncioEngine(), raise_scheduling_class()
+        return
+    if reason := why_not_llmperf(spec, ray_address):
+        raise UserInputError(
+            f"load_generator llmperf: {reason}; next: load_generator asyncio needs no Ray"
+        )
+    with _on_ray(actors_needed(spec, ray_address), ray_address, progress) as opened:
+        yield opened
+
+
+def start_actors(count: int, ray_address: str | None) -> Actors:
+    """Start Ray, or join it, and `count` actors."""
+    from pods.llmperf.ray_actors import RayActors
+
+    return RayActors(count, ray_address)
+
+
+@contextmanager
+def _on_ray(
+    count: int, ray_address: str | None, progress: Progress
+) -> Iterator[tuple[LoadEngine, str]]:
+    before_seconds = time.monotonic()
+    actors = start_actors(count, ray_address)
+    engine = RayEngine(actors.actors, progress)
+    progress(
+        f"load generator: llmperf on Ray, {ray_address or 'in this pod'}, {count} actors "
+        f"({actors.scheduling}), ready in {time.monotonic() - before_seconds:.1f} s"
+    )
+    try:
+        yield engine, actors.scheduling
+    finally:
+        actors.end_actors()
+        engine.close()
+        actors.close()
+
+
+def why_not_llmperf(
+    spec: RunSpec, ray_address: str | None, *, find: Callable[[str], object] = find_spec
+) -> str:
+    """Why llmperf cannot be used for a run here, empty if it can."""
+    missing = [name for name in _NEEDED_MODULES if not _is_found(name, find)]
+    if missing:
+        return f"not installed: {', '.join(missing)}"
+    count = actors_needed(spec, ray_address)
+    if ray_address is None and count > MAX_LLMPERF_IN_FLIGHT:
+        return (
+            f"{count} requests in flight are {count} processes, and one machine gets at most "
+            f"{MAX_LLMPERF_IN_FLIGHT}; --ray-address names a cluster that carries more"
+        )
+    return ""
+
+
+def _is_found(name: str, find: Callable[[str], object]) -> bool:
+    try:
+        return find(name) is not None
+    except ModuleNotFoundError:  # of the parent package
+        return False
+
+
+def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
+    """Most requests that the run can have in flight at once, over all its loads.
+
+    A load that could have a whole block in flight, and need not, gets on one machine what fits in
+    `MAX_LLMPERF_IN_FLIGHT`; how many requests had to wait for an actor is reported.
+    """
+    at_once = len(spec.endpoints) if spec.parallel else 1
+    block = max(spec.sampling.requests_per_round, spec.sampling.warmup_requests)
+    room = block if ray_address else MAX_LLMPERF_IN_FLIGHT // at_once
+    in_flight = (
+        max(load.needed_in_flight(block), min(load.most_in_flight(block), room))
+        for load in spec.loads
+    )
+    return max(1, at_once * max(in_flight))
