@@ -11,7 +11,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,7 +39,7 @@ class Reset:
 
 
 Step = Write | Sleep | Reset
-Script = Callable[["Request"], Sequence[Step]]
+Script = Callable[["Request"], Iterable[Step]]
 
 
 @dataclass(frozen=True)

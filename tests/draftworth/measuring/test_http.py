@@ -9,7 +9,9 @@ import itertools
 import socket
 import ssl
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,10 +20,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from draftworth.measuring.http import Response, _Exchange, exchange
-from tests.support.stream_server import Sleep, StreamServer, Write, plain, stream_server
+from tests.support.stream_server import Sleep, Step, Write, plain, stream_server
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
-ASLEEP_SECONDS = 0.3
+ASLEEP_SECONDS = 0.1
 # What the way through the kernel and a preempted server thread may take on a busy machine.
 TOLERANCE_SECONDS = 0.05
 
@@ -36,30 +38,46 @@ def fetch(url: str, *, body: bytes = b"") -> tuple[Response, list[Arrival]]:
     return response, arrivals
 
 
-def fetch_while_asleep(server: StreamServer) -> tuple[Response, list[Arrival]]:
-    """The event loop sleeps over the arrival of the body, as a client without a core does."""
+def fetch_while_asleep() -> tuple[Response, Arrival, int]:
+    """The event loop sleeps over the arrival of the body, as a client without a core does.
+
+    Gives the body with its time, and the time at which it was written.
+    """
     arrivals: list[Arrival] = []
+    loops: list[asyncio.AbstractEventLoop] = []
+    asleep, written = threading.Event(), threading.Event()
+
+    def late_body() -> Iterator[Step]:
+        yield Write(HEAD)
+        loops[0].call_soon_threadsafe(sleep_over_the_body)
+        asleep.wait(timeout=10)
+        yield Write(b"ab")
+        written.set()
+
+    def sleep_over_the_body() -> None:
+        asleep.set()
+        written.wait(timeout=10)
+        time.sleep(ASLEEP_SECONDS)
 
     async def run() -> Response:
-        asyncio.get_running_loop().call_later(0.05, time.sleep, ASLEEP_SECONDS)
+        loops.append(asyncio.get_running_loop())
         return await exchange(
             "GET", server.base_url, on_body=lambda data, at: arrivals.append((at, data))
         )
 
-    return asyncio.run(run()), arrivals
-
-
-LATE_BODY = (Write(HEAD), Sleep(0.15), Write(b"ab"))
+    with stream_server(lambda _: late_body()) as server:
+        response = asyncio.run(run())
+    (arrival,) = arrivals
+    return response, arrival, server.write_times_ns[1]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's receive times are Linux's")
 def test_bytes_that_a_busy_client_reads_late_have_the_time_at_which_they_came() -> None:
-    with stream_server(lambda _: LATE_BODY) as server:
-        response, [(at_ns, data)] = fetch_while_asleep(server)
+    response, (at_ns, data), written_ns = fetch_while_asleep()
 
     assert data == b"ab"
     assert response.kernel_stamped
-    assert abs(at_ns - server.write_times_ns[1]) / 1e9 < TOLERANCE_SECONDS
+    assert abs(at_ns - written_ns) / 1e9 < TOLERANCE_SECONDS
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's receive times are Linux's")
@@ -78,11 +96,10 @@ def test_without_the_kernels_times_they_are_late_and_the_response_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("draftworth.measuring.http.sys.platform", "elsewhere")
-    with stream_server(lambda _: LATE_BODY) as server:
-        response, [(at_ns, _)] = fetch_while_asleep(server)
+    response, (at_ns, _), written_ns = fetch_while_asleep()
 
     assert not response.kernel_stamped
-    assert (at_ns - server.write_times_ns[1]) / 1e9 > ASLEEP_SECONDS / 3
+    assert (at_ns - written_ns) / 1e9 >= ASLEEP_SECONDS
 
 
 def test_what_is_readable_together_is_read_before_any_byte_is_parsed() -> None:
@@ -174,7 +191,7 @@ def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
 def test_tls_is_stamped_on_arrival_and_says_that_the_kernel_did_not(
     trusted: ssl.SSLContext,
 ) -> None:
-    with stream_server(lambda _: LATE_BODY, tls=trusted) as server:
+    with stream_server(lambda _: (Write(HEAD), Sleep(0.15), Write(b"ab")), tls=trusted) as server:
         response, [(at_ns, data)] = fetch(server.base_url, body=b"{}")
 
     assert (response.status, data) == (200, b"ab")

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -34,7 +34,7 @@ def server(*chunk_tokens: int, counters: str | None = None, gap_seconds: float =
     """A healthy server whose completions are chunks of so many tokens."""
     asked = 0
 
-    def script(request: Request) -> Sequence[Step]:
+    def script(request: Request) -> Iterable[Step]:
         nonlocal asked
         if request.path == "/health":
             return plain("200 OK", b"")
@@ -274,7 +274,7 @@ def test_llmperf_files_stand_beside_the_result_file(tmp_path: Path) -> None:
 def test_failures_do_not_reduce_the_load_and_are_all_recorded(tmp_path: Path) -> None:
     healthy = server(1, 1)
 
-    def every_other_fails(request: Request) -> Sequence[Step]:
+    def every_other_fails(request: Request) -> Iterable[Step]:
         content = request.json["messages"][0]["content"] if request.body else ""
         if content.endswith("1"):
             return plain("500 Internal Server Error", b"boom")
@@ -289,7 +289,7 @@ def test_failures_do_not_reduce_the_load_and_are_all_recorded(tmp_path: Path) ->
 
 
 def test_a_block_without_one_good_request_fails_the_run(tmp_path: Path) -> None:
-    def script(request: Request) -> Sequence[Step]:
+    def script(request: Request) -> Iterable[Step]:
         ok = request.path == "/health"
         return plain("200 OK", b"") if ok else plain("500 Internal Server Error", b"boom")
 
@@ -318,7 +318,7 @@ def test_a_server_that_is_not_ready_by_the_deadline_fails_the_run_with_its_last_
 def test_a_server_that_gets_ready_late_is_waited_for(tmp_path: Path) -> None:
     healthy, asked = server(1, 1), 0
 
-    def script(request: Request) -> Sequence[Step]:
+    def script(request: Request) -> Iterable[Step]:
         nonlocal asked
         asked += 1
         return plain("503 Service Unavailable", b"") if asked <= 2 else healthy(request)
