@@ -18,14 +18,6 @@ GRAPH_WIDTH = 8
 GRAPH_HEIGHT = 6
 TITLE_HEIGHT = 1
 PERIOD_SECONDS = 60
-SHOWN = (
-    metrics.INTER_TOKEN_LATENCY,
-    metrics.TTFT,
-    metrics.END_TO_END_LATENCY,
-    metrics.REQUEST_OUTPUT_THROUGHPUT,
-    metrics.TOKENS_PER_STEP,
-    metrics.ACCEPTANCE_RATE,
-)
 STATISTICS = ("p50", "p90")
 
 INSIGHTS_NAMESPACE = "ContainerInsights"
@@ -59,34 +51,31 @@ def dashboard_body(
 
 
 def _class_section(experiment: ResolvedNeuron, prompt_class: str) -> _Section:
-    graphs = tuple(_comparison(experiment, prompt_class, metric) for metric in SHOWN)
+    shown = (m for m in metrics.published() if m.better and m is not metrics.ERRORS)
+    graphs = tuple(_comparison(experiment, prompt_class, metric) for metric in shown)
     return _Section(title=f"Prompt class `{prompt_class}`", graphs=graphs)
 
 
 def _comparison(experiment: ResolvedNeuron, prompt_class: str, metric: Metric) -> dict[str, Any]:
     """One figure of every variant that has it, median and 90th percentile."""
-    variants = [
-        v for v in experiment.variants if metric is not metrics.ACCEPTANCE_RATE or not v.is_baseline
-    ]
     lines = [
         _line(
-            experiment.name,
-            variant.name,
-            prompt_class,
-            metric=metric.name,
+            *(experiment.name, variant.name, prompt_class),
+            metric=metric,
             stat=stat,
             label=f"{variant.name} {stat}",
         )
-        for variant in variants
+        for variant in experiment.variants
+        if not (metric.speculative_only and variant.is_baseline)
         for stat in STATISTICS
     ]
-    return {"title": metric.title, "metrics": lines}
+    return {"title": metric.title_and_unit, "metrics": lines}
 
 
-def _line(*dimensions: str, metric: str, stat: str, label: str) -> list[Any]:
+def _line(*dimensions: str, metric: Metric, stat: str, label: str) -> list[Any]:
     pairs = zip(metrics.DIMENSIONS, dimensions, strict=True)
     flat = [text for pair in pairs for text in pair]
-    return [metrics.NAMESPACE, metric, *flat, {"stat": stat, "label": label}]
+    return [metrics.NAMESPACE, metric.name, *flat, {"stat": stat, "label": label}]
 
 
 def _neuron_section(cluster_name: str) -> _Section:
@@ -105,10 +94,8 @@ def _neuron_section(cluster_name: str) -> _Section:
 def _publishing_section(experiment: ResolvedNeuron, dead_letter_queue_name: str) -> _Section:
     errors = [
         _line(
-            experiment.name,
-            variant.name,
-            prompt_class.name,
-            metric=metrics.ERRORS.name,
+            *(experiment.name, variant.name, prompt_class.name),
+            metric=metrics.ERRORS,
             stat="Sum",
             label=f"{variant.name} {prompt_class.name}",
         )
@@ -123,7 +110,7 @@ def _publishing_section(experiment: ResolvedNeuron, dead_letter_queue_name: str)
         {"stat": "Maximum"},
     ]
     graphs = (
-        {"title": metrics.ERRORS.title, "metrics": errors},
+        {"title": metrics.ERRORS.title_and_unit, "metrics": errors},
         {"title": "Result files not published", "metrics": [dead_letters]},
     )
     return _Section(title="What went wrong", graphs=graphs)

@@ -1,7 +1,12 @@
-"""Second opinions on a variant's figures: the server's, the arithmetic's and llmperf's.
+"""Cross-checks of a variant's figures: by the server's own figures, and by arithmetic.
 
 A figure that two independent sources agree on can be believed; where they do not, the report says
 so instead of choosing.
+
+Acceptance rate means accepted / drafted tokens. With a window that yields at most m tokens a step
+(`MethodFacts.max_tokens_per_step`), m - 1 drafts are checked and one token follows from the check
+itself, so tokens per step = 1 + acceptance x (m - 1) (Leviathan et al. 2023, "Fast Inference from
+Transformers via Speculative Decoding", with the rate taken over all checked drafts).
 """
 
 from __future__ import annotations
@@ -10,11 +15,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.speculation import (
-    acceptance_from_tokens_per_step,
-    break_even_tokens_per_step,
-)
-from draftworth.records.results import BlockResult, RequestRecord, values_of
+from draftworth.records.results import BlockResult, RequestRecord
 
 # Our mean ITL and the server's may differ by this part of the server's: the network between them,
 # and vLLM's division by all tokens but one where ours leaves out the whole first chunk.
@@ -77,26 +78,15 @@ class AcceptanceCheck:
             return None
         return abs(self.counted - self.estimated) <= ACCEPTANCE_TOLERANCE
 
-    @property
-    def text(self) -> str:
-        """The rate to show; an estimate is marked as one."""
-        if self.counted is not None:
-            return f"{self.counted:.1%}"
-        return "-" if self.estimated is None else f"~{self.estimated:.1%} (estimate)"
-
 
 def acceptance_check(
     counted: float | None, tokens_per_step: float | None, *, max_tokens_per_step: int
 ) -> AcceptanceCheck:
-    """Both rates, as far as they can be had."""
+    """Both rates; the estimate is None where no acceptance explains the tokens per step."""
+    drafted = max_tokens_per_step - 1
     estimated = None
-    if tokens_per_step is not None:
-        try:
-            estimated = acceptance_from_tokens_per_step(
-                tokens_per_step, max_tokens_per_step=max_tokens_per_step
-            )
-        except ValueError:
-            estimated = None  # no acceptance explains it: a baseline, or chunks that were merged
+    if tokens_per_step is not None and drafted > 0 and 0 <= tokens_per_step - 1 <= drafted:
+        estimated = (tokens_per_step - 1) / drafted
     return AcceptanceCheck(counted=counted, estimated=estimated)
 
 
@@ -126,6 +116,11 @@ class BreakEven:
     needed: float
     most: int
 
+    @property
+    def predicted_speedup(self) -> float:
+        """Of decoding, by this arithmetic."""
+        return self.tokens_per_step / self.needed
+
 
 def break_even(
     records: Sequence[RequestRecord],
@@ -146,24 +141,9 @@ def break_even(
     if not steps or tokens_per_step is None or not baseline_itl_s:
         return None
     step_s = statistics.median(steps)
-    needed = break_even_tokens_per_step(
-        baseline_step_seconds=baseline_itl_s, speculative_step_seconds=step_s
+    return BreakEven(
+        step_s=step_s,
+        tokens_per_step=tokens_per_step,
+        needed=step_s / baseline_itl_s,
+        most=most,
     )
-    return BreakEven(step_s=step_s, tokens_per_step=tokens_per_step, needed=needed, most=most)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LlmperfView:
-    """Median ITL over the same requests, ours and as llmperf computes it, in seconds."""
-
-    ours_s: float
-    llmperf_s: float
-
-
-def llmperf_view(records: Sequence[RequestRecord]) -> LlmperfView | None:
-    """Both medians; None where one was not measured."""
-    ours = values_of(records, "inter_token_latency_s")
-    theirs = values_of(records, "llmperf_inter_token_latency_s")
-    if not ours or not theirs:
-        return None
-    return LlmperfView(ours_s=statistics.median(ours), llmperf_s=statistics.median(theirs))

@@ -1,49 +1,59 @@
-"""What a run cost beyond the tokens that it measured: waiting, interruptions and idle time, apart.
+"""What tokens cost, and apart from it where a run's time and money went.
 
-The cost of a million output tokens (`verdict`) is that of serving: what a server costs that is up
-and busy. A run pays for more, and says so here, from its own account of time.
+The cost of a million output tokens is that of serving: what a server costs that is up and busy. A
+run pays for more: waiting, interruptions and idle time, from its own account of time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from draftworth.analysis.verdict import SECONDS_PER_HOUR
-from draftworth.records.results import RunResult
+from draftworth.records.results import Price, RunResult
+
+SECONDS_PER_HOUR = 3600.0
+
+
+def usd_per_million_tokens(
+    price: Price | None, variant: str, throughput_token_per_s: float | None
+) -> float | None:
+    """US dollars for a million output tokens of a slot that decodes at this throughput."""
+    if price is None or not throughput_token_per_s:
+        return None
+    usd_per_second = price.usd_per_node_hour * price.node_shares[variant] / SECONDS_PER_HOUR
+    return usd_per_second / throughput_token_per_s * 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunCosts:
-    """US dollars for all nodes of the placement, by what the time went into.
+class Part:
+    """A part of a run's time, and what all nodes cost meanwhile; None without a price."""
 
-    From the run's first start to its end: the nodes come before it and go after it.
+    name: str
+    seconds: float
+    usd: float | None
+
+
+def run_parts(run: RunResult) -> tuple[Part, ...]:
+    """What a run's time went into, from its first start to its end; together all of it.
+
+    The minutes that nodes are up before the first start and after the end are not in it.
     """
+    price, time = run.price, run.time
+    usd_per_second = price.nodes * price.usd_per_node_hour / SECONDS_PER_HOUR if price else None
+    seconds = {
+        "measuring": time.measuring_s,
+        "waiting": time.waiting_s,
+        "lost": time.lost_s,
+        "idle": time.idle_s,
+    }
+    return tuple(
+        Part(name=name, seconds=s, usd=None if usd_per_second is None else s * usd_per_second)
+        for name, s in seconds.items()
+    )
 
-    nodes: int
-    usd_per_node_hour: float
-    measuring_usd: float
-    waiting_usd: float
-    lost_usd: float
-    idle_usd: float
 
-    @property
-    def total_usd(self) -> float:
-        """All of it."""
-        return self.measuring_usd + self.waiting_usd + self.lost_usd + self.idle_usd
-
-
-def run_costs(run: RunResult) -> RunCosts | None:
-    """Seconds x nodes x price; None for a run that rented nothing."""
-    price = run.price
-    if price is None:
-        return None
-    usd_per_second = price.nodes * price.usd_per_node_hour / SECONDS_PER_HOUR
-    time = run.time
-    return RunCosts(
-        nodes=price.nodes,
-        usd_per_node_hour=price.usd_per_node_hour,
-        measuring_usd=time.measuring_s * usd_per_second,
-        waiting_usd=time.waiting_s * usd_per_second,
-        lost_usd=time.lost_s * usd_per_second,
-        idle_usd=time.idle_s * usd_per_second,
+def total(parts: tuple[Part, ...]) -> Part:
+    """The sum of all parts."""
+    paid = [part.usd for part in parts if part.usd is not None]
+    return Part(
+        name="total", seconds=sum(part.seconds for part in parts), usd=sum(paid) if paid else None
     )

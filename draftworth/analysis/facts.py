@@ -7,57 +7,49 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from draftworth.analysis import metrics
 from draftworth.analysis.checks import (
     ACCEPTANCE_TOLERANCE,
     SERVER_TOLERANCE,
     AcceptanceCheck,
     BreakEven,
-    LlmperfView,
     ServerCheck,
     acceptance_by_position,
     acceptance_check,
     break_even,
-    llmperf_view,
     server_check,
+)
+from draftworth.analysis.metrics import (
+    ACCEPTANCE_RATE,
+    INTER_TOKEN_LATENCY,
+    TOKENS_PER_STEP,
+    Metric,
 )
 from draftworth.analysis.mix import MixVerdict, judge_mix
 from draftworth.analysis.outputs import Divergence, divergences
 from draftworth.analysis.statistics import Estimate, estimate, quantile
-from draftworth.analysis.verdict import (
-    MIN_IDENTICAL_SHARE,
-    Comparison,
-    Group,
-    VariantSummary,
-    by_prompt,
-    compare,
-    groups_of,
-    requests_short,
-    summarize,
-)
+from draftworth.analysis.summary import Group, VariantSummary, by_prompt, groups_of, summarize
+from draftworth.analysis.verdict import Comparison, compare, requests_short
 from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.records.transcripts import Transcripts
 
-# The latencies of a request, by the name of their field; all in seconds.
-LATENCIES = {
-    "inter_token_latency_s": "ITL",
-    "ttft_s": "TTFT",
-    "end_to_end_latency_s": "E2E",
-}
-TAIL_SHARES = (0.5, 0.9, 0.95, 0.99)
-# Tails of many figures: fewer resamples than the verdict's, whose interval decides something.
-TAIL_RESAMPLES = 500
+QUANTILE_SHARES = (0.5, 0.9, 0.95, 0.99)
+# Of many figures: fewer resamples than the verdict's, whose interval decides something.
+QUANTILE_RESAMPLES = 500
+# Greedy outputs may differ in the last bits of a logit; with fewer identical ones than this, look
+# before believing the speedup.
+MIN_IDENTICAL_SHARE = 0.9
 # Chunks that come together count as one step; a few do on every machine.
 MERGED_CHUNKS_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class VariantFacts:
-    """One variant in one group, with the second opinions on it; None: cannot be had.
+    """One variant in one group, with the cross-checks on it; None: there are none.
 
     requests_short: how many more samples the speedup's interval would take to be as narrow as asked
-    for; tails: quantile estimates by field and share, seconds; step_latencies_s: from the
-    transcripts.
+    for; quantiles: of latencies, by metric and share, seconds; step_latencies_s: from transcripts.
     """
 
     summary: VariantSummary
@@ -69,8 +61,7 @@ class VariantFacts:
     most_tokens_per_step: int
     accepted_at: tuple[float, ...]
     break_even: BreakEven | None
-    llmperf: LlmperfView | None
-    tails: dict[tuple[str, float], Estimate]
+    quantiles: dict[tuple[Metric, float], Estimate]
     step_latencies_s: tuple[float, ...]
     divergences: tuple[Divergence, ...]
 
@@ -84,11 +75,9 @@ class VariantFacts:
         """`structured at c4, k7`."""
         return f"{self.summary.group.label}, {self.name}"
 
-    @property
-    def median_itl_s(self) -> float | None:
-        """Median ITL, seconds."""
-        itl = self.summary.inter_token_latency_s
-        return itl.value if itl else None
+    def value(self, metric: Metric) -> float | None:
+        """One figure, in the records' units."""
+        return self.summary.value(metric)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +96,11 @@ class GroupFacts:
     def speculative(self) -> tuple[VariantFacts, ...]:
         """The others."""
         return self.variants[1:]
+
+    def speedup_of_medians(self, variant: VariantFacts, metric: Metric) -> float | None:
+        """The baseline's latency / the variant's, both as medians; not paired."""
+        ours, theirs = self.baseline.value(metric), variant.value(metric)
+        return ours / theirs if ours and theirs else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,71 +155,63 @@ def _mixes(run: Run) -> Iterator[MixVerdict]:
 
 
 def _group_facts(run: Run, group: Group, transcripts: Transcripts) -> GroupFacts:
-    names = [run.result.baseline, *(v for v in run.result.variants if v != run.result.baseline)]
-    baseline = summarize(run.blocks, group, run.result.baseline, run.result.price)
-    itl = baseline.inter_token_latency_s
+    result = run.result
+    names = [result.baseline, *(v for v in result.variants if v != result.baseline)]
+    summaries = [summarize(run.blocks, group, name, result.price) for name in names]
+    plain_itl_s = summaries[0].value(INTER_TOKEN_LATENCY)
     return GroupFacts(
         group=group,
-        variants=tuple(
-            _variant_facts(run, group, name, transcripts, itl.value if itl else None)
-            for name in names
-        ),
+        variants=tuple(_variant_facts(run, s, transcripts, plain_itl_s) for s in summaries),
     )
 
 
 def _variant_facts(
-    run: Run, group: Group, name: str, transcripts: Transcripts, baseline_itl_s: float | None
+    run: Run, summary: VariantSummary, transcripts: Transcripts, plain_itl_s: float | None
 ) -> VariantFacts:
-    blocks = [
-        b
-        for b in run.blocks
-        if (b.prompt_class, b.load, b.variant) == (group.prompt_class, group.load, name)
-    ]
+    group, name, baseline = summary.group, summary.variant, run.result.baseline
+    blocks = group.blocks(run.blocks, name)
     records = tuple(r for b in blocks for r in b.requests)
-    summary = summarize(run.blocks, group, name, run.result.price)
-    baseline, most = run.result.baseline, run.result.max_tokens_per_step.get(name, 1)
-    is_baseline = name == baseline
-    against = {"variant": name, "baseline": baseline}
-    comparison = None if is_baseline else compare(run.blocks, group, **against)
+    most = run.result.max_tokens_per_step.get(name, 1)
+    tokens_per_step = summary.value(TOKENS_PER_STEP)
+    comparison = predicted = None
+    differing: tuple[Divergence, ...] = ()
+    if name != baseline:
+        comparison = compare(run.blocks, group, variant=name, baseline=baseline)
+        differing = divergences(
+            run.blocks, group, variant=name, baseline=baseline, transcripts=transcripts
+        )
+        predicted = break_even(
+            records, tokens_per_step=tokens_per_step, baseline_itl_s=plain_itl_s, most=most
+        )
     return VariantFacts(
         summary=summary,
         records=records,
         comparison=comparison,
-        requests_short=_requests_short(run, comparison),
+        requests_short=requests_short(
+            comparison.itl_speedup if comparison else None,
+            target_width=run.result.target_interval_width,
+        ),
         server=server_check(blocks),
         acceptance=acceptance_check(
-            summary.acceptance_rate, summary.tokens_per_step, max_tokens_per_step=most
+            summary.value(ACCEPTANCE_RATE), tokens_per_step, max_tokens_per_step=most
         ),
         most_tokens_per_step=most,
         accepted_at=acceptance_by_position(blocks),
-        break_even=None
-        if is_baseline
-        else break_even(
-            records,
-            tokens_per_step=summary.tokens_per_step,
-            baseline_itl_s=baseline_itl_s,
-            most=most,
-        ),
-        llmperf=llmperf_view(records),
-        tails=dict(_tails(blocks)),
+        break_even=predicted,
+        quantiles=dict(_quantiles(blocks)),
         step_latencies_s=_step_latencies_s(records, transcripts),
-        divergences=()
-        if is_baseline
-        else divergences(run.blocks, group, transcripts=transcripts, **against),
+        divergences=differing,
     )
 
 
-def _requests_short(run: Run, comparison: Comparison | None) -> int | None:
-    speedup = comparison.itl_speedup if comparison else None
-    return requests_short(speedup, target_width=run.result.target_interval_width)
-
-
-def _tails(blocks: Sequence[BlockResult]) -> Iterator[tuple[tuple[str, float], Estimate]]:
-    for field in LATENCIES:
-        clusters = by_prompt(blocks, field)
-        for share in TAIL_SHARES if clusters else ():
+def _quantiles(
+    blocks: Sequence[BlockResult],
+) -> Iterator[tuple[tuple[Metric, float], Estimate]]:
+    for metric in metrics.shown_latencies():
+        clusters = by_prompt(blocks, metric)
+        for share in QUANTILE_SHARES if clusters else ():
             statistic = statistics.median if share == 0.5 else partial(quantile, share=share)
-            yield (field, share), estimate(clusters, statistic, resamples=TAIL_RESAMPLES)
+            yield (metric, share), estimate(clusters, statistic, resamples=QUANTILE_RESAMPLES)
 
 
 def _step_latencies_s(
@@ -249,7 +235,7 @@ def _attention(variant: VariantFacts) -> Iterator[str]:
             f"step explain {acceptance.estimated:.1%} (tolerance {ACCEPTANCE_TOLERANCE:.0%}): "
             "chunks may have been merged on the way, or other requests were served meanwhile."
         )
-    tokens, most = variant.summary.tokens_per_step, variant.most_tokens_per_step
+    tokens, most = variant.value(TOKENS_PER_STEP), variant.most_tokens_per_step
     if tokens is not None and tokens > most * (1 + MERGED_CHUNKS_TOLERANCE):
         yield (
             f"{variant.label}: {tokens:.2f} tokens a step where a step yields at most {most}: "
@@ -259,7 +245,7 @@ def _attention(variant: VariantFacts) -> Iterator[str]:
     if share is not None and share < MIN_IDENTICAL_SHARE:
         yield (
             f"{variant.label}: only {share:.0%} of the greedy outputs are the baseline's: look at "
-            "where they part before believing the speedup."
+            "where they differ before believing the speedup."
         )
     if variant.summary.failed:
         yield (

@@ -2,40 +2,24 @@
 
 A token of the mix costs, on average, the weighted mean of the classes' inter-token latencies, so
 the speedup of the mix is weighted baseline ITL / weighted variant ITL. It is not the mean of the
-speedups: a class that gets slower costs more time than its speedup lets it seem.
+speedups: a class that gets slower costs more time than its speedup shows.
 """
 
 from __future__ import annotations
 
-import random
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.statistics import (
-    CONFIDENCE,
-    MIN_CLUSTERS,
-    RESAMPLES,
-    SEED,
-    Estimate,
-    quantile,
-)
-from draftworth.analysis.verdict import (
-    MAX_EXCLUDED_SHARE,
-    Group,
-    Judgement,
-    Pair,
-    excluded_share,
-    judge,
-    output_throughput,
-    pairs_by_prompt,
-    too_many_excluded,
-    usd_per_million_tokens,
-)
+from draftworth.analysis.metrics import COST
+from draftworth.analysis.statistics import MIN_CLUSTERS, Estimate, percentile_interval
+from draftworth.analysis.summary import Group, VariantSummary, summarize
+from draftworth.analysis.verdict import Judgement, judge, paired
 from draftworth.records.load import Load
 from draftworth.records.results import BlockResult, Price
 
-ClassPairs = Mapping[str, Sequence[Sequence[Pair]]]
+# ITL of baseline and variant of each pair, prompt by prompt.
+_ClassPairs = Mapping[str, Sequence[Sequence[tuple[float, float]]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,42 +56,51 @@ def judge_mix(
     price: Price | None,
 ) -> MixVerdict:
     """The verdict on one variant for the weighted classes at one load."""
-    groups = {name: Group(prompt_class=name, load=load) for name in weights}
-    pairs = {
-        name: pairs_by_prompt(blocks, group, variant=variant, baseline=baseline)
-        for name, group in groups.items()
-    }
-    speedup = mix_speedup(pairs, weights) if all(pairs.values()) else None
-    judgement, reason = judge(speedup)
-    excluded = max(
-        excluded_share(blocks, group, name)
-        for group in groups.values()
-        for name in (baseline, variant)
+    groups = [Group(prompt_class=name, load=load) for name in weights]
+    plain, drafted = (
+        [summarize(blocks, group, name, price) for group in groups] for name in (baseline, variant)
     )
-    if excluded > MAX_EXCLUDED_SHARE:
-        judgement, reason = "inconclusive", too_many_excluded(excluded)
+    pairs = {
+        g.prompt_class: _itl_pairs(blocks, g, variant=variant, baseline=baseline) for g in groups
+    }
+    speedup = _mix_speedup(pairs, weights) if all(pairs.values()) else None
+    judgement, reason = judge(
+        speedup, excluded_share=max(s.excluded_share for s in (*plain, *drafted))
+    )
     return MixVerdict(
         load=load,
         variant=variant,
         speedup=speedup,
         judgement=judgement,
         reason=reason,
-        baseline_usd_per_million_output_tokens=_cost(blocks, groups, weights, baseline, price),
-        variant_usd_per_million_output_tokens=_cost(blocks, groups, weights, variant, price),
+        baseline_usd_per_million_output_tokens=_cost(plain, weights),
+        variant_usd_per_million_output_tokens=_cost(drafted, weights),
     )
 
 
-def mix_speedup(pairs: ClassPairs, weights: Mapping[str, float]) -> Estimate:
+def _itl_pairs(
+    blocks: Sequence[BlockResult], group: Group, *, variant: str, baseline: str
+) -> list[list[tuple[float, float]]]:
+    clusters = (
+        [
+            (plain.inter_token_latency_s, drafted.inter_token_latency_s)
+            for plain, drafted in cluster
+            if plain.inter_token_latency_s and drafted.inter_token_latency_s
+        ]
+        for cluster in paired(blocks, group, variant=variant, baseline=baseline).values()
+    )
+    return [cluster for cluster in clusters if cluster]
+
+
+def _mix_speedup(pairs: _ClassPairs, weights: Mapping[str, float]) -> Estimate:
     """Weighted baseline ITL / weighted variant ITL, prompts resampled within each class."""
     low = high = None
     if all(len(clusters) >= MIN_CLUSTERS for clusters in pairs.values()):
-        generator = random.Random(SEED)  # noqa: S311 (reproducible resampling, not a secret)
-        drawn = [
-            _ratio({n: generator.choices(c, k=len(c)) for n, c in pairs.items()}, weights)
-            for _ in range(RESAMPLES)
-        ]
-        tail = (1 - CONFIDENCE) / 2
-        low, high = quantile(drawn, tail), quantile(drawn, 1 - tail)
+        low, high = percentile_interval(
+            lambda generator: _ratio(
+                {n: generator.choices(c, k=len(c)) for n, c in pairs.items()}, weights
+            )
+        )
     return Estimate(
         value=_ratio(pairs, weights),
         low=low,
@@ -117,32 +110,18 @@ def mix_speedup(pairs: ClassPairs, weights: Mapping[str, float]) -> Estimate:
     )
 
 
-def _ratio(pairs: ClassPairs, weights: Mapping[str, float]) -> float:
-    return _weighted(pairs, weights, side=0) / _weighted(pairs, weights, side=1)
-
-
-def _weighted(pairs: ClassPairs, weights: Mapping[str, float], *, side: int) -> float:
-    return sum(
-        weights[name]
-        * statistics.median(
-            pair[side].inter_token_latency_s or 0.0 for cluster in clusters for pair in cluster
+def _ratio(pairs: _ClassPairs, weights: Mapping[str, float]) -> float:
+    plain, drafted = (
+        sum(
+            weights[name] * statistics.median(pair[side] for cluster in c for pair in cluster)
+            for name, c in pairs.items()
         )
-        for name, clusters in pairs.items()
+        for side in (0, 1)
     )
+    return plain / drafted
 
 
-def _cost(
-    blocks: Sequence[BlockResult],
-    groups: Mapping[str, Group],
-    weights: Mapping[str, float],
-    variant: str,
-    price: Price | None,
-) -> float | None:
-    total = 0.0
-    for name, group in groups.items():
-        throughput = output_throughput(blocks, group, variant)
-        cost = usd_per_million_tokens(price, variant, throughput)
-        if cost is None:
-            return None
-        total += weights[name] * cost
-    return total
+def _cost(summaries: Sequence[VariantSummary], weights: Mapping[str, float]) -> float | None:
+    costs = {s.group.prompt_class: s.value(COST) for s in summaries}
+    known = [weights[name] * cost for name, cost in costs.items() if cost is not None]
+    return sum(known) if len(known) == len(costs) else None

@@ -1,11 +1,13 @@
-"""Where the greedy outputs of a variant part from the baseline's."""
+"""Where the greedy outputs of a variant begin to differ from the baseline's."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.verdict import Group, pairs_by_prompt
+from draftworth.analysis.summary import Group
+from draftworth.analysis.verdict import paired
 from draftworth.records.results import BlockResult
 from draftworth.records.transcripts import Transcript, Transcripts
 
@@ -16,15 +18,15 @@ CONTEXT_CHARACTERS = 40
 class Divergence:
     """A pair whose texts differ: where, and what follows in each.
 
-    token: output tokens that both have before they part, by the baseline's chunks; None: not known.
+    token: output tokens before the difference, by the baseline's chunks; None: not known.
     character: the position of the first character that differs.
     """
 
     prompt: str
     token: int | None
     character: int
-    baseline_goes_on: str
-    variant_goes_on: str
+    baseline_text: str
+    variant_text: str
 
 
 def divergences(
@@ -37,7 +39,8 @@ def divergences(
 ) -> tuple[Divergence, ...]:
     """Every differing pair of a group that has both transcripts, the earliest divergence first."""
     found = []
-    for cluster in pairs_by_prompt(blocks, group, variant=variant, baseline=baseline):
+    pairs = paired(blocks, group, variant=variant, baseline=baseline)
+    for cluster in pairs.values():
         for plain, drafted in cluster:
             ours, theirs = transcripts.get(plain.request_id), transcripts.get(drafted.request_id)
             if ours and theirs and ours.text != theirs.text:
@@ -52,8 +55,8 @@ def _divergence(prompt: str, ours: Transcript, theirs: Transcript) -> Divergence
         prompt=prompt,
         token=ours.tokens_before(at),
         character=at,
-        baseline_goes_on=ours.text[at:end],
-        variant_goes_on=theirs.text[at:end],
+        baseline_text=ours.text[at:end],
+        variant_text=theirs.text[at:end],
     )
 
 
@@ -61,3 +64,9 @@ def first_difference(one: str, other: str) -> int:
     """The position of the first character that differs; the shorter length if one goes on."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def tokens_before(divergences: Sequence[Divergence]) -> tuple[int, int] | None:
+    """Fewest and median output tokens before the difference; None where none is known."""
+    tokens = [d.token for d in divergences if d.token is not None]
+    return (min(tokens), statistics.median_high(tokens)) if tokens else None

@@ -70,7 +70,14 @@ def estimate(
         raise ValueError("no values to estimate from")
     low = high = None
     if len(kept) >= MIN_CLUSTERS:
-        low, high = _interval(kept, statistic, confidence, seed, resamples)
+        low, high = percentile_interval(
+            lambda generator: statistic(
+                [v for values in generator.choices(kept, k=len(kept)) for v in values]
+            ),
+            confidence=confidence,
+            seed=seed,
+            resamples=resamples,
+        )
     return Estimate(
         value=statistic(everything),
         low=low,
@@ -80,18 +87,16 @@ def estimate(
     )
 
 
-def _interval(
-    clusters: Sequence[Sequence[float]],
-    statistic: Statistic,
-    confidence: float,
-    seed: int,
-    resamples: int,
+def percentile_interval(
+    draw: Callable[[random.Random], float],
+    *,
+    confidence: float = CONFIDENCE,
+    seed: int = SEED,
+    resamples: int = RESAMPLES,
 ) -> tuple[float, float]:
+    """The interval of a statistic that `draw` computes from one resample."""
     generator = random.Random(seed)  # noqa: S311 (reproducible resampling, not a secret)
-    figures = []
-    for _ in range(resamples):
-        drawn = generator.choices(clusters, k=len(clusters))
-        figures.append(statistic([value for values in drawn for value in values]))
+    figures = [draw(generator) for _ in range(resamples)]
     tail = (1 - confidence) / 2
     return quantile(figures, tail), quantile(figures, 1 - tail)
 

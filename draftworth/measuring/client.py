@@ -197,29 +197,23 @@ def _measured(
 ) -> Measured:
     waits = stream.waits_ns
     timeline = stream.timeline
-    figures = None if error else figures_of(timeline, sent_ns)
+    figures = {} if error else figures_of(timeline, sent_ns)
     record = RequestRecord(
+        **figures,
         error_code=error[0] if error else None,
         error_msg=error[1] if error else "",
-        inter_token_latency_s=figures.itl_s if figures else None,
-        ttft_s=figures.ttft_s if figures else None,
-        end_to_end_latency_s=figures.e2e_s if figures else None,
-        request_output_throughput_token_per_s=figures.throughput if figures else None,
         number_total_tokens=_sum(timeline.input_tokens, timeline.output_tokens),
         number_output_tokens=timeline.output_tokens,
         number_input_tokens=timeline.input_tokens,
         request_id=request_id,
         prompt_id=prompt_id,
         started_at_unix_s=started_at_unix_s,
-        tokens_per_step=figures.tokens_per_step if figures else None,
-        first_chunk_tokens=figures.first_chunk_tokens if figures else None,
         chunks=len(timeline.chunk_times_ns),
         usage_source=timeline.usage_source,
         finish_reason=timeline.finish_reason,
         output_sha256=hashlib.sha256(timeline.text.encode()).hexdigest() if not error else None,
         run_queue_wait_s=sum(waits) / 1e9 if waits else None,
         excluded=excluded,
-        llmperf_inter_token_latency_s=figures.llmperf_itl_s if figures else None,
     )
     tokens = timeline.chunk_tokens
     return Measured(
@@ -235,21 +229,8 @@ def _sum(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a + b
 
 
-@dataclass(frozen=True, kw_only=True)
-class Figures:
-    """A request's figures, seconds and tokens; None where the request does not have one."""
-
-    ttft_s: float
-    itl_s: float | None
-    e2e_s: float
-    throughput: float | None
-    tokens_per_step: float | None
-    first_chunk_tokens: int
-    llmperf_itl_s: float | None
-
-
-def figures_of(timeline: Timeline, sent_ns: int) -> Figures:
-    """The figures of a whole completion with at least one chunk, from its times and counts."""
+def figures_of(timeline: Timeline, sent_ns: int) -> dict[str, Any]:
+    """The figures of a whole completion with at least one chunk, by their field in the record."""
     times = timeline.chunk_times_ns
     first_ns, last_ns = times[0], times[-1]
     total = timeline.output_tokens
@@ -258,13 +239,15 @@ def figures_of(timeline: Timeline, sent_ns: int) -> Figures:
     steps = len(times) - 1
     decoded = after_first > 0 and steps > 0
     e2e_s = (last_ns - sent_ns) / 1e9
-    return Figures(
-        ttft_s=(first_ns - sent_ns) / 1e9,
-        itl_s=(last_ns - first_ns) / 1e9 / after_first if decoded else None,
-        e2e_s=e2e_s,
-        throughput=total / e2e_s if total is not None and e2e_s > 0 else None,
-        tokens_per_step=after_first / steps if decoded else None,
-        first_chunk_tokens=first_tokens,
+    return {
+        "ttft_s": (first_ns - sent_ns) / 1e9,
+        "inter_token_latency_s": (last_ns - first_ns) / 1e9 / after_first if decoded else None,
+        "end_to_end_latency_s": e2e_s,
+        "request_output_throughput_token_per_s": total / e2e_s
+        if total is not None and e2e_s > 0
+        else None,
+        "tokens_per_step": after_first / steps if decoded else None,
+        "first_chunk_tokens": first_tokens,
         # llmperf at f1d6bed: all gaps, the one before the first chunk included, over all events.
-        llmperf_itl_s=e2e_s / timeline.events if timeline.events else None,
-    )
+        "llmperf_inter_token_latency_s": e2e_s / timeline.events if timeline.events else None,
+    }

@@ -11,17 +11,10 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 
+from draftworth.analysis import metrics
 from draftworth.analysis.statistics import quantile
-from draftworth.records.results import BlockResult, values_of
+from draftworth.records.results import LLMPERF_FIELDS, BlockResult, values_of
 
-_METRICS = (
-    "inter_token_latency_s",
-    "ttft_s",
-    "end_to_end_latency_s",
-    "request_output_throughput_token_per_s",
-    "number_input_tokens",
-    "number_output_tokens",
-)
 _QUANTILES = (25, 50, 75, 90, 95, 99)
 
 
@@ -36,8 +29,9 @@ def llmperf_summary(block: BlockResult) -> bytes:
         "model": block.model,
         "num_concurrent_requests": getattr(block.load, "concurrency", None),
     }
-    for metric in _METRICS:
-        summary |= _statistics(metric, values_of(block.requests, metric))
+    for metric in metrics.METRICS:
+        if metric.field in LLMPERF_FIELDS:
+            summary |= _statistics(metric.field, values_of(block.requests, metric.field))
     summary |= {
         "results_num_requests_started": len(block.requests),
         "results_error_rate": (len(block.requests) - len(done)) / len(block.requests)

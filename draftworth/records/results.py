@@ -61,7 +61,7 @@ LLMPERF_FIELDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class RequestRecord:
-    """One request. The first nine fields are llmperf's; durations are None when it failed.
+    """One request. The first nine fields are llmperf's; a failed one has no figure.
 
     inter_token_latency_s: (last chunk - first chunk) / (output tokens - tokens of the first chunk).
     tokens_per_step: output tokens after the first chunk / chunks after the first.

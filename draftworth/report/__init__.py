@@ -1,5 +1,6 @@
-"""The report of a run: what was found, as Markdown, one HTML file, plots and tables for a notebook.
+"""The report of a run: in the terminal, as Markdown, as one HTML file with plots, and as CSV files.
 
-`facts` computes everything once, `document` says it in words, tables and plots, and `markdown`,
-`html` and `tables` only render. Nothing here is imported by the pod or the function.
+`analysis.facts` computes everything; `contents` and `figures` make the document of it, which
+`terminal`, `markdown` and `html` render; `tables` has the CSV files. Nothing here is imported by
+the pod or the function.
 """

@@ -12,14 +12,14 @@ import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+# Loaded only where something is drawn: it takes long, and the terminal needs no picture.
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-LineStyle = Literal["-", "--", ":", "-."]
+LineStyle = Literal["-", "--", ":", "-.", ""]
 
 WIDTH_INCHES = 4.8
 DOTS_PER_INCH = 200
@@ -74,7 +74,7 @@ class Look:
     line: LineStyle
 
 
-Draw = Callable[[Axes, Theme], None]
+Draw = Callable[["Axes", Theme], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +107,9 @@ def short(name: str) -> str:
 
 def render(plot: Plot, theme: Theme) -> bytes:
     """The plot as PNG bytes."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     # parse_math: a `$` in a name is a dollar sign.
     with mpl.rc_context({"text.parse_math": False, "font.size": 9.5}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
@@ -149,30 +152,17 @@ def label_axes(axes: Axes, theme: Theme, *, x: str, y: str = "") -> None:
     axes.set_ylabel(y, color=theme.muted)
 
 
-def legend(
-    axes: Axes, theme: Theme, names: Sequence[str], looks: Sequence[Look], *, markers: bool = True
-) -> None:
+def legend(axes: Axes, theme: Theme, names: Sequence[str], looks: Sequence[Look]) -> None:
     """Names beside their lines, below the plot so that no point is hidden."""
+    from matplotlib.lines import Line2D
+
     handles = [
-        Line2D(
-            [],
-            [],
-            color=look.colour,
-            marker=look.marker if markers else "",
-            linestyle=look.line,
-            markersize=5,
-        )
-        for look in looks
+        Line2D([], [], color=own.colour, marker=own.marker, linestyle=own.line, markersize=5)
+        for own in looks
     ]
     # Matplotlib hides a label that begins with an underscore.
     labels = [f" {name}" if name.startswith("_") else name for name in names]
-    place_legend(axes, theme, handles, labels)
-
-
-def place_legend(
-    axes: Axes, theme: Theme, handles: Sequence[Line2D], labels: Sequence[str]
-) -> None:
-    """Below everything; beside one another only what fits."""
+    # Beside one another only what fits.
     fits = max(map(len, labels), default=0) <= LEGEND_COLUMN_CHARACTERS
     axes.figure.legend(
         handles,

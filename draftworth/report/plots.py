@@ -5,27 +5,25 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
-
+from draftworth.analysis import metrics
 from draftworth.analysis.facts import GroupFacts, RunFacts, VariantFacts
+from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, Metric
 from draftworth.analysis.statistics import Estimate, quantile
-from draftworth.analysis.verdict import INDIFFERENCE, Comparison
-from draftworth.records.results import RequestRecord
-from draftworth.report.drawing import Plot, Theme, label_axes, legend, look, place_legend, short
+from draftworth.analysis.verdict import INDIFFERENCE
+from draftworth.records.results import values_of
+from draftworth.report.drawing import Look, Plot, Theme, label_axes, legend, look, short
+from draftworth.report.words import JUDGEMENTS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 CURVE_POINTS = 400
 ROW_INCHES = 0.55
 # Above this many minutes a run's axis is in minutes.
 SECONDS_AXIS_LIMIT_S = 300.0
-_JUDGEMENTS = {
-    "pays": "{name} pays, ITL {speedup:.2f}x as fast",
-    "costs": "{name} costs, ITL {speedup:.2f}x as fast",
-    "does not pay": "{name} changes nothing, ITL {speedup:.2f}x as fast",
-    "inconclusive": "{name}: inconclusive, ITL {speedup:.2f}x as fast",
-}
 
 
 def overview_plots(facts: RunFacts) -> Iterator[Plot]:
@@ -41,10 +39,10 @@ def overview_plots(facts: RunFacts) -> Iterator[Plot]:
 def group_plots(facts: RunFacts, number: int, group: GroupFacts) -> Iterator[Plot]:
     """The plots of one group; `number` makes their names unique."""
     suffix = f"{number:02d}-{_slug(group.group.label)}"
-    for latency in _LATENCIES:
-        if any(latency.of(variant) for variant in group.variants):
-            yield _over_time_plot(facts, group, latency, f"{latency.slug}-over-time-{suffix}")
-    if any(v.summary.inter_token_latency_s for v in group.variants):
+    for metric in metrics.shown_latencies():
+        if any(v.value(metric) is not None for v in group.variants):
+            yield _over_time_plot(facts, group, metric, suffix)
+    if any(v.value(INTER_TOKEN_LATENCY) is not None for v in group.variants):
         yield _itl_distribution_plot(group, f"itl-distribution-{suffix}")
     if any(v.step_latencies_s for v in group.variants):
         yield _step_distribution_plot(group, f"step-latency-{suffix}")
@@ -71,106 +69,75 @@ def _slug(label: str) -> str:
 
 
 def _finding(group: GroupFacts) -> str:
-    told = [v.comparison for v in group.speculative if v.comparison and v.comparison.itl_speedup]
-    if not told:
+    told = [(c, c.itl_speedup) for v in group.speculative if (c := v.comparison)]
+    best = max(((s.value, c) for c, s in told if s), key=lambda pair: pair[0], default=None)
+    if best is None:
         return f"{group.group.label}: ITL"
-    best = max(told, key=_speedup_value)
-    words = _JUDGEMENTS[best.judgement].format(
-        name=short(best.variant), speedup=_speedup_value(best)
+    speedup, comparison = best
+    finding = f"{short(comparison.variant)}{JUDGEMENTS[comparison.judgement].finding}"
+    return f"{group.group.label}: {finding}, ITL {speedup:.2f}x as fast"
+
+
+def _each(group: GroupFacts, values_ms: Sequence[float | None], *, digits: int) -> str:
+    """`5.03 ms for k7, ...`, without what was not measured."""
+    return ", ".join(
+        f"{value:.{digits}f} ms for {short(variant.name)}"
+        for variant, value in zip(group.variants, values_ms, strict=True)
+        if value is not None
     )
-    return f"{group.group.label}: {words}"
 
 
-def _speedup_value(comparison: Comparison) -> float:
-    return comparison.itl_speedup.value if comparison.itl_speedup else 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Latency:
-    """A latency of a request: what it is called, where it is, and how it is shown."""
-
-    slug: str
-    name: str
-    field: str
-    unit: str
-
-    def of(self, variant: VariantFacts) -> list[tuple[float, float]]:
-        """(start, milliseconds) of each request that counts."""
-        values = ((r, getattr(r, self.field)) for r in variant.records if r.counts)
-        return [(r.started_at_unix_s, v * 1e3) for r, v in values if v is not None]
-
-
-_LATENCIES = (
-    _Latency(slug="itl", name="ITL", field="inter_token_latency_s", unit="ms a token"),
-    _Latency(slug="ttft", name="TTFT", field="ttft_s", unit="ms"),
-    _Latency(slug="e2e", name="E2E", field="end_to_end_latency_s", unit="ms"),
-)
-
-
-def _over_time_plot(facts: RunFacts, group: GroupFacts, latency: _Latency, name: str) -> Plot:
+def _over_time_plot(facts: RunFacts, group: GroupFacts, metric: Metric, suffix: str) -> Plot:
     start = facts.run.result.started_at_unix_s
     seconds = facts.run.result.ended_at_unix_s - start
     unit, divisor = ("min", 60.0) if seconds > SECONDS_AXIS_LIMIT_S else ("s", 1.0)
-    found = [latency.of(variant) for variant in group.variants]
-    medians = [quantile([y for _, y in points], 0.5) if points else None for points in found]
+    found = [[(r.started_at_unix_s, metric.of(r)) for r in v.records] for v in group.variants]
+    medians = [None if (m := v.value(metric)) is None else m * 1e3 for v in group.variants]
 
     def draw(axes: Axes, theme: Theme) -> None:
         for index, (points, median) in enumerate(zip(found, medians, strict=True)):
             own = look(theme, index)
-            x, y = [(at - start) / divisor for at, _ in points], [value for _, value in points]
+            x = [(at - start) / divisor for at, value in points if value is not None]
+            y = [value for _, value in points if value is not None]
             axes.plot(x, y, own.marker, color=own.colour, markersize=3.5, alpha=0.6)
             if median is not None:
                 axes.axhline(median, color=own.colour, linestyle=own.line, linewidth=1.5)
         axes.set_ylim(bottom=0)
-        label_axes(
-            axes,
-            theme,
-            x=f"since the run started ({unit})",
-            y=f"{latency.name} ({latency.unit})",
-        )
+        better = f", {metric.better} is better" if metric.better else ""
+        axis = f"{metric.label} ({metric.unit.name}{better})"
+        label_axes(axes, theme, x=f"since the run started ({unit})", y=axis)
         names = [
             short(v.name) + (f", median {median:.2f} ms" if median is not None else "")
             for v, median in zip(group.variants, medians, strict=True)
         ]
         legend(axes, theme, names, [look(theme, i) for i in range(len(names))])
 
+    listed = _each(group, medians, digits=1)
     return Plot(
-        name=name,
-        title=_finding(group) if latency.slug == "itl" else _medians(group, latency, medians),
-        caption=f"{latency.name} of each request over time, lines at the medians. "
+        name=f"{_slug(metric.label)}-over-time-{suffix}",
+        title=_finding(group)
+        if metric is INTER_TOKEN_LATENCY
+        else f"{group.group.label}: median {metric.label} {listed}",
+        caption=f"{metric.label} of each request over time, lines at the medians. "
         f"{sample(group.variants)}",
         draw=draw,
     )
 
 
-def _medians(group: GroupFacts, latency: _Latency, medians: Sequence[float | None]) -> str:
-    parts = [
-        f"{median:.1f} ms for {short(variant.name)}"
-        for variant, median in zip(group.variants, medians, strict=True)
-        if median is not None
-    ]
-    return f"{group.group.label}: median {latency.name} {', '.join(parts)}"
-
-
-def _itl_ms(record: RequestRecord) -> float:
-    return (record.inter_token_latency_s or 0.0) * 1e3
+def _quantiles(curves: Sequence[Sequence[float]], share: float) -> list[float | None]:
+    return [quantile(values, share) if values else None for values in curves]
 
 
 def _itl_distribution_plot(group: GroupFacts, name: str) -> Plot:
     curves = [
-        [_itl_ms(r) for r in v.records if r.counts and r.inter_token_latency_s is not None]
-        for v in group.variants
+        [1e3 * s for s in values_of(v.records, INTER_TOKEN_LATENCY.field)] for v in group.variants
     ]
-    slow = [
-        f"{quantile(values, 0.9):.2f} ms for {short(v.name)}"
-        for v, values in zip(group.variants, curves, strict=True)
-        if values
-    ]
+    slow = _each(group, _quantiles(curves, 0.9), digits=2)
     return Plot(
         name=name,
-        title=f"{group.group.label}: nine in ten requests have an ITL below {', '.join(slow)}",
+        title=f"{group.group.label}: nine in ten requests have an ITL below {slow}",
         caption=f"Share of requests whose ITL is at most x. {sample(group.variants)}",
-        draw=lambda axes, theme: _draw_curves(axes, theme, group, curves, "ITL (ms a token)"),
+        draw=lambda axes, theme: _draw_curves(axes, theme, group, curves, "ITL (ms per token)"),
     )
 
 
@@ -179,22 +146,14 @@ def _step_distribution_plot(group: GroupFacts, name: str) -> Plot:
     counts = ", ".join(
         f"{len(values):,} of {v.name}" for v, values in zip(group.variants, curves, strict=True)
     )
+    half = _each(group, _quantiles(curves, 0.5), digits=1)
     return Plot(
         name=name,
-        title=f"{group.group.label}: {_step_finding(group, curves)}",
+        title=f"{group.group.label}: half of the steps take at most {half}",
         caption=f"Share of steps (times between chunks) that take at most x, up to the 99.5th "
         f"percentile. Steps: {counts}.",
         draw=lambda axes, theme: _draw_curves(axes, theme, group, curves, "step latency (ms)"),
     )
-
-
-def _step_finding(group: GroupFacts, curves: Sequence[Sequence[float]]) -> str:
-    parts = [
-        f"{quantile(values, 0.5):.1f} ms for {short(v.name)}"
-        for v, values in zip(group.variants, curves, strict=True)
-        if values
-    ]
-    return f"half of the steps take at most {', '.join(parts)}"
 
 
 def _draw_curves(
@@ -215,7 +174,8 @@ def _draw_curves(
     axes.set_ylim(0, 101)
     label_axes(axes, theme, x=unit, y="share (%)")
     names = [short(v.name) for v in group.variants]
-    legend(axes, theme, names, [look(theme, i) for i in range(len(names))], markers=False)
+    looks = [replace(look(theme, i), marker="") for i in range(len(names))]
+    legend(axes, theme, names, looks)
 
 
 def _acceptance_plot(group: GroupFacts, name: str) -> Plot:
@@ -312,7 +272,7 @@ def _pairs_sample(rows: Sequence[VariantFacts]) -> str:
 
 def _tokens_per_step_plot(rows: Sequence[VariantFacts]) -> Plot:
     told = [(v, v.break_even) for v in rows if v.break_even]
-    above = sum(b.tokens_per_step > b.needed for _, b in told)
+    above = sum(b.predicted_speedup > 1 for _, b in told)
 
     def draw(axes: Axes, theme: Theme) -> None:
         measured, needed = theme.colours[0], theme.colours[1]
@@ -325,7 +285,11 @@ def _tokens_per_step_plot(rows: Sequence[VariantFacts]) -> Plot:
         _rows_axis(axes, theme, [v for v, _ in told])
         axes.set_xlim(left=0)
         label_axes(axes, theme, x="output tokens a step")
-        _marker_legend(axes, theme)
+        looks = [
+            Look(colour=colour, marker=marker, line="")
+            for colour, marker in ((measured, "o"), (needed, "D"), (theme.muted, "|"))
+        ]
+        legend(axes, theme, ("measured", "break-even", "most"), looks)
 
     return Plot(
         name="tokens-per-step",
@@ -337,13 +301,3 @@ def _tokens_per_step_plot(rows: Sequence[VariantFacts]) -> Plot:
         draw=draw,
         height_inches=_height(rows) + 0.4,
     )
-
-
-def _marker_legend(axes: Axes, theme: Theme) -> None:
-    marks = (
-        ("measured", "o", theme.colours[0]),
-        ("break-even", "D", theme.colours[1]),
-        ("most", "|", theme.muted),
-    )
-    handles = [Line2D([], [], linestyle="", marker=m, color=colour) for _, m, colour in marks]
-    place_legend(axes, theme, handles, [name for name, _, _ in marks])

@@ -11,12 +11,14 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 
+from draftworth.analysis import metrics
+from draftworth.analysis.costs import run_parts
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.mix import MixVerdict
-from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.statistics import CONFIDENCE, Estimate
+from draftworth.analysis.verdict import TTFT_CONFIDENCE
 from draftworth.records.results import BlockResult, RequestRecord, RunResult
-from draftworth.report.sentences import TRAFFIC_MIX
-from draftworth.report.spending import parts
+from draftworth.report.words import TRAFFIC_MIX
 
 Cell = str | int | float | None
 
@@ -40,16 +42,16 @@ def figures_csv(facts: RunFacts) -> str:
 
 def _mix_rows(mix: MixVerdict) -> Iterator[tuple[Cell, ...]]:
     who = (TRAFFIC_MIX, mix.load.label, mix.variant)
-    yield (*who, "itl_speedup", *_estimate_cells(mix.speedup, 0.95))
+    yield (*who, "itl_speedup", *_estimate_cells(mix.speedup))
     yield (*who, "judgement", mix.judgement, *(None,) * 5)
     yield (*who, "saving_share", mix.saving_share, *(None,) * 5)
 
 
 def _run_rows(run: RunResult) -> Iterator[tuple[Cell, ...]]:
     """Of the run as a whole: no class, load or variant."""
-    for part in parts(run):
-        yield (None, None, None, f"run_{part.key}_s", part.seconds, *(None,) * 5)
-        yield (None, None, None, f"run_{part.key}_usd", part.usd, *(None,) * 5)
+    for part in run_parts(run):
+        yield (None, None, None, f"run_{part.name}_s", part.seconds, *(None,) * 5)
+        yield (None, None, None, f"run_{part.name}_usd", part.usd, *(None,) * 5)
     yield (None, None, None, "run_interruptions", len(run.interruptions), *(None,) * 5)
 
 
@@ -70,29 +72,29 @@ def requests_csv(blocks: Sequence[BlockResult]) -> str:
 def _variant_rows(variant: VariantFacts) -> Iterator[tuple[Cell, ...]]:
     summary = variant.summary
     who = (summary.group.prompt_class, summary.group.load.label, summary.variant)
-    for (field, share), figure in variant.tails.items():
-        yield (*who, f"{field}_p{100 * share:g}", *_estimate_cells(figure, 0.95))
+    for (metric, share), figure in variant.quantiles.items():
+        yield (*who, f"{metric.field}_p{100 * share:g}", *_estimate_cells(figure))
     for name, value in _plain_figures(variant):
         yield (*who, name, value, None, None, None, None, summary.counted)
-    comparison = variant.comparison
-    if comparison:
-        yield (*who, "itl_speedup", *_estimate_cells(comparison.itl_speedup, 0.95))
-        yield (*who, "e2e_speedup", *_estimate_cells(comparison.e2e_speedup, 0.95))
-        yield (*who, "ttft_difference_s", *_estimate_cells(comparison.ttft_difference_s, 0.90))
+    if comparison := variant.comparison:
+        for metric, speedup in comparison.speedups.items():
+            yield (*who, f"{metric.label.lower()}_speedup", *_estimate_cells(speedup))
+        difference = _estimate_cells(comparison.ttft_difference_s, TTFT_CONFIDENCE)
+        yield (*who, "ttft_difference_s", *difference)
         yield (*who, "judgement", comparison.judgement, *(None,) * 4, comparison.pairs)
 
 
 def _plain_figures(variant: VariantFacts) -> Iterator[tuple[str, Cell]]:
-    summary, server, llmperf = variant.summary, variant.server, variant.llmperf
+    summary, server = variant.summary, variant.server
     yield "requests", summary.requests
     yield "failed", summary.failed
     yield "excluded", summary.excluded
-    yield "output_throughput_token_per_s", summary.output_throughput_token_per_s
-    yield "tokens_per_step", summary.tokens_per_step
-    yield "acceptance_rate_counted", variant.acceptance.counted
+    with_quantiles = {metric for metric, _ in variant.quantiles}
+    for metric in metrics.METRICS:
+        if metric not in with_quantiles and not metric.every_request:
+            name = metric.field if metric.pooled else f"{metric.field}_p50"
+            yield name, summary.value(metric)
     yield "acceptance_rate_estimated", variant.acceptance.estimated
-    yield "usd_per_million_output_tokens", summary.usd_per_million_output_tokens
-    yield "llmperf_inter_token_latency_s_p50", llmperf.llmperf_s if llmperf else None
     yield "server_time_per_output_token_s_mean", server.server_s if server else None
     if variant.break_even:
         yield "step_latency_s_p50", variant.break_even.step_s
@@ -103,7 +105,7 @@ def _plain_figures(variant: VariantFacts) -> Iterator[tuple[str, Cell]]:
         yield f"accepted_share_position_{position}", accepted
 
 
-def _estimate_cells(figure: Estimate | None, confidence: float) -> tuple[Cell, ...]:
+def _estimate_cells(figure: Estimate | None, confidence: float = CONFIDENCE) -> tuple[Cell, ...]:
     if figure is None:
         return (None,) * 6
     return figure.value, figure.low, figure.high, confidence, figure.prompts, figure.samples

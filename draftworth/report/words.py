@@ -1,10 +1,38 @@
-"""Figures as text, the same in the terminal, in Markdown and in HTML."""
+"""Figures and verdicts as text, the same in the terminal, in Markdown, in HTML and in plots."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from draftworth.analysis.metrics import Metric
 from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.verdict import Judgement
 
 MISSING = "-"
+TRAFFIC_MIX = "traffic mix"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgementWords:
+    """How a verdict is said and coloured. finding: of a plot's title, after the variant's name."""
+
+    finding: str
+    tone: Literal["good", "bad", "open"]
+
+
+JUDGEMENTS: Mapping[Judgement, JudgementWords] = {
+    "pays": JudgementWords(finding=" pays", tone="good"),
+    "costs": JudgementWords(finding=" costs", tone="bad"),
+    "does not pay": JudgementWords(finding=" changes nothing", tone="open"),
+    "inconclusive": JudgementWords(finding=": inconclusive", tone="open"),
+}
+
+
+def yes_or_no(answer: bool | None, *, no: str = "no", unknown: str = MISSING) -> str:  # noqa: FBT001
+    """An answer as a word."""
+    return unknown if answer is None else "yes" if answer else no
 
 
 def number(value: float | None, *, digits: int = 1) -> str:
@@ -22,9 +50,15 @@ def share(value: float | None) -> str:
     return MISSING if value is None else f"{value:.1%}"
 
 
-def ratio(estimate: Estimate | None) -> str:
+def figure(metric: Metric, value: float | None) -> str:
+    """A value from the records as its metric is shown, without the unit but for per cent."""
+    text = number(None if value is None else value * metric.unit.scale, digits=metric.digits)
+    return f"{text}%" if metric.unit.name == "%" and value is not None else text
+
+
+def ratio(value: float | None) -> str:
     """A ratio as `1.53x`."""
-    return MISSING if estimate is None else f"{estimate.value:.2f}x"
+    return MISSING if value is None else f"{value:.2f}x"
 
 
 def interval(estimate: Estimate | None, *, scale: float = 1.0, digits: int = 2) -> str:
@@ -32,6 +66,11 @@ def interval(estimate: Estimate | None, *, scale: float = 1.0, digits: int = 2) 
     if estimate is None or estimate.low is None or estimate.high is None:
         return MISSING
     return f"{estimate.low * scale:.{digits}f} to {estimate.high * scale:.{digits}f}"
+
+
+def ratio_and_interval(estimate: Estimate | None) -> tuple[str, str]:
+    """Two cells: `1.53x` and `1.40 to 1.61`."""
+    return ratio(estimate.value if estimate else None), interval(estimate)
 
 
 def with_interval_ms(estimate: Estimate | None) -> str:

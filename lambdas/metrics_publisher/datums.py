@@ -24,15 +24,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from draftworth.analysis.metrics import (
-    ACCEPTANCE_RATE,
-    ERRORS,
-    METRICS,
-    REQUEST_METRICS,
-    Metric,
-    acceptance_rate_percent,
-    dimension_values,
-)
+from draftworth.analysis import metrics
+from draftworth.analysis.metrics import Metric, dimension_values
 from draftworth.records.results import BlockResult
 from lambdas.metrics_publisher.errors import UnusableError
 
@@ -85,41 +78,41 @@ def plan_block(block: BlockResult) -> Plan:
     )
 
 
-_Groups = dict[tuple[int, str], Counter[float]]
+_Groups = dict[tuple[int, Metric], Counter[float]]
 
 
 def _groups(block: BlockResult) -> _Groups:
-    """How often each value occurs, by minute and metric name."""
-    groups: defaultdict[tuple[int, str], Counter[float]] = defaultdict(Counter)
+    """How often each value occurs, by minute and metric."""
+    groups: defaultdict[tuple[int, Metric], Counter[float]] = defaultdict(Counter)
+    published = metrics.published()
     for index, record in enumerate(block.requests):
         where = f"requests[{index}]"
         minute = _minute(record.started_at_unix_s, f"{where}.started_at_unix_s")
-        groups[minute, ERRORS.name][1.0 if record.failed else 0.0] += 1
-        if not record.counts:
-            continue
-        for metric in REQUEST_METRICS:
-            value = _checked_value(metric.of(record), f"{where}.{metric.field}")
+        for metric in published:
+            if metric.of_request:
+                value = _checked_value(metric.of(record), f"{where}.{metric.field}")
+                if value is not None:
+                    groups[minute, metric][value] += 1
+    for metric in published:
+        if not metric.of_request:
+            value = _checked_value(metric.of_block(block), metric.field)
             if value is not None:
-                groups[minute, metric.name][value] += 1
-    rate = _checked_value(acceptance_rate_percent(block), "speculation")
-    if rate is not None:
-        groups[_minute(block.ended_at_unix_s, "ended_at_unix_s"), ACCEPTANCE_RATE.name][rate] += 1
+                groups[_minute(block.ended_at_unix_s, "ended_at_unix_s"), metric][value] += 1
     return groups
 
 
 def _data(groups: _Groups, dimensions: list[DimensionTypeDef]) -> Iterator[MetricDatumTypeDef]:
-    by_name: dict[str, Metric] = {metric.name: metric for metric in METRICS}
-    for minute, name in sorted(groups):
-        counted = sorted(groups[minute, name].items())
+    for minute, metric in sorted(groups, key=lambda group: (group[0], group[1].name)):
+        counted = sorted(groups[minute, metric].items())
         for start in range(0, len(counted), MAX_VALUES_PER_DATUM):
             part = counted[start : start + MAX_VALUES_PER_DATUM]
             yield {
-                "MetricName": name,
+                "MetricName": metric.name,
                 "Dimensions": dimensions,
                 "Timestamp": datetime.fromtimestamp(minute, UTC),
                 "Values": [value for value, _ in part],
                 "Counts": [float(count) for _, count in part],
-                "Unit": by_name[name].unit,
+                "Unit": metric.unit.cloudwatch,
             }
 
 

@@ -302,7 +302,7 @@ def test_dashboard_shows_every_variant_of_a_prompt_class_in_one_graph(prompt_cla
 
 
 def test_dashboard_uses_metrics_that_the_publisher_writes() -> None:
-    known = {metric.name for metric in metrics.METRICS}
+    known = {metric.name for metric in metrics.published()}
     lines = [
         line
         for w in body()["widgets"]

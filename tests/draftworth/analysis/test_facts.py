@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from draftworth.records.results import Price
-from draftworth.report.document import document_of
-from draftworth.report.sentences import missing_requests, mix_sentences
+from draftworth.report.contents import document_of, missing_requests, mix_sentences
 from tests.draftworth.report.runs import BASELINE, make_facts, make_run
 
 PRICE = Price(
@@ -23,11 +22,12 @@ def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
     (sentence,) = mix_sentences(facts)
     assert sentence == (
         "traffic mix (80% structured, 20% open_ended) at c4, k7: pays; decoding is at least 1.45 "
-        "times as fast. It changes the cost of output tokens by +50.0%."
+        "times as fast. It changes the cost of a million output tokens by +50.0%, from 10.94 to "
+        "16.41 USD."
     )
     document = document_of(facts)
     assert document.cards[0].label == "traffic mix at c4, k7"
-    assert document.sections[0].tables[0].rows[0][-1] == "-50.0%"
+    assert document.sections[0].tables[0].rows[0][:4] == ("traffic mix", "c4", "k7", "pays")
 
 
 @pytest.mark.parametrize("weights", [{}, {"structured": 1.0}])
@@ -35,7 +35,7 @@ def test_one_class_is_no_mix(weights: dict[str, float]) -> None:
     assert make_facts(make_run(class_weights=weights)).mixes == ()
 
 
-def test_a_mix_with_a_class_that_was_not_measured_cannot_tell() -> None:
+def test_a_mix_with_a_class_that_was_not_measured_is_inconclusive() -> None:
     run = make_run(class_weights={"structured": 0.5, "chat": 0.5})
     (mix,) = make_facts(run).mixes
     assert mix.judgement == "inconclusive"

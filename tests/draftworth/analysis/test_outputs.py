@@ -1,4 +1,4 @@
-"""Transcripts and where outputs part."""
+"""Transcripts and where outputs begin to differ."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_differing_pairs_are_told_with_position_and_context(tmp_path: Path) -> N
     (divergence,) = facts.speculative[0].divergences
     assert (divergence.token, divergence.character) == (11, 11)
     assert divergence.prompt == "prompt-3"
-    assert (divergence.baseline_goes_on, divergence.variant_goes_on) == ("3", "4")
+    assert (divergence.baseline_text, divergence.variant_text) == ("3", "4")
 
 
 @pytest.mark.parametrize(

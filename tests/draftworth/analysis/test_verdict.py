@@ -6,15 +6,11 @@ import statistics
 
 import pytest
 
+from draftworth.analysis.costs import usd_per_million_tokens
+from draftworth.analysis.metrics import INTER_TOKEN_LATENCY
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.verdict import (
-    Group,
-    compare,
-    groups_of,
-    judge,
-    summarize,
-    usd_per_million_tokens,
-)
+from draftworth.analysis.summary import Group, groups_of, summarize
+from draftworth.analysis.verdict import compare, judge
 from draftworth.records.load import ConcurrencyLoad, PoissonLoad
 from draftworth.records.results import BlockResult, Price
 from tests.support.blocks import make_block, make_record
@@ -45,7 +41,7 @@ def test_judgements(low: float, high: float, judgement: str) -> None:
 
 
 @pytest.mark.parametrize("speedup", [None, known(2.0, None, None)])
-def test_without_an_interval_the_verdict_is_cannot_tell(speedup: Estimate | None) -> None:
+def test_without_an_interval_the_verdict_is_inconclusive(speedup: Estimate | None) -> None:
     assert judge(speedup)[0] == "inconclusive"
 
 
@@ -85,7 +81,7 @@ def test_rounds_of_the_same_prompts_are_more_samples_but_no_more_prompts() -> No
     assert comparison.itl_speedup.prompts == 8
 
 
-def test_five_prompts_repeated_for_ever_cannot_tell() -> None:
+def test_five_prompts_repeated_for_ever_are_inconclusive() -> None:
     comparison = compare(
         paired_blocks(factor=2.0, prompts=5, rounds=9),
         STRUCTURED,
@@ -122,8 +118,7 @@ def test_failed_and_excluded_requests_leave_their_pair_and_are_counted() -> None
     assert comparison.itl_speedup is not None
     assert comparison.itl_speedup.value == pytest.approx(2.0)
     assert (summary.requests, summary.failed, summary.excluded) == (8, 1, 1)
-    assert summary.inter_token_latency_s is not None
-    assert summary.inter_token_latency_s.value == pytest.approx(
+    assert summary.value(INTER_TOKEN_LATENCY) == pytest.approx(
         statistics.median(r.inter_token_latency_s for r in kept if r.inter_token_latency_s)
     )
 
@@ -178,11 +173,8 @@ def test_loads_are_judged_apart() -> None:
 
 def test_nothing_measured_gives_no_figures_rather_than_zero() -> None:
     summary = summarize([], STRUCTURED, "k7")
-    assert summary.inter_token_latency_s is None
-    assert summary.output_throughput_token_per_s is None
-    assert summary.tokens_per_step is None
-    assert summary.acceptance_rate is None
-    assert summary.usd_per_million_output_tokens is None
+    assert summary.requests == 0
+    assert summary.figures == {}
 
 
 def test_cost_is_the_slots_part_of_the_node_over_its_throughput() -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from draftworth.analysis.against import changes, overlap
 from draftworth.analysis.statistics import Estimate
 from draftworth.errors import UserInputError
-from draftworth.report.against import changes, overlap, sentence
+from draftworth.report.contents import change_sentence
 from tests.draftworth.report.runs import (
     make_drafted_block,
     make_facts,
@@ -43,7 +44,7 @@ def test_the_same_run_twice_shows_no_difference() -> None:
     for change in changes(make_facts(), make_facts()):
         assert change.difference == 0
         assert change.overlap is True
-        assert "no difference is shown" in sentence(change)
+        assert "no difference is shown" in change_sentence(change)
 
 
 def test_a_speedup_that_changed_is_told() -> None:
@@ -61,7 +62,7 @@ def test_a_speedup_that_changed_is_told() -> None:
     structured, open_ended = changes(make_facts(), make_facts(other))
     assert structured.overlap is False
     assert structured.difference == pytest.approx(2.06 - 1.15, abs=0.02)
-    assert "the speedup changed" in sentence(structured)
+    assert "the speedup changed" in change_sentence(structured)
     assert open_ended.overlap is True
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from draftworth.analysis.against import changes
 from draftworth.analysis.facts import facts_of
 from draftworth.records.results import BlockResult, Price
 from draftworth.records.transcripts import read_transcripts
-from draftworth.report.against import changes
-from draftworth.report.document import Document, document_of
+from draftworth.report.contents import document_of
+from draftworth.report.document import Document
 from draftworth.report.drawing import DARK, LIGHT, THEMES, render, short
 from draftworth.report.html import html_of
 from draftworth.report.markdown import escape, markdown_of

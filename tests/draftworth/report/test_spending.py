@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from draftworth.analysis.costs import run_costs
+from draftworth.analysis.costs import run_parts, total
+from draftworth.analysis.metrics import COST
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.results import Interruption, Price, RunResult, TimeAccount
-from draftworth.report.document import document_of
-from draftworth.report.spending import (
-    interruption_rows,
-    parts,
-    spending_rows,
-    spending_sentences,
-)
+from draftworth.report.contents import document_of
+from draftworth.report.document import Section
 from draftworth.report.tables import figures_csv
 from tests.draftworth.report.runs import make_facts, make_run, make_run_result
 from tests.support.blocks import START_UNIX_S
@@ -38,45 +35,43 @@ LOST = Interruption(
 RUN = make_run_result(price=PRICE, time=TIME, interruptions=(LOST,))
 
 
+def spending_of(**overrides: Any) -> Section:
+    return document_of(make_facts(make_run(time=TIME, **overrides))).sections[-1]
+
+
 def test_every_second_of_every_node_is_paid_for() -> None:
-    costs = run_costs(RUN)
-    assert costs
     # Two nodes at 36 USD an hour are 2 cents a second.
-    assert costs.measuring_usd == pytest.approx(12.0)
-    assert costs.waiting_usd == pytest.approx(24.0)
-    assert costs.lost_usd == pytest.approx(1.2)
-    assert costs.idle_usd == pytest.approx(0.6)
-    assert costs.total_usd == pytest.approx((600 + 1200 + 60 + 30) * 0.02)
+    paid = {part.name: part.usd for part in run_parts(RUN)}
+    assert paid == pytest.approx({"measuring": 12.0, "waiting": 24.0, "lost": 1.2, "idle": 0.6})
+    assert total(run_parts(RUN)).usd == pytest.approx((600 + 1200 + 60 + 30) * 0.02)
 
 
 def test_a_run_that_rents_nothing_costs_nothing_and_says_no_dollars() -> None:
-    run = make_run_result(time=TIME)
-    assert run_costs(run) is None
-    assert [part.usd for part in parts(run)] == [None] * 4
-    assert "USD" not in " ".join(spending_sentences(run))
-    assert {row[-1] for row in spending_rows(run)} == {"-"}
+    parts = run_parts(make_run_result(time=TIME))
+    assert [part.usd for part in (*parts, total(parts))] == [None] * 5
+    section = spending_of()
+    assert "USD" not in " ".join(section.paragraphs)
+    assert {row[-1] for row in section.tables[0].rows} == {"-"}
 
 
 def test_the_sentences_say_what_the_price_of_a_token_is_without() -> None:
-    time, money, interrupted = spending_sentences(RUN)
-    assert time == (
-        "The run took 31.5 min: 10.0 measuring (with warm-ups), 20.0 waiting for servers (image "
-        "pull, load, compile), 1.0 lost to interruptions, 0.5 idle between blocks."
-    )
-    assert money == (
-        "On 2 nodes at 36.00 USD an hour that is 37.80 USD: 12.00 measuring (with warm-ups), "
-        "24.00 waiting for servers (image pull, load, compile), 1.20 lost to interruptions, 0.60 "
-        "idle between blocks. USD per million tokens are of serving alone, without the last three."
-    )
+    time_and_money, interrupted, without = spending_of(
+        price=PRICE, interruptions=(LOST,)
+    ).paragraphs
+    assert time_and_money == "The run took 31.5 min on 2 nodes at 36.00 USD an hour: 37.80 USD."
     assert interrupted == (
         "Interrupted once (servers 1); nothing of what was lost is in any figure."
+    )
+    assert without.startswith(
+        "The cost of a million tokens is that of serving alone: waiting, interruptions and idle "
+        "time are not in it."
     )
 
 
 def test_waiting_and_idle_time_do_not_move_the_cost_of_a_token() -> None:
     def costs_of_tokens(time: TimeAccount) -> list[float | None]:
         facts = make_facts(make_run(price=PRICE, time=time))
-        return [v.summary.usd_per_million_output_tokens for v in facts.variants]
+        return [v.value(COST) for v in facts.variants]
 
     idle = costs_of_tokens(replace(TIME, waiting_s=99_999.0, idle_s=99_999.0))
     assert idle == costs_of_tokens(TIME)
@@ -89,14 +84,16 @@ def test_the_report_has_the_parts_their_sum_and_every_interruption() -> None:
     section = document.sections[-1]
     spent, interrupted = section.tables
     assert section.title == "Time and cost of the run"
-    assert [row[1:] for row in spent.rows] == [
-        ("10.0", "31.7%", "12.00"),
-        ("20.0", "63.5%", "24.00"),
-        ("1.0", "3.2%", "1.20"),
-        ("0.5", "1.6%", "0.60"),
-        ("31.5", "100.0%", "37.80"),
-    ]
-    assert interrupted.rows == interruption_rows(RUN)
+    assert spent.rows == (
+        ("measuring (with warm-ups)", "10.0", "31.7%", "12.00"),
+        ("waiting for servers (image pull, load, compile)", "20.0", "63.5%", "24.00"),
+        ("lost to interruptions", "1.0", "3.2%", "1.20"),
+        ("idle between blocks", "0.5", "1.6%", "0.60"),
+        ("total", "31.5", "100.0%", "37.80"),
+    )
+    why = "k7 is not ready any more: no answer within 5 s"
+    (block,) = LOST.blocks
+    assert interrupted.rows == (("2026-11-20 10:11:40 UTC", "servers", block, why, "1.0"),)
     assert dict(document.facts)["interruptions"] == "once (servers 1)"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from draftworth.analysis.facts import GroupFacts, RunFacts
+from draftworth.analysis.metrics import INTER_TOKEN_LATENCY
 from draftworth.analysis.statistics import Estimate
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run
@@ -63,8 +64,8 @@ def _of_group(group: GroupFacts, other: GroupFacts) -> Iterator[Change]:
                 label=variant.label,
                 speedup=variant.comparison.itl_speedup,
                 other_speedup=match.comparison.itl_speedup,
-                baseline_itl_s=group.baseline.median_itl_s,
-                other_baseline_itl_s=other.baseline.median_itl_s,
+                baseline_itl_s=group.baseline.value(INTER_TOKEN_LATENCY),
+                other_baseline_itl_s=other.baseline.value(INTER_TOKEN_LATENCY),
             )
 
 
@@ -103,13 +104,3 @@ def _measured(run: Run) -> set[str]:
 def _few(names: list[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{more}" if names else "nothing"
-
-
-def sentence(change: Change) -> str:
-    """What the two runs say about one variant."""
-    told = {
-        True: "the intervals overlap: no difference is shown",
-        False: "the intervals do not overlap: the speedup changed",
-        None: "there are not two intervals to compare",
-    }
-    return f"{change.label}: {told[change.overlap]}."

@@ -1,0 +1,300 @@
+"""What a report says: its header, the verdict, another run beside it, and where time and cost went.
+
+Tables of figures and cross-checks are in `figures`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from draftworth.analysis import metrics
+from draftworth.analysis.against import Change
+from draftworth.analysis.costs import Part, run_parts, total
+from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.metrics import COST, Metric
+from draftworth.analysis.metrics import INTER_TOKEN_LATENCY as ITL
+from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.verdict import Comparison, Judgement
+from draftworth.records.results import Interruption, RunResult
+from draftworth.report.document import Card, Document, Section, Table, table, variant_table
+from draftworth.report.figures import cross_checks, figures, outputs, quantiles
+from draftworth.report.plots import group_plots, overview_plots
+from draftworth.report.words import (
+    JUDGEMENTS,
+    MISSING,
+    TRAFFIC_MIX,
+    figure,
+    interval,
+    number,
+    ratio_and_interval,
+    share,
+    yes_or_no,
+)
+
+ABOUT_COSTS = (
+    "The cost of a million tokens is that of serving alone: waiting, interruptions and idle time "
+    "are not in it. Nor are, in either, the minutes that nodes are up before the run's first pod "
+    "and after its end; `draftworth plan` estimates those."
+)
+PART_NAMES = {
+    "measuring": "measuring (with warm-ups)",
+    "waiting": "waiting for servers (image pull, load, compile)",
+    "lost": "lost to interruptions",
+    "idle": "idle between blocks",
+}
+
+
+def document_of(facts: RunFacts, changes: Sequence[Change] = (), other_run: str = "") -> Document:
+    """The report of a run, with another run beside it when there are changes to tell."""
+    result = facts.run.result
+    sections = [_verdict(facts)]
+    if changes:
+        sections.append(_against(changes, result.run_id, other_run))
+    sections += [figures(facts), quantiles(facts), *_groups(facts), cross_checks(facts)]
+    sections += [*outputs(facts), _spending(result)]
+    return Document(
+        title=f"{result.experiment}: does speculation pay?",
+        facts=tuple(_header(facts)),
+        attention=facts.attention,
+        cards=tuple(_cards(facts)),
+        sections=tuple(sections),
+    )
+
+
+def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
+    result = facts.run.result
+    start = datetime.fromtimestamp(result.started_at_unix_s, UTC)
+    minutes = (result.ended_at_unix_s - result.started_at_unix_s) / 60
+    requests, failed, excluded = (
+        sum(getattr(v.summary, name) for v in facts.variants)
+        for name in ("requests", "failed", "excluded")
+    )
+    models = dict.fromkeys(b.model for b in facts.run.blocks)
+    yield "run", result.run_id
+    yield "status", f"{result.status} ({result.reason})" if result.reason else result.status
+    yield "model", ", ".join(models) or MISSING
+    yield "measured", f"{start:%Y-%m-%d %H:%M} UTC, {minutes:.1f} min"
+    yield "requests", f"{requests}, {failed} failed, {excluded} excluded (client was descheduled)"
+    yield "interruptions", _interruption_count(result)
+    yield "load generator", result.load_generator or MISSING
+    yield "client scheduling", result.scheduling
+    if price := result.price:
+        hourly = f"{price.usd_per_node_hour:.2f} USD a node hour"
+        yield "price", f"{hourly} ({price.source}, {price.as_of})"
+
+
+def _cards(facts: RunFacts) -> Iterator[Card]:
+    for mix in facts.mixes:
+        label = f"{TRAFFIC_MIX} at {mix.load.label}, {mix.variant}"
+        yield _card(label, mix.judgement, mix.speedup)
+    for variant, comparison in _compared(facts):
+        yield _card(variant.label, comparison.judgement, comparison.itl_speedup)
+
+
+def _card(label: str, judgement: Judgement, speedup: Estimate | None) -> Card:
+    value, ends = ratio_and_interval(speedup)
+    return Card(
+        label=label,
+        judgement=judgement,
+        tone=JUDGEMENTS[judgement].tone,
+        speedup=value,
+        interval="no interval" if ends == MISSING else f"95%: {ends}",
+    )
+
+
+def _compared(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
+    return [(v, v.comparison) for v in facts.speculative if v.comparison]
+
+
+def _verdict(facts: RunFacts) -> Section:
+    compared = _compared(facts)
+    sentences = [
+        f"{v.label}: {c.judgement}; {c.reason}.{missing_requests(facts, v)}" for v, c in compared
+    ]
+    if not compared:
+        sentences = ["The run has no speculative variant beside its baseline: no verdict."]
+    return Section(
+        title="Verdict",
+        paragraphs=(*mix_sentences(facts), *sentences),
+        tables=(
+            *_speedups(facts),
+            *variant_table(
+                ("TTFT difference, ms", "90% interval", "shown to be unchanged"),
+                ((v, _ttft_cells(c)) for v, c in compared),
+            ),
+        ),
+        plots=tuple(overview_plots(facts)),
+        brief=True,
+    )
+
+
+def _speedups(facts: RunFacts) -> tuple[Table, ...]:
+    """Of every variant in every group and, by ITL alone, of the traffic mix."""
+    rows = [
+        _speedup_row((TRAFFIC_MIX, m.load.label, m.variant, m.judgement), {ITL: m.speedup})
+        for m in facts.mixes
+    ]
+    rows += [
+        _speedup_row((c.group.prompt_class, c.group.load.label, c.variant, c.judgement), c.speedups)
+        for _, c in _compared(facts)
+    ]
+    named = (m.label for m in metrics.with_speedup())
+    headings = [text for label in named for text in (f"{label} speedup", "95% interval")]
+    return table(
+        ("class", "load", "variant", "verdict", *headings, "prompts", "pairs"), rows, names=4
+    )
+
+
+def _speedup_row(
+    names: tuple[str, ...], speedups: Mapping[Metric, Estimate | None]
+) -> tuple[str, ...]:
+    cells = (cell for m in metrics.with_speedup() for cell in ratio_and_interval(speedups.get(m)))
+    itl = speedups[ITL]
+    return (*names, *cells, str(itl.prompts if itl else 0), str(itl.samples if itl else 0))
+
+
+def mix_sentences(facts: RunFacts) -> Iterator[str]:
+    """The verdict on the whole traffic, and what it is a mix of."""
+    weights = facts.run.result.class_weights
+    parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
+    for mix in facts.mixes:
+        cost = ""
+        if (saving := mix.saving_share) is not None:
+            plain = figure(COST, mix.baseline_usd_per_million_output_tokens)
+            drafted = figure(COST, mix.variant_usd_per_million_output_tokens)
+            cost = (
+                f" It changes the cost of a million output tokens by {0 - saving:+.1%}, from "
+                f"{plain} to {drafted} USD."
+            )
+        yield (
+            f"{TRAFFIC_MIX} ({parts}) at {mix.load.label}, {mix.variant}: {mix.judgement}; "
+            f"{mix.reason}.{cost}"
+        )
+
+
+def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
+    """How many more samples the interval would take; empty where it is as narrow as asked for."""
+    target, more = facts.run.result.target_interval_width, variant.requests_short
+    if not more:
+        return ""
+    return f" About {more} more requests would narrow the interval to the {target:.0%} asked for."
+
+
+def _ttft_cells(comparison: Comparison) -> tuple[str, str, str]:
+    difference = comparison.ttft_difference_s
+    return (
+        f"{difference.value * 1e3:+.1f}" if difference else MISSING,
+        interval(difference, scale=1e3, digits=1),
+        yes_or_no(comparison.ttft_unchanged, unknown="inconclusive"),
+    )
+
+
+def _against(changes: Sequence[Change], run: str, other: str) -> Section:
+    headings = ("ITL speedup", "95% interval", "other's", "95% interval", "difference", "overlap")
+    rows = (
+        (
+            change.label,
+            *ratio_and_interval(change.speedup),
+            *ratio_and_interval(change.other_speedup),
+            number(change.difference, digits=2),
+            yes_or_no(change.overlap),
+            figure(ITL, change.baseline_itl_s),
+            figure(ITL, change.other_baseline_itl_s),
+        )
+        for change in changes
+    )
+    return Section(
+        title="Against another run",
+        paragraphs=(
+            f"This run is {run}, the other one is {other}.",
+            *(change_sentence(change) for change in changes),
+        ),
+        tables=table(("group and variant", *headings, "baseline ITL ms", "other's"), rows, names=1),
+        brief=True,
+    )
+
+
+def change_sentence(change: Change) -> str:
+    """What two runs say about one variant."""
+    told = {
+        True: "the intervals overlap: no difference is shown",
+        False: "the intervals do not overlap: the speedup changed",
+        None: "there are not two intervals to compare",
+    }
+    return f"{change.label}: {told[change.overlap]}."
+
+
+def _groups(facts: RunFacts) -> Iterator[Section]:
+    for index, group in enumerate(facts.groups, start=1):
+        notes = []
+        if not any(v.step_latencies_s for v in group.variants):
+            notes.append("Step latencies are not shown: no transcript lies beside the results.")
+        if group.speculative and not any(v.accepted_at for v in group.speculative):
+            notes.append(
+                "Acceptance by position is not shown: the server does not count it; acceptance "
+                "rates are estimates from tokens per step."
+            )
+        plots = tuple(group_plots(facts, index, group))
+        yield Section(title=group.group.label, paragraphs=tuple(notes), plots=plots)
+
+
+def _spending(run: RunResult) -> Section:
+    parts = run_parts(run)
+    everything = total(parts)
+    sentences = [f"The run took {everything.seconds / 60:.1f} min{_paid(run, everything)}."]
+    if run.interruptions:
+        lost = "nothing of what was lost is in any figure"
+        sentences.append(f"Interrupted {_interruption_count(run)}; {lost}.")
+    if run.price:
+        sentences.append(ABOUT_COSTS)
+    rows = (
+        (
+            PART_NAMES.get(part.name, part.name),
+            number(part.seconds / 60),
+            share(part.seconds / everything.seconds if everything.seconds else None),
+            number(part.usd, digits=2),
+        )
+        for part in (*parts, everything)
+    )
+    return Section(
+        title="Time and cost of the run",
+        paragraphs=tuple(sentences),
+        tables=(
+            *table(("the run's time went into", "minutes", "share", "USD"), rows, names=1),
+            *table(
+                ("interrupted", "what was lost", "blocks", "why", "minutes lost"),
+                (_interruption_cells(interruption) for interruption in run.interruptions),
+                names=4,
+            ),
+        ),
+        brief=bool(run.price or run.interruptions),
+    )
+
+
+def _paid(run: RunResult, everything: Part) -> str:
+    if run.price is None:
+        return ""
+    nodes = f"{run.price.nodes} node{'s' if run.price.nodes != 1 else ''}"
+    hourly = f"{run.price.usd_per_node_hour:.2f} USD an hour"
+    return f" on {nodes} at {hourly}: {number(everything.usd, digits=2)} USD"
+
+
+def _interruption_count(run: RunResult) -> str:
+    """`3 times (servers 2, load generator 1)`, or `none`."""
+    kinds = [interruption.kind for interruption in run.interruptions]
+    if not kinds:
+        return "none"
+    times = "once" if len(kinds) == 1 else f"{len(kinds)} times"
+    return f"{times} ({', '.join(f'{k} {kinds.count(k)}' for k in dict.fromkeys(kinds))})"
+
+
+def _interruption_cells(interruption: Interruption) -> tuple[str, ...]:
+    moment = datetime.fromtimestamp(interruption.at_unix_s, UTC)
+    return (
+        f"{moment:%Y-%m-%d %H:%M:%S} UTC",
+        interruption.kind,
+        ", ".join(interruption.blocks) or MISSING,
+        interruption.reason,
+        number(interruption.lost_s / 60),
+    )

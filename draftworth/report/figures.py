@@ -1,0 +1,207 @@
+"""The report's tables of figures, of their cross-checks, and of outputs that differ."""
+
+from __future__ import annotations
+
+from draftworth.analysis import metrics
+from draftworth.analysis.checks import AcceptanceCheck, BreakEven, ServerCheck
+from draftworth.analysis.facts import QUANTILE_SHARES, GroupFacts, RunFacts, VariantFacts
+from draftworth.analysis.metrics import (
+    ACCEPTANCE_RATE,
+    INTER_TOKEN_LATENCY,
+    LLMPERF_INTER_TOKEN_LATENCY,
+    TOKENS_PER_STEP,
+    Metric,
+)
+from draftworth.analysis.outputs import tokens_before
+from draftworth.report.document import Section, variant_table
+from draftworth.report.words import (
+    MISSING,
+    figure,
+    milliseconds,
+    number,
+    ratio,
+    share,
+    with_interval_ms,
+    yes_or_no,
+)
+
+MOST_DIVERGENCES = 10
+ABOUT_LLMPERF = (
+    "llmperf's figure for the same requests: it divides a request's time by its chunks, not its "
+    "tokens. A speculative step sends several tokens in one chunk, so llmperf's inter-token "
+    "latency is the time of a step and hides what speculation saves."
+)
+ABOUT_MEDIANS = (
+    "Medians over requests; throughput over whole blocks. Latencies are measured at the client; "
+    "tokens are the server's own count."
+)
+ABOUT_QUANTILES = (
+    "In milliseconds, with 95% intervals that take prompts, not requests, as independent; a figure "
+    "without an interval has too few prompts."
+)
+ABOUT_CROSS_CHECKS = (
+    "Where the server has histograms of its own, and counters of accepted tokens, they are "
+    "compared with what the client saw. Break-even is the tokens a step must yield to be no slower "
+    "than the baseline."
+)
+ABOUT_OUTPUTS = (
+    "At temperature 0 speculation should not change the output; numerics may differ in the last "
+    "bits. Texts are compared character by character; the place of a difference is given in output "
+    "tokens, by the baseline's chunks."
+)
+
+
+def figures(facts: RunFacts) -> Section:
+    """Every variant's figures; a figure that no variant has takes no column."""
+    columns = [m for m in metrics.shown() if any(_figure(v, m) != MISSING for v in facts.variants)]
+    rows = (
+        (
+            v,
+            (
+                *(str(n) for n in (v.summary.counted, v.summary.failed, v.summary.excluded)),
+                *(_figure(v, metric) for metric in columns),
+            ),
+        )
+        for v in facts.variants
+    )
+    headings = ("n", "failed", "excluded", *(metric.heading for metric in columns))
+    return Section(
+        title="Figures",
+        paragraphs=(ABOUT_MEDIANS,),
+        tables=variant_table(headings, rows),
+        brief=True,
+    )
+
+
+def _figure(variant: VariantFacts, metric: Metric) -> str:
+    value, estimated = variant.value(metric), variant.acceptance.estimated
+    if metric is ACCEPTANCE_RATE and value is None and estimated is not None:
+        return f"~{figure(metric, estimated)} (estimate)"
+    return figure(metric, value)
+
+
+def quantiles(facts: RunFacts) -> Section:
+    """Every latency's quantiles."""
+    rows = (
+        (v, (m.label, *(with_interval_ms(v.quantiles.get((m, s))) for s in QUANTILE_SHARES)))
+        for v in facts.variants
+        for m in metrics.shown_latencies()
+    )
+    headings = ("ms", *(f"p{100 * s:g}" for s in QUANTILE_SHARES))
+    return Section(
+        title="Quantiles of latencies",
+        paragraphs=(ABOUT_QUANTILES,),
+        tables=variant_table(headings, rows, more_names=1),
+    )
+
+
+def cross_checks(facts: RunFacts) -> Section:
+    """Figures beside what another source says of the same thing."""
+    return Section(
+        title="Cross-checks",
+        paragraphs=(ABOUT_LLMPERF, ABOUT_CROSS_CHECKS),
+        tables=(
+            *variant_table(
+                ("median ITL ms", "llmperf's", "speedup of medians", "llmperf's"),
+                (
+                    (v, _llmperf_cells(g, v))
+                    for g in facts.groups
+                    for v in g.variants
+                    if v.value(LLMPERF_INTER_TOKEN_LATENCY) is not None
+                ),
+            ),
+            *variant_table(
+                ("requests", "mean ITL ms, ours", "the server's", "difference", "within 10%"),
+                ((v, _server_cells(v.server)) for v in facts.variants if v.server),
+            ),
+            *variant_table(
+                ("acceptance, counted", "estimated from tokens per step", "within 5 points"),
+                ((v, _acceptance_cells(v.acceptance)) for v in facts.speculative),
+            ),
+            *variant_table(
+                ("step ms", "tokens/step", "break-even", "most", "predicted ITL speedup"),
+                ((v, _break_even_cells(v.break_even)) for v in facts.speculative if v.break_even),
+            ),
+        ),
+    )
+
+
+def _llmperf_cells(group: GroupFacts, variant: VariantFacts) -> tuple[str, ...]:
+    both = (INTER_TOKEN_LATENCY, LLMPERF_INTER_TOKEN_LATENCY)
+    speedups = [
+        None if variant is group.baseline else group.speedup_of_medians(variant, m) for m in both
+    ]
+    return (*(figure(m, variant.value(m)) for m in both), *(ratio(s) for s in speedups))
+
+
+def _server_cells(check: ServerCheck) -> tuple[str, ...]:
+    return (
+        str(check.requests),
+        figure(INTER_TOKEN_LATENCY, check.ours_s),
+        figure(INTER_TOKEN_LATENCY, check.server_s),
+        f"{check.difference:+.1%}",
+        yes_or_no(check.agrees, no="NO"),
+    )
+
+
+def _acceptance_cells(check: AcceptanceCheck) -> tuple[str, ...]:
+    agrees = yes_or_no(check.agrees, no="NO")
+    return share(check.counted), share(check.estimated), agrees
+
+
+def _break_even_cells(prediction: BreakEven) -> tuple[str, ...]:
+    return (
+        milliseconds(prediction.step_s, digits=2),
+        figure(TOKENS_PER_STEP, prediction.tokens_per_step),
+        figure(TOKENS_PER_STEP, prediction.needed),
+        str(prediction.most),
+        ratio(prediction.predicted_speedup),
+    )
+
+
+def outputs(facts: RunFacts) -> tuple[Section, Section]:
+    """How many greedy outputs are the baseline's, and where others begin to differ."""
+    shares = (
+        (v, (f"{c.identical_outputs} of {c.pairs}", share(c.identical_share)))
+        for v in facts.speculative
+        if (c := v.comparison)
+    )
+    places = ((v, _difference_cells(v)) for v in facts.speculative)
+    examples = (
+        (
+            v,
+            (
+                *(d.prompt, number(d.token, digits=0), str(d.character)),
+                *(d.baseline_text, d.variant_text),
+            ),
+        )
+        for v in facts.speculative
+        for d in v.divergences[:MOST_DIVERGENCES]
+    )
+    return (
+        Section(
+            title="Greedy outputs",
+            tables=variant_table(("identical", "share"), shares),
+            brief=True,
+        ),
+        Section(
+            title="Where greedy outputs differ",
+            paragraphs=(ABOUT_OUTPUTS,),
+            tables=(
+                *variant_table(("texts compared", "tokens before, fewest", "median"), places),
+                *variant_table(
+                    ("prompt", "token", "character", "the baseline's text", "the variant's"),
+                    examples,
+                    more_names=1,
+                ),
+            ),
+        ),
+    )
+
+
+def _difference_cells(variant: VariantFacts) -> tuple[str, ...]:
+    comparison = variant.comparison
+    differing = comparison.pairs - comparison.identical_outputs if comparison else 0
+    tokens = tokens_before(variant.divergences) or (None, None)
+    compared = f"{len(variant.divergences)} of {differing}"
+    return compared, *(number(count, digits=0) for count in tokens)
