@@ -58,8 +58,8 @@ class Metric:
     title: str
     unit: Unit
     formula: str
-    absent: str
     better: Literal["lower", "higher"] | None
+    absent: str = "the request failed"
     name: str = ""
     label: str = ""
     digits: int = 1
@@ -150,7 +150,6 @@ TTFT = Metric(
     label="TTFT",
     unit=MILLISECONDS,
     formula="c1 - t0",
-    absent="the request failed",
     better="lower",
 )
 END_TO_END_LATENCY = Metric(
@@ -160,7 +159,6 @@ END_TO_END_LATENCY = Metric(
     label="E2E",
     unit=MILLISECONDS,
     formula="cK - t0",
-    absent="the request failed",
     better="lower",
     has_speedup=True,
 )
@@ -245,7 +243,6 @@ LLMPERF_INTER_TOKEN_LATENCY = Metric(
     unit=MILLISECONDS,
     digits=2,
     formula="(cK - t0) / number of events",
-    absent="the request failed",
     better=None,
 )
 # 1 or 0 a request, so that a minute without errors is a point and not a gap: Sum is the number of

@@ -1,0 +1,111 @@
+"""A metric is declared once: everything that stores, shows or documents metrics has it by that."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from draftworth.analysis import metrics
+from draftworth.analysis.metrics import MILLISECONDS, Metric
+from draftworth.measuring.llmperf_summary import llmperf_summary
+from draftworth.records.reading import Run
+from draftworth.records.results import RequestRecord
+from draftworth.report.contents import document_of
+from draftworth.report.tables import figures_csv
+from lambdas.metrics_publisher.datums import plan_block
+from stacks.dashboard import dashboard_body
+from tests.conftest import ROOT
+from tests.draftworth.report.runs import make_facts, make_run
+from tests.support.blocks import make_block
+from tests.support.experiments import resolved
+
+MADE_UP = Metric(
+    name="QueueWait",
+    field="run_queue_wait_s",
+    title="Wait of the client",
+    label="wait",
+    unit=MILLISECONDS,
+    formula="-",
+    absent="-",
+    better="lower",
+    has_speedup=True,
+)
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "METRICS", (*metrics.METRICS, MADE_UP))
+
+
+def waiting_run() -> Run:
+    blocks = tuple(
+        replace(
+            block,
+            requests=tuple(replace(r, run_queue_wait_s=0.125) for r in block.requests),
+        )
+        for block in make_run().blocks
+    )
+    return make_run(blocks=blocks)
+
+
+@pytest.mark.usefixtures("made_up")
+def test_a_declared_metric_is_in_the_reports_tables_and_plots() -> None:
+    document = document_of(make_facts(waiting_run()))
+    sections = {section.title: section for section in document.sections}
+    (figures,) = sections["Figures"].tables
+    assert figures.headings[-1] == "wait ms"
+    assert {row[-1] for row in figures.rows} == {"125.0"}
+    (quantiles,) = sections["Quantiles of latencies"].tables
+    assert "wait" in {row[3] for row in quantiles.rows}
+    assert "wait speedup" in sections["Verdict"].tables[0].headings
+    assert "structured at c4: median wait 125.0 ms for baseline, 125.0 ms for k7" in {
+        plot.title for plot in document.plots
+    }
+
+
+@pytest.mark.usefixtures("made_up")
+def test_a_declared_metric_is_in_the_csv_file() -> None:
+    rows = {line.split(",")[3] for line in figures_csv(make_facts(waiting_run())).splitlines()}
+    assert {"run_queue_wait_s_p50", "run_queue_wait_s_p99", "wait_speedup"} <= rows
+
+
+@pytest.mark.usefixtures("made_up")
+def test_a_declared_metric_is_stored_and_on_the_dashboard() -> None:
+    (call,) = plan_block(make_block()).calls
+    (unit,) = {d["Unit"] for d in call if d["MetricName"] == "QueueWait"}
+    assert unit == "Milliseconds"
+    body = dashboard_body(
+        resolved("qwen3-32b"), cluster_name="CLUSTER", dead_letter_queue_name="QUEUE"
+    )
+    assert "Wait of the client (ms)" in {w["properties"].get("title") for w in body["widgets"]}
+
+
+def test_every_metric_of_requests_is_an_attribute_of_their_record() -> None:
+    known = {field.name for field in fields(RequestRecord)} | {"failed"}
+    assert {m.field for m in metrics.METRICS if m.of_request} <= known
+
+
+def test_llmperfs_summary_has_the_metrics_that_llmperf_knows() -> None:
+    summary = llmperf_summary(make_block()).decode()
+    for metric in metrics.METRICS:
+        known = metric.field in ("inter_token_latency_s", "ttft_s", "end_to_end_latency_s")
+        known |= metric.field.startswith(("number_", "request_output_"))
+        assert (f'"results_{metric.field}_mean"' in summary) is known, metric.field
+
+
+def table_row(metric: Metric) -> str:
+    short = f" ({metric.label})" if metric.is_latency and metric.label else ""
+    stored = f"`{metric.name}`, {metric.unit.cloudwatch}" if metric.name else "-"
+    cells = (
+        *(f"{metric.title}{short}", f"`{metric.field}`", metric.unit.name or "-", stored),
+        *(metric.better or "-", metric.formula, metric.absent),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def test_the_documents_table_of_metrics_is_the_declaration() -> None:
+    text = (ROOT / "docs" / "metrics.md").read_text()
+    table = text.split("\n\n")[2].splitlines()
+    rows = [table_row(metric) for metric in metrics.METRICS]
+    assert table[2:] == rows, "the table should be:\n" + "\n".join(rows)
