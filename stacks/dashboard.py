@@ -6,7 +6,6 @@ Plain data without CDK: what CloudWatch shows is read and tested as it is.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from draftworth.analysis import metrics
@@ -28,125 +27,96 @@ NEURON_GRAPHS = (
     ("Neuron execution errors", "node_neuron_execution_errors_total", "Sum"),
 )
 
-Widget = dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Section:
-    title: str
-    graphs: tuple[dict[str, Any], ...]
+# A title and lines of metrics, as CloudWatch has them.
+Graph = dict[str, Any]
 
 
 def dashboard_body(
     experiment: ResolvedNeuron, *, cluster_name: str, dead_letter_queue_name: str
 ) -> dict[str, Any]:
     """The body of the experiment's dashboard, for `AWS::CloudWatch::Dashboard`."""
-    sections = [
-        *(_class_section(experiment, c.name) for c in experiment.spec.workload.classes),
-        _neuron_section(cluster_name),
-        _publishing_section(experiment, dead_letter_queue_name),
-    ]
+    classes = [c.name for c in experiment.spec.workload.classes]
+    sections: dict[str, list[Graph]] = {
+        **{f"Prompt class `{name}`": _comparisons(experiment, name) for name in classes},
+        "Neuron devices": [
+            _graph(title, [[INSIGHTS_NAMESPACE, name, "ClusterName", cluster_name, {"stat": stat}]])
+            for title, name, stat in NEURON_GRAPHS
+        ],
+        "What went wrong": [
+            _graph(
+                metrics.ERRORS.title_and_unit,
+                [
+                    _line(metrics.ERRORS, "Sum", experiment.name, variant.name, name, label=name)
+                    for name in classes
+                    for variant in experiment.variants
+                ],
+            ),
+            _graph(
+                "Result files not published",
+                [
+                    [
+                        *("AWS/SQS", "ApproximateNumberOfMessagesVisible"),
+                        *("QueueName", dead_letter_queue_name, {"stat": "Maximum"}),
+                    ]
+                ],
+            ),
+        ],
+    }
     widgets = _laid_out(sections, region=experiment.spec.aws.region)
     return {"start": "-PT6H", "periodOverride": "inherit", "widgets": list(widgets)}
 
 
-def _class_section(experiment: ResolvedNeuron, prompt_class: str) -> _Section:
-    shown = (m for m in metrics.published() if m.better and m is not metrics.ERRORS)
-    graphs = tuple(_comparison(experiment, prompt_class, metric) for metric in shown)
-    return _Section(title=f"Prompt class `{prompt_class}`", graphs=graphs)
-
-
-def _comparison(experiment: ResolvedNeuron, prompt_class: str, metric: Metric) -> dict[str, Any]:
-    """One figure of every variant that has it, median and 90th percentile."""
-    lines = [
-        _line(
-            *(experiment.name, variant.name, prompt_class),
-            metric=metric,
-            stat=stat,
-            label=f"{variant.name} {stat}",
+def _comparisons(experiment: ResolvedNeuron, prompt_class: str) -> list[Graph]:
+    """Each figure of every variant that has it, median and 90th percentile."""
+    return [
+        _graph(
+            metric.title_and_unit,
+            [
+                _line(metric, stat, experiment.name, variant.name, prompt_class, label=stat)
+                for variant in experiment.variants
+                if not (metric.speculative_only and variant.is_baseline)
+                for stat in STATISTICS
+            ],
         )
-        for variant in experiment.variants
-        if not (metric.speculative_only and variant.is_baseline)
-        for stat in STATISTICS
+        for metric in metrics.published()
+        if metric.better and metric is not metrics.ERRORS
     ]
-    return {"title": metric.title_and_unit, "metrics": lines}
 
 
-def _line(*dimensions: str, metric: Metric, stat: str, label: str) -> list[Any]:
+def _graph(title: str, lines: list[list[Any]]) -> Graph:
+    return {"title": title, "metrics": lines}
+
+
+def _line(metric: Metric, stat: str, *dimensions: str, label: str) -> list[Any]:
+    """One metric of one variant; its label begins with the variant."""
     pairs = zip(metrics.DIMENSIONS, dimensions, strict=True)
     flat = [text for pair in pairs for text in pair]
-    return [metrics.NAMESPACE, metric.name, *flat, {"stat": stat, "label": label}]
+    shown = {"stat": stat, "label": f"{dimensions[1]} {label}"}
+    return [metrics.NAMESPACE, metric.name, *flat, shown]
 
 
-def _neuron_section(cluster_name: str) -> _Section:
-    graphs = tuple(
-        {
-            "title": title,
-            "metrics": [
-                [INSIGHTS_NAMESPACE, metric, "ClusterName", cluster_name, {"stat": statistic}]
-            ],
-        }
-        for title, metric, statistic in NEURON_GRAPHS
-    )
-    return _Section(title="Neuron devices", graphs=graphs)
-
-
-def _publishing_section(experiment: ResolvedNeuron, dead_letter_queue_name: str) -> _Section:
-    errors = [
-        _line(
-            *(experiment.name, variant.name, prompt_class.name),
-            metric=metrics.ERRORS,
-            stat="Sum",
-            label=f"{variant.name} {prompt_class.name}",
-        )
-        for prompt_class in experiment.spec.workload.classes
-        for variant in experiment.variants
-    ]
-    dead_letters = [
-        "AWS/SQS",
-        "ApproximateNumberOfMessagesVisible",
-        "QueueName",
-        dead_letter_queue_name,
-        {"stat": "Maximum"},
-    ]
-    graphs = (
-        {"title": metrics.ERRORS.title_and_unit, "metrics": errors},
-        {"title": "Result files not published", "metrics": [dead_letters]},
-    )
-    return _Section(title="What went wrong", graphs=graphs)
-
-
-def _laid_out(sections: list[_Section], *, region: str) -> Iterator[Widget]:
+def _laid_out(sections: dict[str, list[Graph]], *, region: str) -> Iterator[dict[str, Any]]:
     """Sections from top to bottom, each a heading and rows of three graphs."""
     per_row = GRID_COLUMNS // GRAPH_WIDTH
     top = 0
-    for section in sections:
-        yield _widget(
-            "text", 0, top, GRID_COLUMNS, TITLE_HEIGHT, {"markdown": f"## {section.title}"}
-        )
+    for title, graphs in sections.items():
+        heading = {"width": GRID_COLUMNS, "height": TITLE_HEIGHT, "x": 0, "y": top}
+        yield {"type": "text", **heading, "properties": {"markdown": f"## {title}"}}
         top += TITLE_HEIGHT
-        for index, graph in enumerate(section.graphs):
+        for index, graph in enumerate(graphs):
             row, column = divmod(index, per_row)
-            y = top + row * GRAPH_HEIGHT
-            properties = {
-                "view": "timeSeries",
-                "region": region,
-                "period": PERIOD_SECONDS,
-                "yAxis": {"left": {"min": 0}},
-                **graph,
+            yield {
+                "type": "metric",
+                "x": column * GRAPH_WIDTH,
+                "y": top + row * GRAPH_HEIGHT,
+                "width": GRAPH_WIDTH,
+                "height": GRAPH_HEIGHT,
+                "properties": {
+                    "view": "timeSeries",
+                    "region": region,
+                    "period": PERIOD_SECONDS,
+                    "yAxis": {"left": {"min": 0}},
+                    **graph,
+                },
             }
-            yield _widget("metric", column * GRAPH_WIDTH, y, GRAPH_WIDTH, GRAPH_HEIGHT, properties)
-        top += GRAPH_HEIGHT * -(-len(section.graphs) // per_row)
-
-
-def _widget(
-    kind: str, x: int, y: int, width: int, height: int, properties: dict[str, Any]
-) -> Widget:
-    return {
-        "type": kind,
-        "x": x,
-        "y": y,
-        "width": width,
-        "height": height,
-        "properties": properties,
-    }
+        top += GRAPH_HEIGHT * -(-len(graphs) // per_row)

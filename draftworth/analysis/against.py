@@ -50,7 +50,7 @@ def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
     Raises:
         UserInputError: the runs did not measure the same thing.
     """
-    check_comparable(facts.run, other.run)
+    _check_comparable(facts.run, other.run)
     others = {group.group: group for group in other.groups}
     return tuple(c for group in facts.groups for c in _of_group(group, others[group.group]))
 
@@ -69,8 +69,7 @@ def _of_group(group: GroupFacts, other: GroupFacts) -> Iterator[Change]:
             )
 
 
-def check_comparable(run: Run, other: Run) -> None:
-    """Refuse two runs whose speedups are about different things; raises UserInputError."""
+def _check_comparable(run: Run, other: Run) -> None:
     differences = list(_differences(run, other))
     if differences:
         raise UserInputError(

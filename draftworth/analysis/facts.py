@@ -27,9 +27,9 @@ from draftworth.analysis.metrics import (
 )
 from draftworth.analysis.mix import MixVerdict, judge_mix
 from draftworth.analysis.outputs import Divergence, divergences
-from draftworth.analysis.statistics import Estimate, estimate, quantile
+from draftworth.analysis.statistics import Estimate, estimate, quantile, requests_short
 from draftworth.analysis.summary import Group, VariantSummary, by_prompt, groups_of, summarize
-from draftworth.analysis.verdict import Comparison, compare, requests_short
+from draftworth.analysis.verdict import Comparison, compare
 from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.records.transcripts import Transcripts

@@ -114,15 +114,14 @@ def equivalent(difference: Estimate, *, margin: float) -> bool | None:
     return -margin < difference.low and difference.high < margin
 
 
-def requests_for_width(estimate_now: Estimate, *, target_width: float) -> int | None:
-    """Samples it would take for the interval to be as narrow as `target_width` (relative).
+def requests_short(speedup: Estimate | None, *, target_width: float) -> int | None:
+    """How many more samples would make the interval as narrow as `target_width` (relative).
 
-    The width of an interval shrinks with the square root of the sample. None where there is no
+    The width of an interval shrinks with the square root of the sample. 0: none; None: there is no
     interval to scale.
     """
-    width = estimate_now.relative_width
-    if width is None:
+    width = speedup.relative_width if speedup else None
+    if speedup is None or width is None:
         return None
-    if width <= target_width:
-        return estimate_now.samples
-    return math.ceil(estimate_now.samples * (width / target_width) ** 2 - 1e-9)
+    needed = math.ceil(speedup.samples * (width / target_width) ** 2 - 1e-9)
+    return max(0, needed - speedup.samples)

@@ -15,13 +15,7 @@ from typing import Literal
 
 from draftworth.analysis import metrics
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, Metric
-from draftworth.analysis.statistics import (
-    CONFIDENCE,
-    Estimate,
-    equivalent,
-    estimate,
-    requests_for_width,
-)
+from draftworth.analysis.statistics import CONFIDENCE, Estimate, equivalent, estimate
 from draftworth.analysis.summary import Group, summarize
 from draftworth.records.results import BlockResult, RequestRecord
 
@@ -129,14 +123,6 @@ def itl_speedup(
     """Baseline ITL / variant ITL over the pairs of a group; None without a pair."""
     pairs = paired(blocks, group, variant=variant, baseline=baseline)
     return _speedup(pairs, INTER_TOKEN_LATENCY)
-
-
-def requests_short(speedup: Estimate | None, *, target_width: float) -> int | None:
-    """How many more samples would narrow the interval to its target; 0: none, None: not known."""
-    if speedup is None:
-        return None
-    needed = requests_for_width(speedup, target_width=target_width)
-    return None if needed is None else max(0, needed - speedup.samples)
 
 
 def paired(blocks: Iterable[BlockResult], group: Group, *, variant: str, baseline: str) -> Pairs:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from draftworth.analysis.against import changes, check_comparable
+from draftworth.analysis.against import changes
 from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run, read_run
@@ -45,10 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict, and write the report where asked."""
     out = None if arguments.out is None else _out_folder(arguments.run, arguments.out)
-    with _local(arguments.run) as folder:
-        run_read = read_run(folder)
-        facts = facts_of(run_read, read_transcripts(folder, run_read.blocks))
-    other = _other_facts(run_read, arguments.against) if arguments.against else None
+    facts = _facts(arguments.run, texts=True)
+    other = _facts(arguments.against, texts=False) if arguments.against else None
     told = changes(facts, other) if other else ()
     document = document_of(facts, told, other.run.result.run_id if other else "")
     print_document(document)
@@ -86,12 +84,10 @@ def _local(run_at: str) -> Iterator[Path]:
             raise UserInputError(str(error).replace(folder, run_at.rstrip("/"))) from error
 
 
-def _other_facts(run_read: Run, run_at: str) -> RunFacts:
-    """The other run's facts; refused before anything is printed when they do not match."""
+def _facts(run_at: str, *, texts: bool) -> RunFacts:
     with _local(run_at) as folder:
-        other = read_run(folder)
-    check_comparable(run_read, other)
-    return facts_of(other, {})
+        run_read = read_run(folder)
+        return facts_of(run_read, read_transcripts(folder, run_read.blocks) if texts else {})
 
 
 def print_verdict(run: Run) -> None:

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.statistics import Estimate, requests_short
 from draftworth.analysis.summary import Group
-from draftworth.analysis.verdict import itl_speedup, requests_short
+from draftworth.analysis.verdict import itl_speedup
 from draftworth.errors import DraftworthError
 from draftworth.measuring.blocks import BlockSender, Sent, Step, describe, first_error
 from draftworth.measuring.client import Client

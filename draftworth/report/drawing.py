@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import textwrap
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -152,16 +152,17 @@ def label_axes(axes: Axes, theme: Theme, *, x: str, y: str = "") -> None:
     axes.set_ylabel(y, color=theme.muted)
 
 
-def legend(axes: Axes, theme: Theme, names: Sequence[str], looks: Sequence[Look]) -> None:
+def legend(axes: Axes, theme: Theme, entries: Iterable[tuple[str, Look]]) -> None:
     """Names beside their lines, below the plot so that no point is hidden."""
     from matplotlib.lines import Line2D
 
+    entries = list(entries)
     handles = [
         Line2D([], [], color=own.colour, marker=own.marker, linestyle=own.line, markersize=5)
-        for own in looks
+        for _, own in entries
     ]
     # Matplotlib hides a label that begins with an underscore.
-    labels = [f" {name}" if name.startswith("_") else name for name in names]
+    labels = [f" {name}" if name.startswith("_") else name for name, _ in entries]
     # Beside one another only what fits.
     fits = max(map(len, labels), default=0) <= LEGEND_COLUMN_CHARACTERS
     axes.figure.legend(

@@ -17,7 +17,6 @@ from draftworth.report.document import Section, variant_table
 from draftworth.report.words import (
     MISSING,
     figure,
-    milliseconds,
     number,
     ratio,
     share,
@@ -151,7 +150,7 @@ def _acceptance_cells(check: AcceptanceCheck) -> tuple[str, ...]:
 
 def _break_even_cells(prediction: BreakEven) -> tuple[str, ...]:
     return (
-        milliseconds(prediction.step_s, digits=2),
+        number(prediction.step_s * 1e3, digits=2),
         figure(TOKENS_PER_STEP, prediction.tokens_per_step),
         figure(TOKENS_PER_STEP, prediction.needed),
         str(prediction.most),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from draftworth.report.document import Document
 
@@ -16,12 +15,6 @@ Images = Mapping[tuple[str, str], bytes]
 
 def html_of(document: Document, images: Images) -> str:
     """The whole report; every text is escaped by the template engine."""
-    encoded = {key: base64.b64encode(data).decode() for key, data in images.items()}
-    return _template().render(document=document, images=encoded)
-
-
-@cache
-def _template() -> Template:
     environment = Environment(
         loader=PackageLoader("draftworth.report"),
         autoescape=True,
@@ -29,4 +22,6 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html.jinja")
+    encoded = {key: base64.b64encode(data).decode() for key, data in images.items()}
+    template = environment.get_template("report.html.jinja")
+    return template.render(document=document, images=encoded)

@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from draftworth.analysis import metrics
+from draftworth.analysis.checks import BreakEven
 from draftworth.analysis.facts import GroupFacts, RunFacts, VariantFacts
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, Metric
 from draftworth.analysis.statistics import Estimate, quantile
-from draftworth.analysis.verdict import INDIFFERENCE
+from draftworth.analysis.verdict import INDIFFERENCE, Comparison
 from draftworth.records.results import values_of
 from draftworth.report.drawing import Look, Plot, Theme, label_axes, legend, look, short
 from draftworth.report.words import JUDGEMENTS
@@ -28,12 +29,11 @@ SECONDS_AXIS_LIMIT_S = 300.0
 
 def overview_plots(facts: RunFacts) -> Iterator[Plot]:
     """The plots that put all groups side by side."""
-    rows = [v for v in facts.speculative if v.comparison and v.comparison.itl_speedup]
-    if rows:
-        yield _speedup_plot(rows)
-    rows = [v for v in facts.speculative if v.break_even]
-    if rows:
-        yield _tokens_per_step_plot(rows)
+    compared = [(v, c, c.itl_speedup) for v in facts.speculative if (c := v.comparison)]
+    if speedups := [(v, c, s) for v, c, s in compared if s]:
+        yield _speedup_plot(speedups)
+    if predicted := [(v, b) for v in facts.speculative if (b := v.break_even)]:
+        yield _tokens_per_step_plot(predicted)
 
 
 def group_plots(facts: RunFacts, number: int, group: GroupFacts) -> Iterator[Plot]:
@@ -43,25 +43,21 @@ def group_plots(facts: RunFacts, number: int, group: GroupFacts) -> Iterator[Plo
         if any(v.value(metric) is not None for v in group.variants):
             yield _over_time_plot(facts, group, metric, suffix)
     if any(v.value(INTER_TOKEN_LATENCY) is not None for v in group.variants):
-        yield _itl_distribution_plot(group, f"itl-distribution-{suffix}")
+        yield _itl_distribution_plot(group, suffix)
     if any(v.step_latencies_s for v in group.variants):
-        yield _step_distribution_plot(group, f"step-latency-{suffix}")
+        yield _step_distribution_plot(group, suffix)
     if any(v.accepted_at for v in group.speculative):
-        yield _acceptance_plot(group, f"acceptance-{suffix}")
+        yield _acceptance_plot(group, suffix)
 
 
 def sample(variants: Sequence[VariantFacts]) -> str:
     """How many requests of which variants a plot shows."""
     counts = ", ".join(
-        f"{v.summary.counted} of {v.name}"
-        + (f" ({v.summary.failed} failed, {v.summary.excluded} excluded)" * (not _is_clean(v)))
-        for v in variants
+        f"{s.counted} of {s.variant}"
+        + f" ({s.failed} failed, {s.excluded} excluded)" * (s.counted < s.requests)
+        for s in (v.summary for v in variants)
     )
     return f"Requests: {counts}."
-
-
-def _is_clean(variant: VariantFacts) -> bool:
-    return variant.summary.counted == variant.summary.requests
 
 
 def _slug(label: str) -> str:
@@ -110,7 +106,7 @@ def _over_time_plot(facts: RunFacts, group: GroupFacts, metric: Metric, suffix: 
             short(v.name) + (f", median {median:.2f} ms" if median is not None else "")
             for v, median in zip(group.variants, medians, strict=True)
         ]
-        legend(axes, theme, names, [look(theme, i) for i in range(len(names))])
+        legend(axes, theme, ((name, look(theme, i)) for i, name in enumerate(names)))
 
     listed = _each(group, medians, digits=1)
     return Plot(
@@ -124,34 +120,30 @@ def _over_time_plot(facts: RunFacts, group: GroupFacts, metric: Metric, suffix: 
     )
 
 
-def _quantiles(curves: Sequence[Sequence[float]], share: float) -> list[float | None]:
-    return [quantile(values, share) if values else None for values in curves]
-
-
-def _itl_distribution_plot(group: GroupFacts, name: str) -> Plot:
+def _itl_distribution_plot(group: GroupFacts, suffix: str) -> Plot:
     curves = [
         [1e3 * s for s in values_of(v.records, INTER_TOKEN_LATENCY.field)] for v in group.variants
     ]
-    slow = _each(group, _quantiles(curves, 0.9), digits=2)
+    slow = [quantile(values, 0.9) if values else None for values in curves]
     return Plot(
-        name=name,
-        title=f"{group.group.label}: nine in ten requests have an ITL below {slow}",
+        name=f"itl-distribution-{suffix}",
+        title=f"{group.group.label}: nine in ten requests have an ITL below "
+        + _each(group, slow, digits=2),
         caption=f"Share of requests whose ITL is at most x. {sample(group.variants)}",
         draw=lambda axes, theme: _draw_curves(axes, theme, group, curves, "ITL (ms per token)"),
     )
 
 
-def _step_distribution_plot(group: GroupFacts, name: str) -> Plot:
+def _step_distribution_plot(group: GroupFacts, suffix: str) -> Plot:
     curves = [[s * 1e3 for s in v.step_latencies_s] for v in group.variants]
-    counts = ", ".join(
-        f"{len(values):,} of {v.name}" for v, values in zip(group.variants, curves, strict=True)
-    )
-    half = _each(group, _quantiles(curves, 0.5), digits=1)
+    counts = [f"{len(c):,} of {v.name}" for v, c in zip(group.variants, curves, strict=True)]
+    half = [quantile(values, 0.5) if values else None for values in curves]
     return Plot(
-        name=name,
-        title=f"{group.group.label}: half of the steps take at most {half}",
+        name=f"step-latency-{suffix}",
+        title=f"{group.group.label}: half of the steps take at most "
+        + _each(group, half, digits=1),
         caption=f"Share of steps (times between chunks) that take at most x, up to the 99.5th "
-        f"percentile. Steps: {counts}.",
+        f"percentile. Steps: {', '.join(counts)}.",
         draw=lambda axes, theme: _draw_curves(axes, theme, group, curves, "step latency (ms)"),
     )
 
@@ -173,12 +165,11 @@ def _draw_curves(
     axes.set_xlim(0, right * 1.05 or 1)
     axes.set_ylim(0, 101)
     label_axes(axes, theme, x=unit, y="share (%)")
-    names = [short(v.name) for v in group.variants]
-    looks = [replace(look(theme, i), marker="") for i in range(len(names))]
-    legend(axes, theme, names, looks)
+    named = enumerate(group.variants)
+    legend(axes, theme, ((short(v.name), replace(look(theme, i), marker="")) for i, v in named))
 
 
-def _acceptance_plot(group: GroupFacts, name: str) -> Plot:
+def _acceptance_plot(group: GroupFacts, suffix: str) -> Plot:
     told = [(i, v) for i, v in enumerate(group.variants) if v.accepted_at]
 
     def draw(axes: Axes, theme: Theme) -> None:
@@ -193,11 +184,11 @@ def _acceptance_plot(group: GroupFacts, name: str) -> Plot:
         axes.set_xlim(0.6, longest + 0.4)
         axes.set_ylim(0, 103)
         label_axes(axes, theme, x="position in the draft", y="accepted (% of drafts)")
-        legend(axes, theme, [short(v.name) for _, v in told], [look(theme, i) for i, _ in told])
+        legend(axes, theme, ((short(v.name), look(theme, i)) for i, v in told))
 
     _, first = told[0]
     return Plot(
-        name=name,
+        name=f"acceptance-{suffix}",
         title=f"{group.group.label}: {short(first.name)} has {first.accepted_at[0]:.0%} of first "
         f"drafted tokens accepted, {first.accepted_at[-1]:.0%} of those at position "
         f"{len(first.accepted_at)}",
@@ -216,21 +207,16 @@ def _rows_axis(axes: Axes, theme: Theme, rows: Sequence[VariantFacts]) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def _height(rows: Sequence[VariantFacts]) -> float:
-    return 1.6 + ROW_INCHES * len(rows)
-
-
-def _speedup_plot(rows: Sequence[VariantFacts]) -> Plot:
-    pays = sum(v.comparison is not None and v.comparison.judgement == "pays" for v in rows)
+def _speedup_plot(rows: Sequence[tuple[VariantFacts, Comparison, Estimate]]) -> Plot:
+    pays = sum(comparison.judgement == "pays" for _, comparison, _ in rows)
+    pairs = ", ".join(f"{v.label}: {s.samples} of {s.prompts} prompts" for v, _, s in rows)
 
     def draw(axes: Axes, theme: Theme) -> None:
         axes.axvspan(1 - INDIFFERENCE, 1 + INDIFFERENCE, color=theme.grid, alpha=0.6, linewidth=0)
         axes.axvline(1, color=theme.muted, linewidth=1)
-        for row, variant in enumerate(rows):
-            speedup = variant.comparison.itl_speedup if variant.comparison else None
-            if speedup:
-                _interval(axes, theme, row, speedup)
-        _rows_axis(axes, theme, rows)
+        for row, (_, _, speedup) in enumerate(rows):
+            _interval(axes, theme, row, speedup)
+        _rows_axis(axes, theme, [variant for variant, _, _ in rows])
         # Room for the figure above the last point.
         axes.set_xlim(0, 1.08 * axes.get_xlim()[1])
         label_axes(axes, theme, x="ITL speedup (baseline ITL / variant ITL)")
@@ -239,9 +225,9 @@ def _speedup_plot(rows: Sequence[VariantFacts]) -> Plot:
         name="speedup",
         title=f"Speculation pays in {pays} of {len(rows)} comparisons",
         caption="Median of paired requests with its 95% interval; the band around 1 is no "
-        f"difference worth a second model ({INDIFFERENCE:.0%}). {_pairs_sample(rows)}",
+        f"difference worth a second model ({INDIFFERENCE:.0%}). Pairs: {pairs}.",
         draw=draw,
-        height_inches=_height(rows),
+        height_inches=1.6 + ROW_INCHES * len(rows),
     )
 
 
@@ -260,44 +246,33 @@ def _interval(axes: Axes, theme: Theme, row: int, speedup: Estimate) -> None:
     )
 
 
-def _pairs_sample(rows: Sequence[VariantFacts]) -> str:
-    counts = ", ".join(
-        f"{v.label}: {v.comparison.itl_speedup.samples} of {v.comparison.itl_speedup.prompts} "
-        "prompts"
-        for v in rows
-        if v.comparison and v.comparison.itl_speedup
-    )
-    return f"Pairs: {counts}."
-
-
-def _tokens_per_step_plot(rows: Sequence[VariantFacts]) -> Plot:
-    told = [(v, v.break_even) for v in rows if v.break_even]
-    above = sum(b.predicted_speedup > 1 for _, b in told)
+def _tokens_per_step_plot(rows: Sequence[tuple[VariantFacts, BreakEven]]) -> Plot:
+    above = sum(prediction.predicted_speedup > 1 for _, prediction in rows)
+    requests = ", ".join(f"{v.label}: {v.summary.counted}" for v, _ in rows)
 
     def draw(axes: Axes, theme: Theme) -> None:
         measured, needed = theme.colours[0], theme.colours[1]
-        for row, (_, figures) in enumerate(told):
+        for row, (_, figures) in enumerate(rows):
             ends = [figures.needed, figures.tokens_per_step]
             axes.plot(ends, [row, row], color=theme.grid, linewidth=3, zorder=1)
             axes.plot([figures.needed], [row], "D", color=needed, markersize=7)
             axes.plot([figures.tokens_per_step], [row], "o", color=measured, markersize=8)
             axes.plot([figures.most], [row], "|", color=theme.muted, markersize=14)
-        _rows_axis(axes, theme, [v for v, _ in told])
+        _rows_axis(axes, theme, [v for v, _ in rows])
         axes.set_xlim(left=0)
         label_axes(axes, theme, x="output tokens a step")
-        looks = [
-            Look(colour=colour, marker=marker, line="")
-            for colour, marker in ((measured, "o"), (needed, "D"), (theme.muted, "|"))
-        ]
-        legend(axes, theme, ("measured", "break-even", "most"), looks)
+        marks = (
+            ("measured", "o", measured),
+            ("break-even", "D", needed),
+            ("most", "|", theme.muted),
+        )
+        legend(axes, theme, ((n, Look(colour=c, marker=m, line="")) for n, m, c in marks))
 
     return Plot(
         name="tokens-per-step",
-        title=f"Tokens per step are above break-even in {above} of {len(told)} comparisons",
+        title=f"Tokens per step are above break-even in {above} of {len(rows)} comparisons",
         caption="Break-even: step latency of the variant / ITL of the baseline, medians over "
-        "requests; right of it speculation is faster. Requests: "
-        + ", ".join(f"{v.label}: {v.summary.counted}" for v, _ in told)
-        + ".",
+        f"requests; right of it speculation is faster. Requests: {requests}.",
         draw=draw,
-        height_inches=_height(rows) + 0.4,
+        height_inches=2.0 + ROW_INCHES * len(rows),
     )

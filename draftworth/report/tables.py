@@ -8,80 +8,82 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 
 from draftworth.analysis import metrics
 from draftworth.analysis.costs import run_parts
 from draftworth.analysis.facts import RunFacts, VariantFacts
-from draftworth.analysis.mix import MixVerdict
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.analysis.verdict import TTFT_CONFIDENCE
-from draftworth.records.results import BlockResult, RequestRecord, RunResult
+from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.report.words import TRAFFIC_MIX
 
 Cell = str | int | float | None
+Row = Mapping[str, Cell]
 
 FIGURE_COLUMNS = (
     *("prompt_class", "load", "variant", "figure", "value", "low", "high"),
     *("confidence", "prompts", "samples"),
 )
 _CONTEXT = ("run_id", "experiment", "variant", "prompt_class", "case", "load", "round", "block")
-_RECORD_FIELDS = tuple(field.name for field in fields(RequestRecord))
-REQUEST_COLUMNS = (*_CONTEXT, *_RECORD_FIELDS)
+REQUEST_COLUMNS = (*_CONTEXT, *(field.name for field in fields(RequestRecord)))
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-
-
-def figures_csv(facts: RunFacts) -> str:
-    """One row a figure."""
-    rows = [row for variant in facts.variants for row in _variant_rows(variant)]
-    rows += [row for mix in facts.mixes for row in _mix_rows(mix)]
-    rows += _run_rows(facts.run.result)
-    return _csv(FIGURE_COLUMNS, rows)
-
-
-def _mix_rows(mix: MixVerdict) -> Iterator[tuple[Cell, ...]]:
-    who = (TRAFFIC_MIX, mix.load.label, mix.variant)
-    yield (*who, "itl_speedup", *_estimate_cells(mix.speedup))
-    yield (*who, "judgement", mix.judgement, *(None,) * 5)
-    yield (*who, "saving_share", mix.saving_share, *(None,) * 5)
-
-
-def _run_rows(run: RunResult) -> Iterator[tuple[Cell, ...]]:
-    """Of the run as a whole: no class, load or variant."""
-    for part in run_parts(run):
-        yield (None, None, None, f"run_{part.name}_s", part.seconds, *(None,) * 5)
-        yield (None, None, None, f"run_{part.name}_usd", part.usd, *(None,) * 5)
-    yield (None, None, None, "run_interruptions", len(run.interruptions), *(None,) * 5)
 
 
 def requests_csv(blocks: Sequence[BlockResult]) -> str:
     """One row a request, with its block's context and every field of its record."""
-    rows = (
+    return _csv(
+        REQUEST_COLUMNS,
         (
-            *(block.run_id, block.experiment, block.variant, block.prompt_class, block.case),
-            *(block.load.label, block.round, block.block),
-            *(getattr(record, name) for name in _RECORD_FIELDS),
-        )
-        for block in blocks
-        for record in block.requests
+            {**vars(record), **{name: getattr(block, name) for name in _CONTEXT}}
+            | {"load": block.load.label}
+            for block in blocks
+            for record in block.requests
+        ),
     )
-    return _csv(REQUEST_COLUMNS, rows)
 
 
-def _variant_rows(variant: VariantFacts) -> Iterator[tuple[Cell, ...]]:
-    summary = variant.summary
-    who = (summary.group.prompt_class, summary.group.load.label, summary.variant)
+def figures_csv(facts: RunFacts) -> str:
+    """One row a figure; those of the run as a whole have no class, load or variant."""
+    return _csv(FIGURE_COLUMNS, _figures(facts))
+
+
+def _figures(facts: RunFacts) -> Iterator[Row]:
+    for variant in facts.variants:
+        group = variant.summary.group
+        who = _who(group.prompt_class, group.load.label, variant.name)
+        yield from ({**who, **row} for row in _variant_rows(variant))
+    for mix in facts.mixes:
+        who = _who(TRAFFIC_MIX, mix.load.label, mix.variant)
+        yield {**who, **_estimated("itl_speedup", mix.speedup)}
+        yield {**who, "figure": "judgement", "value": mix.judgement}
+        yield {**who, "figure": "saving_share", "value": mix.saving_share}
+    for part in run_parts(facts.run.result):
+        yield {"figure": f"run_{part.name}_s", "value": part.seconds}
+        yield {"figure": f"run_{part.name}_usd", "value": part.usd}
+    yield {"figure": "run_interruptions", "value": len(facts.run.result.interruptions)}
+
+
+def _who(prompt_class: str, load: str, variant: str) -> Row:
+    return {"prompt_class": prompt_class, "load": load, "variant": variant}
+
+
+def _estimated(name: str, figure: Estimate | None, confidence: float = CONFIDENCE) -> Row:
+    return {"figure": name, **(vars(figure) | {"confidence": confidence} if figure else {})}
+
+
+def _variant_rows(variant: VariantFacts) -> Iterator[Row]:
     for (metric, share), figure in variant.quantiles.items():
-        yield (*who, f"{metric.field}_p{100 * share:g}", *_estimate_cells(figure))
+        yield _estimated(f"{metric.field}_p{100 * share:g}", figure)
     for name, value in _plain_figures(variant):
-        yield (*who, name, value, None, None, None, None, summary.counted)
+        yield {"figure": name, "value": value, "samples": variant.summary.counted}
     if comparison := variant.comparison:
         for metric, speedup in comparison.speedups.items():
-            yield (*who, f"{metric.label.lower()}_speedup", *_estimate_cells(speedup))
-        difference = _estimate_cells(comparison.ttft_difference_s, TTFT_CONFIDENCE)
-        yield (*who, "ttft_difference_s", *difference)
-        yield (*who, "judgement", comparison.judgement, *(None,) * 4, comparison.pairs)
+            yield _estimated(f"{metric.label.lower()}_speedup", speedup)
+        yield _estimated("ttft_difference_s", comparison.ttft_difference_s, TTFT_CONFIDENCE)
+        judged = {"figure": "judgement", "value": comparison.judgement}
+        yield {**judged, "samples": comparison.pairs}
 
 
 def _plain_figures(variant: VariantFacts) -> Iterator[tuple[str, Cell]]:
@@ -105,17 +107,11 @@ def _plain_figures(variant: VariantFacts) -> Iterator[tuple[str, Cell]]:
         yield f"accepted_share_position_{position}", accepted
 
 
-def _estimate_cells(figure: Estimate | None, confidence: float = CONFIDENCE) -> tuple[Cell, ...]:
-    if figure is None:
-        return (None,) * 6
-    return figure.value, figure.low, figure.high, confidence, figure.prompts, figure.samples
-
-
-def _csv(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+def _csv(columns: Sequence[str], rows: Iterable[Row]) -> str:
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_safe(cell) for cell in row] for row in rows)
+    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _safe(cell) for name, cell in row.items()} for row in rows)
     return buffer.getvalue()
 
 

@@ -40,11 +40,6 @@ def number(value: float | None, *, digits: int = 1) -> str:
     return MISSING if value is None else f"{value:.{digits}f}"
 
 
-def milliseconds(seconds: float | None, *, digits: int = 1) -> str:
-    """Seconds as milliseconds, without the unit."""
-    return number(None if seconds is None else seconds * 1e3, digits=digits)
-
-
 def share(value: float | None) -> str:
     """A part of 1 as per cent."""
     return MISSING if value is None else f"{value:.1%}"
@@ -79,5 +74,5 @@ def with_interval_ms(estimate: Estimate | None) -> str:
         return MISSING
     digits = 2 if estimate.value < 0.01 else 1 if estimate.value < 0.1 else 0
     ends = interval(estimate, scale=1e3, digits=digits)
-    value = milliseconds(estimate.value, digits=digits)
+    value = number(estimate.value * 1e3, digits=digits)
     return value if ends == MISSING else f"{value} ({ends})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from draftworth.analysis.facts import RunFacts
@@ -26,7 +25,6 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
     images = {
         (plot.name, theme.name): render(plot, theme) for plot in document.plots for theme in THEMES
     }
-    files = {f"{_stem(*key)}.png": data for key, data in images.items()}
     texts = {
         MARKDOWN_FILE: markdown_of(document),
         HTML_FILE: html_of(document, images),
@@ -34,15 +32,9 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
         REQUESTS_FILE: requests_csv(facts.run.blocks),
     }
     # Text of a server may hold half a surrogate pair, which no file can.
-    files |= {name: text.encode(errors="replace") for name, text in texts.items()}
-    _write(files, folder)
-
-
-def _stem(plot: str, theme: str) -> str:
-    return plot if theme == LIGHT.name else f"{plot}-{theme}"
-
-
-def _write(files: Mapping[str, bytes], folder: Path) -> None:
+    files = {name: text.encode(errors="replace") for name, text in texts.items()}
+    for (plot, theme), data in images.items():
+        files[f"{plot}.png" if theme == LIGHT.name else f"{plot}-{theme}.png"] = data
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():

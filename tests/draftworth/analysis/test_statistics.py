@@ -11,7 +11,7 @@ from draftworth.analysis.statistics import (
     equivalent,
     estimate,
     quantile,
-    requests_for_width,
+    requests_short,
 )
 
 
@@ -86,5 +86,5 @@ def test_a_margin_of_nothing_is_refused() -> None:
 
 def test_a_quarter_of_the_width_takes_sixteen_times_the_sample() -> None:
     now = Estimate(value=2.0, low=1.6, high=2.4, prompts=9, samples=10)
-    assert requests_for_width(now, target_width=0.1) == 160
-    assert requests_for_width(now, target_width=0.5) == 10
+    assert requests_short(now, target_width=0.1) == 150
+    assert requests_short(now, target_width=0.5) == 0
