@@ -66,10 +66,22 @@ def server_check(blocks: Iterable[BlockResult]) -> ServerCheck | None:
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceCheck:
-    """Acceptance rate (0 to 1) by the server's counters and as tokens per step explain it."""
+    """Acceptance rate (0 to 1) by the server's counters and as tokens per step explain it.
+
+    most: tokens a step can yield, 1 without speculation.
+    """
 
     counted: float | None
-    estimated: float | None
+    tokens_per_step: float | None
+    most: int
+
+    @property
+    def estimated(self) -> float | None:
+        """None where no acceptance explains the tokens per step."""
+        accepted = None if self.tokens_per_step is None else self.tokens_per_step - 1
+        if accepted is None or self.most < 2 or not 0 <= accepted <= self.most - 1:
+            return None
+        return accepted / (self.most - 1)
 
     @property
     def agrees(self) -> bool | None:
@@ -77,17 +89,6 @@ class AcceptanceCheck:
         if self.counted is None or self.estimated is None:
             return None
         return abs(self.counted - self.estimated) <= ACCEPTANCE_TOLERANCE
-
-
-def acceptance_check(
-    counted: float | None, tokens_per_step: float | None, *, max_tokens_per_step: int
-) -> AcceptanceCheck:
-    """Both rates; the estimate is None where no acceptance explains the tokens per step."""
-    drafted = max_tokens_per_step - 1
-    estimated = None
-    if tokens_per_step is not None and drafted > 0 and 0 <= tokens_per_step - 1 <= drafted:
-        estimated = (tokens_per_step - 1) / drafted
-    return AcceptanceCheck(counted=counted, estimated=estimated)
 
 
 def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
@@ -124,10 +125,9 @@ class BreakEven:
 
 def break_even(
     records: Sequence[RequestRecord],
+    acceptance: AcceptanceCheck,
     *,
-    tokens_per_step: float | None,
     baseline_itl_s: float | None,
-    most: int,
 ) -> BreakEven | None:
     """The prediction for a variant; None where a part of it was not measured.
 
@@ -138,12 +138,12 @@ def break_even(
         for r in records
         if r.counts and r.inter_token_latency_s and r.tokens_per_step
     ]
-    if not steps or tokens_per_step is None or not baseline_itl_s:
+    if not steps or acceptance.tokens_per_step is None or not baseline_itl_s:
         return None
     step_s = statistics.median(steps)
     return BreakEven(
         step_s=step_s,
-        tokens_per_step=tokens_per_step,
+        tokens_per_step=acceptance.tokens_per_step,
         needed=step_s / baseline_itl_s,
-        most=most,
+        most=acceptance.most,
     )

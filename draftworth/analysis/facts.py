@@ -15,7 +15,6 @@ from draftworth.analysis.checks import (
     BreakEven,
     ServerCheck,
     acceptance_by_position,
-    acceptance_check,
     break_even,
     server_check,
 )
@@ -29,7 +28,7 @@ from draftworth.analysis.mix import MixVerdict, judge_mix
 from draftworth.analysis.outputs import Divergence, divergences
 from draftworth.analysis.statistics import Estimate, estimate, quantile, requests_short
 from draftworth.analysis.summary import Group, VariantSummary, by_prompt, groups_of, summarize
-from draftworth.analysis.verdict import Comparison, compare
+from draftworth.analysis.verdict import Comparison, compare, paired
 from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.records.transcripts import Transcripts
@@ -58,7 +57,6 @@ class VariantFacts:
     requests_short: int | None
     server: ServerCheck | None
     acceptance: AcceptanceCheck
-    most_tokens_per_step: int
     accepted_at: tuple[float, ...]
     break_even: BreakEven | None
     quantiles: dict[tuple[Metric, float], Estimate]
@@ -138,20 +136,11 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
 
 def _mixes(run: Run) -> Iterator[MixVerdict]:
     """The verdict on the whole traffic, load by load, where it has more than one class."""
-    result = run.result
-    if len(result.class_weights) < 2:
-        return
-    for load in dict.fromkeys(group.load for group in groups_of(run.blocks)):
-        for variant in result.variants:
-            if variant != result.baseline:
-                yield judge_mix(
-                    run.blocks,
-                    load=load,
-                    variant=variant,
-                    baseline=result.baseline,
-                    weights=result.class_weights,
-                    price=result.price,
-                )
+    if len(run.result.class_weights) > 1:
+        for load in dict.fromkeys(group.load for group in groups_of(run.blocks)):
+            for variant in run.result.variants:
+                if variant != run.result.baseline:
+                    yield judge_mix(run, load=load, variant=variant)
 
 
 def _group_facts(run: Run, group: Group, transcripts: Transcripts) -> GroupFacts:
@@ -171,31 +160,26 @@ def _variant_facts(
     group, name, baseline = summary.group, summary.variant, run.result.baseline
     blocks = group.blocks(run.blocks, name)
     records = tuple(r for b in blocks for r in b.requests)
-    most = run.result.max_tokens_per_step.get(name, 1)
-    tokens_per_step = summary.value(TOKENS_PER_STEP)
+    acceptance = AcceptanceCheck(
+        counted=summary.value(ACCEPTANCE_RATE),
+        tokens_per_step=summary.value(TOKENS_PER_STEP),
+        most=run.result.max_tokens_per_step.get(name, 1),
+    )
     comparison = predicted = None
     differing: tuple[Divergence, ...] = ()
     if name != baseline:
-        comparison = compare(run.blocks, group, variant=name, baseline=baseline)
-        differing = divergences(
-            run.blocks, group, variant=name, baseline=baseline, transcripts=transcripts
-        )
-        predicted = break_even(
-            records, tokens_per_step=tokens_per_step, baseline_itl_s=plain_itl_s, most=most
-        )
+        against = {"variant": name, "baseline": baseline}
+        comparison = compare(run.blocks, group, **against)
+        differing = divergences(paired(run.blocks, group, **against), transcripts)
+        predicted = break_even(records, acceptance, baseline_itl_s=plain_itl_s)
+    speedup = comparison.itl_speedup if comparison else None
     return VariantFacts(
         summary=summary,
         records=records,
         comparison=comparison,
-        requests_short=requests_short(
-            comparison.itl_speedup if comparison else None,
-            target_width=run.result.target_interval_width,
-        ),
+        requests_short=requests_short(speedup, target_width=run.result.target_interval_width),
         server=server_check(blocks),
-        acceptance=acceptance_check(
-            summary.value(ACCEPTANCE_RATE), tokens_per_step, max_tokens_per_step=most
-        ),
-        most_tokens_per_step=most,
+        acceptance=acceptance,
         accepted_at=acceptance_by_position(blocks),
         break_even=predicted,
         quantiles=dict(_quantiles(blocks)),
@@ -235,7 +219,7 @@ def _attention(variant: VariantFacts) -> Iterator[str]:
             f"step explain {acceptance.estimated:.1%} (tolerance {ACCEPTANCE_TOLERANCE:.0%}): "
             "chunks may have been merged on the way, or other requests were served meanwhile."
         )
-    tokens, most = variant.value(TOKENS_PER_STEP), variant.most_tokens_per_step
+    tokens, most = acceptance.tokens_per_step, acceptance.most
     if tokens is not None and tokens > most * (1 + MERGED_CHUNKS_TOLERANCE):
         yield (
             f"{variant.label}: {tokens:.2f} tokens a step where a step yields at most {most}: "

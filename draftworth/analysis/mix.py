@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from draftworth.analysis.metrics import COST
 from draftworth.analysis.statistics import MIN_CLUSTERS, Estimate, percentile_interval
 from draftworth.analysis.summary import Group, VariantSummary, summarize
-from draftworth.analysis.verdict import Judgement, judge, paired
+from draftworth.analysis.verdict import Judgement, Pairs, judge, paired
 from draftworth.records.load import Load
-from draftworth.records.results import BlockResult, Price
+from draftworth.records.reading import Run
 
 # ITL of baseline and variant of each pair, prompt by prompt.
 _ClassPairs = Mapping[str, Sequence[Sequence[tuple[float, float]]]]
@@ -46,22 +46,17 @@ class MixVerdict:
         return 1 - theirs / ours if ours and theirs is not None else None
 
 
-def judge_mix(
-    blocks: Sequence[BlockResult],
-    *,
-    load: Load,
-    variant: str,
-    baseline: str,
-    weights: Mapping[str, float],
-    price: Price | None,
-) -> MixVerdict:
-    """The verdict on one variant for the weighted classes at one load."""
+def judge_mix(run: Run, *, load: Load, variant: str) -> MixVerdict:
+    """The verdict on one variant for the run's weighted classes at one load."""
+    baseline, weights = run.result.baseline, run.result.class_weights
     groups = [Group(prompt_class=name, load=load) for name in weights]
     plain, drafted = (
-        [summarize(blocks, group, name, price) for group in groups] for name in (baseline, variant)
+        [summarize(run.blocks, group, name, run.result.price) for group in groups]
+        for name in (baseline, variant)
     )
     pairs = {
-        g.prompt_class: _itl_pairs(blocks, g, variant=variant, baseline=baseline) for g in groups
+        g.prompt_class: _itl_pairs(paired(run.blocks, g, variant=variant, baseline=baseline))
+        for g in groups
     }
     speedup = _mix_speedup(pairs, weights) if all(pairs.values()) else None
     judgement, reason = judge(
@@ -78,16 +73,14 @@ def judge_mix(
     )
 
 
-def _itl_pairs(
-    blocks: Sequence[BlockResult], group: Group, *, variant: str, baseline: str
-) -> list[list[tuple[float, float]]]:
+def _itl_pairs(pairs: Pairs) -> list[list[tuple[float, float]]]:
     clusters = (
         [
             (plain.inter_token_latency_s, drafted.inter_token_latency_s)
             for plain, drafted in cluster
             if plain.inter_token_latency_s and drafted.inter_token_latency_s
         ]
-        for cluster in paired(blocks, group, variant=variant, baseline=baseline).values()
+        for cluster in pairs.values()
     )
     return [cluster for cluster in clusters if cluster]
 

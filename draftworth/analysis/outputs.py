@@ -6,10 +6,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.summary import Group
-from draftworth.analysis.verdict import paired
-from draftworth.records.results import BlockResult
-from draftworth.records.transcripts import Transcript, Transcripts
+from draftworth.analysis.verdict import Pairs
+from draftworth.records.transcripts import Transcripts
 
 CONTEXT_CHARACTERS = 40
 
@@ -29,35 +27,24 @@ class Divergence:
     variant_text: str
 
 
-def divergences(
-    blocks: Sequence[BlockResult],
-    group: Group,
-    *,
-    variant: str,
-    baseline: str,
-    transcripts: Transcripts,
-) -> tuple[Divergence, ...]:
-    """Every differing pair of a group that has both transcripts, the earliest divergence first."""
+def divergences(pairs: Pairs, transcripts: Transcripts) -> tuple[Divergence, ...]:
+    """Every differing pair that has both transcripts, the earliest difference first."""
     found = []
-    pairs = paired(blocks, group, variant=variant, baseline=baseline)
-    for cluster in pairs.values():
-        for plain, drafted in cluster:
-            ours, theirs = transcripts.get(plain.request_id), transcripts.get(drafted.request_id)
-            if ours and theirs and ours.text != theirs.text:
-                found.append(_divergence(plain.prompt_id, ours, theirs))
+    for plain, drafted in (pair for cluster in pairs.values() for pair in cluster):
+        ours, theirs = transcripts.get(plain.request_id), transcripts.get(drafted.request_id)
+        if ours and theirs and ours.text != theirs.text:
+            at = first_difference(ours.text, theirs.text)
+            end = at + CONTEXT_CHARACTERS
+            found.append(
+                Divergence(
+                    prompt=plain.prompt_id,
+                    token=ours.tokens_before(at),
+                    character=at,
+                    baseline_text=ours.text[at:end],
+                    variant_text=theirs.text[at:end],
+                )
+            )
     return tuple(sorted(found, key=lambda d: (d.character, d.prompt)))
-
-
-def _divergence(prompt: str, ours: Transcript, theirs: Transcript) -> Divergence:
-    at = first_difference(ours.text, theirs.text)
-    end = at + CONTEXT_CHARACTERS
-    return Divergence(
-        prompt=prompt,
-        token=ours.tokens_before(at),
-        character=at,
-        baseline_text=ours.text[at:end],
-        variant_text=theirs.text[at:end],
-    )
 
 
 def first_difference(one: str, other: str) -> int:

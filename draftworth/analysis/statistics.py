@@ -56,7 +56,6 @@ def estimate(
     statistic: Statistic = statistics.median,
     *,
     confidence: float = CONFIDENCE,
-    seed: int = SEED,
     resamples: int = RESAMPLES,
 ) -> Estimate:
     """A statistic over all values with its cluster-bootstrap percentile interval.
@@ -75,7 +74,6 @@ def estimate(
                 [v for values in generator.choices(kept, k=len(kept)) for v in values]
             ),
             confidence=confidence,
-            seed=seed,
             resamples=resamples,
         )
     return Estimate(
@@ -91,11 +89,10 @@ def percentile_interval(
     draw: Callable[[random.Random], float],
     *,
     confidence: float = CONFIDENCE,
-    seed: int = SEED,
     resamples: int = RESAMPLES,
 ) -> tuple[float, float]:
     """The interval of a statistic that `draw` computes from one resample."""
-    generator = random.Random(seed)  # noqa: S311 (reproducible resampling, not a secret)
+    generator = random.Random(SEED)  # noqa: S311 (reproducible resampling, not a secret)
     figures = [draw(generator) for _ in range(resamples)]
     tail = (1 - confidence) / 2
     return quantile(figures, tail), quantile(figures, 1 - tail)

@@ -47,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     out = None if arguments.out is None else _out_folder(arguments.run, arguments.out)
     facts = _facts(arguments.run, texts=True)
     other = _facts(arguments.against, texts=False) if arguments.against else None
-    told = changes(facts, other) if other else ()
-    document = document_of(facts, told, other.run.result.run_id if other else "")
+    found = changes(facts, other) if other else ()
+    document = document_of(facts, found, other.run.result.run_id if other else "")
     print_document(document)
     if out is not None:
         # Loaded here: templates and plotting take long, and the measuring commands import this.

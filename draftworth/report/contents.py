@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from draftworth.analysis import metrics
 from draftworth.analysis.against import Change
-from draftworth.analysis.costs import Part, run_parts, total
+from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.metrics import COST, Metric
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY as ITL
@@ -46,7 +46,7 @@ PART_NAMES = {
 
 
 def document_of(facts: RunFacts, changes: Sequence[Change] = (), other_run: str = "") -> Document:
-    """The report of a run, with another run beside it when there are changes to tell."""
+    """The report of a run, with another run beside it when there are changes."""
     result = facts.run.result
     sections = [_verdict(facts)]
     if changes:
@@ -217,12 +217,12 @@ def _against(changes: Sequence[Change], run: str, other: str) -> Section:
 
 def change_sentence(change: Change) -> str:
     """What two runs say about one variant."""
-    told = {
+    words = {
         True: "the intervals overlap: no difference is shown",
         False: "the intervals do not overlap: the speedup changed",
         None: "there are not two intervals to compare",
     }
-    return f"{change.label}: {told[change.overlap]}."
+    return f"{change.label}: {words[change.overlap]}."
 
 
 def _groups(facts: RunFacts) -> Iterator[Section]:
@@ -242,7 +242,12 @@ def _groups(facts: RunFacts) -> Iterator[Section]:
 def _spending(run: RunResult) -> Section:
     parts = run_parts(run)
     everything = total(parts)
-    sentences = [f"The run took {everything.seconds / 60:.1f} min{_paid(run, everything)}."]
+    paid = ""
+    if run.price:
+        nodes = f"{run.price.nodes} node{'s' * (run.price.nodes != 1)}"
+        hourly = f"{run.price.usd_per_node_hour:.2f} USD an hour"
+        paid = f" on {nodes} at {hourly}: {everything.usd:.2f} USD"
+    sentences = [f"The run took {everything.seconds / 60:.1f} min{paid}."]
     if run.interruptions:
         lost = "nothing of what was lost is in any figure"
         sentences.append(f"Interrupted {_interruption_count(run)}; {lost}.")
@@ -270,14 +275,6 @@ def _spending(run: RunResult) -> Section:
         ),
         brief=bool(run.price or run.interruptions),
     )
-
-
-def _paid(run: RunResult, everything: Part) -> str:
-    if run.price is None:
-        return ""
-    nodes = f"{run.price.nodes} node{'s' if run.price.nodes != 1 else ''}"
-    hourly = f"{run.price.usd_per_node_hour:.2f} USD an hour"
-    return f" on {nodes} at {hourly}: {number(everything.usd, digits=2)} USD"
 
 
 def _interruption_count(run: RunResult) -> str:

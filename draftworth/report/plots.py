@@ -65,8 +65,8 @@ def _slug(label: str) -> str:
 
 
 def _finding(group: GroupFacts) -> str:
-    told = [(c, c.itl_speedup) for v in group.speculative if (c := v.comparison)]
-    best = max(((s.value, c) for c, s in told if s), key=lambda pair: pair[0], default=None)
+    shown = [(c, c.itl_speedup) for v in group.speculative if (c := v.comparison)]
+    best = max(((s.value, c) for c, s in shown if s), key=lambda pair: pair[0], default=None)
     if best is None:
         return f"{group.group.label}: ITL"
     speedup, comparison = best
@@ -170,30 +170,30 @@ def _draw_curves(
 
 
 def _acceptance_plot(group: GroupFacts, suffix: str) -> Plot:
-    told = [(i, v) for i, v in enumerate(group.variants) if v.accepted_at]
+    shown = [(i, v) for i, v in enumerate(group.variants) if v.accepted_at]
 
     def draw(axes: Axes, theme: Theme) -> None:
-        for index, variant in told:
+        for index, variant in shown:
             own = look(theme, index)
             y = [100 * share for share in variant.accepted_at]
             axes.plot(
                 range(1, len(y) + 1), y, color=own.colour, marker=own.marker, linestyle=own.line
             )
-        longest = max(len(v.accepted_at) for _, v in told)
+        longest = max(len(v.accepted_at) for _, v in shown)
         axes.set_xticks(range(1, longest + 1))
         axes.set_xlim(0.6, longest + 0.4)
         axes.set_ylim(0, 103)
         label_axes(axes, theme, x="position in the draft", y="accepted (% of drafts)")
-        legend(axes, theme, ((short(v.name), look(theme, i)) for i, v in told))
+        legend(axes, theme, ((short(v.name), look(theme, i)) for i, v in shown))
 
-    _, first = told[0]
+    _, first = shown[0]
     return Plot(
         name=f"acceptance-{suffix}",
         title=f"{group.group.label}: {short(first.name)} has {first.accepted_at[0]:.0%} of first "
         f"drafted tokens accepted, {first.accepted_at[-1]:.0%} of those at position "
         f"{len(first.accepted_at)}",
         caption="By the server's counters over all measured blocks. "
-        + sample([v for _, v in told]),
+        + sample([v for _, v in shown]),
         draw=draw,
     )
 

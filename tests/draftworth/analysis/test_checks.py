@@ -7,8 +7,8 @@ import random
 import pytest
 
 from draftworth.analysis.checks import (
+    AcceptanceCheck,
     acceptance_by_position,
-    acceptance_check,
     break_even,
     server_check,
 )
@@ -46,14 +46,14 @@ def test_a_block_in_which_the_server_saw_other_requests_is_not_compared() -> Non
 
 
 def test_acceptance_is_estimated_where_the_server_does_not_count() -> None:
-    check = acceptance_check(None, 4.5, max_tokens_per_step=8)
+    check = AcceptanceCheck(counted=None, tokens_per_step=4.5, most=8)
     assert check.estimated == pytest.approx(0.5)
     assert check.agrees is None
 
 
 @pytest.mark.parametrize(("counted", "agrees"), [(0.52, True), (0.60, False)])
 def test_counters_and_estimate_are_held_against_each_other(counted: float, agrees: bool) -> None:
-    check = acceptance_check(counted, 4.5, max_tokens_per_step=8)
+    check = AcceptanceCheck(counted=counted, tokens_per_step=4.5, most=8)
     assert check.agrees is agrees
 
 
@@ -70,7 +70,7 @@ def test_acceptance_is_recovered_from_simulated_steps(most: int, chance: float) 
         accepted += run
         tokens += run + 1
 
-    check = acceptance_check(None, tokens / steps, max_tokens_per_step=most)
+    check = AcceptanceCheck(counted=None, tokens_per_step=tokens / steps, most=most)
 
     assert check.estimated == pytest.approx(accepted / (steps * (most - 1)))
 
@@ -81,7 +81,7 @@ def test_acceptance_is_recovered_from_simulated_steps(most: int, chance: float) 
 def test_what_no_acceptance_explains_is_not_estimated(
     tokens_per_step: float | None, most: int
 ) -> None:
-    check = acceptance_check(None, tokens_per_step, max_tokens_per_step=most)
+    check = AcceptanceCheck(counted=None, tokens_per_step=tokens_per_step, most=most)
     assert check.estimated is None
     assert check.agrees is None
 
@@ -101,14 +101,15 @@ def test_acceptance_by_position_is_a_share_of_drafts_over_all_blocks() -> None:
 
 def test_break_even_is_the_step_over_the_baselines_token() -> None:
     records = make_drafted_block(1, "structured").requests
-    figures = break_even(records, tokens_per_step=6.0, baseline_itl_s=PLAIN_ITL_S, most=8)
+    acceptance = AcceptanceCheck(counted=None, tokens_per_step=6.0, most=8)
+    figures = break_even(records, acceptance, baseline_itl_s=PLAIN_ITL_S)
     assert figures is not None
     assert figures.step_s == pytest.approx(STEP_S, rel=0.02)
     assert figures.needed == pytest.approx(3.0, rel=0.02)
     assert figures.predicted_speedup == pytest.approx(2.0, rel=0.02)
     for nothing in (None, 0.0):
-        assert break_even(records, tokens_per_step=6.0, baseline_itl_s=nothing, most=8) is None
-    assert break_even((), tokens_per_step=6.0, baseline_itl_s=0.01, most=8) is None
+        assert break_even(records, acceptance, baseline_itl_s=nothing) is None
+    assert break_even((), acceptance, baseline_itl_s=0.01) is None
 
 
 def test_llmperf_calls_a_step_a_token() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from draftworth.analysis.mix import judge_mix
+from draftworth.analysis.mix import MixVerdict, judge_mix
 from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult, Price
+from tests.draftworth.report.runs import make_run_result
 from tests.support.blocks import make_block, make_record
 
 LOAD = ConcurrencyLoad(concurrency=4)
@@ -24,6 +26,13 @@ def blocks_of(prompt_class: str, *, baseline_s: float, variant_s: float) -> list
         )
         for name, seconds in sides.items()
     ]
+
+
+def judged(
+    blocks: list[BlockResult], weights: dict[str, float], *, price: Price | None = None
+) -> MixVerdict:
+    result = make_run_result(class_weights=weights, price=price)
+    return judge_mix(Run(result=result, blocks=tuple(blocks)), load=LOAD, variant="k7")
 
 
 MIXED = [
@@ -44,14 +53,7 @@ MIXED = [
 def test_the_mix_is_judged_by_the_time_of_its_tokens(
     structured: float, speedup: float, judgement: str
 ) -> None:
-    verdict = judge_mix(
-        MIXED,
-        load=LOAD,
-        variant="k7",
-        baseline="baseline",
-        weights={"structured": structured, "open_ended": 1 - structured},
-        price=None,
-    )
+    verdict = judged(MIXED, {"structured": structured, "open_ended": 1 - structured})
     assert verdict.speedup is not None
     assert verdict.speedup.value == pytest.approx(speedup)
     assert verdict.judgement == judgement
@@ -59,14 +61,7 @@ def test_the_mix_is_judged_by_the_time_of_its_tokens(
 
 
 def test_a_class_that_was_not_measured_leaves_the_mix_open() -> None:
-    verdict = judge_mix(
-        MIXED,
-        load=LOAD,
-        variant="k7",
-        baseline="baseline",
-        weights={"structured": 0.5, "mine": 0.5},
-        price=None,
-    )
+    verdict = judged(MIXED, {"structured": 0.5, "mine": 0.5})
     assert verdict.speedup is None
     assert verdict.judgement == "inconclusive"
 
@@ -75,14 +70,7 @@ def test_too_many_excluded_samples_refuse_the_mix_too() -> None:
     blocks = blocks_of("structured", baseline_s=0.04, variant_s=0.01)
     waited = [make_record(i, prompt_id=f"w{i}", excluded="waited") for i in range(3)]
     blocks[1] = make_block(variant="k7", requests=(*blocks[1].requests, *waited))
-    verdict = judge_mix(
-        blocks,
-        load=LOAD,
-        variant="k7",
-        baseline="baseline",
-        weights={"structured": 1.0},
-        price=None,
-    )
+    verdict = judged(blocks, {"structured": 1.0})
     assert verdict.judgement == "inconclusive"
     assert "excluded" in verdict.reason
 
@@ -102,13 +90,6 @@ def test_the_saving_is_the_part_of_the_baselines_cost() -> None:
             make_record(i, prompt_id=f"p{i}", number_output_tokens=200) for i in range(8)
         ),
     )
-    verdict = judge_mix(
-        blocks,
-        load=LOAD,
-        variant="k7",
-        baseline="baseline",
-        weights={"structured": 1.0},
-        price=price,
-    )
+    verdict = judged(blocks, {"structured": 1.0}, price=price)
     # Twice the tokens in the same time at the same price.
     assert verdict.saving_share == pytest.approx(0.5)

@@ -11,7 +11,9 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from draftworth.analysis.facts import facts_of
 from draftworth.cli import main
+from draftworth.report.contents import document_of
 from tests.conftest import ROOT
 from tests.draftworth.report.runs import make_run, write_run
 
@@ -153,9 +155,21 @@ def test_a_run_in_s3_without_credentials_ends_with_what_to_do(
     assert "no AWS credentials; next: `aws sso login`" in capsys.readouterr().err
 
 
-def test_the_terminals_report_does_not_load_the_plotting_library() -> None:
+def test_printing_a_report_does_not_load_the_plotting_library(folder: Path) -> None:
     code = (
-        "import sys, draftworth.cli.report; "
+        "import sys; from draftworth.cli import main; main(['report', sys.argv[1]]); "
         "sys.exit(any(m.split('.')[0] in ('matplotlib', 'jinja2', 'boto3') for m in sys.modules))"
     )
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+    argv = [sys.executable, "-c", code, str(folder)]
+    assert subprocess.run(argv, cwd=ROOT, check=False, capture_output=True).returncode == 0
+
+
+def test_the_terminals_tables_are_the_documents(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(folder)]) == 0
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    for section in document_of(facts_of(make_run(), {})).sections:
+        for table in section.tables if section.brief else ():
+            for row in table.rows:
+                assert " ".join(row).split() in printed
