@@ -81,8 +81,9 @@ class Metric:
 
     @property
     def title_and_unit(self) -> str:
-        """`Time to first token (ms)`."""
-        return f"{self.title} ({self.unit.name})" if self.unit.name else self.title
+        """`Time to first token (ms)`; a title that names the unit says it once."""
+        named = self.unit.name in self.title.lower()
+        return self.title if named else f"{self.title} ({self.unit.name})"
 
     def of(self, record: RequestRecord) -> float | None:
         """A request's value as CloudWatch stores it; None if the request has none that counts."""
@@ -275,14 +276,9 @@ METRICS = (
 )
 
 
-def shown() -> tuple[Metric, ...]:
-    """What the report's table of figures has."""
-    return tuple(metric for metric in METRICS if metric.label)
-
-
 def shown_latencies() -> tuple[Metric, ...]:
-    """What the report also shows with quantiles and over time."""
-    return tuple(metric for metric in shown() if metric.is_latency)
+    """What the report shows with quantiles and over time."""
+    return tuple(metric for metric in METRICS if metric.label and metric.is_latency)
 
 
 def with_speedup() -> tuple[Metric, ...]:

@@ -120,11 +120,6 @@ class SpeculationCounters:
         """Accepted / drafted tokens, 0 to 1; None when nothing was drafted."""
         return self.accepted_tokens / self.draft_tokens if self.draft_tokens else None
 
-    @property
-    def mean_accepted_length(self) -> float | None:
-        """Tokens a step yields: one and the accepted ones (vLLM's acceptance length)."""
-        return 1 + self.accepted_tokens / self.drafts if self.drafts else None
-
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTimings:

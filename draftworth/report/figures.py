@@ -52,7 +52,11 @@ ABOUT_OUTPUTS = (
 
 def figures(facts: RunFacts) -> Section:
     """Every variant's figures; a figure that no variant has takes no column."""
-    columns = [m for m in metrics.shown() if any(_figure(v, m) != MISSING for v in facts.variants)]
+    columns = [
+        metric
+        for metric in metrics.METRICS
+        if metric.label and any(_figure(v, metric) != MISSING for v in facts.variants)
+    ]
     rows = (
         (
             v,
