@@ -7,7 +7,7 @@ from datetime import timedelta
 from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
 from draftworth.experiment.model import Spot
 from draftworth.planning.assumptions import assumption_data
-from draftworth.planning.timeline import InPlace, forecast
+from draftworth.planning.timeline import forecast
 
 # Days after which a price is asked for again. Spot prices move by the day, list prices rarely.
 MAX_PRICE_AGE_DAYS = 90
@@ -58,23 +58,17 @@ def spot_price(situation: Situation) -> Outcome:
 
 def budget(situation: Situation) -> Outcome:
     """The budget leaves the run the time that it is estimated to need."""
-    experiment = situation.experiment
-    aws = experiment.spec.aws
-    expected = forecast(
-        experiment,
-        assumed=assumption_data().for_target(experiment.spec.target.model),
-        in_place=InPlace(),
-    )
-    need = expected.needed_minutes
-    paid = 60 * aws.budget_usd / (expected.nodes * expected.usd_per_node_hour)
+    experiment, budget_usd = situation.experiment, situation.experiment.spec.aws.budget_usd
+    assumed = assumption_data().for_target(experiment.spec.target.model)
+    need = forecast(experiment, assumed).needed_minutes
+    nodes, paid = experiment.placement.nodes, 60 * budget_usd / experiment.usd_per_hour
     found = (
-        f"{aws.budget_usd:.2f} USD pay for {paid:.0f} minutes of {expected.nodes} "
-        f"node{'s' if expected.nodes > 1 else ''}; "
-        f"a first run is estimated to need {need.text(digits=0)}"
+        f"{budget_usd:.2f} USD pay for {paid:.0f} minutes of {nodes} node"
+        f"{'s' if nodes > 1 else ''}; a first run is estimated to need {need.text(digits=0)}"
     )
-    if paid < need.low:
+    if paid < need.best:
         return failed(found, "raise aws.budget_usd, or measure less: `draftworth plan` has the sum")
-    if paid < need.high:
+    if paid < need.worst:
         return warned(found, "raise aws.budget_usd, or accept that it may end the run")
     return passed(found)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from draftworth.errors import UserInputError
+from draftworth.errors import UserInputError, suggestion
 from draftworth.experiment.model import Speculative
 from draftworth.planning.advice import advice_lines, time_advice
-from draftworth.planning.assumptions import OPTION
+from draftworth.planning.assumptions import OPTION, assumption_data
 from draftworth.planning.resolved import (
     NeuronVariant,
     ResolvedExperiment,
@@ -18,13 +18,16 @@ from draftworth.planning.resolved import (
     ResolvedVariant,
     load,
 )
-from draftworth.planning.timeline_text import COMPILED_OPTION, Given, plan_times, time_lines
+from draftworth.planning.timeline import forecast
+from draftworth.planning.timeline_text import time_lines
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
 
+COMPILED_OPTION = "--compiled"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The experiment file, and what its time line takes for granted."""
+    """The experiment file, and changes to what its time line assumes."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
     parser.add_argument(
         OPTION,
@@ -46,14 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the plan."""
     experiment = load(arguments.experiment)
-    given = Given(assume=tuple(arguments.assume), compiled=tuple(arguments.compiled))
-    # All of it before the first line: a wrong option is told alone.
-    for line in list(plan_lines(experiment, given)):
+    # Everything is worked out before the first line is printed: a wrong option is reported alone.
+    for line in list(_plan_lines(experiment, arguments.assume, arguments.compiled)):
         print(line)
     return 0
 
 
-def plan_lines(experiment: ResolvedExperiment, given: Given) -> Iterator[str]:
+def _plan_lines(
+    experiment: ResolvedExperiment, assume: Sequence[str], compiled: Sequence[str]
+) -> Iterator[str]:
     """The plan as lines of text."""
     release = experiment.spec.release_facts
     yield f"experiment  {experiment.name}"
@@ -67,10 +71,11 @@ def plan_lines(experiment: ResolvedExperiment, given: Given) -> Iterator[str]:
     advice = list(advice_lines(experiment))
     if isinstance(experiment, ResolvedNeuron):
         yield from _placement_lines(experiment)
-        times = plan_times(experiment, given=given)
-        yield from time_lines(times)
-        advice += time_advice(times)
-    elif given != Given():
+        assumed = assumption_data().for_target(experiment.spec.target.model).replaced(assume)
+        first = forecast(experiment, assumed, compiled=_known_variants(experiment, compiled))
+        yield from time_lines(first, second=forecast(experiment, assumed, second=True))
+        advice += time_advice(first)
+    elif assume or compiled:
         raise UserInputError(
             f"{OPTION}, {COMPILED_OPTION}: given for release {experiment.spec.release}, allowed "
             "with a Neuron release: an experiment on this machine rents nothing and has no time "
@@ -79,6 +84,17 @@ def plan_lines(experiment: ResolvedExperiment, given: Given) -> Iterator[str]:
     if advice:
         yield ""
         yield from (f"note: {line}" for line in advice)
+
+
+def _known_variants(experiment: ResolvedNeuron, names: Sequence[str]) -> Sequence[str]:
+    known = [variant.name for variant in experiment.variants]
+    for name in names:
+        if name not in known:
+            raise UserInputError(
+                f"{COMPILED_OPTION}: given {name!r}, allowed: {', '.join(known)}"
+                f"{suggestion(name, known)}"
+            )
+    return names
 
 
 def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> Iterator[str]:

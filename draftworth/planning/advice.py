@@ -1,4 +1,4 @@
-"""`draftworth plan`, its notes: what is allowed but rarely meant."""
+"""`draftworth plan`, its notes: what is allowed, but probably not intended."""
 
 from __future__ import annotations
 
@@ -6,53 +6,39 @@ import math
 from collections.abc import Iterator
 
 from draftworth.experiment.model import NeuronExperiment
+from draftworth.planning.bounds import Bounds
 from draftworth.planning.resolved import ResolvedExperiment
-from draftworth.planning.timeline import BUDGET, DEADLINE, DEPLOY, TEARDOWN
-from draftworth.planning.timeline_text import Times
+from draftworth.planning.timeline import BUDGET, DEADLINE, DEPLOY, TEARDOWN, Forecast
 
 
-def time_advice(times: Times) -> Iterator[str]:
+def time_advice(run: Forecast) -> Iterator[str]:
     """Where the worst case, or even the best one, does not fit the experiment's limits."""
-    yield from _deadline_advice(times)
-    yield from _budget_advice(times)
+    aws = run.experiment.spec.aws
+    # What must be over by the deadline: everything up to the moment the nodes are released.
+    minutes = run.unlimited.bounds(
+        lambda schedule: math.ceil(schedule.spans[TEARDOWN].start - schedule.spans[DEPLOY].end)
+    )
+    deadline, usd = f"{DEADLINE} {aws.deadline_minutes}", run.usd(run.needed_minutes)
+    needs = "needs {:.0f} minutes after the deploy"
+    yield from _limit_advice(deadline, aws.deadline_minutes, minutes, needs)
+    yield from _limit_advice(
+        f"{BUDGET} {aws.budget_usd:.2f}", aws.budget_usd, usd, "costs {:.2f} USD"
+    )
 
 
-def _deadline_advice(times: Times) -> Iterator[str]:
-    aws, forecast = times.experiment.spec.aws, times.first
-    runs = (forecast.unlimited_low, forecast.unlimited_high)
-    # What must be over by the deadline: everything up to the moment the nodes are let go.
-    low, high = (math.ceil(run.spans[TEARDOWN].start - run.spans[DEPLOY].end) for run in runs)
-    given = f"{DEADLINE} {aws.deadline_minutes}"
-    if low > aws.deadline_minutes:
+def _limit_advice(given: str, limit: float, needed: Bounds, needs: str) -> Iterator[str]:
+    best, worst = needs.format(needed.best), needs.format(needed.worst)
+    if needed.best > limit:
+        yield f"{given} ends the run unfinished: even the best case {best}, the worst case {worst}"
+    elif needed.worst > limit:
         yield (
-            f"{given} ends the run unfinished: even the best case needs {low} minutes after the "
-            f"deploy, the worst {high}"
-        )
-    elif high > aws.deadline_minutes:
-        yield (
-            f"{given} may end the run unfinished: the worst case needs {high} minutes after the "
-            "deploy; raise it, or ask for less (workload.max_requests, cases, output_tokens)"
-        )
-
-
-def _budget_advice(times: Times) -> Iterator[str]:
-    budget_usd, forecast = times.experiment.spec.aws.budget_usd, times.first
-    needed = forecast.usd(forecast.needed_minutes)
-    given = f"{BUDGET} {budget_usd:.2f}"
-    if needed.low > budget_usd:
-        yield (
-            f"{given} ends the run unfinished: even the best case costs {needed.low:.2f} USD, the "
-            f"worst {needed.high:.2f}"
-        )
-    elif needed.high > budget_usd:
-        yield (
-            f"{given} may end the run unfinished: the worst case costs {needed.high:.2f} USD; "
-            "raise it, or ask for less (workload.max_requests, cases, output_tokens)"
+            f"{given} may end the run unfinished: the worst case {worst}; raise it, or ask for "
+            "less (workload.max_requests, cases, output_tokens)"
         )
 
 
 def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
-    """What is allowed but rarely meant."""
+    """Settings that are allowed, but probably not intended."""
     spec = experiment.spec
     work, serving = spec.workload, spec.serving
     most = max(load.needed_in_flight(work.requests_per_round) for load in experiment.loads)

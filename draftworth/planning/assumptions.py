@@ -1,4 +1,4 @@
-"""What the time line takes for granted: durations and speeds, from best to worst case.
+"""What the time line assumes: durations and speeds, from best to worst case.
 
 The values are data (`assumptions.yaml`, each with its source or "assumed"); this module gives
 them types and lets a user replace them. Units stand in the names.
@@ -7,9 +7,8 @@ them types and lets a user replace them. Units stand in the names.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable
 from datetime import date
 from functools import cache
 from importlib.resources import files
@@ -20,37 +19,15 @@ from pydantic import Field, field_validator, model_validator
 
 from draftworth.errors import UserInputError, suggestion
 from draftworth.experiment.strict import StrictModel
+from draftworth.planning.bounds import Bounds
 
 Unit = Literal["minutes", "seconds", "ms per token", "Gbit/s", "GiB", "ratio"]
-Bound = Literal["low", "high"]
 OPTION = "--assume"
 
+_NUMBER = r"[+-]?\d*\.?\d+(?:e[+-]?\d+)?"
+_REPLACEMENT = re.compile(rf"([^=]*)=\s*({_NUMBER})(?:\.\.({_NUMBER}))?\s*", re.IGNORECASE)
+
 Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bounds:
-    """One quantity in the low and in the high estimate."""
-
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, compute: Callable[[Bound], float]) -> Bounds:
-        """A quantity computed in both estimates."""
-        return cls(low=compute("low"), high=compute("high"))
-
-    def at(self, bound: Bound) -> float:
-        """The quantity in one of the two estimates."""
-        return self.low if bound == "low" else self.high
-
-    def text(self, *, digits: int | None = None) -> str:
-        """`2 to 5`, or one number where both are the same."""
-        low, high = (
-            f"{value:g}" if digits is None else f"{value:.{digits}f}"
-            for value in (self.low, self.high)
-        )
-        return low if low == high else f"{low} to {high}"
 
 
 class Assumption(StrictModel):
@@ -71,22 +48,27 @@ class Assumption(StrictModel):
 
     @property
     def is_speed(self) -> bool:
-        """Whether more of it takes less time."""
+        """Whether more of it takes less time: the high end is then the best case."""
         return self.unit.endswith("/s")
 
-    @property
-    def bounds(self) -> Bounds:
-        """The values of the low and the high estimate: a speed's low estimate is its high end."""
-        ends = (self.high, self.low) if self.is_speed else (self.low, self.high)
-        return Bounds(low=ends[0], high=ends[1])
 
-    def at(self, bound: Bound) -> float:
-        """The value that the low or the high estimate takes."""
-        return self.bounds.at(bound)
+class AssumptionSet(StrictModel):
+    """Assumptions by name."""
+
+    def named(self, name: str) -> Assumption:
+        """The assumption of that name."""
+        assumption: Assumption = getattr(self, name)
+        return assumption
+
+    def bounds(self, name: str) -> Bounds:
+        """The quantity of that name in the best and in the worst case."""
+        row = self.named(name)
+        ends = (row.high, row.low) if row.is_speed else (row.low, row.high)
+        return Bounds(*ends).called(name, digits=None)
 
 
-class Assumptions(StrictModel):
-    """Everything the time line of an experiment takes for granted."""
+class Assumptions(AssumptionSet):
+    """Everything that the time line of an experiment assumes."""
 
     deploy_minutes: Assumption
     redeploy_minutes: Assumption
@@ -104,42 +86,39 @@ class Assumptions(StrictModel):
     first_token_seconds: Assumption
     block_overhead_seconds: Assumption
     teardown_minutes: Assumption
-    guard_minutes: Assumption
-
-    def named(self, name: str) -> Assumption:
-        """The assumption of that name."""
-        assumption: Assumption = getattr(self, name)
-        return assumption
+    budget_delay_minutes: Assumption
 
     def replaced(self, texts: Iterable[str]) -> Assumptions:
-        """With a user's values: `NAME=NUMBER` or `NAME=LOW..HIGH`, a later one before an earlier.
+        """With a user's values: `NAME=NUMBER` or `NAME=LOW..HIGH`; of two, the later counts.
 
         Raises:
             UserInputError: a text has another form, an unknown name or values that cannot be.
         """
-        changed = dict(_given(text) for text in texts)
-        values = {name: self._replacement(name, given) for name, given in changed.items()}
-        return self.model_copy(update=values)
+        return self.model_copy(update=dict(self._replacement(text) for text in texts))
 
-    def _replacement(self, name: str, given: Bounds) -> Assumption:
-        known = list(type(self).model_fields)
+    def _replacement(self, text: str) -> tuple[str, Assumption]:
+        match = _REPLACEMENT.fullmatch(text)
+        if match is None:
+            raise UserInputError(
+                f"{OPTION}: given {text!r}, allowed: NAME=NUMBER or NAME=LOW..HIGH, for example "
+                "node_start_minutes=5 or compile_minutes=30..60"
+            )
+        name, known = match[1].strip(), list(type(self).model_fields)
         if name not in known:
             raise UserInputError(
                 f"{OPTION}: given {name!r}, allowed: {', '.join(known)}{suggestion(name, known)}"
             )
-        before = self.named(name)
+        low, high, unit = float(match[2]), float(match[3] or match[2]), self.named(name).unit
         try:
-            return Assumption(
-                low=given.low, high=given.high, unit=before.unit, source=f"given with {OPTION}"
-            )
+            return name, Assumption(low=low, high=high, unit=unit, source=f"given with {OPTION}")
         except ValueError as error:
             raise UserInputError(
-                f"{OPTION}: given {name}={given.low:g}..{given.high:g}, allowed: LOW at most HIGH, "
-                f"no negative numbers, a speed above 0, all in {before.unit}"
+                f"{OPTION}: given {name}={low:g}..{high:g}, allowed: LOW at most HIGH, no negative "
+                f"numbers, a speed above 0, all in {unit}"
             ) from error
 
 
-class PublishedAssumptions(StrictModel):
+class PublishedAssumptions(AssumptionSet):
     """What only the published sequence has (benchmarks/idle.py)."""
 
     whole_node_compile_ratio: Assumption
@@ -180,7 +159,7 @@ class AssumptionData(StrictModel):
         return targets
 
     def for_target(self, model: str) -> Assumptions:
-        """The assumptions for one target model: what is published for it goes first."""
+        """Those of one target model: what is published for it replaces the general values."""
         return self.assumptions.model_copy(update=dict(self.targets.get(model, {})))
 
 
@@ -195,25 +174,3 @@ def assumption_data() -> AssumptionData:
     """The shipped assumptions, read once."""
     path = files("draftworth.planning").joinpath("assumptions.yaml")
     return read_assumptions(path.read_text(encoding="utf-8"))
-
-
-def _given(text: str) -> tuple[str, Bounds]:
-    """`NAME=NUMBER` or `NAME=LOW..HIGH` in its parts."""
-    name, equals, values = text.partition("=")
-    ends = values.split("..")
-    numbers = [_number(end) for end in ends]
-    known = [number for number in numbers if number is not None]
-    if not equals or len(ends) > 2 or len(known) != len(ends):
-        raise UserInputError(
-            f"{OPTION}: given {text!r}, allowed: NAME=NUMBER or NAME=LOW..HIGH, for example "
-            "node_start_minutes=5 or compile_minutes=30..60"
-        )
-    return name.strip(), Bounds(low=known[0], high=known[-1])
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

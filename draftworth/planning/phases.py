@@ -1,35 +1,35 @@
-"""A small event simulation: phases that wait for each other, and limits that cut them short.
+"""Phases that wait for each other, and limits that end a run before its last phase.
 
-A course of phases holds rented nodes from the start of one phase (`launch`) to the end of another
-(`release`). A limit starts to run when a phase ends; when it is reached, all that still runs is
-cut off and the nodes are released.
+The phases of a run stand in the order in which they depend on each other; the last one releases
+the accelerator nodes.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from draftworth.planning.assumptions import Bound, Bounds
+from draftworth.planning.bounds import Bounds, Case
 
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """Something that takes time. Starts when all of `after` have ended.
+    """Something that takes time; it starts when all of `after` have ended.
 
-    `how` tells a reader how `minutes` were computed.
+    billed: accelerator nodes are held while it lasts. measured: tokens are measured in it.
     """
 
     name: str
     minutes: Bounds
-    how: str
     after: tuple[str, ...] = ()
+    billed: bool = True
+    measured: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """Cuts a course off so many minutes after the phase `after` has ended."""
+    """Ends a run so many minutes after the end of the phase `after`."""
 
     name: str
     after: str
@@ -37,19 +37,8 @@ class Limit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
-    """Phases in the order they are told; `measure` begins with the first measured token."""
-
-    phases: tuple[Phase, ...]
-    launch: str
-    measure: str
-    release: str
-    limits: tuple[Limit, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class Span:
-    """A phase as it came: minutes since the course's begin. `cut` by a limit before its end."""
+    """When a phase lasts, in minutes since the first phase's start. cut: a limit ended it."""
 
     start: float
     end: float
@@ -57,92 +46,82 @@ class Span:
 
     @property
     def minutes(self) -> float:
-        """How long it took."""
+        """How long it takes."""
         return self.end - self.start
 
 
 @dataclass(frozen=True, kw_only=True)
-class Simulation:
-    """A simulated course: the spans of all phases that began, and the limit that cut it, if any."""
+class Schedule:
+    """A run in one case: the spans of all phases that begin, and the limit that ended it."""
 
-    course: Course
+    phases: tuple[Phase, ...]
     spans: Mapping[str, Span]
-    stopped_by: str | None
+    ended_by: str | None = None
 
     @property
     def billed_minutes(self) -> float:
-        """Minutes that each node was held; 0 when none was launched."""
-        if self.course.launch not in self.spans:
-            return 0.0
-        return self.spans[self.course.release].end - self.spans[self.course.launch].start
+        """Minutes that each node is held; 0 when none is launched."""
+        billed = self._spans([phase for phase in self.phases if phase.billed])
+        return billed[-1].end - billed[0].start if billed else 0.0
 
     @property
-    def billed_minutes_before_first_token(self) -> float | None:
-        """Minutes that each node was held before anything was measured; None if nothing was."""
-        if self.course.measure not in self.spans:
-            return None
-        return self.spans[self.course.measure].start - self.spans[self.course.launch].start
+    def billed_minutes_before_first_token(self) -> float:
+        """Those before anything is measured: all of them where nothing is."""
+        billed = self._spans([phase for phase in self.phases if phase.billed])
+        measured = self._spans([phase for phase in self.phases if phase.measured])
+        return measured[0].start - billed[0].start if measured else self.billed_minutes
+
+    @property
+    def measured_minutes(self) -> float:
+        """Minutes in which tokens are measured."""
+        measured = self._spans([phase for phase in self.phases if phase.measured])
+        return sum(span.minutes for span in measured)
+
+    def _spans(self, phases: Sequence[Phase]) -> list[Span]:
+        return [self.spans[phase.name] for phase in phases if phase.name in self.spans]
 
 
-def simulate(course: Course, bound: Bound, *, limited: bool = True) -> Simulation:
-    """Let the events of a course happen, each phase as long as in one of the two estimates."""
-    run = _Run(course=course, bound=bound, limits=course.limits if limited else ())
-    return run.to_the_end()
+@dataclass(frozen=True, kw_only=True)
+class Timeline:
+    """A run in both cases."""
+
+    best: Schedule
+    worst: Schedule
+
+    @classmethod
+    def of(cls, phases: Sequence[Phase], limits: Sequence[Limit] = ()) -> Timeline:
+        """Schedule the phases in both cases."""
+        return cls(
+            best=schedule(phases, "best", limits=limits),
+            worst=schedule(phases, "worst", limits=limits),
+        )
+
+    def bounds(self, quantity: Callable[[Schedule], float]) -> Bounds:
+        """Something about a schedule, in both cases."""
+        return Bounds(quantity(self.best), quantity(self.worst))
 
 
-# At one and the same minute a phase that ends comes before a limit: what is complete is complete.
-_PHASE_ENDS, _LIMIT_REACHED = 0, 1
+def schedule(phases: Sequence[Phase], case: Case, *, limits: Sequence[Limit] = ()) -> Schedule:
+    """Each phase as early as it can begin; what the first limit leaves of them."""
+    spans: dict[str, Span] = {}
+    for phase in phases:
+        start = max((spans[name].end for name in phase.after), default=0.0)
+        spans[phase.name] = Span(start=start, end=start + phase.minutes.at(case))
+    cuts = [(spans[limit.after].end + limit.minutes.at(case), limit.name) for limit in limits]
+    cut, limit_name = min(cuts, default=(math.inf, ""))
+    if cut >= spans[phases[-1].name].start:
+        return Schedule(phases=tuple(phases), spans=spans)
+    return Schedule(phases=tuple(phases), spans=_until(cut, phases, spans), ended_by=limit_name)
 
 
-@dataclass
-class _Run:
-    """The state of a simulation: what has begun, what is over, what will happen."""
-
-    course: Course
-    bound: Bound
-    limits: tuple[Limit, ...]
-    _spans: dict[str, Span] = field(default_factory=dict)
-    _over: set[str] = field(default_factory=set)
-    _events: list[tuple[float, int, str]] = field(default_factory=list)
-    _stopped_by: str | None = None
-
-    def to_the_end(self) -> Simulation:
-        self._begin_what_may(0.0)
-        while self._events:
-            minute, kind, name = heapq.heappop(self._events)
-            if kind == _LIMIT_REACHED:
-                self._stop(minute, name)
-            elif not self._spans[name].cut:
-                self._end(minute, name)
-        return Simulation(course=self.course, spans=self._spans, stopped_by=self._stopped_by)
-
-    def _end(self, minute: float, name: str) -> None:
-        self._over.add(name)
-        for limit in self.limits:
-            if limit.after == name:
-                reached = minute + limit.minutes.at(self.bound)
-                heapq.heappush(self._events, (reached, _LIMIT_REACHED, limit.name))
-        if self._stopped_by is None:
-            self._begin_what_may(minute)
-
-    def _begin_what_may(self, minute: float) -> None:
-        for phase in self.course.phases:
-            if phase.name not in self._spans and self._over.issuperset(phase.after):
-                self._begin(minute, phase)
-
-    def _begin(self, minute: float, phase: Phase) -> None:
-        end = minute + phase.minutes.at(self.bound)
-        self._spans[phase.name] = Span(start=minute, end=end)
-        heapq.heappush(self._events, (end, _PHASE_ENDS, phase.name))
-
-    def _stop(self, minute: float, limit: str) -> None:
-        """Cut off what runs and release the nodes, unless they are being released already."""
-        if self._stopped_by is not None or self.course.release in self._spans:
-            return
-        self._stopped_by = limit
-        for name, span in self._spans.items():
-            if name not in self._over:
-                self._spans[name] = Span(start=span.start, end=minute, cut=True)
-        if self.course.launch in self._spans:
-            release = next(p for p in self.course.phases if p.name == self.course.release)
-            self._begin(minute, release)
+def _until(cut: float, phases: Sequence[Phase], spans: Mapping[str, Span]) -> dict[str, Span]:
+    """What begins before `cut` ends there; nodes that are up by then are released."""
+    *others, release = phases
+    kept = {
+        phase.name: Span(start=span.start, end=min(span.end, cut), cut=span.end > cut)
+        for phase in others
+        if (span := spans[phase.name]).start < cut
+    }
+    if any(phase.billed for phase in others if phase.name in kept):
+        kept[release.name] = Span(start=cut, end=cut + spans[release.name].minutes)
+    return kept

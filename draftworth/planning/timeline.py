@@ -1,209 +1,158 @@
 """What a run does when, how long its accelerator nodes are billed, and what that costs.
 
-The phases of a deployment as events (`phases`), their lengths from the experiment and from stated
-assumptions (`assumptions`): an estimate, low to high, that a reader can check by hand.
+The phases of a run, their lengths from the experiment and from stated assumptions: an estimate,
+best to worst case, that a reader can check by hand.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from draftworth.planning.assumptions import Assumptions, Bound, Bounds
-from draftworth.planning.pace import round_counts, round_minutes
-from draftworth.planning.phases import Course, Limit, Phase, Simulation, simulate
+from draftworth.experiment.model import HubModel
+from draftworth.planning.assumptions import Assumptions
+from draftworth.planning.bounds import Bounds, exactly, total
+from draftworth.planning.measuring_time import round_counts, round_minutes
+from draftworth.planning.phases import Limit, Phase, Timeline
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
-from draftworth.planning.steps import (
-    IMAGE_PULL,
-    NODE_START,
-    Transfer,
-    assumed_phase,
-    compile_name,
-    load_name,
-    load_phase,
-    node_phases,
-    transfer_phase,
-)
-from draftworth.records.load import Load
+
+GBIT_PER_GIB = 8 * 2**30 / 1e9
 
 DEPLOY = "deploy"
 STAGE = "stage checkpoints"
 SCALE_UP = "scale up"
+NODE_START = "node start"
+IMAGE_PULL = "image pull"
 TEARDOWN = "nodes to zero"
-MEASURE_PREFIX = "measure"
 DEADLINE = "aws.deadline_minutes"
 BUDGET = "aws.budget_usd"
 
 
 @dataclass(frozen=True, kw_only=True)
-class InPlace:
-    """What is there before a run.
-
-    staged: storage prefixes of checkpoints that are READY. artifact_keys: compiled graphs.
-    """
-
-    cluster: bool = False
-    staged: frozenset[str] = frozenset()
-    artifact_keys: frozenset[str] = frozenset()
-
-
-def in_place_after_a_run(experiment: ResolvedNeuron) -> InPlace:
-    """What a second run finds: the cluster, every checkpoint, every compiled graph."""
-    return InPlace(
-        cluster=True,
-        staged=frozenset(model.storage_prefix for model in experiment.spec.models),
-        artifact_keys=frozenset(v.artifact_key for v in experiment.variants),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """A run's time line in the low and in the high estimate.
+    """A run's time line: `limited` ends at the deadline or the budget, `unlimited` does not."""
 
-    `low` and `high` end at the deadline or the budget; `unlimited_...` is what the run would need.
-    """
-
-    low: Simulation
-    high: Simulation
-    unlimited_low: Simulation
-    unlimited_high: Simulation
-    nodes: int
-    usd_per_node_hour: float
+    experiment: ResolvedNeuron
+    assumed: Assumptions
+    limited: Timeline
+    unlimited: Timeline
 
     @property
     def billed_minutes(self) -> Bounds:
         """Minutes that each node is billed.
 
-        Where a limit ends both estimates, the one that launches sooner is billed longer: the bounds
-        are the least and the most of the two.
+        The least and the most of both cases: where a limit ends both, the best one launches sooner
+        and is billed longer.
         """
-        billed = (self.low.billed_minutes, self.high.billed_minutes)
-        return Bounds(low=min(billed), high=max(billed))
+        billed = self.limited.bounds(lambda run: run.billed_minutes)
+        return Bounds(min(billed.best, billed.worst), max(billed.best, billed.worst))
 
     @property
     def needed_minutes(self) -> Bounds:
         """Minutes that each node would be billed without deadline and budget."""
-        return Bounds(
-            low=self.unlimited_low.billed_minutes, high=self.unlimited_high.billed_minutes
-        )
+        return self.unlimited.bounds(lambda run: run.billed_minutes)
 
     def usd(self, minutes: Bounds) -> Bounds:
         """What all nodes cost for so many minutes each."""
-        usd_per_minute = self.nodes * self.usd_per_node_hour / 60
-        return Bounds.of(lambda bound: minutes.at(bound) * usd_per_minute)
+        nodes, price = self.experiment.placement.nodes, self.experiment.spec.aws.price
+        rate = exactly(price.usd_per_hour, f"{price.usd_per_hour:.2f}")
+        return minutes.called("minutes") / 60 * nodes * rate
 
 
-def forecast(experiment: ResolvedNeuron, *, assumed: Assumptions, in_place: InPlace) -> Forecast:
-    """The time line of one run."""
-    course = course_of(experiment, assumed=assumed, in_place=in_place)
+def forecast(
+    experiment: ResolvedNeuron,
+    assumed: Assumptions,
+    *,
+    compiled: Collection[str] = (),
+    second: bool = False,
+) -> Forecast:
+    """The time line of one run.
+
+    compiled: variants whose graph is in the bucket. second: a run after another one, which finds
+    the cluster, every checkpoint and every compiled graph.
+    """
+    phases = tuple(run_phases(experiment, assumed, compiled=compiled, second=second))
     return Forecast(
-        low=simulate(course, "low"),
-        high=simulate(course, "high"),
-        unlimited_low=simulate(course, "low", limited=False),
-        unlimited_high=simulate(course, "high", limited=False),
-        nodes=experiment.placement.nodes,
-        usd_per_node_hour=experiment.spec.aws.price.usd_per_hour,
+        experiment=experiment,
+        assumed=assumed,
+        limited=Timeline.of(phases, _limits(experiment, assumed)),
+        unlimited=Timeline.of(phases),
     )
 
 
-def course_of(experiment: ResolvedNeuron, *, assumed: Assumptions, in_place: InPlace) -> Course:
-    """This design's phases: nothing that a CPU node can do happens on an accelerator node."""
-    serving = [
-        phase
-        for variant in experiment.variants
-        for phase in _serving_phases(variant, assumed, in_place)
-    ]
-    ready = tuple(load_name(variant) for variant in experiment.variants)
-    measuring = _measuring_phases(experiment, assumed, after=ready)
-    last = (measuring[-1].name,)
-    return Course(
-        phases=(
-            assumed_phase(
-                DEPLOY, assumed, "redeploy_minutes" if in_place.cluster else "deploy_minutes"
-            ),
-            _staging_phase(experiment, assumed, in_place),
-            assumed_phase(SCALE_UP, assumed, "scale_up_minutes", after=(STAGE,)),
-            *node_phases(assumed, after=(SCALE_UP,)),
-            *serving,
-            *measuring,
-            assumed_phase(TEARDOWN, assumed, "teardown_minutes", after=last),
-        ),
-        launch=NODE_START,
-        measure=measuring[0].name,
-        release=TEARDOWN,
-        limits=_limits(experiment, assumed),
-    )
-
-
-def measure_name(load: Load) -> str:
-    """The name of the measuring phase of one load."""
-    return f"{MEASURE_PREFIX} {load.label}"
-
-
-def _staging_phase(experiment: ResolvedNeuron, assumed: Assumptions, in_place: InPlace) -> Phase:
-    missing = tuple(m for m in experiment.spec.models if m.storage_prefix not in in_place.staged)
-    if not missing:
-        nothing = Bounds(low=0, high=0)
-        return Phase(name=STAGE, minutes=nothing, how="in the bucket already", after=(DEPLOY,))
-    # All models at once, over the one link of a CPU node.
-    transfer = Transfer(models=missing, assumed=assumed, speed="hub_gbit_per_s")
-    return transfer_phase(STAGE, transfer, plus="stager_start_minutes", after=(DEPLOY,))
+def run_phases(
+    experiment: ResolvedNeuron,
+    assumed: Assumptions,
+    *,
+    compiled: Collection[str] = (),
+    second: bool = False,
+) -> Iterator[Phase]:
+    """The phases: nothing that a CPU node can do happens on an accelerator node."""
+    minutes = assumed.bounds
+    deploy = minutes("redeploy_minutes" if second else "deploy_minutes")
+    stage = exactly(0, "in the bucket already") if second else _staging_minutes(experiment, assumed)
+    yield Phase(name=DEPLOY, minutes=deploy, billed=False)
+    yield Phase(name=STAGE, minutes=stage, after=(DEPLOY,), billed=False)
+    yield Phase(name=SCALE_UP, minutes=minutes("scale_up_minutes"), after=(STAGE,), billed=False)
+    yield Phase(name=NODE_START, minutes=minutes("node_start_minutes"), after=(SCALE_UP,))
+    yield Phase(name=IMAGE_PULL, minutes=minutes("image_pull_minutes"), after=(NODE_START,))
+    for variant in experiment.variants:
+        is_compiled = second or variant.name in compiled
+        yield from _serving_phases(variant, assumed, is_compiled=is_compiled)
+    after = tuple(f"load {variant.name}" for variant in experiment.variants)
+    for load in experiment.loads:
+        one_round = round_minutes(experiment, load, assumed).called("round_minutes")
+        measuring = round_counts(experiment.spec.workload) * one_round
+        name = f"measure {load.label}"
+        yield Phase(name=name, minutes=measuring, after=after, measured=True)
+        after = (name,)
+    yield Phase(name=TEARDOWN, minutes=minutes("teardown_minutes"), after=after)
 
 
 def _serving_phases(
-    variant: NeuronVariant, assumed: Assumptions, in_place: InPlace
-) -> tuple[Phase, ...]:
+    variant: NeuronVariant, assumed: Assumptions, *, is_compiled: bool
+) -> Iterator[Phase]:
     """A compile where no graph is there, then a load; each variant on its own slot, all at once."""
-    if variant.artifact_key in in_place.artifact_keys:
-        return (load_phase(variant, assumed, after=(IMAGE_PULL,)),)
-    name = compile_name(variant)
-    return (
-        assumed_phase(name, assumed, "compile_minutes", after=(IMAGE_PULL,)),
-        load_phase(variant, assumed, after=(name,)),
-    )
+    last = IMAGE_PULL
+    if not is_compiled:
+        minutes = assumed.bounds("compile_minutes")
+        yield Phase(name=f"compile {variant.name}", minutes=minutes, after=(last,))
+        last = f"compile {variant.name}"
+    loading = load_minutes(variant, assumed)
+    yield Phase(name=f"load {variant.name}", minutes=loading, after=(last,))
 
 
-def _measuring_phases(
-    experiment: ResolvedNeuron, assumed: Assumptions, *, after: tuple[str, ...]
-) -> tuple[Phase, ...]:
-    """One phase a load, one after the other."""
-    phases: list[Phase] = []
-    for load in experiment.loads:
-        phases.append(_measuring_phase(experiment, assumed, load, after=after))
-        after = (phases[-1].name,)
-    return tuple(phases)
+def load_minutes(variant: NeuronVariant, assumed: Assumptions) -> Bounds:
+    """A variant's weights onto its devices, then the engine's own warm-up."""
+    loading = transfer_minutes(variant.checkpoints.values(), assumed, "load_gbit_per_s")
+    return loading + assumed.bounds("warm_up_minutes")
 
 
-def _measuring_phase(
-    experiment: ResolvedNeuron,
-    assumed: Assumptions,
-    load: Load,
-    *,
-    after: tuple[str, ...],
-) -> Phase:
-    counts = round_counts(experiment.spec.workload)
+def transfer_minutes(models: Iterable[HubModel], assumed: Assumptions, speed: str) -> Bounds:
+    """Checkpoints over one link, whose speed is the assumption of that name."""
+    gib = total([_checkpoint_gib(model, assumed) for model in models])
+    return gib * exactly(GBIT_PER_GIB, f"{GBIT_PER_GIB:.2f}") / assumed.bounds(speed) / 60
 
-    def one_round(bound: Bound) -> float:
-        return round_minutes(experiment, assumed, load, bound=bound)
 
-    return Phase(
-        name=measure_name(load),
-        minutes=Bounds.of(lambda bound: counts.at(bound) * one_round(bound)),
-        how=f"{counts.text()} rounds x {Bounds.of(one_round).text(digits=1)} (below)",
-        after=after,
-    )
+def _checkpoint_gib(model: HubModel, assumed: Assumptions) -> Bounds:
+    """A checkpoint's size by the catalogue, else by assumption."""
+    if model.facts is None:
+        return assumed.bounds("unknown_checkpoint_gib")
+    return exactly(model.facts.checkpoint_gib, f"{model.facts.checkpoint_gib:.1f} GiB")
+
+
+def _staging_minutes(experiment: ResolvedNeuron, assumed: Assumptions) -> Bounds:
+    """All models at once, over the one link of a CPU node."""
+    transfer = transfer_minutes(experiment.spec.models, assumed, "hub_gbit_per_s")
+    return transfer + assumed.bounds("stager_start_minutes")
 
 
 def _limits(experiment: ResolvedNeuron, assumed: Assumptions) -> tuple[Limit, ...]:
     """As the capacity controller has them: the deadline counts from the end of the deploy, the
     spend from the launch."""
     aws = experiment.spec.aws
-    paid_minutes = aws.budget_usd / experiment.usd_per_hour * 60
-    deadline = float(aws.deadline_minutes)
+    paid = exactly(aws.budget_usd / experiment.usd_per_hour * 60)
     return (
-        Limit(name=DEADLINE, after=DEPLOY, minutes=Bounds(low=deadline, high=deadline)),
-        Limit(
-            name=BUDGET,
-            after=SCALE_UP,
-            minutes=Bounds.of(lambda bound: paid_minutes + assumed.guard_minutes.at(bound)),
-        ),
+        Limit(name=DEADLINE, after=DEPLOY, minutes=exactly(aws.deadline_minutes)),
+        Limit(name=BUDGET, after=SCALE_UP, minutes=paid + assumed.bounds("budget_delay_minutes")),
     )

@@ -27,6 +27,6 @@ BY_HAND = assumption_data().assumptions.replaced(
         "first_token_seconds=0",
         "block_overhead_seconds=0",
         "teardown_minutes=5",
-        "guard_minutes=0",
+        "budget_delay_minutes=0",
     ]
 )

@@ -62,7 +62,7 @@ def test_a_variant_that_is_compiled_is_only_loaded(capsys: pytest.CaptureFixture
         (["--compiled", "baselin"], "allowed: baseline, qwen3-1.7b-k7; did you mean 'baseline'?"),
     ],
 )
-def test_a_wrong_option_is_told_alone(
+def test_a_wrong_option_is_reported_alone(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["plan", str(EXPERIMENTS / "qwen3-32b.yaml"), *options]) == 2
@@ -86,7 +86,7 @@ def test_an_experiment_of_this_machine_has_no_time_line(
 ENOUGH = both(put("aws", "deadline_minutes", value=600), put("aws", "budget_usd", value=1000))
 
 
-def test_limits_that_the_worst_case_keeps_are_not_spoken_of(
+def test_no_note_where_the_worst_case_fits_the_limits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "unfinished" not in edited(tmp_path, capsys, ENOUGH)
@@ -101,7 +101,7 @@ def test_limits_that_the_worst_case_keeps_are_not_spoken_of(
         ("deadline_minutes", 20, "aws.deadline_minutes 20 ends the run unfinished: even the best"),
     ],
 )
-def test_a_limit_that_cuts_the_run_is_told(
+def test_a_limit_that_cuts_the_run_is_noted(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     key: str,
@@ -133,7 +133,7 @@ def test_a_budget_of_what_the_note_says_is_enough(
 
     text = edited(tmp_path, capsys, ENOUGH, put("aws", "budget_usd", value=needed + 0.01))
     assert "unfinished" not in text
-    assert f"= {needed:.2f} USD; aws.budget_usd {needed + 0.01:.2f}" in text
+    assert f" to {needed:.2f} USD; aws.budget_usd {needed + 0.01:.2f}" in text
 
 
 def test_a_gated_model_without_a_secret_is_noted(
@@ -162,7 +162,7 @@ def test_variants_that_are_loaded_together_are_as_slow_as_the_slower_one(
 ) -> None:
     text = edited(tmp_path, capsys, put("workload", "parallel", value=True))
 
-    assert "8 cases x max(81.8, 27.8) to max(85.5, 85.5) seconds / 60" in text
+    assert "8 cases x max(baseline 81.8 to 85.5, qwen3-1.7b-k7 27.8 to 85.5) / 60" in text
     assert line(text, "* measure c4").split()[5] == "21.8"  # 2 x 8 x 81.8 / 60
 
 
@@ -173,6 +173,29 @@ def test_a_load_at_random_times_shows_its_rate(
     text = edited(tmp_path, capsys, put("workload", "load", value=load))
 
     assert "4 + 8 requests at 0.5 a second, 4 decoded at once" in text
+
+
+def test_a_phase_that_a_limit_cuts_says_what_it_needs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = EXPERIMENTS / "qwen3-32b.yaml"
+    text = planned(capsys, path, "--assume", "compile_minutes=10..300")
+
+    assert line(text, "* compile baseline").endswith(
+        "compile_minutes 10 to 300; worst case: 300.0 cut by aws.deadline_minutes"
+    )
+    assert line(text, "* load baseline").split()[3:7] == ["48.6", "-", "1.8", "-"]
+
+
+def test_the_table_is_plain_text_of_its_own_width(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = EXPERIMENTS / "qwen3-32b.yaml"
+    text = planned(capsys, path)
+    for name, value in {"COLUMNS": "40", "FORCE_COLOR": "1", "TERM": "xterm-256color"}.items():
+        monkeypatch.setenv(name, value)
+
+    assert planned(capsys, path) == text
 
 
 def line(text: str, begin: str) -> str:

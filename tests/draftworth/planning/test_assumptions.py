@@ -14,10 +14,10 @@ from draftworth.errors import UserInputError
 from draftworth.planning.assumptions import (
     Assumption,
     AssumptionData,
-    Bounds,
     assumption_data,
     read_assumptions,
 )
+from draftworth.planning.bounds import Bounds
 from tests.conftest import ROOT
 from tests.support.documents import assert_block
 
@@ -29,10 +29,6 @@ def edited(edit: Callable[[dict[str, Any]], object]) -> str:
     data = yaml.safe_load(SHIPPED)
     edit(data)
     return yaml.safe_dump(data)
-
-
-def minutes(low: float, high: float) -> Assumption:
-    return Assumption(low=low, high=high, unit="minutes", source="a test")
 
 
 def test_the_shipped_assumptions_are_read() -> None:
@@ -85,26 +81,33 @@ def test_a_name_ends_in_its_unit() -> None:
 
 
 def test_a_speed_is_best_at_its_high_end_and_a_time_at_its_low_end() -> None:
-    speed = Assumption(low=1, high=5, unit="Gbit/s", source="a test")
+    assumed = assumption_data().assumptions.replaced(
+        ["hub_gbit_per_s=1..5", "warm_up_minutes=1..5"]
+    )
 
-    assert speed.bounds == Bounds(low=5, high=1)
-    assert minutes(1, 5).bounds == Bounds(low=1, high=5)
+    assert assumed.bounds("hub_gbit_per_s") == Bounds(5, 1)
+    assert assumed.bounds("warm_up_minutes") == Bounds(1, 5)
+    assert assumed.bounds("warm_up_minutes").how == "warm_up_minutes 1 to 5"
 
 
-def test_what_is_published_for_a_target_goes_first() -> None:
+def test_what_is_published_for_a_target_replaces_the_general_value() -> None:
     data = assumption_data()
 
-    assert data.for_target("Qwen/Qwen3-32B").baseline_ms_per_token.bounds == Bounds(low=45, high=45)
+    assert data.for_target("Qwen/Qwen3-32B").bounds("baseline_ms_per_token") == Bounds(45, 45)
     assert data.for_target("someone/else") == data.assumptions
 
 
 def test_a_user_replaces_an_assumption_by_a_number_or_a_range() -> None:
     replaced = assumption_data().assumptions.replaced(
-        ["node_start_minutes=9", "compile_minutes=30..60", "node_start_minutes=5"]
+        [
+            *("node_start_minutes=9", "compile_minutes=30..60", "node_start_minutes=5"),
+            *("warm_up_minutes = .5..1e1 ",),
+        ]
     )
 
-    assert replaced.node_start_minutes.bounds == Bounds(low=5, high=5)
-    assert replaced.compile_minutes.bounds == Bounds(low=30, high=60)
+    assert replaced.bounds("node_start_minutes") == Bounds(5, 5)
+    assert replaced.bounds("compile_minutes") == Bounds(30, 60)
+    assert replaced.bounds("warm_up_minutes") == Bounds(0.5, 10)
     assert replaced.compile_minutes.source == "given with --assume"
     assert replaced.deploy_minutes == assumption_data().assumptions.deploy_minutes
 
@@ -117,6 +120,8 @@ def test_a_user_replaces_an_assumption_by_a_number_or_a_range() -> None:
         ("compile_minutes=", "allowed: NAME=NUMBER or NAME=LOW..HIGH"),
         ("compile_minutes=ten", "allowed: NAME=NUMBER or NAME=LOW..HIGH"),
         ("compile_minutes=1..2..3", "allowed: NAME=NUMBER or NAME=LOW..HIGH"),
+        ("compile_minutes=inf", "allowed: NAME=NUMBER or NAME=LOW..HIGH"),
+        ("compile_minutes=1e999", "LOW at most HIGH"),
         ("compile_minutes=nan", "allowed: NAME=NUMBER or NAME=LOW..HIGH"),
         ("compile_minutes=60..30", "LOW at most HIGH"),
         ("compile_minutes=-5", "no negative numbers"),

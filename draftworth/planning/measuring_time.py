@@ -1,0 +1,63 @@
+"""How long measuring takes: a request, a block of requests, a round, all rounds."""
+
+from __future__ import annotations
+
+import math
+
+from draftworth.experiment.model import Workload
+from draftworth.measuring.runner import rounds
+from draftworth.planning.assumptions import Assumptions
+from draftworth.planning.bounds import Bounds, exactly, longest, total
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.planning.run_specification import sampling
+from draftworth.records.load import Load
+
+
+def sending_seconds(
+    experiment: ResolvedNeuron,
+    variant: NeuronVariant,
+    load: Load,
+    assumed: Assumptions,
+    requests: tuple[int, ...],
+) -> Bounds:
+    """Counts of requests to one variant, sent one after the other."""
+    work, seats = experiment.spec.workload, experiment.spec.serving.max_num_seqs
+    speed = "baseline_ms_per_token" if variant.is_baseline else "speculative_ms_per_token"
+    tokens = exactly(work.output_tokens, f"{work.output_tokens} tokens")
+    request = assumed.bounds("first_token_seconds") + tokens * assumed.bounds(speed) / 1000
+    best, worst = (
+        sum(load.sending_seconds(count, request_seconds=seconds, seats=seats) for count in requests)
+        for seconds in (request.best, request.worst)
+    )
+    return Bounds(best, worst, (f"{load.sending_words(requests, seats=seats)} {request.factor}",))
+
+
+def block_seconds(
+    experiment: ResolvedNeuron, variant: NeuronVariant, load: Load, assumed: Assumptions
+) -> Bounds:
+    """One case against one variant: the warm-up, then the measured requests of a round."""
+    work = experiment.spec.workload
+    requests = (work.warmup_requests, work.requests_per_round)
+    sending = sending_seconds(experiment, variant, load, assumed, requests)
+    return sending + assumed.bounds("block_overhead_seconds")
+
+
+def round_minutes(experiment: ResolvedNeuron, load: Load, assumed: Assumptions) -> Bounds:
+    """One round: every case against every variant, all variants at once or one by one."""
+    blocks = [
+        block_seconds(experiment, variant, load, assumed).called(variant.name)
+        for variant in experiment.variants
+    ]
+    together = longest(blocks) if experiment.spec.workload.parallel else total(blocks)
+    cases = len(experiment.cases)
+    return exactly(cases, f"{cases} cases") * together / 60
+
+
+def round_counts(work: Workload) -> Bounds:
+    """Rounds of a run: those that `min_requests` needs, and those that `max_requests` has room for.
+
+    The first is what a run with narrow intervals takes, the second one with wide ones.
+    """
+    most = rounds(sampling(work))
+    counts = Bounds(min(math.ceil(work.min_requests / work.requests_per_round), most), most)
+    return counts.called("rounds", digits=None)
