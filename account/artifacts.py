@@ -8,23 +8,15 @@ an experiment file is wrong.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from account.clients import client, explained
-from account.graph_store import (
-    Removal,
-    RemovalError,
-    StoredKey,
-    StoredObject,
-    read_store,
-    removals,
-    remove,
-)
+from account.clients import client, explained, or_none
+from account.graph_store import Removal, StoredKey, read_store, removals, remove
+from account.terminal import aligned, duration_text, print_lines, size_text
 from draftworth.errors import DraftworthError
 from draftworth.experiment.model import HubModel
 from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT
@@ -33,12 +25,12 @@ from draftworth.records.artifact_manifest import differences
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.staging import ReadyModel, ready_key
 
-GIB = 1024**3
+_HEADINGS = ("experiment", "variant", "key", "a start would", "size", "compiled in", "uploaded")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """Buckets of an experiment's storage stack; `checkpoints` is None when it was not looked up."""
+class Buckets:
+    """Those of an experiment's storage stack; `checkpoints` is None when it was not looked up."""
 
     region: str
     artifacts: str
@@ -47,25 +39,42 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """One variant's compiled graph, as an experiment asks for it."""
+    """One variant's compiled graph as an experiment asks for it, and what the bucket has of it.
+
+    refusal: why a server would refuse what is there; empty when it would serve or compile.
+    """
 
     experiment: str
     variant: str
     key: str
-    inputs: Mapping[str, Any]
-    commits: Mapping[str, str]
+    stored: StoredKey | None
+    refusal: Sequence[str]
+
+    def start(self, now: datetime) -> str:
+        """What a server's start would do."""
+        if self.refusal:
+            return "be refused"
+        if self.stored and self.stored.manifest:
+            return "load"
+        if self.stored and self.stored.being_uploaded(now):
+            return "compile (one is being uploaded)"
+        return "compile"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """What is wanted of a bucket and what it holds."""
+    """What is wanted of a bucket and what it holds; `others`: objects that are no graph's."""
 
-    place: Place
-    wanted: tuple[Wanted, ...]
-    stored: Mapping[str, StoredKey]
-    strange: tuple[StoredObject, ...]
+    buckets: Buckets
+    wanted: Sequence[Wanted]
+    others: int
     removals: tuple[Removal, ...]
     now: datetime
+
+    @property
+    def removable_bytes(self) -> int:
+        """All that can go."""
+        return sum(removal.size_bytes for removal in self.removals)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,12 +97,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List, and prune when told to."""
+    """List, and remove when told to."""
     experiments = [load_neuron(path) for path in arguments.experiments]
     for listing in listings(experiments, bucket=arguments.bucket, now=datetime.now(UTC)):
-        _print(listing_lines(listing, run=arguments.run))
-        if arguments.run:
-            _prune(listing)
+        print_lines(listing_lines(listing, run=arguments.run))
+        if arguments.run and listing.removals:
+            _remove_all(listing)
     return 0
 
 
@@ -101,15 +110,15 @@ def listings(
     experiments: Sequence[ResolvedNeuron], *, bucket: str | None, now: datetime
 ) -> Iterator[Listing]:
     """One listing a bucket. A key that any of the experiments uses is kept in all of them."""
-    places: dict[Place, list[ResolvedNeuron]] = {}
+    by_buckets: dict[Buckets, list[ResolvedNeuron]] = {}
     for experiment in experiments:
-        places.setdefault(find_place(experiment, bucket), []).append(experiment)
+        by_buckets.setdefault(find_buckets(experiment, bucket), []).append(experiment)
     used = {variant.artifact_key for e in experiments for variant in e.variants}
-    for place, own in places.items():
-        yield _listing(place, own, used=used, now=now)
+    for buckets, own in by_buckets.items():
+        yield _listing(buckets, own, used=used, now=now)
 
 
-def find_place(experiment: ResolvedNeuron, bucket: str | None) -> Place:
+def find_buckets(experiment: ResolvedNeuron, bucket: str | None) -> Buckets:
     """The buckets of an experiment.
 
     Raises:
@@ -117,163 +126,107 @@ def find_place(experiment: ResolvedNeuron, bucket: str | None) -> Place:
     """
     region, stack = experiment.spec.aws.region, experiment.names.stack("storage")
     if bucket:
-        return Place(region=region, artifacts=bucket, checkpoints=None)
+        return Buckets(region=region, artifacts=bucket, checkpoints=None)
     with explained(f"look up the outputs of the stack {stack}", region=region):
         answer = client("cloudformation", region).describe_stacks(StackName=stack)
-    outputs = {o["OutputKey"]: o["OutputValue"] for o in answer["Stacks"][0].get("Outputs", [])}
-    if ARTIFACTS_OUTPUT not in outputs:
+    found = {
+        output["OutputKey"]: output["OutputValue"].removeprefix("s3://").partition("/")[0]
+        for output in answer["Stacks"][0].get("Outputs", [])
+    }
+    if ARTIFACTS_OUTPUT not in found:
         raise DraftworthError(
             f"stack {stack} in {region}: it has no output {ARTIFACTS_OUTPUT}; next: deploy again "
             "with this version, or name the bucket with --bucket"
         )
-    checkpoints = outputs.get(CHECKPOINTS_OUTPUT)
-    return Place(
-        region=region,
-        artifacts=_bucket_of(outputs[ARTIFACTS_OUTPUT]),
-        checkpoints=_bucket_of(checkpoints) if checkpoints else None,
+    return Buckets(
+        region=region, artifacts=found[ARTIFACTS_OUTPUT], checkpoints=found.get(CHECKPOINTS_OUTPUT)
     )
-
-
-def _bucket_of(location: str) -> str:
-    return location.removeprefix("s3://").partition("/")[0]
 
 
 def _listing(
-    place: Place, experiments: Iterable[ResolvedNeuron], *, used: set[str], now: datetime
+    buckets: Buckets, experiments: Iterable[ResolvedNeuron], *, used: set[str], now: datetime
 ) -> Listing:
-    s3 = client("s3", place.region)
-    with explained(f"read s3://{place.artifacts}", region=place.region):
-        wanted = [_wanted(s3, place, e, variant) for e in experiments for variant in e.variants]
-        stored, strange = read_store(s3, place.artifacts)
-    refused = [w.key for w in wanted if w.key in stored and refusal(w, stored[w.key])]
-    return Listing(
-        place=place,
-        wanted=tuple(wanted),
-        stored=stored,
-        strange=strange,
-        removals=tuple(removals(stored, used=used, refused=refused, now=now)),
-        now=now,
-    )
+    s3 = client("s3", buckets.region)
+    with explained(f"read s3://{buckets.artifacts}", region=buckets.region):
+        stored, others = read_store(s3, buckets.artifacts)
+        wanted = [
+            Wanted(
+                experiment=experiment.name,
+                variant=variant.name,
+                key=variant.artifact_key,
+                stored=stored.get(variant.artifact_key),
+                refusal=_refusal(s3, buckets, variant, stored),
+            )
+            for experiment in experiments
+            for variant in experiment.variants
+        ]
+    refused = {w.key for w in wanted if w.refusal}
+    can_go = removals(stored, used=used, refused=refused, now=now)
+    return Listing(buckets=buckets, wanted=wanted, others=others, removals=can_go, now=now)
 
 
-def _wanted(s3: Any, place: Place, experiment: ResolvedNeuron, variant: NeuronVariant) -> Wanted:
-    found = {r: _commit(s3, place.checkpoints, m) for r, m in variant.checkpoints.items()}
-    return Wanted(
-        experiment=experiment.name,
-        variant=variant.name,
-        key=variant.artifact_key,
-        inputs=variant.artifact_inputs,
-        commits={role: commit for role, commit in found.items() if commit},
-    )
+def _refusal(
+    s3: Any, buckets: Buckets, variant: NeuronVariant, stored: Mapping[str, StoredKey]
+) -> list[str]:
+    there = stored.get(variant.artifact_key)
+    if there is None or there.manifest is None:
+        return list(there.problems) if there else []
+    found = {r: _commit(s3, buckets.checkpoints, m) for r, m in variant.checkpoints.items()}
+    commits = {role: commit for role, commit in found.items() if commit}
+    return [*there.problems, *differences(there.manifest, variant.artifact_inputs, commits)]
 
 
 def _commit(s3: Any, bucket: str | None, model: HubModel) -> str | None:
-    """The commit of a staged checkpoint; None when none is staged, or nobody looked."""
-    if bucket is None:
-        return None
+    """The commit of a staged checkpoint; None when none is staged or was looked up."""
+    key = ready_key(model.model, model.revision)
+    stored = bucket and or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=key)
     try:
-        stored = s3.get_object(Bucket=bucket, Key=ready_key(model.model, model.revision))
-        return load_record(ReadyModel, stored["Body"].read()).commit
-    except (s3.exceptions.NoSuchKey, RecordError):
+        return load_record(ReadyModel, stored["Body"].read()).commit if stored else None
+    except RecordError:
         return None
-
-
-def refusal(wanted: Wanted, stored: StoredKey) -> list[str]:
-    """Why a server would refuse what the bucket has; empty when it would serve or compile."""
-    manifest = stored.manifest
-    different = differences(manifest, wanted.inputs, wanted.commits) if manifest else []
-    return [*stored.problems, *different]
 
 
 def listing_lines(listing: Listing, *, run: bool) -> Iterator[str]:
     """The listing as text."""
-    yield f"bucket  s3://{listing.place.artifacts} in {listing.place.region}"
+    yield f"bucket  s3://{listing.buckets.artifacts} in {listing.buckets.region}"
     yield ""
-    yield from _table([_HEAD, *(_row(listing, w) for w in listing.wanted)])
+    yield from aligned((_row(wanted, listing.now) for wanted in listing.wanted), _HEADINGS)
     for wanted in listing.wanted:
-        stored = listing.stored.get(wanted.key)
-        for reason in refusal(wanted, stored) if stored else []:
+        for reason in wanted.refusal:
             yield f"{wanted.experiment} {wanted.variant}: refused: {reason}"
-    if listing.strange:
-        yield f"not a compiled graph, left alone: {len(listing.strange)} objects"
+    if listing.others:
+        yield f"not a compiled graph, left alone: {listing.others} objects"
     yield ""
-    yield from _removal_lines(listing, run=run)
-
-
-_HEAD = ("experiment", "variant", "key", "a start would", "size", "compiled in", "uploaded")
-
-
-def _row(listing: Listing, wanted: Wanted) -> tuple[str, ...]:
-    stored = listing.stored.get(wanted.key)
-    manifest = stored.manifest if stored else None
-    figures = ("", "", "")
-    if manifest:
-        age_seconds = listing.now.timestamp() - manifest.uploaded_at_unix_s
-        figures = (
-            _size(manifest.size_bytes),
-            _duration(manifest.compile_seconds),
-            f"{_duration(max(0.0, age_seconds))} ago",
-        )
-    does = _what_a_start_does(listing, wanted, stored)
-    return (wanted.experiment, wanted.variant, wanted.key, does, *figures)
-
-
-def _what_a_start_does(listing: Listing, wanted: Wanted, stored: StoredKey | None) -> str:
-    if stored and refusal(wanted, stored):
-        return "be refused"
-    if stored and stored.manifest:
-        return "load"
-    if stored and stored.being_uploaded(listing.now):
-        return "compile (one is being uploaded)"
-    return "compile"
-
-
-def _removal_lines(listing: Listing, *, run: bool) -> Iterator[str]:
-    if not listing.removals:
-        yield "nothing to remove"
-        return
     for removal in listing.removals:
         yield (
-            f"{'removing' if run else 'can go'}  {removal.what}  {_size(removal.size_bytes)}, "
+            f"{'removing' if run else 'can go'}  {removal.what}  {size_text(removal.size_bytes)}, "
             f"{len(removal.objects)} objects: {removal.reason}"
         )
-    if not run:
-        total = sum(removal.size_bytes for removal in listing.removals)
-        yield f"{_size(total)} can go; --run removes it"
+    if not listing.removals:
+        yield "nothing to remove"
+    elif not run:
+        yield f"{size_text(listing.removable_bytes)} can go; --run removes it"
 
 
-def _prune(listing: Listing) -> None:
-    place = listing.place
-    s3 = client("s3", place.region)
+def _row(wanted: Wanted, now: datetime) -> tuple[str, ...]:
+    cells = (wanted.experiment, wanted.variant, wanted.key, wanted.start(now))
+    if wanted.stored is None or wanted.stored.manifest is None:
+        return cells
+    manifest = wanted.stored.manifest
+    age_seconds = max(0.0, now.timestamp() - manifest.uploaded_at_unix_s)
+    compiled_in = duration_text(manifest.compile_seconds)
+    return (
+        *cells,
+        size_text(manifest.size_bytes),
+        compiled_in,
+        f"{duration_text(age_seconds)} ago",
+    )
+
+
+def _remove_all(listing: Listing) -> None:
+    bucket, region = listing.buckets.artifacts, listing.buckets.region
+    s3 = client("s3", region)
     for removal in listing.removals:
-        with explained(f"remove s3://{place.artifacts}/{removal.what}", region=place.region):
-            try:
-                remove(s3, place.artifacts, removal)
-            except RemovalError as error:
-                raise DraftworthError(f"s3://{place.artifacts}: not removed: {error}") from error
-    if listing.removals:
-        total = sum(removal.size_bytes for removal in listing.removals)
-        _print([f"removed {_size(total)}"])
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(
-            f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
-
-
-def _size(size_bytes: int) -> str:
-    return f"{size_bytes / GIB:.2f} GiB" if size_bytes >= GIB / 100 else f"{size_bytes:,} bytes"
-
-
-def _duration(seconds: float) -> str:
-    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"
-
-
-def _print(lines: Iterable[str]) -> None:
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+        with explained(f"remove s3://{bucket}/{removal.what}", region=region):
+            remove(s3, bucket, removal)
+    print_lines([f"removed {size_text(listing.removable_bytes)}"])

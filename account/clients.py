@@ -6,11 +6,12 @@ call. So calls stand in `explained`, which turns every such failure into one sen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import boto3
+import jmespath
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -86,18 +87,18 @@ class UnreachableError(AwsError):
     """The service's address does not answer: no network, or no such region."""
 
 
-def client(service: str, region: str) -> Any:
-    """A client by its boto3 name.
+def client(service: str, region: str = "") -> Any:
+    """A client by its boto3 name; without a region boto3 looks one up.
 
     Raises:
         CredentialsError: the profile that the environment names does not exist or is incomplete.
     """
     with explained(f"make a client of {service}", region=region):
-        return boto3.client(service, region_name=region, config=CONFIG)  # type: ignore[call-overload]
+        return boto3.client(service, region_name=region or None, config=CONFIG)  # type: ignore[call-overload]
 
 
 @contextmanager
-def explained(doing: str, *, region: str) -> Iterator[None]:
+def explained(doing: str, *, region: str = "") -> Iterator[None]:
     """Turn the errors of botocore inside the block into an AwsError.
 
     `doing` completes "could not ...", for example `list the buckets`.
@@ -108,11 +109,12 @@ def explained(doing: str, *, region: str) -> Iterator[None]:
         raise explanation(error, doing, region=region) from error
 
 
-def explanation(error: ClientError | BotoCoreError, doing: str, *, region: str) -> AwsError:
+def explanation(error: ClientError | BotoCoreError, doing: str, *, region: str = "") -> AwsError:
     """What went wrong, where, and what to do next."""
+    failed = f"could not {doing} in {region}" if region else f"could not {doing}"
     if isinstance(error, ClientError):
-        return _of_answer(error, doing, region)
-    reason = f"could not {doing} in {region}: {str(error).rstrip('.')}"
+        return _of_answer(error, failed)
+    reason = f"{failed}: {str(error).rstrip('.')}"
     if isinstance(error, _NO_CREDENTIALS):
         return CredentialsError(reason, next_step=_LOG_IN)
     if isinstance(error, (EndpointConnectionError, HTTPClientError)):
@@ -120,14 +122,45 @@ def explanation(error: ClientError | BotoCoreError, doing: str, *, region: str) 
     return AwsError(reason)
 
 
-def _of_answer(error: ClientError, doing: str, region: str) -> AwsError:
+def _of_answer(error: ClientError, failed: str) -> AwsError:
     """An error that AWS itself answered with."""
-    code = str(error.response.get("Error", {}).get("Code", ""))
+    code = error_code(error)
     message = str(error.response.get("Error", {}).get("Message", "")).strip() or "no message"
-    reason = f"could not {doing} in {region}: {code}: {message}"
+    reason = f"{failed}: {code}: {message}"
     if code in _BAD_CREDENTIAL_CODES:
         return CredentialsError(reason, next_step=_LOG_IN, code=code)
     if code in _DENIED_CODES:
         next_step = f"allow {error.operation_name} to the role or user you work with"
         return DeniedError(reason, next_step=next_step, code=code)
     return AwsError(reason, code=code)
+
+
+def error_code(error: ClientError) -> str:
+    """AWS's word for the error."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def or_none(call: Callable[..., Any], *missing: str, **asked: Any) -> Any:
+    """The answer of a call; None at an error whose code begins with one of `missing`."""
+    try:
+        return call(**asked)
+    except ClientError as error:
+        if error_code(error).startswith(missing):
+            return None
+        raise
+
+
+def listed(client: Any, operation: str, result: str, **asked: Any) -> Iterator[Any]:
+    """Every entry of a listing, of all its pages; `result`: their JMESPath in an answer."""
+    if client.can_paginate(operation):
+        answers = client.get_paginator(operation).paginate(**asked)
+    else:
+        answers = [getattr(client, operation)(**asked)]
+    for answer in answers:
+        yield from jmespath.search(result, answer) or ()
+
+
+def tags_of(answer: Mapping[str, Any]) -> Mapping[str, str]:
+    """Tags in an answer: services name them differently, and some list pairs of Key and Value."""
+    tags: Any = next((answer[key] for key in ("Tags", "TagSet", "tags") if key in answer), {})
+    return tags if isinstance(tags, Mapping) else {tag["Key"]: tag["Value"] for tag in tags}

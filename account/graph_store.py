@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from account.clients import listed
+from draftworth.errors import DraftworthError
 from draftworth.records.artifact_manifest import (
     MANIFEST_NAME,
     ArtifactManifest,
@@ -79,26 +81,21 @@ class Removal:
         return sum(o.size_bytes for o in self.objects)
 
 
-def read_store(s3: Any, bucket: str) -> tuple[dict[str, StoredKey], tuple[StoredObject, ...]]:
-    """Every artifact key of the bucket, and the objects that belong to none."""
+def read_store(s3: Any, bucket: str) -> tuple[dict[str, StoredKey], int]:
+    """Every artifact key of the bucket, and the number of objects that belong to none."""
     by_key: dict[str, list[StoredObject]] = {}
-    strange: list[StoredObject] = []
-    for item in _objects(s3, bucket):
-        key, slash, _ = item.name.partition("/")
+    others = 0
+    for entry in listed(s3, "list_objects_v2", "Contents", Bucket=bucket):
+        key, slash, _ = entry["Key"].partition("/")
         if slash and _KEY.fullmatch(key):
-            by_key.setdefault(key, []).append(item)
-        else:
-            strange.append(item)
-    stored = {key: _stored_key(s3, bucket, key, items) for key, items in by_key.items()}
-    return stored, tuple(strange)
-
-
-def _objects(s3: Any, bucket: str) -> Iterator[StoredObject]:
-    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
-        for item in page.get("Contents", []):
-            yield StoredObject(
-                name=item["Key"], size_bytes=item["Size"], modified=item["LastModified"]
+            by_key.setdefault(key, []).append(
+                StoredObject(
+                    name=entry["Key"], size_bytes=entry["Size"], modified=entry["LastModified"]
+                )
             )
+        else:
+            others += 1
+    return {key: _stored_key(s3, bucket, key, items) for key, items in by_key.items()}, others
 
 
 def _stored_key(s3: Any, bucket: str, key: str, items: Sequence[StoredObject]) -> StoredKey:
@@ -120,30 +117,36 @@ def _stored_key(s3: Any, bucket: str, key: str, items: Sequence[StoredObject]) -
 def removals(
     stored: Mapping[str, StoredKey],
     *,
-    used: Iterable[str],
-    refused: Iterable[str],
+    used: Set[str],
+    refused: Set[str],
     now: datetime,
-) -> list[Removal]:
+) -> tuple[Removal, ...]:
     """What can go: keys that nothing uses, graphs that would be refused, uploads cut off.
 
     used: keys of all experiments that are given.
     refused: those of them whose graphs are not what an experiment asks for.
     """
-    used, refused, found = set(used), set(refused), []
+    found = []
     for key, entry in sorted(stored.items()):
         if entry.has_manifest and (key not in used or key in refused):
             reason = "no given experiment uses it" if key not in used else "it would be refused"
-            found.append(Removal(what=key, reason=reason, objects=_manifest_first(entry)))
+            manifest = manifest_key(key)
+            first = sorted(entry.objects, key=lambda item: item.name != manifest)
+            found.append(Removal(what=key, reason=reason, objects=tuple(first)))
             continue
         for folder, objects in sorted(entry.loose().items()):
             if not _is_young(objects, now):
                 reason = "no manifest names it: an upload that was cut off or came second"
                 found.append(Removal(what=folder, reason=reason, objects=objects))
-    return found
+    return tuple(found)
 
 
 def remove(s3: Any, bucket: str, removal: Removal) -> None:
-    """Delete, one batch after the other; a manifest goes before the files it promises."""
+    """Delete, one batch after the other; a manifest goes before the files it promises.
+
+    Raises:
+        DraftworthError: S3 answered, and did not delete an object.
+    """
     names = [item.name for item in removal.objects]
     if names[0].endswith(f"/{MANIFEST_NAME}"):
         s3.delete_object(Bucket=bucket, Key=names.pop(0))
@@ -151,16 +154,10 @@ def remove(s3: Any, bucket: str, removal: Removal) -> None:
         batch = [{"Key": name} for name in names[start : start + _DELETE_BATCH]]
         answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
         if errors := answer.get("Errors"):
-            raise RemovalError(f"{errors[0]['Key']}: {errors[0]['Code']}: {errors[0]['Message']}")
-
-
-class RemovalError(Exception):
-    """S3 answered, and did not delete an object."""
-
-
-def _manifest_first(entry: StoredKey) -> tuple[StoredObject, ...]:
-    manifest = manifest_key(entry.key)
-    return tuple(sorted(entry.objects, key=lambda item: item.name != manifest))
+            first = errors[0]
+            raise DraftworthError(
+                f"s3://{bucket}/{first['Key']}: not removed: {first['Code']}: {first['Message']}"
+            )
 
 
 def _is_young(objects: Iterable[StoredObject], now: datetime) -> bool:

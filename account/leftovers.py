@@ -7,7 +7,6 @@ not be looked at; 2: the experiment file is wrong.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,17 +15,12 @@ from pathlib import Path
 from account.checks.identity import home_region
 from account.clients import AwsError, client, explained
 from account.prices import oldest_price
-from account.remains import compute, control, network, storage
-from account.remains.scope import Finder, Remnant, Scope, age_text
-from account.remains.tagged import tagged_remnants
+from account.resources.finding import find, find_in_tag_index
+from account.resources.kind import Kind, Leftover, kinds
+from account.resources.scope import Scope
+from account.terminal import aligned, duration_text, print_lines, right
 from draftworth.planning.resolved import load_neuron
 
-FINDERS: Sequence[Finder] = (
-    *control.FINDERS,
-    *compute.FINDERS,
-    *network.FINDERS,
-    *storage.FINDERS,
-)
 TAG_INDEX = "the index of tags"
 
 
@@ -34,22 +28,22 @@ TAG_INDEX = "the index of tags"
 class Report:
     """All that was found, and all that could not be looked at with the reason."""
 
-    remnants: tuple[Remnant, ...]
+    leftovers: tuple[Leftover, ...]
     unseen: tuple[tuple[str, str], ...]
 
     @property
-    def unplanned(self) -> tuple[Remnant, ...]:
+    def unplanned(self) -> tuple[Leftover, ...]:
         """What should be gone."""
-        return tuple(r for r in self.remnants if not r.kept)
+        return tuple(found for found in self.leftovers if not found.kept)
 
     @property
-    def planned(self) -> tuple[Remnant, ...]:
+    def planned(self) -> tuple[Leftover, ...]:
         """What stays on purpose."""
-        return tuple(r for r in self.remnants if r.kept)
+        return tuple(found for found in self.leftovers if found.kept)
 
     @property
     def clean(self) -> bool:
-        """Only what is planned remains, and everything was looked at."""
+        """Only what is planned is left, and everything was looked at."""
         return not self.unplanned and not self.unseen
 
 
@@ -66,35 +60,32 @@ def run(arguments: argparse.Namespace) -> int:
     with explained("ask who you are", region=home):
         account = client("sts", home).get_caller_identity()["Account"]
     report = look(scope)
-    lines = (
-        f"{experiment.name} in account {account}, {scope.region}",
-        *report_lines(report, scope.now),
-    )
-    sys.stdout.write("\n".join([*lines, ""]))
+    print_lines([f"{experiment.name} in account {account}, {scope.region}"])
+    print_lines(report_lines(report, scope.now))
     return 0 if report.clean else 1
 
 
-def look(scope: Scope, finders: Sequence[Finder] = FINDERS) -> Report:
-    """Ask every finder, then the index of tags for what none of them knows.
+def look(scope: Scope, table: Sequence[Kind] | None = None) -> Report:
+    """Look for every kind of resource, then into the index of tags for all other kinds.
 
-    A finder that is refused leaves its kinds to the index, and is reported.
+    A kind that may not be listed is left to the index, and is reported.
     """
-    remnants: list[Remnant] = []
+    leftovers: list[Leftover] = []
     unseen: list[tuple[str, str]] = []
     known_better: set[str] = set()
-    for finder in finders:
+    for kind in kinds() if table is None else table:
         try:
-            with explained(f"list {finder.looks_at}", region=scope.region):
-                remnants.extend(finder.find(scope))
-            known_better.update(finder.covers)
+            with explained(f"list {kind.looks_at}", region=scope.region):
+                leftovers.extend(find(kind, scope))
+            known_better.add(kind.covers)
         except AwsError as error:
-            unseen.append((finder.looks_at, str(error)))
+            unseen.append((kind.looks_at, str(error)))
     try:
         with explained(f"read {TAG_INDEX}", region=scope.region):
-            remnants.extend(tagged_remnants(scope, known_better=known_better))
+            leftovers.extend(find_in_tag_index(scope, known_better=known_better))
     except AwsError as error:
         unseen.append((TAG_INDEX, str(error)))
-    return Report(remnants=tuple(remnants), unseen=tuple(unseen))
+    return Report(leftovers=tuple(leftovers), unseen=tuple(unseen))
 
 
 def report_lines(report: Report, now: datetime) -> Iterator[str]:
@@ -108,28 +99,31 @@ def report_lines(report: Report, now: datetime) -> Iterator[str]:
     if report.unseen:
         yield f"could not be looked at: {len(report.unseen)}"
         yield from (f"  {what}: {reason}" for what, reason in report.unseen)
-    if report.remnants:
+    if report.leftovers:
         yield from _cost_lines(report)
 
 
-def _table(remnants: Sequence[Remnant], now: datetime) -> Iterator[str]:
-    """One thing a line, aligned, with what removes it below."""
-    kind_width = max((len(r.kind) for r in remnants), default=0)
-    for remnant in remnants:
-        name = f" ({remnant.name})" if remnant.name else ""
-        usd = "    ?" if remnant.usd_per_month is None else f"{remnant.usd_per_month:8.2f}"
-        yield (
-            f"  {remnant.kind:<{kind_width}}  {age_text(remnant.created, now):>5}  {usd:>8} "
-            f"USD a month  {remnant.id}{name}"
-        )
-        if remnant.kept:
-            yield f"  {'':<{kind_width}}  why: {remnant.kept}"
-        yield f"  {'':<{kind_width}}  remove: {remnant.remove}"
+def _table(leftovers: Sequence[Leftover], now: datetime) -> Iterator[str]:
+    headings = ("kind", right("age"), right("USD a month"), "resource")
+    if leftovers:
+        rows = (_row(found, now) for found in leftovers)
+        yield from (f"  {line}" for line in aligned(rows, headings))
+
+
+def _row(found: Leftover, now: datetime) -> tuple[str, str, str, str]:
+    """The last cell has what removes the resource below its id."""
+    age = duration_text((now - found.created).total_seconds()) if found.created else "?"
+    usd = "?" if found.usd_per_month is None else f"{found.usd_per_month:.2f}"
+    lines = [f"{found.id} ({found.name})" if found.name else found.id, f"remove: {found.remove}"]
+    if found.kept:
+        lines.insert(1, f"why: {found.kept}")
+    return found.kind, age, usd, "\n".join(lines)
 
 
 def _cost_lines(report: Report) -> Iterator[str]:
-    known = [r.usd_per_month for r in report.remnants if r.usd_per_month is not None]
-    unknown = len(report.remnants) - len(known)
+    usd = [found.usd_per_month for found in report.leftovers]
+    known = [value for value in usd if value is not None]
+    unknown = len(usd) - len(known)
     without = f", without {unknown} of unknown cost" if unknown else ""
     yield ""
     yield (

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 from account.checks import capacity, deployment, graphs, identity, money, tools
 from account.checks.check import Check, Outcome, Situation, failed, skipped
 from account.clients import AwsError, client
+from account.terminal import aligned, print_lines
 from draftworth.errors import DraftworthError
 from draftworth.planning.resolved import load_neuron
 
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         container_engine=os.environ.get("CDK_DOCKER", "docker"),
     )
     answers = list(outcomes(situation))
-    sys.stdout.write("\n".join([*table_lines(answers), ""]))
+    print_lines(table_lines(answers))
     return 1 if any(outcome.status == "fail" for _, outcome in answers) else 0
 
 
@@ -83,7 +83,7 @@ def outcomes(situation: Situation) -> Iterator[tuple[str, Outcome]]:
 
 
 def outcome_of(check: Check, situation: Situation) -> Outcome:
-    """A check that cannot be made has failed: nobody knows that the deploy would not."""
+    """A check that cannot be made has failed: the deploy may fail there too."""
     try:
         return check.run(situation)
     except AwsError as error:
@@ -95,11 +95,7 @@ def outcome_of(check: Check, situation: Situation) -> Outcome:
 def table_lines(answers: Iterable[tuple[str, Outcome]]) -> Iterator[str]:
     """Name, status and finding aligned; the next step below what needs one; the count."""
     answers = list(answers)
-    width = max(len(name) for name, _ in answers)
-    for name, outcome in answers:
-        yield f"{name:<{width}}  {outcome.status}  {outcome.found}"
-        if outcome.next_step:
-            yield f"{'':<{width}}        next: {outcome.next_step}"
+    yield from aligned((name, outcome.status, outcome.told) for name, outcome in answers)
     statuses = [outcome.status for _, outcome in answers]
     counts = (f"{statuses.count(s)} {s}" for s in ("pass", "warn", "fail", "skip"))
     yield ""

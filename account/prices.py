@@ -6,22 +6,18 @@ import json
 from datetime import date
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Literal
+from importlib.resources.abc import Traversable
+from typing import Annotated, Literal, TypeVar
 
 import yaml
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from draftworth.experiment.strict import StrictModel
 from draftworth.planning.assumptions import assumption_data
 
 HOURS_A_MONTH = 730
 GIB = 1024**3
-
-PriceName = Literal[
-    "public_ipv4", "load_balancer", "volume_gib", "bucket_gib", "log_gib", "dashboard", "alarm"
-]
-# Names of draftworth/planning/assumptions.yaml, `standing`.
-CONTROL_PLANE, NAT_GATEWAY = "EKS control plane", "NAT gateway"
+Shipped = TypeVar("Shipped", bound=BaseModel)
 
 
 class ListPrice(StrictModel):
@@ -41,26 +37,31 @@ class ListPrice(StrictModel):
 class PriceList(StrictModel):
     """Everything of `prices.yaml`."""
 
-    prices: dict[PriceName, ListPrice]
+    prices: dict[str, ListPrice]
+
+
+def read_shipped(model: type[Shipped], file: Traversable) -> Shipped:
+    """A data file of this package."""
+    data = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return model.model_validate_json(json.dumps(data, default=str))
 
 
 @cache
-def price_list() -> dict[PriceName, ListPrice]:
+def price_list() -> dict[str, ListPrice]:
     """The shipped prices, read once."""
-    text = files("account").joinpath("prices.yaml").read_text(encoding="utf-8")
-    data = json.dumps(yaml.safe_load(text), default=str)
-    return PriceList.model_validate_json(data).prices
+    return read_shipped(PriceList, files("account").joinpath("prices.yaml")).prices
 
 
-def monthly_usd(name: PriceName, *, amount: float = 1) -> float:
-    """US dollars a month for so many pieces or GiB."""
-    return price_list()[name].usd_per_month * amount
+def monthly_usd(what: str, *, amount: float = 1) -> float | None:
+    """US dollars a month for so many pieces or GiB; None: no price is known.
 
-
-def standing_usd(what: str) -> float | None:
-    """US dollars a month of one thing that a deployed experiment always has; None: no price."""
-    prices = {cost.what: cost.usd_per_hour for cost in assumption_data().standing}
-    return prices[what] * HOURS_A_MONTH if what in prices else None
+    `what`: a name of `prices.yaml`, or one of what a deployed experiment always has (`standing` in
+    the assumptions of planning), such as an instance type.
+    """
+    if what in price_list():
+        return price_list()[what].usd_per_month * amount
+    standing = {cost.what: cost.usd_per_hour for cost in assumption_data().standing}
+    return standing[what] * HOURS_A_MONTH * amount if what in standing else None
 
 
 def oldest_price() -> date:

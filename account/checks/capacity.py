@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
-from account.clients import DeniedError
+from account.clients import DeniedError, tags_of
 from draftworth.experiment.model import CapacityBlock
 from draftworth.experiment.naming import EXPERIMENT_TAG
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
@@ -36,16 +34,17 @@ QUOTAS: Mapping[str, Quota] = {
 
 def zone_offering(situation: Situation) -> Outcome:
     """The instance type is offered in the experiment's zone."""
-    kind, zone = (
-        situation.experiment.spec.instance_type,
-        situation.experiment.spec.aws.availability_zone,
+    spec = situation.experiment.spec
+    kind, zone = spec.instance_type, spec.aws.availability_zone
+    offered_in = situation.list_all(
+        f"list the zones that offer {kind}",
+        "ec2",
+        "describe_instance_type_offerings",
+        "InstanceTypeOfferings[].Location",
+        LocationType="availability-zone",
+        Filters=[{"Name": "instance-type", "Values": [kind]}],
     )
-    with situation.asking(f"list the zones that offer {kind}"):
-        answer = situation.client("ec2").describe_instance_type_offerings(
-            LocationType="availability-zone",
-            Filters=[{"Name": "instance-type", "Values": [kind]}],
-        )
-    zones = sorted(offering["Location"] for offering in answer["InstanceTypeOfferings"])
+    zones = sorted(offered_in)
     if zone in zones:
         return passed(f"{kind} is offered in {zone}")
     if zones:
@@ -87,15 +86,10 @@ def vcpu_quota(situation: Situation) -> Outcome:
 
 def _quota_vcpus(situation: Situation, quota: Quota) -> int:
     """The account's value; AWS's default where the account has none of its own."""
-    client = situation.client("service-quotas")
-    asked = {"ServiceCode": "ec2", "QuotaCode": quota.code}
-    with situation.asking(f"read the quota {quota.name!r}"):
-        try:
-            answer = client.get_service_quota(**asked)
-        except ClientError as error:
-            if error.response.get("Error", {}).get("Code") != "NoSuchResourceException":
-                raise
-            answer = client.get_aws_default_service_quota(**asked)
+    doing, asked = f"read the quota {quota.name!r}", {"ServiceCode": "ec2", "QuotaCode": quota.code}
+    service, missing = "service-quotas", "NoSuchResourceException"
+    answer = situation.ask(doing, service, "get_service_quota", missing, **asked)
+    answer = answer or situation.ask(doing, service, "get_aws_default_service_quota", **asked)
     return int(answer["Quota"]["Value"])
 
 
@@ -113,30 +107,25 @@ def _vcpus_in_use(situation: Situation, *, spot: bool) -> int:
         {"Name": "instance-state-name", "Values": ["pending", "running"]},
         {"Name": "instance-type", "Values": [f"{_FAMILY}*"]},
     ]
-    with situation.asking("list running Trn instances"):
-        pages = situation.client("ec2").get_paginator("describe_instances")
-        instances = [
-            instance
-            for page in pages.paginate(Filters=filters)
-            for reservation in page["Reservations"]
-            for instance in reservation["Instances"]
-        ]
+    instances = situation.list_all(
+        "list running Trn instances",
+        "ec2",
+        "describe_instances",
+        "Reservations[].Instances[]",
+        Filters=filters,
+    )
     lifecycle = "spot" if spot else None
     return sum(
         _vcpus(instance)
         for instance in instances
-        if instance.get("InstanceLifecycle") == lifecycle and not _own(instance, situation)
+        if instance.get("InstanceLifecycle") == lifecycle
+        and tags_of(instance).get(EXPERIMENT_TAG) != situation.experiment.name
     )
 
 
 def _vcpus(instance: Mapping[str, Any]) -> int:
     options = instance.get("CpuOptions", {})
     return int(options.get("CoreCount", 0)) * int(options.get("ThreadsPerCore", 1))
-
-
-def _own(instance: Mapping[str, Any], situation: Situation) -> bool:
-    tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}
-    return tags.get(EXPERIMENT_TAG) == situation.experiment.name
 
 
 def capacity_block(situation: Situation) -> Outcome:
@@ -158,22 +147,19 @@ def capacity_block(situation: Situation) -> Outcome:
 
 
 def _describe_block(situation: Situation, reservation_id: str) -> Mapping[str, Any] | None:
-    client = situation.client("ec2")
-    with situation.asking(f"look at the Capacity Block {reservation_id}"):
-        try:
-            answer = client.describe_capacity_reservations(CapacityReservationIds=[reservation_id])
-        except ClientError as error:
-            code = str(error.response.get("Error", {}).get("Code", ""))
-            if not code.startswith("InvalidCapacityReservationId"):
-                raise
-            return None
-    found: list[Mapping[str, Any]] = answer["CapacityReservations"]
-    return found[0] if found else None
+    answer = situation.ask(
+        f"look at the Capacity Block {reservation_id}",
+        "ec2",
+        "describe_capacity_reservations",
+        "InvalidCapacityReservationId",
+        CapacityReservationIds=[reservation_id],
+    )
+    return next(iter(answer["CapacityReservations"]), None) if answer else None
 
 
 # States of a block that comes or is there. The others (expired, cancelled, failed, payment-failed,
 # unsupported) never give an instance any more.
-_USABLE_STATES = ("scheduled", "active", "payment-pending", "pending", "assessing", "delayed")
+USABLE_STATES = ("scheduled", "active", "payment-pending", "pending", "assessing", "delayed")
 
 
 def _mismatches(situation: Situation, block: Mapping[str, Any]) -> Iterator[str]:
@@ -181,7 +167,7 @@ def _mismatches(situation: Situation, block: Mapping[str, Any]) -> Iterator[str]
     experiment = situation.experiment
     if block.get("ReservationType") != "capacity-block":
         yield "it is an On-Demand Capacity Reservation, not a Capacity Block"
-    if block["State"] not in _USABLE_STATES:
+    if block["State"] not in USABLE_STATES:
         yield f"it is {block['State']}"
     if block["InstanceType"] != experiment.spec.instance_type:
         yield f"it holds {block['InstanceType']}, the plan needs {experiment.spec.instance_type}"

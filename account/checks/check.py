@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from account.clients import explained
+from account.clients import explained, listed, or_none
 from draftworth.planning.resolved import ResolvedNeuron
 
 Status = Literal["pass", "warn", "fail", "skip"]
@@ -23,6 +22,11 @@ class Outcome:
     found: str
     next_step: str = ""
 
+    @property
+    def told(self) -> str:
+        """What was found, and the next step below."""
+        return f"{self.found}\nnext: {self.next_step}" if self.next_step else self.found
+
 
 def passed(found: str) -> Outcome:
     """As it should be."""
@@ -30,7 +34,7 @@ def passed(found: str) -> Outcome:
 
 
 def warned(found: str, next_step: str) -> Outcome:
-    """A deploy may work; somebody should know before it."""
+    """A deploy may work; the user should know before it."""
     return Outcome(status="warn", found=found, next_step=next_step)
 
 
@@ -80,16 +84,30 @@ class Situation:
         """A client in the experiment's region."""
         return self.clients(service, self.region)
 
-    @contextmanager
-    def asking(self, doing: str) -> Iterator[None]:
-        """Turn botocore's errors inside the block into an AwsError about the region."""
+    def ask(self, doing: str, service: str, operation: str, *missing: str, **asked: Any) -> Any:
+        """The answer of a call; None at an error whose code begins with one of `missing`.
+
+        Raises:
+            AwsError: any other error; `doing` completes "could not ...".
+        """
         with explained(doing, region=self.region):
-            yield
+            return or_none(getattr(self.client(service), operation), *missing, **asked)
+
+    def list_all(
+        self, doing: str, service: str, operation: str, result: str, **asked: Any
+    ) -> list[Any]:
+        """Every entry of a listing; `result`: their JMESPath in an answer.
+
+        Raises:
+            AwsError: AWS could not be asked, or refused; `doing` completes "could not ...".
+        """
+        with explained(doing, region=self.region):
+            return [*listed(self.client(service), operation, result, **asked)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check by its name in the table. `asks_aws`: it is skipped when nobody can ask AWS."""
+    """A check by its name in the table. `asks_aws`: it is skipped when AWS cannot be asked."""
 
     name: str
     run: Callable[[Situation], Outcome]

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
-
-from botocore.exceptions import ClientError
 
 from account.checks.check import Outcome, Situation, failed, passed, warned
 from account.checks.tools import pinned_cdk_version
-from account.clients import DeniedError
+from account.clients import DeniedError, tags_of
 from draftworth.experiment.naming import EXPERIMENT_TAG, STACK_PARTS
 
 # What aws-cdk-lib's default synthesizer asks for; `tests/stacks/test_every_stack.py` holds both
 # to the synthesized assembly.
 DEFAULT_QUALIFIER = "hnb659fds"
 BOOTSTRAP_VERSION = 6
+_SECRETS = "secretsmanager"
 _QUALIFIER_KEY = "@aws-cdk/core:bootstrapQualifier"
 
 
@@ -33,13 +30,10 @@ def bootstrap(situation: Situation) -> Outcome:
         f"npx aws-cdk@{pinned_cdk_version(situation.root)} bootstrap "
         f"aws://ACCOUNT/{situation.region}"
     )
-    with situation.asking(f"read the SSM parameter {name}"):
-        try:
-            answer = situation.client("ssm").get_parameter(Name=name)
-        except ClientError as error:
-            if error.response.get("Error", {}).get("Code") != "ParameterNotFound":
-                raise
-            return failed(f"no CDK bootstrap: there is no SSM parameter {name}", command)
+    doing = f"read the SSM parameter {name}"
+    answer = situation.ask(doing, "ssm", "get_parameter", "ParameterNotFound", Name=name)
+    if answer is None:
+        return failed(f"no CDK bootstrap: there is no SSM parameter {name}", command)
     version = str(answer["Parameter"]["Value"])
     if not version.isdecimal() or int(version) < BOOTSTRAP_VERSION:
         return failed(f"CDK bootstrap {version}, {BOOTSTRAP_VERSION} or later needed", command)
@@ -64,34 +58,25 @@ def stack_states(situation: Situation) -> dict[str, str]:
     """Status of each stack of the experiment: by tag, and by name where tags were not set yet."""
     names = situation.experiment.names
     ours = {names.stack(part) for part in STACK_PARTS}
-    with situation.asking("list the stacks"):
-        pages = situation.client("cloudformation").get_paginator("describe_stacks")
-        return {
-            stack["StackName"]: stack["StackStatus"]
-            for page in pages.paginate()
-            for stack in page["Stacks"]
-            if stack["StackName"] in ours or _tagged(stack, situation.experiment.name)
-        }
-
-
-def _tagged(stack: Mapping[str, Any], experiment: str) -> bool:
-    return {"Key": EXPERIMENT_TAG, "Value": experiment} in stack.get("Tags", [])
+    stacks = situation.list_all("list the stacks", "cloudformation", "describe_stacks", "Stacks")
+    return {
+        stack["StackName"]: stack["StackStatus"]
+        for stack in stacks
+        if stack["StackName"] in ours
+        or tags_of(stack).get(EXPERIMENT_TAG) == situation.experiment.name
+    }
 
 
 def _judge(state: str) -> tuple[str, str]:
     """What a deploy makes of a stack in this state (CDK CLI 2.1148.1 and CloudFormation)."""
-    if state == "REVIEW_IN_PROGRESS":
-        return "pass", ""
-    if state.endswith("_IN_PROGRESS"):
+    if state.endswith("_IN_PROGRESS") and state != "REVIEW_IN_PROGRESS":
         return "fail", "wait until CloudFormation is done with it"
     if state == "DELETE_FAILED":
         return "fail", "`make destroy`; `draftworth leftovers` shows what holds it up"
-    if state == "UPDATE_ROLLBACK_FAILED":
-        return "fail", "`npx cdk rollback STACK`, or `make destroy`"
-    if state in ("CREATE_FAILED", "UPDATE_FAILED"):
+    if state in ("CREATE_FAILED", "UPDATE_FAILED", "UPDATE_ROLLBACK_FAILED"):
         return "fail", "`npx cdk rollback STACK`, or `make destroy`"
     if state in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED"):
-        return "warn", "nothing: `make deploy` deletes it and creates it anew"
+        return "warn", "nothing: `make deploy` deletes it and creates it again"
     return "pass", ""
 
 
@@ -100,18 +85,14 @@ def hub_token(situation: Situation) -> Outcome:
     name = situation.experiment.spec.aws.hub_token_secret
     if name is None:
         return _without_token(situation)
-    client = situation.client("secretsmanager")
-    with situation.asking(f"look at the secret {name!r}"):
-        try:
-            facts = client.describe_secret(SecretId=name)
-        except ClientError as error:
-            if error.response.get("Error", {}).get("Code") != "ResourceNotFoundException":
-                raise
-            return failed(
-                f"there is no secret {name!r} in {situation.region}",
-                f"aws secretsmanager create-secret --region {situation.region} --name {name} "
-                "--secret-string file://TOKEN_FILE",
-            )
+    doing, missing = f"look at the secret {name!r}", "ResourceNotFoundException"
+    facts = situation.ask(doing, _SECRETS, "describe_secret", missing, SecretId=name)
+    if facts is None:
+        return failed(
+            f"there is no secret {name!r} in {situation.region}",
+            f"aws secretsmanager create-secret --region {situation.region} --name {name} "
+            "--secret-string file://TOKEN_FILE",
+        )
     if "DeletedDate" in facts:
         return failed(
             f"the secret {name!r} is scheduled for deletion",
@@ -123,8 +104,8 @@ def hub_token(situation: Situation) -> Outcome:
 def _readable(situation: Situation, name: str) -> Outcome:
     """Only whether it can be read and is not empty: the value goes nowhere."""
     try:
-        with situation.asking(f"read the secret {name!r}"):
-            answer = situation.client("secretsmanager").get_secret_value(SecretId=name)
+        doing = f"read the secret {name!r}"
+        answer = situation.ask(doing, _SECRETS, "get_secret_value", SecretId=name)
     except DeniedError as error:
         return warned(
             f"the secret {name!r} exists; you may not read it, so whether it holds a token is "

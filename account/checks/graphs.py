@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from account.artifacts import listings, refusal
+from account.artifacts import listings
 from account.checks.check import Outcome, Situation, failed, passed
 from account.checks.deployment import stack_states
 
@@ -12,13 +12,12 @@ def compiled_graphs(situation: Situation) -> Outcome:
     if situation.experiment.names.stack("storage") not in stack_states(situation):
         return passed("nothing is deployed yet: first starts compile")
     (listing,) = listings([situation.experiment], bucket=None, now=situation.now)
-    found = [w for w in listing.wanted if w.key in listing.stored]
-    refused = {w.variant: refusal(w, listing.stored[w.key]) for w in found}
-    told = [f"{variant}: {problems[0]}" for variant, problems in refused.items() if problems]
+    told = [f"{wanted.variant}: {wanted.refusal[0]}" for wanted in listing.wanted if wanted.refusal]
     if told:
         return failed(
             f"would be refused: {'; '.join(told)}",
             f"python -m draftworth artifacts {situation.experiment.path} --run; the next start "
             "compiles",
         )
-    return passed(f"{len(found)} of {len(listing.wanted)} variants load, the others compile")
+    found = sum(wanted.start(listing.now) == "load" for wanted in listing.wanted)
+    return passed(f"{found} of {len(listing.wanted)} variants load, the others compile")

@@ -12,12 +12,12 @@ from draftworth.planning.timeline import forecast
 # Days after which a price is asked for again. Spot prices move by the day, list prices rarely.
 MAX_PRICE_AGE_DAYS = 90
 MAX_SPOT_PRICE_AGE_DAYS = 14
-# How far the experiment's Spot price may be off the zone's before somebody should look.
+# How far the experiment's Spot price may be off the zone's before a warning.
 SPOT_PRICE_TOLERANCE = 0.2
 
 
 def price_date(situation: Situation) -> Outcome:
-    """The price is young enough to reckon with."""
+    """The price is recent enough to calculate with."""
     aws = situation.experiment.spec.aws
     spot = isinstance(aws.capacity, Spot)
     most = MAX_SPOT_PRICE_AGE_DAYS if spot else MAX_PRICE_AGE_DAYS
@@ -25,7 +25,7 @@ def price_date(situation: Situation) -> Outcome:
     found = f"{aws.price.usd_per_hour:.2f} USD a node and hour of {aws.price.as_of.isoformat()}"
     renew = f"look it up again ({aws.price.source}) and set aws.price"
     if days < 0:
-        return warned(f"{found}, a day to come", renew)
+        return warned(f"{found}, which is in the future", renew)
     if days > most:
         return warned(f"{found}, {days} days old; more than {most} is too old", renew)
     return passed(f"{found}, {days} days old")
@@ -36,20 +36,22 @@ def spot_price(situation: Situation) -> Outcome:
     aws, kind = situation.experiment.spec.aws, situation.experiment.spec.instance_type
     if not isinstance(aws.capacity, Spot):
         return skipped(f"aws.capacity is {aws.capacity.kind}")
-    with situation.asking(f"read the Spot price of {kind}"):
-        answer = situation.client("ec2").describe_spot_price_history(
-            InstanceTypes=[kind],
-            AvailabilityZone=aws.availability_zone,
-            ProductDescriptions=["Linux/UNIX"],
-            StartTime=situation.now - timedelta(hours=1),
-        )
-    prices = sorted(answer["SpotPriceHistory"], key=lambda entry: entry["Timestamp"])
+    prices = situation.list_all(
+        f"read the Spot price of {kind}",
+        "ec2",
+        "describe_spot_price_history",
+        "SpotPriceHistory",
+        InstanceTypes=[kind],
+        AvailabilityZone=aws.availability_zone,
+        ProductDescriptions=["Linux/UNIX"],
+        StartTime=situation.now - timedelta(hours=1),
+    )
     if not prices:
         return warned(
             f"EC2 has no Spot price of {kind} in {aws.availability_zone}: there may be none",
             "try another zone that offers the type, or other capacity",
         )
-    now = float(prices[-1]["SpotPrice"])
+    now = float(max(prices, key=lambda entry: entry["Timestamp"])["SpotPrice"])
     found = f"{now:.2f} USD in {aws.availability_zone} now, aws.price {aws.price.usd_per_hour:.2f}"
     if abs(now / aws.price.usd_per_hour - 1) > SPOT_PRICE_TOLERANCE:
         return warned(found, f"set aws.price to {now:.2f} of {situation.now.date().isoformat()}")

@@ -13,6 +13,7 @@ handshake, and no request meets a connection that the server is about to close.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import socket
 import ssl
 import struct
@@ -295,6 +296,7 @@ def keep_stamping() -> socket.socket:
     first packet without a stamp, on a busy machine every third (`docs/metrics.md`).
     """
     keeper = _stamped(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    atexit.register(keeper.close)
     give_up_at_seconds = time.monotonic() + _STAMPING_DEADLINE_SECONDS
     with suppress(OSError), socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()

@@ -23,6 +23,7 @@ LOG_GROUPS = (
     f"{STACK}-network-FlowLogGroup1-X",
     "/aws/lambda/draftworth-qwen3-32b-clus-Handler-X",
 )
+NODE_ROLE = "arn:aws:iam::123456789012:role/nodes"
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 
 
@@ -110,6 +111,28 @@ def load_balancer() -> None:
     client("elbv2").create_load_balancer(Name="a-service", Subnets=[subnet(vpc())], Type="network")
 
 
+def classic_load_balancer() -> None:
+    listener = {"Protocol": "tcp", "LoadBalancerPort": 80, "InstancePort": 80}
+    client("elb").create_load_balancer(
+        LoadBalancerName="a-service", Listeners=[listener], Subnets=[subnet(vpc())]
+    )
+
+
+def internet_gateway() -> None:
+    client("ec2").create_internet_gateway(TagSpecifications=ec2_tags("internet-gateway"))
+
+
+def route_table() -> None:
+    client("ec2").create_route_table(VpcId=vpc(), TagSpecifications=ec2_tags("route-table"))
+
+
+def node_group() -> None:
+    """Of the cluster, which is there by now."""
+    client("eks").create_nodegroup(
+        clusterName=STACK, nodegroupName="accelerator", subnets=[subnet(vpc())], nodeRole=NODE_ROLE
+    )
+
+
 def cluster() -> None:
     client("eks").create_cluster(
         name=STACK, roleArn=role("eks", {}), resourcesVpcConfig={"subnetIds": [subnet(vpc())]}
@@ -139,6 +162,17 @@ def topic() -> None:
 
 def schedule_group() -> None:
     client("scheduler").create_schedule_group(Name=STACK, Tags=tag_list(TAGS))
+
+
+def schedule(name: str, group: str) -> None:
+    target = {"Arn": "arn:aws:sqs:us-east-2:1:q", "RoleArn": "arn:aws:iam::1:role/x"}
+    client("scheduler").create_schedule(
+        Name=name,
+        GroupName=group,
+        ScheduleExpression="rate(1 day)",
+        FlexibleTimeWindow={"Mode": "OFF"},
+        Target=target,
+    )
 
 
 def event_rule() -> None:
@@ -205,9 +239,13 @@ EVERY_KIND: Mapping[str, Callable[[], None]] = {
     "alarm": alarm,
     "dashboard": dashboard,
     "EKS cluster": cluster,
+    "node group": node_group,
     "instance trn2.48xlarge": instance,
     "volume": volume,
     "load balancer": load_balancer,
+    "classic load balancer": classic_load_balancer,
+    "internet gateway": internet_gateway,
+    "route table": route_table,
     "NAT gateway": nat_gateway,
     "elastic address": address,
     "interface": interface,

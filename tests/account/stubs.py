@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
 from account.checks.check import Situation
+from account.clients import client
 from draftworth.planning.resolved import ResolvedNeuron
 from tests.support.experiments import changed_aws, resolved
 
@@ -36,15 +37,21 @@ class StubbedClients:
     def __init__(self, answers: Mapping[str, Sequence[Answer]]) -> None:
         self._answers = answers
         self.asked: list[tuple[str, str]] = []
+        self._made: dict[tuple[str, str], Any] = {}
 
     def __call__(self, service: str, region: str, /) -> Any:
         self.asked.append((service, region))
+        if (service, region) not in self._made:
+            self._made[service, region] = self._make(service, region)
+        return self._made[service, region]
+
+    def _make(self, service: str, region: str) -> Any:
         made = boto3.client(service, region_name=region)  # type: ignore[call-overload]
         if service in self._answers:
             stubber = Stubber(made)
             for answer in self._answers[service]:
                 if answer.error:
-                    stubber.add_client_error(answer.method, answer.error, "no such luck")
+                    stubber.add_client_error(answer.method, answer.error, "refused")
                 else:
                     stubber.add_response(answer.method, dict(answer.response))
             stubber.activate()
@@ -60,18 +67,21 @@ class RefusingClient:
     def get_paginator(self, name: str) -> Any:
         return SimpleNamespace(paginate=self._refuse)
 
-    def _refuse(self, **_: Any) -> Any:
+    def _refuse(self, *_: Any, **__: Any) -> Any:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not you"}}, "ThatCall")
 
 
 RESERVATIONS = "describe_capacity_reservations"
 
 
-class EmulatedEc2:
-    """The emulator's EC2 with empty answers to the two listings that it does not have."""
+class EmulatedClient:
+    """The emulator's client, with empty answers to the listings that it does not have.
 
-    def __init__(self, made: Any) -> None:
-        self._made = made
+    Of a cluster that is not there it cannot list node groups either: AWS says that there is none.
+    """
+
+    def __init__(self, service: str, region: str, /) -> None:
+        self._made = client(service, region)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._made, name)
@@ -82,7 +92,13 @@ class EmulatedEc2:
     def get_paginator(self, operation: str) -> Any:
         if operation == RESERVATIONS:
             return SimpleNamespace(paginate=lambda **_: [{"CapacityReservations": []}])
+        if operation == "list_nodegroups":
+            return SimpleNamespace(paginate=self._node_groups)
         return self._made.get_paginator(operation)
+
+    def _node_groups(self, **asked: Any) -> Any:
+        self._made.describe_cluster(name=asked["clusterName"])
+        return self._made.get_paginator("list_nodegroups").paginate(**asked)
 
 
 def no_program(command: tuple[str, ...]) -> tuple[int, str] | None:

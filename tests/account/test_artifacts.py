@@ -18,6 +18,7 @@ from account.checks.check import Outcome, Situation
 from account.checks.graphs import compiled_graphs
 from account.clients import client
 from draftworth.cli import main
+from draftworth.errors import DraftworthError
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
 from draftworth.records.codec import dump_record
@@ -186,6 +187,17 @@ def test_a_manifest_goes_before_the_files_it_promises(s3: Any, tmp_path: Path) -
     later = datetime.now(UTC) + timedelta(hours=2)
     (listing,) = artifacts.listings([experiment], bucket=GRAPHS, now=later)
     assert [removal.what for removal in listing.removals] == [f"{UNUSED}/one"]
+
+
+def test_an_object_that_s3_does_not_delete_is_named_with_s3s_reason() -> None:
+    class Refusing:
+        def delete_objects(self, **_: Any) -> Any:
+            return {"Errors": [{"Key": "a/b", "Code": "AccessDenied", "Message": "no"}]}
+
+    found = graph_store.StoredObject(name="a/b", size_bytes=1, modified=datetime.now(UTC))
+    removal = graph_store.Removal(what="a", reason="", objects=(found,))
+    with pytest.raises(DraftworthError, match="the-graphs/a/b: not removed: AccessDenied: no"):
+        graph_store.remove(Refusing(), GRAPHS, removal)
 
 
 DAMAGES: dict[str, dict[str, Any]] = {

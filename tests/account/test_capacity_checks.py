@@ -98,7 +98,7 @@ def test_a_quota_below_the_plan_fails_with_the_request_for_more() -> None:
     assert "--quota-code L-6B0D517C --desired-value 192" in outcome.next_step
 
 
-def test_what_others_use_of_the_quota_is_missing_for_the_plan() -> None:
+def test_what_others_use_of_the_quota_is_not_left_for_the_plan() -> None:
     given = situation(service_quotas=[quota(256.0)], ec2=[instances(trn(lifecycle="spot"))])
     outcome = vcpu_quota(given)
     assert outcome.status == "fail"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import boto3
 import pytest
 from botocore import exceptions as boto
 from botocore.exceptions import BotoCoreError, ClientError
+from moto import mock_aws
 
 from account.clients import (
     AwsError,
@@ -14,6 +16,9 @@ from account.clients import (
     client,
     explained,
     explanation,
+    listed,
+    or_none,
+    tags_of,
 )
 
 REGION = "us-east-2"
@@ -51,13 +56,18 @@ def test_an_error_says_what_was_tried_where_and_what_to_do(
     assert told.exit_code == 1
 
 
+def test_without_a_region_the_error_names_none() -> None:
+    told = explanation(answer("Throttling"), "list the things")
+    assert told.reason == "could not list the things: Throttling: because"
+
+
 def test_an_answers_code_and_message_are_repeated() -> None:
     told = explanation(answer("Throttling"), "list", region=REGION)
     assert told.code == "Throttling"
     assert "Throttling: because" in told.reason
 
 
-def test_the_first_error_stays_attached_for_who_debugs() -> None:
+def test_the_original_error_is_the_cause() -> None:
     with pytest.raises(DeniedError) as caught, explained("list", region=REGION):
         raise answer("AccessDenied")
     assert isinstance(caught.value.__cause__, ClientError)
@@ -72,3 +82,40 @@ def test_a_profile_that_does_not_exist_is_no_traceback(monkeypatch: pytest.Monke
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(CredentialsError, match="nobody"):
         client("s3", REGION)
+
+
+def test_a_missing_thing_is_none_and_other_errors_are_raised() -> None:
+    def call(code: str) -> None:
+        raise answer(code)
+
+    assert or_none(call, "NoSuchThing", "Gone", code="NoSuchThing.NotFound") is None
+    with pytest.raises(ClientError):
+        or_none(call, "NoSuchThing", code="AccessDenied")
+
+
+@pytest.mark.emulator
+def test_a_listing_has_the_entries_of_every_page() -> None:
+    with mock_aws():
+        s3 = boto3.client("s3", region_name="us-east-1")
+        s3.create_bucket(Bucket="things")
+        for key in "abc":
+            s3.put_object(Bucket="things", Key=key)
+        asked = {"Bucket": "things", "MaxKeys": 1}
+        assert list(listed(s3, "list_objects_v2", "Contents[].Key", **asked)) == ["a", "b", "c"]
+        asked = {"Bucket": "things", "Prefix": "nothing"}
+        assert list(listed(s3, "list_objects_v2", "Contents[].Key", **asked)) == []
+        assert list(listed(s3, "get_bucket_location", "[LocationConstraint]", Bucket="things"))
+
+
+@pytest.mark.parametrize(
+    "carrier",
+    [
+        {"Tags": [{"Key": "a", "Value": "b"}]},
+        {"TagSet": [{"Key": "a", "Value": "b"}]},
+        {"tags": {"a": "b"}},
+        {"Tags": {"a": "b"}},
+    ],
+)
+def test_tags_are_read_in_every_shape_that_services_have(carrier: dict[str, object]) -> None:
+    assert tags_of(carrier) == {"a": "b"}
+    assert tags_of({}) == {}

@@ -71,7 +71,7 @@ def test_a_qualifier_of_ones_own_has_a_parameter_of_its_own(account: None, tmp_p
     [
         ("CREATE_COMPLETE", "pass", ""),
         ("UPDATE_ROLLBACK_COMPLETE", "pass", ""),
-        ("ROLLBACK_COMPLETE", "warn", "deletes it and creates it anew"),
+        ("ROLLBACK_COMPLETE", "warn", "deletes it and creates it again"),
         ("REVIEW_IN_PROGRESS", "pass", ""),
         ("DELETE_IN_PROGRESS", "fail", "wait"),
         ("DELETE_FAILED", "fail", "make destroy"),
@@ -129,10 +129,7 @@ def test_a_secret_that_only_the_stager_may_read_is_a_warning() -> None:
         Answer(method="describe_secret", response={"Name": "hub"}),
         Answer(method="get_secret_value", error="AccessDeniedException"),
     ]
-    # One client a call: both stubs are the same two answers, each asked once.
-    given = situation(experiment(hub_token_secret="hub"), secretsmanager=answers)
-    shared = given.client("secretsmanager")
-    outcome = hub_token(dataclasses.replace(given, clients=lambda service, region: shared))
+    outcome = hub_token(situation(experiment(hub_token_secret="hub"), secretsmanager=answers))
     assert outcome.status == "warn"
 
 
@@ -146,7 +143,7 @@ def test_a_gated_model_without_a_token_is_a_warning() -> None:
     assert "meta-llama/Llama-3.1-8B-Instruct is gated" in outcome.found
 
 
-def test_a_model_that_nobody_knows_is_a_warning() -> None:
+def test_a_model_of_unknown_access_is_a_warning() -> None:
     unknown = HubModel(model="acme/private", tokenizer_family="qwen3")
     given = changed(experiment(), target=unknown)
     assert "whether acme/private is gated" in hub_token(situation(given)).found
@@ -190,7 +187,7 @@ def test_the_engine_is_the_one_that_cdk_would_call() -> None:
 
 
 @pytest.mark.parametrize("given", [machine(), machine(docker=(1, "cannot connect"))])
-def test_no_engine_fails_with_the_ways_around(given: Situation) -> None:
+def test_no_engine_fails_with_the_alternatives(given: Situation) -> None:
     outcome = container_engine(given)
     assert outcome.status == "fail"
     assert "CDK_DOCKER=finch" in outcome.next_step

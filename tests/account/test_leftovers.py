@@ -1,4 +1,4 @@
-"""What remains of an experiment is found, told from others' things, and priced."""
+"""What is left of an experiment is found, told from others' things, and priced."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import pytest
 from moto import mock_aws
 
 from account import leftovers
-from account.clients import client
-from account.leftovers import FINDERS, Report, look, report_lines
-from account.prices import monthly_usd, oldest_price, standing_usd
-from account.remains import compute
-from account.remains.network import LAMBDA_KEEPS, interfaces, placement_groups
-from account.remains.scope import Finder, Remnant, Scope, age_text, of_stack
-from account.remains.tagged import Arn, parse_arn
+from account.leftovers import Report, look, report_lines
+from account.prices import monthly_usd, oldest_price
+from account.resources.finding import Arn, find, parse_arn
+from account.resources.kind import Kind, Leftover, kinds
+from account.resources.odd import AMEND, FILTERS, LAMBDA_KEEPS, OURS
+from account.resources.scope import Scope, of_stack
 from draftworth.cli import main
 from draftworth.experiment.naming import Names
 from draftworth.planning.resolved import ResolvedNeuron
@@ -28,7 +27,7 @@ from tests.account.stubs import (
     RESERVATIONS,
     ROOT,
     Answer,
-    EmulatedEc2,
+    EmulatedClient,
     RefusingClient,
     StubbedClients,
     experiment,
@@ -47,24 +46,28 @@ def account() -> Iterator[None]:
 @functools.cache
 def clients(service: str, region: str, /) -> Any:
     """The emulator's."""
-    made = client(service, region)
-    return EmulatedEc2(made) if service == "ec2" else made
+    return EmulatedClient(service, region)
 
 
 def scope(given: ResolvedNeuron | None = None, /, use: Any = clients) -> Scope:
     return Scope(experiment=given or experiment(), clients=use, now=NOW)
 
 
-def found(given: ResolvedNeuron | None = None, /) -> list[Remnant]:
+def kind(name: str) -> Kind:
+    (row,) = [row for row in kinds() if row.kind == name]
+    return row
+
+
+def found(given: ResolvedNeuron | None = None, /) -> list[Leftover]:
     report = look(scope(given))
     assert report.unseen == ()
-    return list(report.remnants)
+    return list(report.leftovers)
 
 
 def test_an_empty_account_is_clean() -> None:
     report = look(scope())
     assert report.clean
-    assert report.remnants == ()
+    assert report.leftovers == ()
 
 
 def test_every_kind_of_thing_is_found_with_what_removes_it() -> None:
@@ -88,7 +91,20 @@ def test_nothing_is_listed_twice_though_two_ways_lead_to_it() -> None:
     assert not [kind for kind, _ in ids if kind in ("s3", "sns", "ec2:natgateway")]
 
 
-def test_things_of_another_experiment_are_not_ours_even_when_their_names_begin_alike() -> None:
+def test_schedules_are_ours_by_their_group_and_by_their_name_in_the_default_group() -> None:
+    estate.schedule_group()
+    for group in (estate.STACK, "default"):
+        estate.schedule(f"{estate.STACK}-benchmark-Deadline1-X", group)
+        estate.schedule("another", group)
+    schedules = [r for r in found() if r.kind == "schedule"]
+    assert sorted(r.remove.partition("--group-name ")[2] for r in schedules) == [
+        f"default --name {estate.STACK}-benchmark-Deadline1-X",
+        f"{estate.STACK} --name another",
+        f"{estate.STACK} --name {estate.STACK}-benchmark-Deadline1-X",
+    ]
+
+
+def test_things_of_another_experiment_with_a_similar_name_are_not_ours() -> None:
     estate.bucket("draftworth-qwen3-32b-x-storage-results1-x", estate.OTHERS_TAGS)
     estate.bucket("draftworth-qwen3-32b-stora-results1-x", estate.OTHERS_TAGS)
     estate.role("draftworth-qwen3-32b-x-c-NodeRole1-X", estate.OTHERS_TAGS)
@@ -112,7 +128,7 @@ def test_a_thing_whose_tags_are_lost_is_known_by_its_stacks_name() -> None:
         ("draftworth-x", False),
     ],
 )
-def test_a_stacks_name_is_told_from_one_that_it_begins(name: str, expected: bool) -> None:
+def test_a_stacks_name_is_not_confused_with_a_longer_one(name: str, expected: bool) -> None:
     assert of_stack(Names(experiment="x"), name) is expected
 
 
@@ -151,7 +167,7 @@ def reserved(**changes: Any) -> Scope:
 
 
 def test_a_bought_capacity_block_stays_on_purpose_and_is_paid() -> None:
-    (block,) = compute.reservations(reserved())
+    (block,) = find(kind("capacity reservation"), reserved())
     assert "bought and paid in advance, ends 2026-11-21 15:00 UTC" in block.kept
     assert block.usd_per_month == 0
 
@@ -159,13 +175,14 @@ def test_a_bought_capacity_block_stays_on_purpose_and_is_paid() -> None:
 @pytest.mark.parametrize(
     "changes", [{"State": "expired"}, {"CapacityReservationId": "cr-0123456789abcdef1"}]
 )
-def test_an_expired_or_foreign_block_is_nobodys_concern(changes: dict[str, Any]) -> None:
-    assert list(compute.reservations(reserved(**changes))) == []
+def test_an_expired_or_foreign_block_is_not_listed(changes: dict[str, Any]) -> None:
+    assert list(find(kind("capacity reservation"), reserved(**changes))) == []
 
 
 def test_an_on_demand_reservation_with_our_tag_costs_what_its_instances_would() -> None:
     tags = [{"Key": "draftworth:experiment", "Value": "llama-3.1-8b-eagle3"}]
-    (one,) = compute.reservations(reserved(ReservationType="default", Tags=tags))
+    given = reserved(ReservationType="default", Tags=tags)
+    (one,) = find(kind("capacity reservation"), given)
     block_price = experiment("llama-3.1-8b-eagle3").spec.aws.price.usd_per_hour
     assert not one.kept
     assert one.usd_per_month == pytest.approx(2 * block_price * 730)
@@ -184,10 +201,10 @@ def test_what_costs_by_the_hour_is_told_by_the_month() -> None:
 
 
 def test_standing_prices_have_the_names_that_are_asked_for() -> None:
-    assert standing_usd("EKS control plane")
-    assert standing_usd("NAT gateway")
-    assert standing_usd("m7i.xlarge")
-    assert standing_usd("u-12tb1.112xlarge") is None
+    assert monthly_usd("EKS control plane")
+    assert monthly_usd("NAT gateway")
+    assert monthly_usd("m7i.xlarge")
+    assert monthly_usd("u-12tb1.112xlarge") is None
     assert monthly_usd("public_ipv4") == pytest.approx(3.65)
     assert oldest_price().year >= 2024
 
@@ -195,7 +212,6 @@ def test_standing_prices_have_the_names_that_are_asked_for() -> None:
 def test_interfaces_that_lambda_holds_are_waited_for() -> None:
     # By tag first, then the network, of which there is none.
     answers = [
-        Answer(method="describe_vpcs", response={"Vpcs": []}),
         Answer(
             method="describe_network_interfaces",
             response={
@@ -209,8 +225,9 @@ def test_interfaces_that_lambda_holds_are_waited_for() -> None:
                 ]
             },
         ),
+        Answer(method="describe_vpcs", response={"Vpcs": []}),
     ]
-    held, free = interfaces(scope(use=StubbedClients({"ec2": answers})))
+    held, free = find(kind("interface"), scope(use=StubbedClients({"ec2": answers})))
     assert held.remove == LAMBDA_KEEPS
     assert free.remove.endswith("--network-interface-id eni-2")
 
@@ -220,7 +237,7 @@ def test_a_placement_group_is_found_until_it_is_deleted(state: str, count: int) 
     group = {"GroupName": "made-up", "State": state}
     answer = Answer(method="describe_placement_groups", response={"PlacementGroups": [group]})
     use = StubbedClients({"ec2": [answer]})
-    assert len(list(placement_groups(scope(use=use)))) == count
+    assert len(list(find(kind("placement group"), scope(use=use)))) == count
 
 
 def test_an_instance_that_ends_is_no_leftover() -> None:
@@ -231,31 +248,42 @@ def test_an_instance_that_ends_is_no_leftover() -> None:
     assert found() == []
 
 
-@pytest.mark.parametrize("finder", FINDERS, ids=lambda finder: finder.looks_at)
-def test_a_refused_call_is_reported_and_the_account_is_not_called_clean(finder: Finder) -> None:
-    # A network of ours, without which nobody would ask for load balancers.
-    inside = scope(use=lambda service, region: RefusingClient())
-    inside.__dict__["vpcs"] = ({"VpcId": "vpc-1"},)
-    if finder.looks_at == "VPCs":
-        del inside.__dict__["vpcs"]
-    report = look(inside, [finder])
+@pytest.mark.parametrize("row", kinds(), ids=lambda row: row.looks_at)
+def test_a_refused_call_is_reported_and_the_account_is_not_called_clean(row: Kind) -> None:
+    report = look(scope(use=lambda service, region: RefusingClient()), [row])
     assert not report.clean
-    assert [what for what, _ in report.unseen] == [finder.looks_at, "the index of tags"]
+    assert [what for what, _ in report.unseen] == [row.looks_at, "the index of tags"]
     assert "AccessDenied" in report.unseen[0][1]
     assert "next: allow" in report.unseen[0][1]
 
 
-def test_what_a_refused_finder_would_have_found_comes_from_the_index_of_tags() -> None:
+def test_what_a_refused_listing_would_have_found_comes_from_the_index_of_tags() -> None:
     estate.topic()
-    refused = Finder(looks_at="topics", find=_refused, covers=("sns",))
-    report = look(scope(), [refused])
+
+    def refusing(service: str, region: str, /) -> Any:
+        return RefusingClient() if service == "sns" else clients(service, region)
+
+    report = look(scope(use=refusing), [kind("topic")])
     assert [(r.kind, r.id) for r in report.unplanned] == [
         ("sns", f"{estate.STACK}-benchmark-Topic1-X")
     ]
 
 
-def _refused(_: Scope) -> Iterator[Remnant]:
-    yield from RefusingClient().list_topics()
+def test_the_table_names_functions_and_prices_that_exist_and_each_of_them() -> None:
+    def named(key: str) -> set[str]:
+        return {getattr(row, key) for row in kinds()} - {""}
+
+    assert named("ours") == set(OURS)
+    assert named("amend") == set(AMEND)
+    assert {name for row in kinds() for name in row.filters} == set(FILTERS)
+    assert [usd for usd in named("usd") if monthly_usd(usd) is None] == []
+
+
+def test_no_two_rows_are_of_one_kind_or_arn_type() -> None:
+    names = [row.kind for row in kinds()]
+    covered = [row.covers for row in kinds() if row.covers]
+    assert len(names) == len(set(names))
+    assert len(covered) == len(set(covered))
 
 
 @pytest.mark.parametrize(
@@ -272,27 +300,26 @@ def test_an_arn_is_read_as_kind_and_id(arn: str, parts: tuple[str, str]) -> None
     assert parse_arn(arn) == Arn(kind=parts[0], id=parts[1])
 
 
-@pytest.mark.parametrize(
-    ("age", "text"),
-    [(timedelta(hours=3), "3 h"), (timedelta(hours=47), "47 h"), (timedelta(days=12), "12 d")],
-)
-def test_an_age_is_told_in_hours_or_days(age: timedelta, text: str) -> None:
-    assert age_text(NOW - age, NOW) == text
-    assert age_text(None, NOW) == "?"
-
-
-def test_the_report_has_what_goes_what_stays_and_what_nobody_saw() -> None:
-    gone = Remnant(kind="volume", id="vol-1", remove="aws x", created=NOW, usd_per_month=8.0)
-    kept = Remnant(kind="bucket", id="b", remove="aws y", usd_per_month=None, kept="bought")
-    report = Report(remnants=(gone, kept), unseen=(("roles", "AccessDenied"),))
+def test_the_report_has_what_should_go_what_stays_and_what_was_not_seen() -> None:
+    gone = Leftover(
+        kind="volume",
+        id="vol-1",
+        remove="aws x",
+        created=NOW - timedelta(hours=3),
+        usd_per_month=8.0,
+    )
+    kept = Leftover(kind="bucket", id="b", remove="aws y", usd_per_month=None, kept="bought")
+    report = Report(leftovers=(gone, kept), unseen=(("roles", "AccessDenied"),))
     assert list(report_lines(report, NOW))[1:-1] == [
         "should be gone: 1",
-        "  volume    0 h      8.00 USD a month  vol-1",
-        "          remove: aws x",
+        "  kind    age  USD a month  resource",
+        "  volume  3 h         8.00  vol-1",
+        "                            remove: aws x",
         "stays on purpose: 1",
-        "  bucket      ?         ? USD a month  b",
-        "          why: bought",
-        "          remove: aws y",
+        "  kind    age  USD a month  resource",
+        "  bucket    ?            ?  b",
+        "                            why: bought",
+        "                            remove: aws y",
         "could not be looked at: 1",
         "  roles: AccessDenied",
         "",

@@ -72,11 +72,11 @@ def test_the_account_is_asked_in_a_region_that_is_never_switched_off() -> None:
         (NOW.date() + timedelta(days=2), "warn"),
     ],
 )
-def test_a_spot_price_grows_old_in_two_weeks(as_of: date, status: str) -> None:
+def test_a_spot_price_is_too_old_after_two_weeks(as_of: date, status: str) -> None:
     assert price_date(situation(experiment(price=price(as_of=as_of)))).status == status
 
 
-def test_a_list_price_keeps_for_a_quarter() -> None:
+def test_a_list_price_is_too_old_after_a_quarter() -> None:
     month_old = price(as_of=NOW.date() - timedelta(days=30))
     given = experiment(price=month_old, capacity={"kind": "on_demand"})
     assert price_date(situation(given)).status == "pass"
@@ -147,7 +147,7 @@ def test_a_profile_that_does_not_exist_is_a_failed_check(monkeypatch: pytest.Mon
     assert "AWS_PROFILE" in outcome.next_step
 
 
-def test_a_region_that_is_switched_off_closes_what_would_ask_it() -> None:
+def test_checks_in_a_region_that_is_disabled_are_skipped() -> None:
     with mock_aws():
         answers = dict(outcomes(situation(experiment(region="ap-east-1"))))
     assert answers["credentials"].status == "pass"

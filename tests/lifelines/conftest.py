@@ -19,12 +19,11 @@ import pytest
 import yaml
 
 from account import leftovers
-from account.clients import client
 from draftworth.experiment.naming import STACK_PARTS
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from rehearsal.emulator import empty_account
 from stacks.application import build_application
-from tests.account.stubs import EmulatedEc2
+from tests.account.stubs import EmulatedClient
 from tests.conftest import ROOT
 from tests.lambdas.capacity_controller.conftest import CloudFormation
 from tests.lifelines.cloud import Cloud, Template
@@ -177,13 +176,8 @@ class Life:
         return [entry["Key"] for entry in found.get("Contents", ())]
 
     def leftovers(self, monkeypatch: pytest.MonkeyPatch) -> int:
-        """`draftworth leftovers`: its exit code. Two listings that moto lacks are empty."""
-
-        def emulated(service: str, region: str, /) -> Any:
-            made = client(service, region)
-            return EmulatedEc2(made) if service == "ec2" else made
-
-        monkeypatch.setattr(leftovers, "client", emulated)
+        """`draftworth leftovers`: its exit code."""
+        monkeypatch.setattr(leftovers, "client", EmulatedClient)
         return leftovers.run(Namespace(experiment=self.path))
 
     def _jobs(self, container: str) -> list[Object]:

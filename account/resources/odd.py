@@ -1,0 +1,143 @@
+"""What no row can say: calls with filters, ownership and details of the odd kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+
+from account.checks.capacity import USABLE_STATES
+from account.clients import listed, tags_of
+from account.prices import GIB, HOURS_A_MONTH, monthly_usd
+from account.resources.kind import Entry, Leftover
+from account.resources.scope import Scope, of_stack
+from draftworth.experiment.model import CapacityBlock
+from draftworth.experiment.naming import EXPERIMENT_TAG, STACK_PARTS
+
+# Counting stops there: a bucket with more objects is reported without a size.
+MOST_OBJECTS = 20_000
+LAMBDA_KEEPS = "wait: Lambda gives it back by itself, up to some tens of minutes after its function"
+_CHECKPOINTS = "-checkpoints"
+# CloudFormation cuts a stack's name inside a generated one, but not below this many characters.
+_LEAST_OF_A_CUT_NAME = 20
+_FUNCTION_LOGS = "/aws/lambda/"
+
+# Filters by name, as EC2 takes them.
+FILTERS: Mapping[str, Callable[[Scope], Mapping[str, Sequence[str]]]] = {
+    "tagged": lambda scope: {f"tag:{EXPERIMENT_TAG}": [scope.experiment.name]},
+    "of cluster": lambda scope: {"tag-key": [f"kubernetes.io/cluster/{scope.names.cluster}"]},
+    "of node groups": lambda scope: {"tag:eks:cluster-name": [scope.names.cluster]},
+    # Inside the experiment's networks all is the experiment's, tagged or not.
+    "in network": lambda scope: {"vpc-id": scope.vpc_ids},
+    "tag entry": lambda scope: {"key": [EXPERIMENT_TAG], "value": [scope.experiment.name]},
+}
+
+
+def _is_tagged(scope: Scope, entry: Entry) -> bool:
+    return tags_of(entry).get(EXPERIMENT_TAG) == scope.experiment.name
+
+
+def _stack_is_ours(scope: Scope, entry: Entry) -> bool:
+    return _is_tagged(scope, entry) or of_stack(scope.names, entry["StackName"])
+
+
+def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
+    """In the account's default group those with our names, in groups of ours all."""
+    name, group = entry["Name"], entry["GroupName"]
+    if group == "default":
+        return name == scope.names.prefix or of_stack(scope.names, name)
+    arn = entry["Arn"].rsplit("/", 1)[0].replace(":schedule/", ":schedule-group/")
+    read_tags = scope.client("scheduler").list_tags_for_resource
+    return scope.owns(group, lambda: tags_of(read_tags(ResourceArn=arn)))
+
+
+def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
+    """The experiment's own block, and what carries its tag; not what has ended."""
+    capacity = scope.experiment.spec.aws.capacity
+    named = capacity.reservation_id if isinstance(capacity, CapacityBlock) else None
+    known = _is_tagged(scope, entry) or entry["CapacityReservationId"] == named
+    return known and entry["State"] in USABLE_STATES
+
+
+def _is_in_network(scope: Scope, entry: Entry) -> bool:
+    """Classic load balancers spell it differently."""
+    return (entry.get("VpcId") or entry.get("VPCId")) in scope.vpc_ids
+
+
+def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
+    """Groups that services made have no tags: their names are all there is, and may be cut."""
+    name = entry["logGroupName"]
+    if not name.startswith(_FUNCTION_LOGS):
+        return f"/{scope.names.cluster}/" in name
+    function = name.removeprefix(_FUNCTION_LOGS)
+    stacks = [scope.names.stack(part) for part in STACK_PARTS]
+    cut = {s[:n] for s in stacks for n in range(_LEAST_OF_A_CUT_NAME, len(s))}
+    return of_stack(scope.names, function) or any(function.startswith(f"{s}-") for s in cut)
+
+
+def _instance_usd(scope: Scope, entry: Entry) -> float | None:
+    if entry["InstanceType"] == scope.experiment.spec.instance_type:
+        return scope.experiment.spec.aws.price.usd_per_hour * HOURS_A_MONTH
+    return monthly_usd(entry["InstanceType"])
+
+
+def _instance(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
+    kind = f"{found.kind} {entry['InstanceType']}"
+    return replace(found, kind=kind, usd_per_month=_instance_usd(scope, entry))
+
+
+def _reservation(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
+    """A Capacity Block is paid in advance; another reservation costs what its instances would."""
+    if entry.get("ReservationType") == "capacity-block":
+        end = entry.get("EndDate")
+        until = f", ends {end:%Y-%m-%d %H:%M} UTC" if end else ""
+        return replace(found, kept=f"bought and paid in advance{until}; cannot be cancelled")
+    usd = _instance_usd(scope, entry)
+    return replace(found, usd_per_month=None if usd is None else usd * entry["TotalInstanceCount"])
+
+
+def _interface(_: Scope, entry: Entry, found: Leftover) -> Leftover:
+    """One that Lambda holds cannot be deleted."""
+    description = entry.get("Description", "")
+    held = description.startswith("AWS Lambda VPC ENI") and entry["Status"] == "in-use"
+    name = f"{entry['Status']}, {description}".rstrip(", ")
+    return replace(found, name=name, remove=LAMBDA_KEEPS if held else found.remove)
+
+
+def _bucket(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
+    """With its size now, where S3's own metric would be a day late."""
+    s3, name = scope.client("s3"), entry["Name"]
+    every_size = listed(s3, "list_objects_v2", "Contents[].Size", Bucket=name)
+    sizes = list(islice(every_size, MOST_OBJECTS + 1))
+    # CloudFormation's names hold the logical id, here of the one bucket that may be kept.
+    if scope.experiment.spec.aws.keep_checkpoints and _CHECKPOINTS in name:
+        found = replace(found, kept="aws.keep_checkpoints is true")
+    if len(sizes) > MOST_OBJECTS:
+        return replace(found, name="more objects than are counted", usd_per_month=None)
+    gib = sum(sizes) / GIB
+    usd = monthly_usd("bucket_gib", amount=gib)
+    return replace(found, name=f"{gib:.1f} GiB", usd_per_month=usd)
+
+
+def _log_group(_: Scope, entry: Entry, found: Leftover) -> Leftover:
+    gib = entry.get("storedBytes", 0) / GIB
+    created = datetime.fromtimestamp(entry["creationTime"] / 1000, tz=UTC)
+    usd = monthly_usd("log_gib", amount=gib)
+    return replace(found, name=f"{gib:.2f} GiB", created=created, usd_per_month=usd)
+
+
+OURS: Mapping[str, Callable[[Scope, Entry], bool]] = {
+    "stack": _stack_is_ours,
+    "schedule": _schedule_is_ours,
+    "reservation": _reservation_is_ours,
+    "in network": _is_in_network,
+    "log group": _log_group_is_ours,
+}
+AMEND: Mapping[str, Callable[[Scope, Entry, Leftover], Leftover]] = {
+    "instance": _instance,
+    "reservation": _reservation,
+    "interface": _interface,
+    "bucket": _bucket,
+    "log group": _log_group,
+}

@@ -1,0 +1,74 @@
+"""One experiment in one account and region, and how its resources are known from others'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from account.checks.check import Clients
+from account.clients import explained, listed
+from draftworth.experiment.naming import EXPERIMENT_TAG, PROJECT, STACK_PARTS, Names
+from draftworth.planning.resolved import ResolvedNeuron
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where to look, and whose resources to look for."""
+
+    experiment: ResolvedNeuron
+    clients: Clients
+    now: datetime
+    _made: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def names(self) -> Names:
+        """The names made from the experiment's."""
+        return self.experiment.names
+
+    @property
+    def region(self) -> str:
+        """The experiment's region."""
+        return self.experiment.spec.aws.region
+
+    def client(self, service: str) -> Any:
+        """A client in the experiment's region, made once."""
+        if service not in self._made:
+            self._made[service] = self.clients(service, self.region)
+        return self._made[service]
+
+    @cached_property
+    def vpc_ids(self) -> list[str]:
+        """The experiment's networks: what is inside them is the experiment's, tagged or not."""
+        tagged = {"Name": f"tag:{EXPERIMENT_TAG}", "Values": [self.experiment.name]}
+        with explained("list the networks", region=self.region):
+            vpcs = listed(self.client("ec2"), "describe_vpcs", "Vpcs[].VpcId", Filters=[tagged])
+            return list(vpcs)
+
+    def owns(self, name: str, tags: Callable[[], Mapping[str, str]]) -> bool:
+        """Whether a name with the project's prefix is this experiment's: by tag, else by name.
+
+        CloudFormation cuts long stack names inside the names it makes, so that those of two
+        experiments may begin alike. `tags` is called only for names with the project's prefix.
+        """
+        if not name.startswith(f"{PROJECT}-"):
+            return False
+        if tagged := tags().get(EXPERIMENT_TAG):
+            return tagged == self.experiment.name
+        return name == self.names.prefix or of_stack(self.names, name)
+
+
+def of_stack(names: Names, name: str) -> bool:
+    """Whether a name begins with one of the experiment's stacks'.
+
+    `draftworth-x-network-...` may be the stack `network` of experiment `x` or a stack of experiment
+    `x-network`: what follows the latter's part is another part, never a resource's id.
+    """
+    for stack in (names.stack(part) for part in STACK_PARTS):
+        if name == stack:
+            return True
+        if name.startswith(f"{stack}-"):
+            return name.removeprefix(f"{stack}-").split("-")[0] not in STACK_PARTS
+    return False
