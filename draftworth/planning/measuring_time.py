@@ -26,10 +26,11 @@ def sending_seconds(
     tokens = exactly(work.output_tokens, f"{work.output_tokens} tokens")
     request = assumed.bounds("first_token_seconds") + tokens * assumed.bounds(speed) / 1000
     best, worst = (
-        sum(load.sending_seconds(count, request_seconds=seconds, seats=seats) for count in requests)
+        sum(load.sending_seconds(n, request_seconds=seconds, seats=seats) for n in requests)
         for seconds in (request.best, request.worst)
     )
-    return Bounds(best, worst, (f"{load.sending_words(requests, seats=seats)} {request.factor}",))
+    words = f"{load.sending_words(requests, seats=seats)} {request.factor}"
+    return Bounds(best, worst, (words,))
 
 
 def block_seconds(

@@ -19,47 +19,27 @@ def experiment(folder: Path, *edits: Edit) -> ResolvedNeuron:
     return load_neuron(write_experiment(folder, both(*edits)))
 
 
-FIVE_SECONDS = "first_token_seconds 2 + 600 tokens x baseline_ms_per_token 5 / 1000"
-
-
-def five_second_requests(load: Load, *requests: int) -> Bounds:
-    """On a server that decodes four at once."""
-    assumed = BY_HAND.replaced(["first_token_seconds=2", "baseline_ms_per_token=5"])
-    assert (QWEN.spec.workload.output_tokens, QWEN.spec.serving.max_num_seqs) == (600, 4)
-    return sending_seconds(QWEN, QWEN.variants[0], load, assumed, requests)
-
-
 @pytest.mark.parametrize(
-    ("requests", "in_flight", "waves"),
-    [(8, 4, 2), (9, 4, 3), (1, 4, 1), (8, 8, 2), (8, 1, 8), (0, 4, 0)],
-)
-def test_requests_come_in_waves_of_what_is_in_flight_and_decoded_at_once(
-    requests: int, in_flight: int, waves: int
-) -> None:
-    sending = five_second_requests(ConcurrencyLoad(concurrency=in_flight), requests)
-
-    assert sending == exactly(waves * 5)
-    assert sending.how == f"{waves} waves x ({FIVE_SECONDS})"
-
-
-@pytest.mark.parametrize(
-    ("rate", "requests", "expected"),
+    ("load", "expected", "sent"),
     [
-        (0.5, 8, 8 / 0.5 + 5),  # they arrive in 16 s, and the last one takes 5
-        (100.0, 8, 2 * 5),  # at once: two waves of four
-        (1.0, 0, 0),
+        # 2 s + 600 x 5 ms = 5 s a request, four decoded at once: one wave, then two.
+        (ConcurrencyLoad(concurrency=4), 5 + 10, "1 + 2 waves x"),
+        # They arrive in 2 s and 4 s; the last one of each takes 5 s more, eight take two waves.
+        (
+            PoissonLoad(requests_per_second=2),
+            7 + 10,
+            "4 + 8 requests at 2 a second, 4 decoded at once, each",
+        ),
     ],
 )
-def test_requests_at_random_times_take_their_arrival_or_their_decoding(
-    rate: float, requests: int, expected: float
-) -> None:
-    assert five_second_requests(PoissonLoad(requests_per_second=rate), requests) == exactly(
-        expected
-    )
+def test_requests_are_sent_count_after_count(load: Load, expected: float, sent: str) -> None:
+    assumed = BY_HAND.replaced(["first_token_seconds=2", "baseline_ms_per_token=5"])
+    assert (QWEN.spec.workload.output_tokens, QWEN.spec.serving.max_num_seqs) == (600, 4)
+    seconds = sending_seconds(QWEN, QWEN.variants[0], load, assumed, (4, 8))
 
-
-def test_counts_are_sent_one_after_the_other() -> None:
-    assert five_second_requests(ConcurrencyLoad(concurrency=4), 4, 8) == exactly(5 + 10)
+    assert seconds == exactly(expected)
+    one = "(first_token_seconds 2 + 600 tokens x baseline_ms_per_token 5 / 1000)"
+    assert seconds.how == f"{sent} {one}"
 
 
 @pytest.mark.parametrize(
