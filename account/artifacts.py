@@ -16,7 +16,7 @@ from typing import Any
 
 from account.clients import client, explained, or_none
 from account.graph_store import Removal, StoredKey, read_store, removals, remove
-from account.terminal import aligned, duration_text, print_lines, size_text
+from account.terminal import duration_text, print_lines, size_text
 from draftworth.errors import DraftworthError
 from draftworth.experiment.model import HubModel
 from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT
@@ -24,6 +24,7 @@ from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron, load_neu
 from draftworth.records.artifact_manifest import differences
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.staging import ReadyModel, ready_key
+from draftworth.terminal import table_lines
 
 _HEADINGS = ("experiment", "variant", "key", "a start would", "size", "compiled in", "uploaded")
 
@@ -190,7 +191,7 @@ def listing_lines(listing: Listing, *, run: bool) -> Iterator[str]:
     """The listing as text."""
     yield f"bucket  s3://{listing.buckets.artifacts} in {listing.buckets.region}"
     yield ""
-    yield from aligned((_row(wanted, listing.now) for wanted in listing.wanted), _HEADINGS)
+    yield from table_lines((_row(wanted, listing.now) for wanted in listing.wanted), _HEADINGS)
     for wanted in listing.wanted:
         for reason in wanted.refusal:
             yield f"{wanted.experiment} {wanted.variant}: refused: {reason}"

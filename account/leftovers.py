@@ -18,8 +18,9 @@ from account.prices import oldest_price
 from account.resources.finding import find, find_in_tag_index
 from account.resources.kind import Kind, Leftover, kinds
 from account.resources.scope import Scope
-from account.terminal import aligned, duration_text, print_lines, right
+from account.terminal import duration_text, print_lines
 from draftworth.planning.resolved import load_neuron
+from draftworth.terminal import table_lines
 
 TAG_INDEX = "the index of tags"
 
@@ -104,10 +105,10 @@ def report_lines(report: Report, now: datetime) -> Iterator[str]:
 
 
 def _table(leftovers: Sequence[Leftover], now: datetime) -> Iterator[str]:
-    headings = ("kind", right("age"), right("USD a month"), "resource")
+    headings = ("kind", "age", "USD a month", "resource")
     if leftovers:
         rows = (_row(found, now) for found in leftovers)
-        yield from (f"  {line}" for line in aligned(rows, headings))
+        yield from (f"  {line}" for line in table_lines(rows, headings, numbers=(1, 2)))
 
 
 def _row(found: Leftover, now: datetime) -> tuple[str, str, str, str]:

@@ -16,7 +16,8 @@ from pathlib import Path
 from account.checks import capacity, deployment, graphs, identity, money, tools
 from account.checks.check import Check, Outcome, Situation, failed, skipped
 from account.clients import AwsError, client
-from account.terminal import aligned, print_lines
+from account.terminal import print_lines
+from draftworth import terminal
 from draftworth.errors import DraftworthError
 from draftworth.planning.resolved import load_neuron
 
@@ -95,7 +96,9 @@ def outcome_of(check: Check, situation: Situation) -> Outcome:
 def table_lines(answers: Iterable[tuple[str, Outcome]]) -> Iterator[str]:
     """Name, status and finding aligned; the next step below what needs one; the count."""
     answers = list(answers)
-    yield from aligned((name, outcome.status, outcome.told) for name, outcome in answers)
+    yield from terminal.table_lines(
+        (name, outcome.status, outcome.told) for name, outcome in answers
+    )
     statuses = [outcome.status for _, outcome in answers]
     counts = (f"{statuses.count(s)} {s}" for s in ("pass", "warn", "fail", "skip"))
     yield ""

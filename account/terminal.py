@@ -1,37 +1,11 @@
-"""How the commands of this package print: aligned tables, durations and sizes in words."""
+"""How the commands of this package print: lines, durations and sizes in words."""
 
 from __future__ import annotations
 
-import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-
-from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
+from collections.abc import Iterable
 
 from account.prices import GIB
-
-# Wider than any row: what does not fit the terminal is broken by it, and never cut here.
-_WIDTH = 10_000
-
-
-def right(heading: str) -> Column:
-    """A column of figures."""
-    return Column(heading, justify="right")
-
-
-def aligned(rows: Iterable[Sequence[str]], headings: Sequence[str | Column] = ()) -> Iterator[str]:
-    """Lines of a table; brackets in a cell are no markup, a line break in one stays."""
-    table = Table(
-        *headings, box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=bool(headings)
-    )
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console = Console(file=io.StringIO(), width=_WIDTH, color_system=None)
-    with console.capture() as captured:
-        console.print(table)
-    yield from (line.rstrip() for line in captured.get().splitlines())
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -29,8 +29,9 @@ from draftworth.planning.measuring_time import round_counts, sending_seconds
 from draftworth.planning.phases import Phase, Timeline
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.planning.timeline import load_minutes, run_phases, transfer_minutes
-from draftworth.planning.timeline_text import phase_table, table_lines, text_table
+from draftworth.planning.timeline_text import phase_table
 from draftworth.records.load import Load
+from draftworth.terminal import table_lines
 
 EXPERIMENT = Path(__file__).resolve().parents[1] / "experiments" / "qwen3-32b.yaml"
 
@@ -117,12 +118,15 @@ class Comparison:
         )
         titles = ("ours", "", "published", "", "ratio", "")
         headings = [f"{t}\n{case}" for t, case in zip(titles, ("best", "worst") * 3, strict=True)]
-        table = text_table("", *headings, numbers=len(headings))
-        for label, ours, theirs in self.rows():
-            minutes = [f"{m:.1f}" for b in (ours, theirs) for m in (b.best, b.worst)]
-            ratio = theirs / ours
-            table.add_row(label, *minutes, f"{ratio.best:.2f}", f"{ratio.worst:.2f}")
-        yield from table_lines(table)
+        rows = (
+            (
+                label,
+                *(f"{minutes:.1f}" for b in (ours, theirs) for minutes in (b.best, b.worst)),
+                *(f"{ratio:.2f}" for ratio in ((theirs / ours).best, (theirs / ours).worst)),
+            )
+            for label, ours, theirs in self.rows()
+        )
+        yield from table_lines(rows, ["", *headings], numbers=range(1, 7), ruled=True)
 
 
 def comparison_of(path: Path, assume: list[str]) -> Comparison:

@@ -37,15 +37,19 @@ FOREIGN = {
 # The rooms of `draftworth`, ground floor first: what each may import of the others.
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
+    "terminal": set(),
     "records": {"errors"},
     "experiment": {"errors", "records"},
     "analysis": {"errors", "records"},
     "serving": {"errors", "records", "experiment"},
     "measuring": {"errors", "records", "analysis"},
-    "report": {"errors", "records", "analysis"},
-    "planning": {"errors", "records", "experiment", "analysis", "serving", "measuring"},
+    "report": {"errors", "terminal", "records", "analysis"},
+    "planning": {
+        *("errors", "terminal", "records", "experiment", "analysis", "serving", "measuring"),
+    },
     "cli": {
-        *("errors", "records", "experiment", "analysis", "serving", "measuring", "report"),
+        *("errors", "terminal", "records", "experiment", "analysis", "serving", "measuring"),
+        "report",
         "planning",
     },
 }

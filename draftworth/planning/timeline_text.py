@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 from draftworth.experiment.model import CapacityBlock
 from draftworth.planning.assumptions import OPTION, assumption_data
 from draftworth.planning.bounds import CASES, Bounds
 from draftworth.planning.measuring_time import block_seconds, round_minutes
 from draftworth.planning.phases import Phase, Timeline
 from draftworth.planning.timeline import BUDGET, NODE_START, TEARDOWN, Forecast
+from draftworth.terminal import table_lines
 
 
 def time_lines(first: Forecast, second: Forecast) -> Iterator[str]:
@@ -33,35 +29,24 @@ def time_lines(first: Forecast, second: Forecast) -> Iterator[str]:
 
 def phase_table(timeline: Timeline) -> Iterator[str]:
     """When each phase starts, how long it takes, and how that was computed."""
-    numbers = ("starts\nbest", "\nworst", "takes\nbest", "\nworst")
-    table = text_table("", *numbers, "\ncomputed as, best to worst", numbers=len(numbers))
-    for phase in timeline.best.phases:
-        spans = [run.spans.get(phase.name) for run in (timeline.best, timeline.worst)]
-        minutes = [
-            *(span and span.start for span in spans),
-            *(span and span.minutes for span in spans),
-        ]
-        cells = ["-" if number is None else f"{number:.1f}" for number in minutes]
-        mark = "*" if phase.billed else " "
-        how = f"{phase.minutes.how}{_cut(timeline, phase)}"
-        table.add_row(f"{mark} {escape(phase.name)}", *cells, escape(how))
-    return table_lines(table)
+    headings = (
+        "",
+        "starts\nbest",
+        "\nworst",
+        "takes\nbest",
+        "\nworst",
+        "\ncomputed as, best to worst",
+    )
+    rows = (_phase_row(timeline, phase) for phase in timeline.best.phases)
+    return table_lines(rows, headings, numbers=range(1, 5), ruled=True)
 
 
-def text_table(name: str, *headings: str, numbers: int) -> Table:
-    """A table with one column of names, then so many of numbers, then text."""
-    table = Table(name, box=box.SIMPLE_HEAD)
-    for index, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if index < numbers else "left")
-    return table
-
-
-def table_lines(table: Table) -> Iterator[str]:
-    """As plain text, as wide as it is: squeezed into 80 columns it would lose its words."""
-    console = Console(width=10_000, color_system=None)
-    with console.capture() as capture:
-        console.print(table)
-    return (line.rstrip() for line in capture.get().splitlines() if line.strip())
+def _phase_row(timeline: Timeline, phase: Phase) -> tuple[str, ...]:
+    spans = [run.spans.get(phase.name) for run in (timeline.best, timeline.worst)]
+    minutes = [*(span and span.start for span in spans), *(span and span.minutes for span in spans)]
+    cells = ("-" if number is None else f"{number:.1f}" for number in minutes)
+    mark = "*" if phase.billed else " "
+    return (f"{mark} {phase.name}", *cells, f"{phase.minutes.how}{_cut(timeline, phase)}")
 
 
 def _cut(timeline: Timeline, phase: Phase) -> str:
