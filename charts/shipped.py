@@ -14,13 +14,15 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _RECORDS = ("draftworth/__init__.py", "draftworth/errors.py", "draftworth/records")
 
-CAPACITY_CONTROLLER = (*_RECORDS, "lambdas/__init__.py", "lambdas/capacity_controller")
-METRICS_PUBLISHER = (
+_FUNCTION = (
     *_RECORDS,
-    "draftworth/analysis",
     "lambdas/__init__.py",
-    "lambdas/metrics_publisher",
+    "lambdas/runtime.py",
+    "lambdas/s3_document.py",
 )
+
+CAPACITY_CONTROLLER = (*_FUNCTION, "lambdas/capacity_controller")
+METRICS_PUBLISHER = (*_FUNCTION, "draftworth/analysis", "lambdas/metrics_publisher")
 SERVING_POD = (*_RECORDS, "pods/__init__.py", "pods/compiled_graphs")
 # One image for the load generator and for the checkpoint stager.
 MEASURING_IMAGE = (

@@ -19,7 +19,7 @@ from moto.moto_api._internal.models import moto_api_backend
 from moto.server import ThreadedMotoServer
 
 from draftworth.errors import DraftworthError
-from draftworth.records.results import RESULT_SUFFIX, RUNS_FOLDER
+from draftworth.records.results import MAX_RECEIVE_COUNT, RESULT_SUFFIX, RUNS_FOLDER
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 REGION: Literal["us-east-2"] = "us-east-2"
 RESULTS_BUCKET = "draftworth-rehearsal-results"
-MAX_RECEIVE_COUNT = 3
 _BATCH_SIZE = 10
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.emulator import service_models_read_once
 
 ROOT = Path(__file__).resolve().parents[1]
 _STRIPPED_PREFIXES = ("AWS_", "CDK_", "DRAFTWORTH_")
@@ -31,6 +34,12 @@ def _hermetic_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _cheap_aws_clients() -> Iterator[None]:
+    with service_models_read_once():
+        yield
 
 
 @pytest.fixture

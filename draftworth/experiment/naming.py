@@ -20,10 +20,8 @@ STACK_PARTS = ("network", "storage", "cluster", "benchmark")
 CHECKPOINTS_OUTPUT = "CheckpointsLocation"
 ARTIFACTS_OUTPUT = "ArtifactsLocation"
 
-# Folders of the results bucket. The writer is told its folder by the charts, the publisher keeps
-# its claims in the other one, the capacity controller its state in `capacity.CONTROL_PREFIX`.
+# A folder of the results bucket, beside `results.CLAIMS_FOLDER` and `capacity.CONTROL_PREFIX`.
 RUNS_PREFIX = f"{RUNS_FOLDER}/"
-CLAIMS_PREFIX = "published/"
 
 
 def dns_label(name: str) -> str:

@@ -18,6 +18,9 @@ STATE_KEY = f"{CONTROL_PREFIX}capacity.json"
 # While an object of this name exists, the accelerator nodes stay at zero.
 STOP_KEY = f"{CONTROL_PREFIX}stop"
 
+# Of the EventBridge schedule that invokes the controller at the deadline.
+DEADLINE_SCHEDULE = "deadline"
+
 # EKS scales a group in a Capacity Block down 40 minutes before its end, EC2 ends instances from 30
 # minutes before ("Create a managed node group with Capacity Blocks for ML", Amazon EKS User Guide).
 BLOCK_MARGIN_SECONDS = 40 * 60

@@ -40,6 +40,11 @@ INTERRUPTED_FOLDER = "interrupted"
 # Not RESULT_SUFFIX: files that end so are published.
 INTERRUPTED_SUFFIX = ".block.json"
 RUN_FILE = "run.json"
+# What of each result file is in CloudWatch; outside of RUNS_FOLDER, so that it raises no event.
+CLAIMS_FOLDER = "published"
+# Deliveries of a result file's event, before it is a dead letter. A delivery that meets another's
+# claim comes back; five leave room for that and for throttling.
+MAX_RECEIVE_COUNT = 5
 
 UsageSource = Literal["every_chunk", "last_chunk", "none"]
 RunStatus = Literal["complete", "failed"]
@@ -260,6 +265,11 @@ class RunResult:
     scheduling: str
     time: TimeAccount
     interruptions: tuple[Interruption, ...]
+
+
+def claim_key(key: str) -> str:
+    """Where it stands what of this result file is published."""
+    return f"{CLAIMS_FOLDER}/{key}.json"
 
 
 def llmperf_responses(block: BlockResult) -> bytes:

@@ -1,61 +1,60 @@
-"""Look, decide, write, act, until nobody else changed the state meanwhile.
+"""Reconcile: observe, decide, write, act, until no other invocation changed the state meanwhile.
 
 The state is written BEFORE anything is done about it, under the condition that nobody wrote since
-it was read. Of two invocations with different views one loses, looks again, and decides anew. The
-write after acting has the same condition: who was overtaken while acting, and so may have acted on
-an older view, looks again too. Notifications wait in the state until they are sent: who dies in
-between leaves them to a later look.
+it was read. Of two invocations with different observations one gets a conflict and reconciles
+again. The write after acting has the same condition: an invocation that was overtaken while acting,
+and so may have acted on an older observation, reconciles again too. Notifications wait in the
+state's outbox until they are sent: an invocation that dies in between leaves them to a later one.
 """
 
 from __future__ import annotations
 
+import functools
 import random
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftworth.records.capacity import CapacityPlan
-from lambdas.capacity_controller import acting, notices
-from lambdas.capacity_controller.gathering import Clients, look, node_group
+from draftworth.records.capacity import STATE_KEY, CapacityPlan
+from lambdas.capacity_controller import actions, notifications
+from lambdas.capacity_controller.observation import NodeGroup
+from lambdas.capacity_controller.observing import Clients, node_group, observe
 from lambdas.capacity_controller.settings import Settings
-from lambdas.capacity_controller.state import Deployment, Notice, State
-from lambdas.capacity_controller.step import SIZE_NOT_SET, Step, step
-from lambdas.capacity_controller.store import StaleError, StateStore, Stored, error_code
-from lambdas.capacity_controller.world import NodeGroup, World
+from lambdas.capacity_controller.state import Deployment, Notification, State
+from lambdas.capacity_controller.transition import SIZE_NOT_SET, Transition, transition
+from lambdas.runtime import Log
+from lambdas.s3_document import ConflictError, S3Document, Stored, error_code
 
-MAX_ROUNDS = 12
+MAX_ATTEMPTS = 12
 # A notification that is this old was left by an invocation that died.
-ORPHANED_AFTER_SECONDS = 600.0
-# A size that EKS did not take for so long is worth a notification; being busy for minutes is not.
-PATIENCE_SECONDS = 600.0
+UNSENT_AFTER_SECONDS = 600.0
+# EKS is busy for minutes at times; a size that it refuses for so long is worth a notification.
+REPORT_REFUSED_SIZE_AFTER_SECONDS = 600.0
 BUSY_PAUSE_SECONDS = 5.0
 _LONGEST_PAUSE_SECONDS = 0.5
 
-Log = Callable[[Mapping[str, Any]], None]
 
-
-class RestlessError(Exception):
-    """The state changed during every round: other invocations are at work, a later look goes on."""
+class TooManyConflictsError(Exception):
+    """Other invocations changed the state at each attempt; a later invocation reconciles."""
 
 
 class NotZeroError(Exception):
-    """The nodes could not be taken to zero in time; the message says how to do it by hand."""
+    """The nodes could not be taken to zero in time; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Acted:
-    """What a round did: whether the size was changed, and the error that kept it from changing."""
+class _Resize:
+    """Whether the size was changed, and the error that kept it from changing."""
 
-    size_set: bool = False
+    done: bool = False
     error: Exception | None = None
 
 
 class Controller:
-    """Keeps one node group at the size that follows from the world; `clock` gives Unix seconds."""
+    """Keeps one node group at the desired size; `clock` gives Unix seconds."""
 
     def __init__(
         self,
@@ -71,29 +70,34 @@ class Controller:
         self._log = log
         self.clock = clock
         self.sleep = sleep
-        self.store = StateStore(s3=clients.s3, bucket=settings.results_bucket)
+        self.document = S3Document(
+            s3=clients.s3,
+            bucket=settings.results_bucket,
+            key=STATE_KEY,
+            kind=State,
+            repair="restore it, or delete it and deploy again with another `repetition`",
+        )
 
-    def look(self, trigger: str, *, function_arn: str) -> bool:
-        """Look at the world and do what follows; False where no deployment is known.
+    def reconcile(self, trigger: str, *, function_arn: str) -> bool:
+        """Observe AWS and do what follows; False where no deployment is known.
 
         Raises:
-            ClientError, BotoCoreError: AWS failed; a later look can succeed.
-            StateError: the state's object is broken.
-            RestlessError: others keep changing the state.
+            ClientError, BotoCoreError: AWS failed; a later invocation can succeed.
+            DocumentError: the state cannot be read.
+            TooManyConflictsError: other invocations keep changing the state.
         """
-        for _ in range(MAX_ROUNDS):
-            stored = self.store.read()
-            deployment = stored.state.deployment
-            if deployment is None:
+        for _ in range(MAX_ATTEMPTS):
+            stored = self.document.read()
+            if stored is None or stored.document.deployment is None:
                 return False
             try:
-                if self._round(stored, deployment, trigger, function_arn):
+                if self._reconcile_once(stored, stored.document.deployment, trigger, function_arn):
                     return True
-            except StaleError:
+            except ConflictError:
                 self.pause()
-        raise RestlessError(f"the state changed {MAX_ROUNDS} times during {trigger}")
+        raise TooManyConflictsError(f"the state changed {MAX_ATTEMPTS} times during {trigger}")
 
-    def report(self, event: str, error: Exception) -> None:
+    def log_failure(self, event: str, error: Exception) -> None:
         """Log a failure that does not end the invocation, with its traceback."""
         self._log(
             {
@@ -108,188 +112,193 @@ class Controller:
         """A moment of random length, so that two that collided do not collide again."""
         self.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
 
-    def stop_unknown(self, plan: CapacityPlan, why: str) -> None:
-        """Take nodes to zero whose deadline and budget nobody knows: the state is lost.
+    def scale_to_zero_without_state(self, plan: CapacityPlan, why: str) -> None:
+        """Take nodes to zero whose deadline and budget are not known: the state is lost.
 
         Raises:
-            ClientError, BotoCoreError: AWS failed; a later look can succeed.
+            ClientError, BotoCoreError: AWS failed; a later invocation can succeed.
         """
-        nodes = node_group(plan, self._clients, since=self.clock())
-        if nodes.ownership != "ours" or nodes.desired == 0:
-            self._let_go(nodes)
+        if self._is_at_zero(plan):
             return
-        acting.set_size(plan, self._clients, 0)
-        self._log({"level": "ERROR", "event": "stopped without a state", "text": why})
-        acting.publish(notices.of_lost_state(plan, why), self._clients, self._settings)
+        self._log({"level": "ERROR", "event": "scaled to zero without a state", "text": why})
+        lost = notifications.of_lost_state(plan, why, now=self.clock())
+        actions.publish(lost, self._clients, self._settings)
 
-    def ensure_zero(self, plan: CapacityPlan, *, until_unix_s: float) -> None:
-        """Take the nodes to zero and see that EKS has taken it, whatever else it is busy with.
+    def scale_to_zero(self, plan: CapacityPlan, *, until_unix_s: float) -> None:
+        """Take the nodes to zero, and wait until EKS has accepted it.
 
         Raises:
             NotZeroError: it did not until then.
         """
         while True:
             try:
-                nodes = node_group(plan, self._clients, since=self.clock())
-                if nodes.ownership != "ours" or nodes.desired == 0:
-                    acting.let_go(nodes, self._clients)
+                if self._is_at_zero(plan):
                     return
-                acting.set_size(plan, self._clients, 0)
             except (ClientError, BotoCoreError) as error:
-                why = str(error)
                 if self.clock() + BUSY_PAUSE_SECONDS > until_unix_s:
-                    raise NotZeroError(why) from error
+                    raise NotZeroError(str(error)) from error
                 self.sleep(BUSY_PAUSE_SECONDS)
 
-    def _round(
-        self, stored: Stored, deployment: Deployment, trigger: str, function_arn: str
+    def _is_at_zero(self, plan: CapacityPlan) -> bool:
+        """Whether no nodes of ours are desired; if some are, this asks for none."""
+        nodes = node_group(plan, self._clients, since=self.clock())
+        if nodes.ownership == "ours" and nodes.desired_size:
+            actions.set_desired_size(plan, self._clients, 0)
+            return False
+        self._end_drains(nodes)
+        return True
+
+    def _reconcile_once(
+        self, stored: Stored[State], deployment: Deployment, trigger: str, function_arn: str
     ) -> bool:
-        """One look; True when nobody else wrote the state during it."""
-        last = stored.state.decided
+        """True when no other invocation wrote the state meanwhile."""
+        last = stored.document.last_decision
         since = last.since_unix_s if last else deployment.deployed_at_unix_s
-        world = look(deployment.plan, self._clients, self._settings, since=since)
-        now = self.clock()
-        result = step(stored.state, deployment, world, now=now)
-        if result.state != stored.state:
-            stored = self.store.write(result.state, over=stored)
-        self._tell(stored.state, result, world, trigger)
-        acted = self._set_size(stored.state, result, world)
-        if result.size == 0:
-            self._let_go(world.nodes)
-        scheduled = self._schedule(stored.state, result, function_arn)
-        complaint = self._complaint(stored.state, acted, now)
-        sent = self._send(stored.state, result.said, complaint, now)
+        observation = observe(deployment.plan, self._clients, self._settings, since=since)
+        now, nodes = self.clock(), observation.nodes
+        step = transition(stored.document, deployment, observation, now=now)
+        if step.state != stored.document:
+            stored = self.document.write(step.state, over=stored)
+        self._log_decision(step, nodes, trigger)
+        resize = self._resize(step, nodes)
+        if step.decision.desired_size == 0:
+            self._end_drains(nodes)
+        scheduled = self._schedule(step, function_arn)
+        refused = self._refused_size(stored.document, resize, now)
+        sent = self._send(stored.document, (*step.notifications, *refused), now)
         undisturbed = self._record(
             stored,
-            acted,
+            resize,
             sent,
-            complained=complaint is not None and complaint.id in sent,
+            problems=tuple(SIZE_NOT_SET for one in refused if one.id in sent),
             schedule_at_unix_s=scheduled,
         )
-        if acted.error and error_code_of(acted.error) not in acting.BUSY:
-            raise acted.error
+        if resize.error and error_code(resize.error) not in actions.BUSY:
+            raise resize.error
         return undisturbed
 
-    def _tell(self, state: State, result: Step, world: World, trigger: str) -> None:
-        """The log: one line a decision; an unchanged world is silent."""
-        deployment = state.deployment
-        if deployment is None or not (result.is_new or result.decision.reason == "unknown"):
+    def _attempt(
+        self, action: Callable[[], object], event: str, **fields: object
+    ) -> Exception | None:
+        """Do something that a later invocation can make up for; a failure is logged."""
+        try:
+            action()
+        except (ClientError, BotoCoreError) as error:
+            level = "INFO" if error_code(error) in actions.BUSY else "ERROR"
+            self._log({"level": level, "event": event, **fields, "error": str(error)})
+            return error
+        return None
+
+    def _log_decision(self, step: Transition, nodes: NodeGroup, trigger: str) -> None:
+        """One line a decision; nothing where nothing changed."""
+        deployment, decision = step.state.deployment, step.decision
+        if deployment is None or not (step.is_new or decision.reason == "unknown"):
             return
         self._log(
             {
-                "level": "INFO" if result.is_new else "WARNING",
-                "event": "decision" if result.is_new else "not decided",
+                "level": "INFO" if step.is_new else "WARNING",
+                "event": "decision" if step.is_new else "not decided",
                 "trigger": trigger,
                 "experiment": deployment.plan.experiment,
                 "job": deployment.plan.job_name,
-                "desired": world.nodes.desired,
-                "existing": world.nodes.existing,
-                "size": result.size,
-                "reason": result.decision.reason,
-                "text": result.decision.text,
+                "size_before": nodes.desired_size,
+                "instances": nodes.instances,
+                "desired_size": decision.desired_size,
+                "reason": decision.reason,
+                "text": decision.text,
                 "spent_usd": round(deployment.spent_usd, 2),
                 "budget_usd": deployment.plan.budget_usd,
-                "deadline_unix_s": result.schedule_at_unix_s,
+                "deadline_unix_s": step.schedule_at_unix_s,
             }
         )
 
-    def _set_size(self, state: State, result: Step, world: World) -> _Acted:
-        size, deployment = result.size, state.deployment
-        if size is None or deployment is None or size == world.nodes.desired:
-            return _Acted()
-        try:
-            acting.set_size(deployment.plan, self._clients, size)
-        except (ClientError, BotoCoreError) as error:
-            busy = error_code_of(error) in acting.BUSY
-            level = "INFO" if busy else "ERROR"
-            self._log({"level": level, "event": "size not set", "size": size, "error": str(error)})
-            return _Acted(error=error)
-        if not result.is_new:
-            self._log({"level": "INFO", "event": "size set again", "size": size})
-        return _Acted(size_set=True)
+    def _resize(self, step: Transition, nodes: NodeGroup) -> _Resize:
+        size, deployment = step.decision.desired_size, step.state.deployment
+        if size is None or deployment is None or size == nodes.desired_size:
+            return _Resize()
+        error = self._attempt(
+            lambda: actions.set_desired_size(deployment.plan, self._clients, size),
+            "size not set",
+            desired_size=size,
+        )
+        if error is None and not step.is_new:
+            self._log({"level": "INFO", "event": "size set again", "desired_size": size})
+        return _Resize(done=error is None, error=error)
 
-    def _let_go(self, nodes: NodeGroup) -> None:
-        for failure in acting.let_go(nodes, self._clients):
-            self._log({"level": "WARNING", "event": "drain not ended", "error": failure})
+    def _end_drains(self, nodes: NodeGroup) -> None:
+        for instance in nodes.draining:
+            end = functools.partial(actions.end_drain, nodes, self._clients, instance)
+            self._attempt(end, "drain not ended", instance=instance)
 
-    def _schedule(self, state: State, result: Step, function_arn: str) -> float | None:
-        """Bring the deadline's schedule up to date; what it is set to now."""
-        wanted, current = result.schedule_at_unix_s, state.schedule_at_unix_s
+    def _schedule(self, step: Transition, function_arn: str) -> float | None:
+        """Bring the deadline's schedule up to date; what it is set to now.
+
+        After a failure the next invocation tries again; the heartbeat sees the deadline pass.
+        """
+        wanted, current = step.schedule_at_unix_s, step.state.schedule_at_unix_s
         if wanted == current:
             return current
-        try:
-            if wanted is None:
-                acting.unschedule_deadline(self._clients, self._settings)
-            else:
-                acting.schedule_deadline(
-                    self._clients, self._settings, at_unix_s=wanted, function_arn=function_arn
-                )
-        except (ClientError, BotoCoreError) as error:
-            # The next look tries again; until then the heartbeat sees the deadline pass.
-            self._log({"level": "ERROR", "event": "schedule not set", "error": str(error)})
-            return current
-        return wanted
+        error = self._attempt(
+            lambda: actions.schedule_deadline(
+                self._clients, self._settings, at_unix_s=wanted, function_arn=function_arn
+            ),
+            "schedule not set",
+        )
+        return wanted if error is None else current
 
     def _record(
         self,
-        stored: Stored,
-        acted: _Acted,
+        stored: Stored[State],
+        resize: _Resize,
         sent: set[str],
         *,
-        complained: bool,
+        problems: tuple[str, ...],
         schedule_at_unix_s: float | None,
     ) -> bool:
-        """Remember what was done; True if nobody else wrote the state meanwhile."""
+        """Remember what was done; True if no other invocation wrote the state meanwhile."""
         undisturbed = True
-        for _ in range(MAX_ROUNDS):
-            state = stored.state
+        for _ in range(MAX_ATTEMPTS):
+            state = stored.document
             following = replace(
                 state,
-                outbox=tuple(notice for notice in state.outbox if notice.id not in sent),
-                problems=(*state.problems, *((SIZE_NOT_SET,) if complained else ())),
-                # Whoever overtook this round may have set the schedule too: it is set again.
+                outbox=tuple(one for one in state.outbox if one.id not in sent),
+                problems=(*state.problems, *problems),
+                # An invocation that overtook this one may have set the schedule: it is set again.
                 schedule_at_unix_s=schedule_at_unix_s if undisturbed else None,
             )
             try:
-                if following == state:
-                    return undisturbed and not self._overtaken(stored, acted)
-                self.store.write(following, over=stored)
-            except StaleError:
+                if following != state:
+                    self.document.write(following, over=stored)
+                elif resize.done and self.document.read() != stored:
+                    return False  # overtaken while the size was being set
+            except ConflictError:
                 undisturbed = False
                 self.pause()
-                stored = self.store.read()
+                again = self.document.read()
+                if again is None:
+                    return False
+                stored = again
             else:
                 return undisturbed
-        raise RestlessError("the state changed at each attempt to write what was done")
+        raise TooManyConflictsError("the state changed at each attempt to write what was done")
 
-    def _overtaken(self, stored: Stored, acted: _Acted) -> bool:
-        """Whether somebody else wrote the state while the size was being set."""
-        return acted.size_set and self.store.read().etag != stored.etag
+    def _refused_size(self, state: State, resize: _Resize, now: float) -> tuple[Notification, ...]:
+        """A notification, once, of a size that EKS refuses for long."""
+        deployment, last = state.deployment, state.last_decision
+        if resize.error is None or not deployment or not last or last.desired_size is None:
+            return ()
+        refused_seconds = now - last.since_unix_s
+        if SIZE_NOT_SET in state.problems or refused_seconds < REPORT_REFUSED_SIZE_AFTER_SECONDS:
+            return ()
+        error = str(resize.error)
+        return (notifications.of_refused_size(deployment, last.desired_size, error, now=now),)
 
-    def _complaint(self, state: State, acted: _Acted, now: float) -> Notice | None:
-        deployment, decided = state.deployment, state.decided
-        if acted.error is None or deployment is None or decided is None or decided.size is None:
-            return None
-        if SIZE_NOT_SET in state.problems or now - decided.since_unix_s < PATIENCE_SECONDS:
-            return None
-        return notices.of_unset_size(deployment, decided.size, str(acted.error), now=now)
-
-    def _send(
-        self, state: State, said: tuple[Notice, ...], complaint: Notice | None, now: float
-    ) -> set[str]:
-        """Ids of the notifications that were sent: this round's, and those that were orphaned."""
-        orphaned = [n for n in state.outbox if n.made_at_unix_s < now - ORPHANED_AFTER_SECONDS]
-        sent = set()
-        for notice in (*orphaned, *said, *([complaint] if complaint else [])):
-            try:
-                acting.publish(notice, self._clients, self._settings)
-            except (ClientError, BotoCoreError) as error:
-                self._log({"level": "ERROR", "event": "not notified", "error": str(error)})
-            else:
-                sent.add(notice.id)
-        return sent
-
-
-def error_code_of(error: Exception) -> str:
-    """AWS's short name of an error, empty for one that is not AWS's answer."""
-    return error_code(error) if isinstance(error, ClientError) else ""
+    def _send(self, state: State, new: tuple[Notification, ...], now: float) -> set[str]:
+        """Send these, and those that another invocation left unsent; ids of what was sent."""
+        left = [n for n in state.outbox if n.made_at_unix_s < now - UNSENT_AFTER_SECONDS]
+        send = functools.partial(actions.publish, clients=self._clients, settings=self._settings)
+        return {
+            one.id
+            for one in (*left, *new)
+            if not self._attempt(functools.partial(send, one), "not notified")
+        }

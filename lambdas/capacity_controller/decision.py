@@ -1,7 +1,7 @@
-"""The decision: how many accelerator nodes may exist now, and why. No AWS here.
+"""The decision: how many accelerator nodes are desired now, and why. No AWS here.
 
-What ends a run comes first, and needs as little of the world as it can: a deadline holds also when
-S3 cannot be read.
+What ends a run comes first, and needs as little of the observation as it can: a deadline holds also
+when S3 cannot be read.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
+from lambdas.capacity_controller.observation import (
+    CapacityBlock,
+    NoCapacityBlock,
+    Observation,
+    Unknown,
+)
 from lambdas.capacity_controller.state import Deployment, Status
-from lambdas.capacity_controller.world import Block, NoBlock, Unknown, World
 
 # A node is ready some minutes after its start, and a measuring pod's first act is to write a file.
-# Nodes that are paid for so long without one have nobody who would measure: no image, no memory.
+# Nodes that are paid for so long without one serve nobody: the pod has no image or no memory.
 BEGIN_WITHIN_NODE_SECONDS = 45 * 60
-_BLOCK_TO_COME = {"scheduled", "pending", "payment-pending", "assessing", "delayed"}
-_BLOCK_NOW = "active"
+_BLOCK_NOT_STARTED = {"scheduled", "pending", "payment-pending", "assessing", "delayed"}
+_BLOCK_ACTIVE = "active"
 
 Reason = Literal[
     "ready",
@@ -43,38 +48,40 @@ Reason = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """A size and its reason.
+    """A desired size and its reason.
 
-    size: None: leave the node group as it is.
+    desired_size: None: leave the node group as it is.
     text: the reason in words, for people.
     """
 
-    size: int | None
+    desired_size: int | None
     reason: Reason
     text: str
 
 
-def decide(deployment: Deployment, status: Status, world: World, *, now: float) -> Decision:
+def decide(
+    deployment: Deployment, status: Status, observation: Observation, *, now: float
+) -> Decision:
     """The size that the node group must have now."""
-    for decision in _reasons_against(deployment, status, world, now):
+    for decision in _reasons_against(deployment, status, observation, now):
         return decision
-    unknowns = world.unknowns()
+    unknowns = observation.unknowns()
     if unknowns:
-        return Decision(size=None, reason="unknown", text="; ".join(unknowns))
+        return Decision(desired_size=None, reason="unknown", text="; ".join(unknowns))
     nodes = deployment.plan.nodes
     return Decision(
-        size=nodes,
+        desired_size=nodes,
         reason="ready",
         text=f"every model is staged: {nodes} accelerator node{'s' if nodes > 1 else ''} until "
-        f"{utc(deadline_unix_s(deployment, world))} at the latest",
+        f"{utc(deadline_unix_s(deployment, observation))} at the latest",
     )
 
 
-def deadline_unix_s(deployment: Deployment, world: World) -> float:
+def deadline_unix_s(deployment: Deployment, observation: Observation) -> float:
     """The experiment's own end, or 40 minutes before the Capacity Block's if that is sooner."""
     own = deployment.own_deadline_unix_s
-    if isinstance(world.block, Block):
-        return min(own, world.block.ends_at_unix_s - BLOCK_MARGIN_SECONDS)
+    if isinstance(observation.block, CapacityBlock):
+        return min(own, observation.block.ends_at_unix_s - BLOCK_MARGIN_SECONDS)
     return own
 
 
@@ -84,47 +91,48 @@ def utc(unix_s: float) -> str:
 
 
 def _reasons_against(
-    deployment: Deployment, status: Status, world: World, now: float
+    deployment: Deployment, status: Status, observation: Observation, now: float
 ) -> Iterator[Decision]:
     """Reasons for no nodes, the strongest first."""
-    yield from _without_a_node_group(deployment, world)
+    yield from _without_a_node_group(deployment, observation)
     if status == "ended":
         yield _zero("ended", "the deployment was deleted")
-    if world.stopped is True:
+    if observation.stopped is True:
         yield _zero("stopped", "the object control/stop is in the results bucket")
-    yield from _over(world)
-    yield from _spent(deployment, now)
-    yield from _not_begun(deployment, world)
-    if isinstance(world.block, NoBlock):
-        yield _zero("no_block", world.block.why)
-    if isinstance(world.block, Block):
-        yield from _outside_the_block(world.block, now)
-    yield from _not_staged(world)
+    yield from _run_over(observation)
+    yield from _limit_reached(deployment, now)
+    yield from _not_begun(deployment, observation)
+    if isinstance(observation.block, NoCapacityBlock):
+        yield _zero("no_block", observation.block.why)
+    if isinstance(observation.block, CapacityBlock):
+        yield from _outside_the_block(observation.block, now)
+    yield from _not_staged(observation)
 
 
-def _without_a_node_group(deployment: Deployment, world: World) -> Iterator[Decision]:
-    name = f"{deployment.plan.cluster_name}/{deployment.plan.nodegroup_name}"
-    if world.nodes.ownership == "missing":
-        yield Decision(size=None, reason="no_node_group", text=f"there is no node group {name}")
-    if world.nodes.ownership == "foreign":
-        wanted = ", ".join(f"{k}={v}" for k, v in deployment.plan.nodegroup_tags.items())
-        yield Decision(
-            size=None,
-            reason="foreign_node_group",
-            text=f"node group {name} does not carry the tags of this experiment ({wanted}): "
-            "it is another's and is left alone",
+def _without_a_node_group(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
+    plan, ownership = deployment.plan, observation.nodes.ownership
+    name = f"{plan.cluster_name}/{plan.nodegroup_name}"
+    if ownership == "missing":
+        text = f"there is no node group {name}"
+        yield Decision(desired_size=None, reason="no_node_group", text=text)
+    if ownership == "foreign":
+        wanted = ", ".join(f"{k}={v}" for k, v in plan.nodegroup_tags.items())
+        text = (
+            f"node group {name} does not carry the tags of this experiment ({wanted}): "
+            "it is another's and is left alone"
         )
+        yield Decision(desired_size=None, reason="foreign_node_group", text=text)
 
 
-def _over(world: World) -> Iterator[Decision]:
-    run = world.run
+def _run_over(observation: Observation) -> Iterator[Decision]:
+    run = observation.run
     if isinstance(run, Unknown) or run.state == "none" or run.state == "begun":
         return
     words = "is complete" if run.state == "complete" else f"has failed: {run.text}"
     yield _zero(run.state, f"run {run.run_id} {words}")
 
 
-def _spent(deployment: Deployment, now: float) -> Iterator[Decision]:
+def _limit_reached(deployment: Deployment, now: float) -> Iterator[Decision]:
     plan, own = deployment.plan, deployment.own_deadline_unix_s
     if now >= own:
         yield _zero(
@@ -139,10 +147,11 @@ def _spent(deployment: Deployment, now: float) -> Iterator[Decision]:
         )
 
 
-def _not_begun(deployment: Deployment, world: World) -> Iterator[Decision]:
-    plan, paid = deployment.plan, deployment.ledger.node_seconds
-    nobody = not isinstance(world.run, Unknown) and world.run.state == "none"
-    if nobody and paid >= BEGIN_WITHIN_NODE_SECONDS * plan.nodes:
+def _not_begun(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
+    plan, paid, run = deployment.plan, deployment.node_time.node_seconds, observation.run
+    if isinstance(run, Unknown) or run.state != "none":
+        return
+    if paid >= BEGIN_WITHIN_NODE_SECONDS * plan.nodes:
         yield _zero(
             "not_begun",
             f"{paid / 60:.0f} node minutes are paid for and Job {plan.job_name} has not begun: "
@@ -150,21 +159,21 @@ def _not_begun(deployment: Deployment, world: World) -> Iterator[Decision]:
         )
 
 
-def _outside_the_block(block: Block, now: float) -> Iterator[Decision]:
+def _outside_the_block(block: CapacityBlock, now: float) -> Iterator[Decision]:
     start, end = block.starts_at_unix_s, block.ends_at_unix_s
     if now >= end - BLOCK_MARGIN_SECONDS:
         yield _zero(
             "block_over",
             f"the Capacity Block ends at {utc(end)}; EKS takes its nodes away 40 minutes before",
         )
-    elif block.state in _BLOCK_TO_COME or (block.state == _BLOCK_NOW and now < start):
+    elif block.state in _BLOCK_NOT_STARTED or (block.state == _BLOCK_ACTIVE and now < start):
         yield _zero("block_not_started", f"the Capacity Block is {block.state} until {utc(start)}")
-    elif block.state != _BLOCK_NOW:
+    elif block.state != _BLOCK_ACTIVE:
         yield _zero("block_over", f"the Capacity Block is {block.state}")
 
 
-def _not_staged(world: World) -> Iterator[Decision]:
-    models = world.models
+def _not_staged(observation: Observation) -> Iterator[Decision]:
+    models = observation.models
     if isinstance(models, Unknown) or models.staging == "ready":
         return
     if models.staging == "mismatch":
@@ -173,4 +182,4 @@ def _not_staged(world: World) -> Iterator[Decision]:
 
 
 def _zero(reason: Reason, text: str) -> Decision:
-    return Decision(size=0, reason=reason, text=text)
+    return Decision(desired_size=0, reason=reason, text=text)

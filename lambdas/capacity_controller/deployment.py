@@ -1,11 +1,11 @@
-"""CloudFormation's custom resource: a deployment begins, changes, ends.
+"""CloudFormation's custom resource: a deployment is created, updated, deleted.
 
 One resource for the life of the benchmark stack, whatever Job it holds: its physical id never
 changes, so CloudFormation sends no Delete for an old Job. A rolled back deploy is an Update back to
 the old plan, whose deployment is still known with its deadline and its spend.
 
 Protocol: "CloudFormation custom resource request and response reference", CloudFormation User
-Guide: the answer is a PUT of at most 4096 bytes to a presigned URL; no answer means waiting for the
+Guide: the response is a PUT of at most 4096 bytes to a presigned URL; none means waiting for the
 resource's `ServiceTimeout` and then a failure.
 """
 
@@ -20,15 +20,15 @@ from typing import Any, Literal
 from draftworth.records.capacity import CapacityPlan
 from draftworth.records.codec import RecordError, load_record
 from lambdas.capacity_controller.controller import Controller, NotZeroError
-from lambdas.capacity_controller.state import Deployment, Ledger, State
-from lambdas.capacity_controller.store import StaleError
+from lambdas.capacity_controller.state import Deployment, NodeTime, State
+from lambdas.s3_document import ConflictError
 
 RequestType = Literal["Create", "Update", "Delete"]
 MAX_ATTEMPTS = 20
-# Of the invocation's time, for the answer.
+# Of the invocation's time, for the response.
 RESERVE_SECONDS = 20.0
-ANSWER_TRIES = 3
-ANSWER_TIMEOUT_SECONDS = 10
+RESPONSE_ATTEMPTS = 3
+RESPONSE_TIMEOUT_SECONDS = 10
 MAX_REASON_CHARACTERS = 1000
 
 
@@ -44,24 +44,24 @@ def handle_request(
     Raises:
         DeploymentError: it cannot be done.
     """
-    plan = _plan(event)
-    if event["RequestType"] == "Delete":
-        _end(event, plan, controller, function_arn, ends_unix_s)
+    plan, kind = _plan(event), event["RequestType"]
+    if kind == "Delete":
+        _delete(event, plan, controller, function_arn, ends_unix_s)
         return
     if plan is None:
         raise DeploymentError("the resource has no Plan")
-    _write(
+    _update_state(
         controller,
         event["RequestId"],
-        lambda state: deployed(state, plan, event["RequestType"], now=controller.clock()),
+        lambda state: with_deployed(state, plan, kind, now=controller.clock()),
     )
     try:
-        controller.look(f"CloudFormation {event['RequestType']}", function_arn=function_arn)
+        controller.reconcile(f"CloudFormation {kind}", function_arn=function_arn)
     except Exception as error:  # noqa: BLE001 - logged; the deployment is known, heartbeats go on
-        controller.report("no decision at the deploy", error)
+        controller.log_failure("no decision at the deploy", error)
 
 
-def answer(event: Mapping[str, Any], *, error: str | None) -> None:
+def send_response(event: Mapping[str, Any], *, error: str | None) -> None:
     """Tell CloudFormation how its request ended.
 
     Raises:
@@ -84,40 +84,41 @@ def answer(event: Mapping[str, Any], *, error: str | None) -> None:
         # The URL is signed for an empty content type; urllib would give one of its own.
         headers={"Content-Type": ""},
     )
-    for number in range(1, ANSWER_TRIES + 1):
+    for number in range(1, RESPONSE_ATTEMPTS + 1):
         try:
-            urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_SECONDS).close()  # noqa: S310
+            urllib.request.urlopen(request, timeout=RESPONSE_TIMEOUT_SECONDS).close()  # noqa: S310
         except OSError:
-            if number == ANSWER_TRIES:
+            if number == RESPONSE_ATTEMPTS:
                 raise
         else:
             return
 
 
-def deployed(state: State, plan: CapacityPlan, request: RequestType, *, now: float) -> State:
+def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now: float) -> State:
     """The state with this plan deployed.
 
     A Job that is known keeps the time of its deploy, and so its deadline: a changed
     `deadline_minutes` moves the deadline, a repeated or rolled back request does not. Only a stack
-    that is made anew begins anew. What was spent on a Job is never forgotten.
+    that is created anew has a new deadline. What was spent on a Job is never forgotten.
     """
-    known = state.deployments.get(plan.job_name)
-    before = state.deployment
-    begins = known is None or (request == "Create" and state.status == "ended")
-    spent = Ledger(node_seconds=0.0, nodes=0, observed_at_unix_s=now)
-    if known:
-        spent = known.ledger
+    known, before = state.deployments.get(plan.job_name), state.deployment
+    node_time = (
+        known.node_time
+        if known
+        else NodeTime(node_seconds=0.0, instances=0, observed_at_unix_s=now)
+    )
     if before is None or state.status == "ended":
-        spent = replace(spent, nodes=0, observed_at_unix_s=now)
+        node_time = replace(node_time, instances=0, observed_at_unix_s=now)
     elif before.plan.job_name != plan.job_name:
-        nodes = before.ledger.nodes
-        settled = before.ledger.observed(nodes, asked_for=False, now=now)
-        state = state.with_deployment(replace(before, ledger=settled))
-        spent = replace(spent, nodes=nodes, observed_at_unix_s=now)
+        instances = before.node_time.instances
+        settled = before.node_time.observed(instances, were_desired=False, now=now)
+        state = state.with_deployment(replace(before, node_time=settled))
+        node_time = replace(node_time, instances=instances, observed_at_unix_s=now)
+    created_anew = request == "Create" and state.status == "ended"
     deployment = Deployment(
         plan=plan,
-        deployed_at_unix_s=now if begins or known is None else known.deployed_at_unix_s,
-        ledger=spent,
+        deployed_at_unix_s=known.deployed_at_unix_s if known and not created_anew else now,
+        node_time=node_time,
     )
     return replace(state.with_deployment(deployment), status="active")
 
@@ -133,40 +134,44 @@ def _plan(event: Mapping[str, Any]) -> CapacityPlan | None:
         raise DeploymentError(f"the resource's Plan is none: {error}") from error
 
 
-def _write(controller: Controller, request_id: str, change: Callable[[State], State]) -> None:
+def _update_state(
+    controller: Controller, request_id: str, change: Callable[[State], State]
+) -> None:
     """Change the state once for each request, however often it is delivered."""
     for _ in range(MAX_ATTEMPTS):
-        stored = controller.store.read()
-        if request_id in stored.state.requests:
+        stored = controller.document.read()
+        state = stored.document if stored else State(deployments={})
+        if request_id in state.requests:
             return
         try:
-            controller.store.write(change(stored.state).with_request(request_id), over=stored)
-        except StaleError:
+            controller.document.write(change(state).with_request(request_id), over=stored)
+        except ConflictError:
             controller.pause()
         else:
             return
     raise DeploymentError("other invocations kept changing the state; deploy again")
 
 
-def _end(
+def _delete(
     event: Mapping[str, Any],
     plan: CapacityPlan | None,
     controller: Controller,
     function_arn: str,
     ends_unix_s: float,
 ) -> None:
-    """No nodes, and none ever again. Nothing but nodes that stay may keep a stack from going."""
+    """No nodes any more. Only nodes that are still there may keep a stack from being deleted."""
     plans = [] if plan is None else [plan]
     try:
-        _write(controller, event["RequestId"], lambda state: replace(state, status="ended"))
-        controller.look("CloudFormation Delete", function_arn=function_arn)
-        current = controller.store.read().state.deployment
+        _update_state(controller, event["RequestId"], lambda state: replace(state, status="ended"))
+        controller.reconcile("CloudFormation Delete", function_arn=function_arn)
+        stored = controller.document.read()
+        current = stored.document.deployment if stored else None
         plans += [] if current is None else [current.plan]
     except Exception as error:  # noqa: BLE001 - logged; what counts comes below
-        controller.report("the end was not recorded", error)
+        controller.log_failure("the end was not recorded", error)
     for one in {p.nodegroup_name: p for p in plans}.values():
         try:
-            controller.ensure_zero(one, until_unix_s=ends_unix_s - RESERVE_SECONDS)
+            controller.scale_to_zero(one, until_unix_s=ends_unix_s - RESERVE_SECONDS)
         except NotZeroError as error:
             raise DeploymentError(
                 f"node group {one.cluster_name}/{one.nodegroup_name} is not at zero and would go "

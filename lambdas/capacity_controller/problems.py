@@ -1,4 +1,4 @@
-"""Why nodes that were asked for do not come: what AWS says, the zone, and what to try next.
+"""Why desired nodes are missing: what AWS says, the zone, and what to try next.
 
 Two sources: the health of the EKS node group (`Issue`, Amazon EKS API reference), and the failed
 launches in the activity history of its Auto Scaling group, which say more. The texts of launch
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from draftworth.records.capacity import CapacityKind, CapacityPlan
-from lambdas.capacity_controller.world import Problem
+from lambdas.capacity_controller.observation import Problem
 
 CAPACITY = "insufficient_capacity"
 QUOTA = "quota"
@@ -58,22 +58,21 @@ def problems_of(
     activities: Sequence[dict[str, Any]],
     since: float,
 ) -> tuple[Problem, ...]:
-    """What keeps nodes away, one problem a kind.
+    """Why nodes are missing, one problem a kind.
 
     Args:
         plan: says the zone, and what can be tried besides.
         issues: health issues of the node group.
         activities: of its Auto Scaling group, the newest first.
-        since: what ended before this time is of the past, Unix seconds.
+        since: activities from before this time do not matter any more, Unix seconds.
     """
-    failed = dict(_failed_launch(plan, activities, since))
-    named = failed or dict(_unwell(plan, issues))
-    return tuple(Problem(kind=kind, text=text) for kind, text in named.items())
+    found = [*_failed_launch(plan, activities, since)] or [*_health_issues(plan, issues)]
+    return tuple({problem.kind: problem for problem in found}.values())
 
 
 def _failed_launch(
     plan: CapacityPlan, activities: Sequence[dict[str, Any]], since: float
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[Problem]:
     """The newest finished launch alone: one that succeeded ends the problem of those before."""
     for activity in activities:
         recent = activity["StartTime"].timestamp() >= since
@@ -81,18 +80,18 @@ def _failed_launch(
             return
         if activity["StatusCode"] == "Failed":
             message = activity.get("StatusMessage") or activity.get("Description", "")
-            yield _told(plan, _kind(message), message, _zone(activity) or plan.availability_zone)
+            zone = _zone(activity) or plan.availability_zone
+            yield _problem(plan, _kind(message), message, zone)
             return
 
 
-def _unwell(plan: CapacityPlan, issues: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+def _health_issues(plan: CapacityPlan, issues: Sequence[dict[str, Any]]) -> Iterator[Problem]:
     for issue in issues:
-        message = issue.get("message", "")
-        code = issue.get("code", "unknown")
+        message, code = issue.get("message", ""), issue.get("code", "unknown")
         kind = _kind(message)
         if kind == LAUNCH:
             kind = _ISSUE_KINDS.get(code, code)
-        yield _told(plan, kind, f"{code}: {message}", plan.availability_zone)
+        yield _problem(plan, kind, f"{code}: {message}", plan.availability_zone)
 
 
 def _kind(message: str) -> str:
@@ -100,19 +99,22 @@ def _kind(message: str) -> str:
     return next((k for k, words in _WORDS.items() if any(w in lowered for w in words)), LAUNCH)
 
 
-def _told(plan: CapacityPlan, kind: str, message: str, zone: str) -> tuple[str, str]:
-    what = {
-        CAPACITY: f"no {plan.capacity} capacity for {plan.instance_type} in {zone}",
-        QUOTA: f"the account's quota does not allow {plan.nodes} x {plan.instance_type} in {zone}",
-    }.get(kind, f"{plan.instance_type} does not start in {zone}")
-    advice = {CAPACITY: _CAPACITY_ADVICE[plan.capacity], QUOTA: _QUOTA_ADVICE}.get(
-        kind, _LAUNCH_ADVICE
-    )
-    shown = message[:_SHOWN_CHARACTERS]
-    return kind, (
-        f"{what}. AWS says: {shown}\n"
+def _problem(plan: CapacityPlan, kind: str, message: str, zone: str) -> Problem:
+    what, advice = {
+        CAPACITY: (
+            f"no {plan.capacity} capacity for {plan.instance_type} in {zone}",
+            _CAPACITY_ADVICE[plan.capacity],
+        ),
+        QUOTA: (
+            f"the account's quota does not allow {plan.nodes} x {plan.instance_type} in {zone}",
+            _QUOTA_ADVICE,
+        ),
+    }.get(kind, (f"{plan.instance_type} does not start in {zone}", _LAUNCH_ADVICE))
+    return Problem(
+        kind=kind,
+        text=f"{what}. AWS says: {message[:_SHOWN_CHARACTERS]}\n"
         "Auto Scaling goes on trying until the deadline; what never starts costs nothing.\n"
-        f"To try next: {advice}."
+        f"To try next: {advice}.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What the function is told by its environment; all else comes with the deployment's plan."""
+"""The environment of the function; all else comes with the deployment's plan."""
 
 from __future__ import annotations
 

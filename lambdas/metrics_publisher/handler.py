@@ -11,37 +11,23 @@ bucket, key, and the reason of a failure.
 from __future__ import annotations
 
 import functools
-import json
 import os
-import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypedDict
+from collections.abc import Mapping
+from typing import Any, TypedDict
 
 import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lambdas.metrics_publisher.errors import PublishError
 from lambdas.metrics_publisher.events import ObjectCreated, created_objects
 from lambdas.metrics_publisher.publisher import Publisher
+from lambdas.runtime import CLIENT_CONFIG, Context, Log, log_line
 
 BUCKET_VARIABLE = "RESULTS_BUCKET"
 # Where there is no Lambda to end the invocation (the rehearsal).
 DEFAULT_INVOCATION_SECONDS = 60.0
-_CONFIG = Config(
-    connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 4}
-)
-
-Log = Callable[[Mapping[str, Any]], None]
-
-
-class Context(Protocol):
-    """What is used of Lambda's context object."""
-
-    def get_remaining_time_in_millis(self) -> int:
-        """Milliseconds until Lambda ends the invocation."""
 
 
 class BatchItemFailure(TypedDict):
@@ -59,12 +45,6 @@ class BatchResponse(TypedDict):
 def handler(event: Mapping[str, Any], context: Context | None) -> BatchResponse:
     """The entry point of the function."""
     return handle_batch(event, context, publisher=_publisher())
-
-
-def log_line(entry: Mapping[str, Any]) -> None:
-    """One JSON line; Lambda sends it to CloudWatch Logs as it is."""
-    sys.stdout.write(json.dumps(entry) + "\n")
-    sys.stdout.flush()
 
 
 def handle_batch(
@@ -150,7 +130,7 @@ def _publisher() -> Publisher:
     if not bucket:
         raise RuntimeError(f"environment variable {BUCKET_VARIABLE} is not set on the function")
     return Publisher(
-        s3=boto3.client("s3", config=_CONFIG),
-        cloudwatch=boto3.client("cloudwatch", config=_CONFIG),
+        s3=boto3.client("s3", config=CLIENT_CONFIG),
+        cloudwatch=boto3.client("cloudwatch", config=CLIENT_CONFIG),
         bucket=bucket,
     )

@@ -8,10 +8,9 @@ behind the last that is recorded.
 What remains: a call that CloudWatch took, but whose success was not recorded. Either the function
 died, or could not reach S3, between the two; or CloudWatch's answer was lost (a read time-out, a
 5xx after the fact) and boto3 or the next delivery sent the call again. Then the values of that ONE
-call count twice. It errs to counting twice, never to losing a value: the minute's minimum and
-maximum stay, its Sum and SampleCount grow. The log says so (`may_repeat_a_call`) whenever a file is
-taken over from an invocation that died. The result file is untouched by any of this, and the report
-reads only result files.
+call count twice; no value is ever lost: the minute's minimum and maximum stay, its Sum and
+SampleCount grow. The log says so (`may_repeat_a_call`) whenever a file is taken over from an
+invocation that died. The result file does not change, and the report reads only result files.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -29,14 +27,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.analysis.metrics import NAMESPACE
 from draftworth.records.codec import RecordError, load_record
-from draftworth.records.results import RESULT_SUFFIX, RUNS_FOLDER, BlockResult
-from lambdas.metrics_publisher.claims import (
-    CLOCK_SKEW_SECONDS,
-    Claim,
-    ClaimStore,
-    StoredClaim,
-    claim_key,
-)
+from draftworth.records.results import RESULT_SUFFIX, RUNS_FOLDER, BlockResult, claim_key
+from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS, Claim, claim_document
 from lambdas.metrics_publisher.datums import Plan, plan_block
 from lambdas.metrics_publisher.errors import (
     ClaimedError,
@@ -45,6 +37,7 @@ from lambdas.metrics_publisher.errors import (
     UnusableError,
 )
 from lambdas.metrics_publisher.events import ObjectCreated
+from lambdas.s3_document import ConflictError, DocumentError, S3Document, Stored, read_object
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -91,7 +84,6 @@ class Publisher:
         self._cloudwatch = cloudwatch
         self._bucket = bucket
         self.clock = clock
-        self._claims = ClaimStore(s3=s3, bucket=bucket)
 
     def publish(self, source: ObjectCreated, *, deadline_unix_s: float) -> Outcome:
         """Publish one file, unless it is published; `deadline_unix_s` ends the invocation.
@@ -102,60 +94,48 @@ class Publisher:
             ClientError, BotoCoreError: AWS failed; the next one can.
         """
         _check_source(source, self._bucket)
-        data = self._read(source.key)
-        block = _load(data)
-        _check_key(source.key, block)
-        plan = plan_block(block)
-        stored = self._claims.read(source.key)
+        data = read_object(self._s3, self._bucket, source.key)
+        if data is None:
+            raise UnusableError(
+                f"no object {source.key!r} in bucket {self._bucket!r}: it was deleted after its "
+                "event"
+            )
+        plan = plan_block(_load(source.key, data))
+        try:
+            return self._publish_once(source.key, data, plan, deadline_unix_s)
+        except ConflictError as error:
+            raise ClaimedError(
+                f"another delivery claimed the file at this moment ({error}); the next delivery of "
+                "this message finds it published or goes on with it"
+            ) from error
+        except DocumentError as error:
+            raise UnusableError(str(error)) from error
+
+    def _publish_once(self, key: str, data: bytes, plan: Plan, deadline_unix_s: float) -> Outcome:
+        claims = claim_document(self._s3, self._bucket, key)
+        stored, done = claims.read(), 0
         sha256 = hashlib.sha256(data).hexdigest()
         if stored is not None:
-            _check_same_file(source.key, stored.claim, sha256)
-            if stored.claim.published:
-                return Outcome(
-                    calls=0, already_done=stored.claim.calls_done, may_repeat_a_call=False
-                )
+            done = stored.document.calls_done
+            _check_same_file(key, stored.document, sha256)
+            if stored.document.published:
+                return Outcome(calls=0, already_done=done, may_repeat_a_call=False)
         self._check_timestamps(plan)
-        held = self._take(source.key, stored, plan, sha256, deadline_unix_s)
-        self._put(source.key, held, plan, deadline_unix_s)
-        done = held.claim.calls_done
-        return Outcome(
-            calls=len(plan.calls) - done,
-            already_done=done,
-            may_repeat_a_call=stored is not None and stored.claim.lease_until_unix_s > 0,
-        )
-
-    def _read(self, key: str) -> bytes:
-        try:
-            answer = self._s3.get_object(Bucket=self._bucket, Key=key)
-        except ClientError as error:
-            if error.response.get("Error", {}).get("Code") in {"NoSuchKey", "404"}:
-                raise UnusableError(
-                    f"no object {key!r} in bucket {self._bucket!r}: it was deleted after its event"
-                ) from error
-            raise
-        return answer["Body"].read()
-
-    def _take(
-        self,
-        key: str,
-        stored: StoredClaim | None,
-        plan: Plan,
-        sha256: str,
-        deadline_unix_s: float,
-    ) -> StoredClaim:
-        """The file's claim, held by this delivery until its invocation ends."""
-        done = 0 if stored is None else stored.claim.calls_done
         if stored is not None:
-            self._check_free(key, stored.claim, plan)
+            self._check_free(key, stored.document, plan)
         claim = Claim(
             source_sha256=sha256,
             plan_sha256=plan.sha256,
             calls=len(plan.calls),
             calls_done=done,
-            holder=uuid.uuid4().hex,
             lease_until_unix_s=deadline_unix_s + CLOCK_SKEW_SECONDS,
         )
-        return self._claims.write(key, claim, over=stored)
+        self._put(claims, claims.write(claim, over=stored), plan, deadline_unix_s)
+        return Outcome(
+            calls=len(plan.calls) - done,
+            already_done=done,
+            may_repeat_a_call=stored is not None and stored.document.lease_until_unix_s > 0,
+        )
 
     def _check_free(self, key: str, claim: Claim, plan: Plan) -> None:
         seconds_left = claim.lease_until_unix_s - self.clock()
@@ -172,18 +152,21 @@ class Publisher:
                 f"message, or delete {claim_key(key)} and redrive it: those calls then count twice"
             )
 
-    def _put(self, key: str, held: StoredClaim, plan: Plan, deadline_unix_s: float) -> None:
-        claim = held.claim
+    def _put(
+        self, claims: S3Document[Claim], held: Stored[Claim], plan: Plan, deadline_unix_s: float
+    ) -> None:
+        """Each call that is not done yet; the claim says so after each."""
+        claim, failures = held.document, (PublishError, ConflictError, ClientError, BotoCoreError)
         try:
             for call in plan.calls[claim.calls_done :]:
                 self._check_time_left(claim, deadline_unix_s)
                 self._cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=list(call))
                 claim = replace(claim, calls_done=claim.calls_done + 1)
-                held = self._claims.write(key, claim, over=held)
-        except (PublishError, ClientError, BotoCoreError):
-            # The next delivery goes on at once. If this fails too, the lease runs out by itself.
-            with contextlib.suppress(PublishError, ClientError, BotoCoreError):
-                self._claims.write(key, replace(claim, lease_until_unix_s=0.0), over=held)
+                held = claims.write(claim, over=held)
+        except failures:
+            # The next delivery goes on at once. If this fails too, the lease expires by itself.
+            with contextlib.suppress(*failures):
+                claims.write(replace(claim, lease_until_unix_s=0.0), over=held)
             raise
 
     def _check_time_left(self, claim: Claim, deadline_unix_s: float) -> None:
@@ -221,17 +204,15 @@ def _check_source(source: ObjectCreated, bucket: str) -> None:
         )
 
 
-def _load(data: bytes) -> BlockResult:
+def _load(key: str, data: bytes) -> BlockResult:
+    """The result file, under its own key: a copy under another name would count twice."""
     try:
-        return load_record(BlockResult, data)
+        block = load_record(BlockResult, data)
     except RecordError as error:
         raise UnusableError(f"not a result file: {error}") from error
-
-
-def _check_key(key: str, block: BlockResult) -> None:
-    """A copy under another name would count twice."""
     if key != block.key:
         raise UnusableError(f"key: given {key!r}, but the file says that it is {block.key!r}")
+    return block
 
 
 def _check_same_file(key: str, claim: Claim, sha256: str) -> None:

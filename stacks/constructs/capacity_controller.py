@@ -1,4 +1,4 @@
-"""The capacity controller: the function that sizes the accelerator node group, and who wakes it."""
+"""The capacity controller: the function that sizes the accelerator node group, and its triggers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from aws_cdk import (
 )
 from constructs import Construct, IDependable
 
-from draftworth.records.capacity import STOP_KEY, CapacityPlan
+from draftworth.records.capacity import DEADLINE_SCHEDULE, STOP_KEY, CapacityPlan
 from draftworth.records.codec import dump_text
 from draftworth.records.results import RUN_FILE
 from draftworth.records.staging import READY_MARKER
 from stacks.assets import CAPACITY_HANDLER, capacity_code
-from stacks.constructs.capacity_rights import allow, let_control
+from stacks.constructs.capacity_rights import allow, grant_rights
 from stacks.constructs.functions import function_role, python_function
 from stacks.constructs.log_groups import owned_log_group
 
@@ -39,7 +39,6 @@ ANSWER_TIMEOUT_MINUTES = 15
 # A minute of accelerator time costs more than a month of heartbeats.
 HEARTBEAT_MINUTES = 2
 MAX_DISPLAY_NAME_CHARACTERS = 100
-SCHEDULE_NAME = "deadline"
 NODE_GROUP_EVENTS = (
     "EC2 Instance Launch Successful",
     "EC2 Instance Launch Unsuccessful",
@@ -49,7 +48,7 @@ NODE_GROUP_EVENTS = (
 
 
 class CapacityController(Construct):
-    """The function, its role, its schedules and rules, its topic, and the deployment it is told of.
+    """The function, its role, its schedules and rules, its topic, and the deployment resource.
 
     `deployed_after`: what must be in the cluster before the first decision, and so is removed after
     the last one: the nodes go to zero first.
@@ -122,12 +121,12 @@ class CapacityController(Construct):
             self, log_group=self.log_group, description="draftworth capacity controller"
         )
         self.topic.grant_publish(role)
-        let_control(
+        grant_rights(
             role,
             plan=self._plan,
             checkpoints=self._checkpoints,
             results=self._results,
-            schedule=f"{self._schedules.name}/{SCHEDULE_NAME}",
+            schedule=f"{self._schedules.name}/{DEADLINE_SCHEDULE}",
             scheduler_role=self._scheduler_role,
         )
         return role
@@ -155,9 +154,9 @@ class CapacityController(Construct):
         return function
 
     def _build_heartbeat(self) -> None:
-        """Sees what raises no event: the spend, the start of a Capacity Block, lost events.
+        """Notices what raises no event: the spend, the start of a Capacity Block, lost events.
 
-        It carries the plan for the case that the function's state is lost: to stop by it, no more.
+        It carries the plan, only to scale to zero when the function's state is lost.
         """
         target = aws_scheduler.CfnSchedule.TargetProperty(
             arn=self.function.function_arn,
@@ -182,7 +181,7 @@ class CapacityController(Construct):
         group = {"prefix": f"eks-{self._plan.nodegroup_name}-"}
         self._rule(
             "NodesChanged",
-            "Accelerator nodes come, do not come, or leave",
+            "Accelerator nodes start, do not start, or end",
             source="aws.autoscaling",
             detail_types=NODE_GROUP_EVENTS,
             detail={"AutoScalingGroupName": [group]},
@@ -197,7 +196,7 @@ class CapacityController(Construct):
     ) -> None:
         self._rule(
             id_,
-            f"{id_}: the capacity controller looks",
+            f"{id_}: the capacity controller reconciles",
             source="aws.s3",
             detail_types=detail_types,
             detail={"bucket": {"name": [bucket.bucket_name]}, "object": {"key": list(keys)}},
@@ -224,18 +223,18 @@ class CapacityController(Construct):
         )
 
     def _build_alarm(self) -> aws_cloudwatch.Alarm:
-        """A controller that fails may leave nodes up that nobody needs."""
+        """A controller that fails may leave nodes up that are not needed."""
         alarm = aws_cloudwatch.Alarm(
             self,
             "FailureAlarm",
             alarm_description="The capacity controller fails: accelerator nodes may be up that "
-            "nobody needs. The function's log has the reason.",
+            "are not needed. The function's log has the reason.",
             metric=self.function.metric_errors(
                 period=Duration.minutes(2 * HEARTBEAT_MINUTES), statistic="Sum"
             ),
             threshold=0,
             comparison_operator=aws_cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            # Twice in a row: one throttled look is made up for by the next.
+            # Twice in a row: the next invocation makes up for one that was throttled.
             evaluation_periods=2,
             treat_missing_data=aws_cloudwatch.TreatMissingData.NOT_BREACHING,
         )
@@ -256,8 +255,8 @@ class CapacityController(Construct):
         return alarm
 
     def _build_deployment(self, deployed_after: Sequence[IDependable]) -> None:
-        """Its properties tell the function the plan, at once and not with its environment minutes
-        before: until this resource is updated, the running deployment's plan holds."""
+        """It carries the plan; the function's environment would change minutes before. Until this
+        resource is updated, the running deployment's plan holds."""
         deployment = CustomResource(
             self,
             "Deployment",
@@ -266,7 +265,7 @@ class CapacityController(Construct):
             service_timeout=Duration.minutes(ANSWER_TIMEOUT_MINUTES),
             properties={"Plan": dump_text(self._plan)},
         )
-        # Removed before all of them: its last decision takes rights, and somebody to hear of it.
+        # Deleted before all of them: its last decision needs rights and the topic.
         deployment.node.add_dependency(
             self._scheduler_role, self.topic, self.alarm, *deployed_after
         )

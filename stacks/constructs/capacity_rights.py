@@ -13,16 +13,16 @@ from draftworth.records.staging import ready_key
 from stacks.constructs.findings import accept, accept_folders
 
 RUN_FILES = f"{RUNS_PREFIX}*/{RUN_FILE}"
-_LOOKING = (
+_READ_ONLY = (
     "DescribeAutoScalingGroups, DescribeScalingActivities and DescribeCapacityReservations know no "
-    "resources; they only look."
+    "resources; they only read."
 )
 _GENERATED = (
     "EKS ends the ARNs of a node group and of its Auto Scaling group with an id that it generates."
 )
 
 
-def let_control(
+def grant_rights(
     role: aws_iam.Role,
     *,
     plan: CapacityPlan,
@@ -39,7 +39,7 @@ def let_control(
     ):
         role.add_to_policy(statement)
     accept_folders(role, results, RUN_FILES)
-    accept(role, "AwsSolutions-IAM5[Resource::*]", reason=_LOOKING)
+    accept(role, "AwsSolutions-IAM5[Resource::*]", reason=_READ_ONLY)
     accept(role, *_generated_arns(role, plan), reason=_GENERATED)
 
 
@@ -97,9 +97,9 @@ def _storage_rights(
 
 
 def _node_rights(role: aws_iam.Role, plan: CapacityPlan) -> list[aws_iam.PolicyStatement]:
-    looking = ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"]
+    reading = ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"]
     if plan.reservation_id:
-        looking.append("ec2:DescribeCapacityReservations")
+        reading.append("ec2:DescribeCapacityReservations")
     sizing = ["eks:DescribeNodegroup", "eks:UpdateNodegroupConfig"]
     return [
         allow("SizeNodeGroup", sizing, [_node_groups(role, plan)]),
@@ -108,7 +108,7 @@ def _node_rights(role: aws_iam.Role, plan: CapacityPlan) -> list[aws_iam.PolicyS
             ["autoscaling:CompleteLifecycleAction"],
             [_scaling(role, plan)],
         ),
-        allow("LookAtInstances", looking, ["*"]),
+        allow("LookAtInstances", reading, ["*"]),
     ]
 
 

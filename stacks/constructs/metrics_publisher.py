@@ -16,8 +16,8 @@ from aws_cdk.aws_lambda_event_sources import SqsEventSource
 from constructs import Construct
 
 from draftworth.analysis import metrics
-from draftworth.experiment.naming import CLAIMS_PREFIX, RUNS_PREFIX
-from draftworth.records.results import RESULT_SUFFIX
+from draftworth.experiment.naming import RUNS_PREFIX
+from draftworth.records.results import RESULT_SUFFIX, claim_key
 from stacks.assets import PUBLISHER_HANDLER, publisher_code
 from stacks.constructs.findings import accept, accept_folders
 from stacks.constructs.functions import function_role, python_function
@@ -27,7 +27,7 @@ from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS, ResultsQu
 # A run writes a file every few minutes; more at once come only from a replay.
 BATCH_SIZE = 5
 RESULT_FILES = f"{RUNS_PREFIX}*{RESULT_SUFFIX}"
-CLAIM_FILES = f"{CLAIMS_PREFIX}{RUNS_PREFIX}*"
+CLAIM_FILES = claim_key(RESULT_FILES)
 RESULTS_BUCKET_VARIABLE = "RESULTS_BUCKET"
 
 

@@ -12,13 +12,11 @@ from aws_cdk import Duration, Stack, aws_iam, aws_s3, aws_sqs
 from constructs import Construct
 
 from draftworth.experiment.naming import RUNS_PREFIX
-from draftworth.records.results import RESULT_SUFFIX
+from draftworth.records.results import MAX_RECEIVE_COUNT, RESULT_SUFFIX
 
 # Of the function that empties the queue. AWS asks for a visibility time-out of six times that.
 PUBLISHER_TIMEOUT_SECONDS = 60
 VISIBILITY_TIMEOUTS = 6
-# A delivery that meets another's claim comes back; five leave room for that and for throttling.
-MAX_RECEIVE_COUNT = 5
 RETENTION_DAYS = 14
 
 

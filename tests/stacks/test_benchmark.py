@@ -167,8 +167,8 @@ PUBLISHER = "MetricsPublisherRole"
 # What the publisher reads, what it claims, and what says "not found" instead of "denied".
 PUBLISHER_NEEDS = (
     ("s3:GetObject", "${ResultsArn}/runs/RUN/case.result.json"),
-    ("s3:GetObject", "${ResultsArn}/published/runs/RUN/case.result.json"),
-    ("s3:PutObject", "${ResultsArn}/published/runs/RUN/case.result.json"),
+    ("s3:GetObject", "${ResultsArn}/published/runs/RUN/case.result.json.json"),
+    ("s3:PutObject", "${ResultsArn}/published/runs/RUN/case.result.json.json"),
     ("s3:ListBucket", "${ResultsArn}"),
 )
 
@@ -226,7 +226,7 @@ def test_a_right_that_the_publisher_lacks_is_found(
     [
         ("s3:PutObject", "${ResultsArn}/runs/RUN/case.result.json"),
         ("s3:GetObject", "${ResultsArn}/runs/RUN/case.transcript.jsonl.gz"),
-        ("s3:DeleteObject", "${ResultsArn}/published/runs/RUN/case.result.json"),
+        ("s3:DeleteObject", "${ResultsArn}/published/runs/RUN/case.result.json.json"),
     ],
 )
 def test_publisher_can_neither_change_results_nor_read_texts(action: str, resource: str) -> None:

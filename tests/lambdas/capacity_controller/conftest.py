@@ -21,14 +21,14 @@ import pytest
 from botocore.config import Config
 from moto import mock_aws
 
-from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan, ModelRef
+from draftworth.records.capacity import STOP_KEY, CapacityPlan, ModelRef
 from draftworth.records.codec import dump_record, dump_text
 from draftworth.records.staging import ready_key
 from lambdas.capacity_controller.controller import Controller
-from lambdas.capacity_controller.gathering import Clients
 from lambdas.capacity_controller.handler import handle
+from lambdas.capacity_controller.observing import Clients
 from lambdas.capacity_controller.settings import Settings
-from lambdas.capacity_controller.state import State, load_state
+from lambdas.capacity_controller.state import State
 from tests.lambdas.capacity_controller.plans import (
     DRAFT,
     NOW,
@@ -39,6 +39,7 @@ from tests.lambdas.capacity_controller.plans import (
     make_plan,
     make_ready,
 )
+from tests.support.emulator import one_signing_key
 
 CHECKPOINTS, RESULTS = "checkpoints-111122223333", "results-111122223333"
 SCHEDULE_GROUP = "draftworth-qwen3-32b"
@@ -238,7 +239,7 @@ class Account:
 
         self._hook(service, f"before-call.{service}.{operation}", run, first=True)
 
-    # What happens in the world
+    # What happens in AWS
 
     def stage(self, *models: ModelRef, vocabulary: str | None = VOCABULARY) -> None:
         for model in models or (TARGET, DRAFT):
@@ -321,15 +322,17 @@ class Account:
 
     @property
     def state(self) -> State:
-        return load_state(self.s3.get_object(Bucket=RESULTS, Key=STATE_KEY)["Body"].read())
+        stored = self.controller.document.read()
+        assert stored
+        return stored.document
 
     @property
     def reason(self) -> str:
-        decided = self.state.decided
-        return decided.reason if decided else "-"
+        last = self.state.last_decision
+        return last.reason if last else "-"
 
     def decisions(self) -> list[tuple[int | None, str]]:
-        return [(e["size"], e["reason"]) for e in self.log if e["event"] == "decision"]
+        return [(e["desired_size"], e["reason"]) for e in self.log if e["event"] == "decision"]
 
     def mail(self) -> list[dict[str, str]]:
         """Notifications since the last look into the inbox."""
@@ -426,6 +429,15 @@ def failed_launch(message: str, *, at: float, zone: str = "us-east-2c") -> dict[
     }
 
 
+def started(account: Account) -> None:
+    """Deployed, staged, and nodes desired."""
+    account.stage()
+    account.deploy()
+    account.mail()
+    account.log.clear()
+    account.calls.clear()
+
+
 @pytest.fixture(scope="session")
 def answers() -> Iterator[CloudFormation]:
     server = CloudFormation()
@@ -440,7 +452,7 @@ def account(answers: CloudFormation, monkeypatch: pytest.MonkeyPatch) -> Iterato
     answers.answers.clear()
     answers.content_types.clear()
     answers.failures = 0
-    with mock_aws():
+    with one_signing_key(), mock_aws():
         made = Account(answers)
         yield made
         made.close()

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from draftworth.records.capacity import CapacityPlan
 from lambdas.capacity_controller.controller import Controller
-from lambdas.capacity_controller.gathering import Clients
+from lambdas.capacity_controller.observing import Clients
 from lambdas.capacity_controller.settings import Settings
 from tests.lambdas.capacity_controller.plans import NOW, TAGS, make_plan
 
@@ -41,7 +41,7 @@ class FakeAws:
         self.sent: list[str] = []
         self.log: list[dict[str, Any]] = []
         self.refusals: list[str] = []
-        self.s3_silent = False
+        self.s3_fails = False
         self.asked: Callable[[int], None] = lambda _: None
         self.interruption: tuple[int, Callable[[], None]] | None = None
         self._etags = map(str, itertools.count())
@@ -77,7 +77,7 @@ class FakeAws:
 
     def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803
         self._called()
-        if self.s3_silent and Key != "control/capacity.json":
+        if self.s3_fails and Key != "control/capacity.json":
             raise refused("SlowDown")
         if (Bucket, Key) not in self.objects:
             raise refused("NoSuchKey")
@@ -99,7 +99,7 @@ class FakeAws:
 
     def paginate(self, *, Bucket: str, Prefix: str, Delimiter: str) -> Iterator[dict[str, Any]]:  # noqa: N803
         self._called()
-        if self.s3_silent:
+        if self.s3_fails:
             raise refused("SlowDown")
         below = [k[len(Prefix) :] for b, k in self.objects if b == Bucket and k.startswith(Prefix)]
         folders = dict.fromkeys(rest.split(Delimiter)[0] for rest in below)
@@ -163,7 +163,7 @@ class FakeAws:
         self._called()
         self.sent.append(Subject)
 
-    # What the world looks like
+    # Changes in AWS
 
     def reserve(self, *, starts: float, ends: float) -> None:
         self.reservation = {

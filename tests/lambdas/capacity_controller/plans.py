@@ -8,8 +8,8 @@ from draftworth.records.capacity import CapacityPlan, DraftRef, ModelRef
 from draftworth.records.files import StoredFile
 from draftworth.records.results import RunResult
 from draftworth.records.staging import ReadyModel
-from lambdas.capacity_controller.state import Deployment, Ledger
-from lambdas.capacity_controller.world import Models, NodeGroup, Run, World
+from lambdas.capacity_controller.observation import Models, NodeGroup, Observation, Run
+from lambdas.capacity_controller.state import Deployment, NodeTime
 from tests.support.blocks import START_UNIX_S, make_run
 
 NOW = START_UNIX_S
@@ -54,7 +54,7 @@ def make_deployment(plan: CapacityPlan | None = None, **overrides: Any) -> Deplo
     fields: dict[str, Any] = {
         "plan": plan or make_plan(),
         "deployed_at_unix_s": NOW,
-        "ledger": Ledger(node_seconds=0.0, nodes=0, observed_at_unix_s=NOW),
+        "node_time": NodeTime(node_seconds=0.0, instances=0, observed_at_unix_s=NOW),
     }
     return Deployment(**{**fields, **overrides})
 
@@ -63,8 +63,8 @@ def make_nodes(**overrides: Any) -> NodeGroup:
     return NodeGroup(**{"ownership": "ours", "auto_scaling_group": "eks-group", **overrides})
 
 
-def make_world(**overrides: Any) -> World:
-    """A world in which nothing speaks against nodes."""
+def make_observation(**overrides: Any) -> Observation:
+    """An observation in which nothing forbids nodes."""
     fields: dict[str, Any] = {
         "models": Models(staging="ready"),
         "run": Run(state="begun"),
@@ -72,7 +72,7 @@ def make_world(**overrides: Any) -> World:
         "block": None,
         "nodes": make_nodes(),
     }
-    return World(**{**fields, **overrides})
+    return Observation(**{**fields, **overrides})
 
 
 def make_ready(model: ModelRef, *, vocabulary: str | None = VOCABULARY) -> ReadyModel:

@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from lambdas.capacity_controller.decision import Decision, deadline_unix_s, decide
-from lambdas.capacity_controller.state import Deployment, Ledger
-from lambdas.capacity_controller.world import Block, Models, NoBlock, Run, Unknown, World
+from lambdas.capacity_controller.observation import (
+    CapacityBlock,
+    Models,
+    NoCapacityBlock,
+    Observation,
+    Run,
+    Unknown,
+)
+from lambdas.capacity_controller.state import Deployment, NodeTime
 from tests.lambdas.capacity_controller.plans import (
     HOUR,
     MINUTE,
@@ -17,46 +24,48 @@ from tests.lambdas.capacity_controller.plans import (
     make_block_plan,
     make_deployment,
     make_nodes,
+    make_observation,
     make_plan,
-    make_world,
 )
 
 UNKNOWN = Unknown(why="S3 did not answer")
 
 
 def decided(
-    world: World | None = None,
+    observation: Observation | None = None,
     deployment: Deployment | None = None,
     *,
     now: float = NOW + MINUTE,
     status: Any = "active",
 ) -> Decision:
-    return decide(deployment or make_deployment(), status, world or make_world(), now=now)
+    return decide(
+        deployment or make_deployment(), status, observation or make_observation(), now=now
+    )
 
 
 def outcome(*args: Any, **keywords: Any) -> tuple[int | None, str]:
     decision = decided(*args, **keywords)
-    return decision.size, decision.reason
+    return decision.desired_size, decision.reason
 
 
 def spent(usd: float) -> Deployment:
     seconds = usd / make_plan().price_usd_per_node_hour * HOUR
-    ledger = Ledger(node_seconds=seconds, nodes=1, observed_at_unix_s=NOW)
-    return make_deployment(ledger=ledger)
+    node_time = NodeTime(node_seconds=seconds, instances=1, observed_at_unix_s=NOW)
+    return make_deployment(node_time=node_time)
 
 
-def block(**overrides: Any) -> Block:
+def block(**overrides: Any) -> CapacityBlock:
     fields = {
         "state": "active",
         "starts_at_unix_s": NOW - HOUR,
         "ends_at_unix_s": NOW + 24 * HOUR,
     }
-    return Block(**{**fields, **overrides})
+    return CapacityBlock(**{**fields, **overrides})
 
 
 def in_block(now: float = NOW + MINUTE, **overrides: Any) -> tuple[int | None, str]:
     deployment = make_deployment(make_block_plan())
-    return outcome(make_world(block=block(**overrides)), deployment, now=now)
+    return outcome(make_observation(block=block(**overrides)), deployment, now=now)
 
 
 def test_everything_staged_and_nothing_against_it_leads_to_the_planned_size() -> None:
@@ -64,33 +73,35 @@ def test_everything_staged_and_nothing_against_it_leads_to_the_planned_size() ->
 
 
 def test_nothing_comes_up_before_every_model_is_staged() -> None:
-    world = make_world(models=Models(staging="missing", text="Qwen/Qwen3-1.7B at main"))
-    assert outcome(world) == (0, "waiting_for_models")
-    assert "Qwen/Qwen3-1.7B at main" in decided(world).text
+    observation = make_observation(models=Models(staging="missing", text="Qwen/Qwen3-1.7B at main"))
+    assert outcome(observation) == (0, "waiting_for_models")
+    assert "Qwen/Qwen3-1.7B at main" in decided(observation).text
 
 
 def test_tokenizers_that_do_not_fit_keep_the_nodes_away() -> None:
-    world = make_world(models=Models(staging="mismatch", text="A and B differ"))
-    assert decided(world) == Decision(size=0, reason="tokenizer_mismatch", text="A and B differ")
+    observation = make_observation(models=Models(staging="mismatch", text="A and B differ"))
+    assert decided(observation) == Decision(
+        desired_size=0, reason="tokenizer_mismatch", text="A and B differ"
+    )
 
 
 @pytest.mark.parametrize("state", ["complete", "failed"])
 def test_a_run_that_is_over_ends_the_nodes(state: Any) -> None:
-    world = make_world(run=Run(state=state, run_id="RUN", text="why"))
-    assert outcome(world) == (0, state)
-    assert "RUN" in decided(world).text
+    observation = make_observation(run=Run(state=state, run_id="RUN", text="why"))
+    assert outcome(observation) == (0, state)
+    assert "RUN" in decided(observation).text
 
 
 @pytest.mark.parametrize(("seconds", "size"), [(-1, 1), (0, 0), (1, 0)])
 def test_the_deadline_ends_the_nodes_to_the_second(seconds: float, size: int) -> None:
     end = make_deployment().own_deadline_unix_s
     assert end == NOW + 240 * MINUTE
-    assert decided(now=end + seconds).size == size
+    assert decided(now=end + seconds).desired_size == size
 
 
 @pytest.mark.parametrize(("usd", "size"), [(59.99, 1), (60.0, 0), (75.0, 0)])
 def test_a_spent_budget_ends_the_nodes(usd: float, size: int) -> None:
-    assert decided(deployment=spent(usd)).size == size
+    assert decided(deployment=spent(usd)).desired_size == size
 
 
 @pytest.mark.parametrize(
@@ -103,26 +114,26 @@ def test_a_spent_budget_ends_the_nodes(usd: float, size: int) -> None:
         ("begun", 120, 1, 1),
     ],
 )
-def test_nodes_go_when_nobody_begins_to_measure_on_them(
+def test_nodes_on_which_no_run_begins_are_not_desired(
     state: Any, minutes: float, nodes: int, size: int
 ) -> None:
-    ledger = Ledger(node_seconds=minutes * MINUTE, nodes=nodes, observed_at_unix_s=NOW)
-    deployment = make_deployment(make_plan(nodes=nodes), ledger=ledger)
-    decision = decided(make_world(run=Run(state=state)), deployment)
-    assert decision.size == size
+    node_time = NodeTime(node_seconds=minutes * MINUTE, instances=nodes, observed_at_unix_s=NOW)
+    deployment = make_deployment(make_plan(nodes=nodes), node_time=node_time)
+    decision = decided(make_observation(run=Run(state=state)), deployment)
+    assert decision.desired_size == size
     assert (decision.reason == "not_begun") is (size == 0)
 
 
 def test_whether_a_run_has_begun_must_be_known_before_its_nodes_go() -> None:
-    ledger = Ledger(node_seconds=2 * HOUR, nodes=1, observed_at_unix_s=NOW)
-    world = make_world(run=UNKNOWN)
-    assert outcome(world, make_deployment(ledger=ledger)) == (None, "unknown")
+    node_time = NodeTime(node_seconds=2 * HOUR, instances=1, observed_at_unix_s=NOW)
+    observation = make_observation(run=UNKNOWN)
+    assert outcome(observation, make_deployment(node_time=node_time)) == (None, "unknown")
 
 
 def test_the_budget_is_hours_times_the_price_of_the_plan() -> None:
     deployment = spent(59.0)
     dearer = replace(deployment, plan=make_plan(price_usd_per_node_hour=11.0))
-    assert decided(deployment=deployment).size == 1
+    assert decided(deployment=deployment).desired_size == 1
     assert decided(deployment=dearer).reason == "budget"
 
 
@@ -130,8 +141,8 @@ def test_a_deleted_deployment_has_no_nodes() -> None:
     assert outcome(status="ended") == (0, "ended")
 
 
-def test_somebody_can_stop_the_nodes() -> None:
-    assert outcome(make_world(stopped=True)) == (0, "stopped")
+def test_the_stop_object_takes_the_nodes_to_zero() -> None:
+    assert outcome(make_observation(stopped=True)) == (0, "stopped")
 
 
 @pytest.mark.parametrize(("ownership", "word"), [("foreign", "tags"), ("missing", "no node group")])
@@ -139,29 +150,29 @@ def test_somebody_can_stop_the_nodes() -> None:
 def test_a_node_group_that_is_not_ours_is_given_no_size_whatever_else_holds(
     ownership: str, word: str, against: dict[str, Any]
 ) -> None:
-    world = make_world(nodes=make_nodes(ownership=ownership), **against)
-    assert decided(world).size is None
-    assert word in decided(world).text
+    observation = make_observation(nodes=make_nodes(ownership=ownership), **against)
+    assert decided(observation).desired_size is None
+    assert word in decided(observation).text
 
 
 @pytest.mark.parametrize("seen", ["models", "run", "stopped", "block"])
 def test_what_is_not_known_leaves_the_nodes_as_they_are(seen: str) -> None:
-    world = make_world(**{seen: UNKNOWN})
-    assert outcome(world) == (None, "unknown")
-    assert decided(world).text == UNKNOWN.why
+    observation = make_observation(**{seen: UNKNOWN})
+    assert outcome(observation) == (None, "unknown")
+    assert decided(observation).text == UNKNOWN.why
 
 
 @pytest.mark.parametrize("seen", ["models", "run", "stopped", "block"])
 def test_deadline_budget_and_deletion_hold_whatever_is_not_known(seen: str) -> None:
-    world = make_world(**{seen: UNKNOWN})
+    observation = make_observation(**{seen: UNKNOWN})
     late = make_deployment().own_deadline_unix_s
-    assert outcome(world, now=late) == (0, "deadline")
-    assert outcome(world, spent(60.0)) == (0, "budget")
-    assert outcome(world, status="ended") == (0, "ended")
+    assert outcome(observation, now=late) == (0, "deadline")
+    assert outcome(observation, spent(60.0)) == (0, "budget")
+    assert outcome(observation, status="ended") == (0, "ended")
 
 
 def test_a_run_that_is_over_counts_although_models_are_not_known() -> None:
-    assert outcome(make_world(models=UNKNOWN, run=Run(state="complete"))) == (0, "complete")
+    assert outcome(make_observation(models=UNKNOWN, run=Run(state="complete"))) == (0, "complete")
 
 
 def test_an_active_capacity_block_has_nodes() -> None:
@@ -187,40 +198,40 @@ def test_a_block_that_is_no_more_has_no_nodes(state: str) -> None:
 
 def test_a_block_that_does_not_exist_has_no_nodes() -> None:
     why = "there is no Capacity Block cr-1"
-    expected = Decision(size=0, reason="no_block", text=why)
-    assert decided(make_world(block=NoBlock(why=why))) == expected
+    expected = Decision(desired_size=0, reason="no_block", text=why)
+    assert decided(make_observation(block=NoCapacityBlock(why=why))) == expected
 
 
 def test_the_sooner_of_both_ends_is_the_deadline() -> None:
     deployment = make_deployment(make_block_plan())
     own = deployment.own_deadline_unix_s
-    soon = make_world(block=block(ends_at_unix_s=own))
-    late = make_world(block=block(ends_at_unix_s=own + 2 * HOUR))
+    soon = make_observation(block=block(ends_at_unix_s=own))
+    late = make_observation(block=block(ends_at_unix_s=own + 2 * HOUR))
     assert deadline_unix_s(deployment, soon) == own - 40 * MINUTE
     assert deadline_unix_s(deployment, late) == own
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "asked_for", "counted"),
+    ("before", "after", "were_desired", "counted"),
     [(1, 1, True, 1), (1, 0, False, 1), (0, 1, True, 1), (2, 1, True, 2), (0, 0, True, 0)],
 )
-def test_node_time_between_two_looks_counts_at_its_dearer_end(
-    before: int, after: int, asked_for: bool, counted: int
+def test_node_time_between_two_observations_counts_the_higher_number(
+    before: int, after: int, were_desired: bool, counted: int
 ) -> None:
-    ledger = Ledger(node_seconds=100.0, nodes=before, observed_at_unix_s=NOW)
-    seen = ledger.observed(after, asked_for=asked_for, now=NOW + 60)
-    assert seen == Ledger(
-        node_seconds=100.0 + 60 * counted, nodes=after, observed_at_unix_s=NOW + 60
+    node_time = NodeTime(node_seconds=100.0, instances=before, observed_at_unix_s=NOW)
+    seen = node_time.observed(after, were_desired=were_desired, now=NOW + 60)
+    assert seen == NodeTime(
+        node_seconds=100.0 + 60 * counted, instances=after, observed_at_unix_s=NOW + 60
     )
 
 
 def test_time_without_nodes_costs_nothing_and_is_not_written_down() -> None:
-    ledger = Ledger(node_seconds=100.0, nodes=0, observed_at_unix_s=NOW)
-    assert ledger.observed(0, asked_for=False, now=NOW + HOUR) is ledger
-    by_hand = ledger.observed(1, asked_for=False, now=NOW + HOUR)
-    assert by_hand == Ledger(node_seconds=100.0, nodes=1, observed_at_unix_s=NOW + HOUR)
+    node_time = NodeTime(node_seconds=100.0, instances=0, observed_at_unix_s=NOW)
+    assert node_time.observed(0, were_desired=False, now=NOW + HOUR) is node_time
+    by_hand = node_time.observed(1, were_desired=False, now=NOW + HOUR)
+    assert by_hand == NodeTime(node_seconds=100.0, instances=1, observed_at_unix_s=NOW + HOUR)
 
 
 def test_a_clock_that_goes_back_takes_no_spend_back() -> None:
-    ledger = Ledger(node_seconds=100.0, nodes=1, observed_at_unix_s=NOW)
-    assert ledger.observed(1, asked_for=True, now=NOW - 60) == ledger
+    node_time = NodeTime(node_seconds=100.0, instances=1, observed_at_unix_s=NOW)
+    assert node_time.observed(1, were_desired=True, now=NOW - 60) == node_time

@@ -168,11 +168,11 @@ def test_node_time_up_to_the_change_of_the_job_is_the_old_jobs(account: Account)
     account.now += 10 * MINUTE
     account.update(make_plan(job_name=OTHER_JOB))
     account.heartbeat(after=2 * MINUTE)
-    spent = {job: d.ledger.node_seconds for job, d in account.state.deployments.items()}
+    spent = {job: d.node_time.node_seconds for job, d in account.state.deployments.items()}
     assert spent == {JOB: HOUR + 10 * MINUTE, OTHER_JOB: 2 * MINUTE}
 
 
-def test_another_job_is_told_of_although_the_size_stays(account: Account) -> None:
+def test_another_job_is_notified_although_the_size_stays(account: Account) -> None:
     account.stage()
     account.deploy()
     account.mail()
@@ -205,7 +205,7 @@ def test_a_rolled_back_deploy_returns_to_the_old_job_with_its_deadline_and_spend
     assert account.schedule() == "at(2026-11-20T14:00:00)"
     assert (account.desired, account.reason) == (1, "ready")
     account.heartbeat(after=20 * MINUTE)
-    assert account.state.deployments[JOB].ledger.node_seconds == HOUR + 20 * MINUTE
+    assert account.state.deployments[JOB].node_time.node_seconds == HOUR + 20 * MINUTE
 
 
 def test_a_roll_back_to_a_job_whose_deadline_has_passed_brings_no_nodes(account: Account) -> None:
@@ -280,7 +280,7 @@ def test_delete_fails_rather_than_leave_a_node_behind(account: Account) -> None:
     assert account.now < NOW + account.remaining_seconds, "in time for the answer"
 
 
-def test_delete_succeeds_once_somebody_has_set_the_size_by_hand(account: Account) -> None:
+def test_delete_succeeds_once_the_size_is_set_by_hand(account: Account) -> None:
     account.stage()
     account.deploy()
     account.eks.update_nodegroup_config(
@@ -329,7 +329,7 @@ def test_delete_of_what_was_never_recorded_still_sees_that_there_are_no_nodes(
     assert last_answer(account)["Status"] == "SUCCESS"
 
 
-def test_delete_succeeds_with_a_state_that_nobody_can_read(account: Account) -> None:
+def test_delete_succeeds_with_an_unreadable_state(account: Account) -> None:
     account.stage()
     account.deploy()
     account.s3.put_object(Bucket=RESULTS, Key=STATE_KEY, Body=b"{")
@@ -338,7 +338,7 @@ def test_delete_succeeds_with_a_state_that_nobody_can_read(account: Account) -> 
     assert last_answer(account)["Status"] == "SUCCESS"
 
 
-def test_a_deploy_onto_a_state_that_nobody_can_read_fails_with_what_to_do(
+def test_a_deploy_onto_an_unreadable_state_fails_with_what_to_do(
     account: Account,
 ) -> None:
     account.s3.put_object(Bucket=RESULTS, Key=STATE_KEY, Body=b"{")
@@ -347,7 +347,7 @@ def test_a_deploy_onto_a_state_that_nobody_can_read_fails_with_what_to_do(
     assert STATE_KEY in last_answer(account)["Reason"]
 
 
-def test_a_stack_that_is_made_anew_begins_anew_and_remembers_what_was_spent(
+def test_a_stack_created_again_has_a_new_deadline_and_the_old_spend(
     account: Account,
 ) -> None:
     account.stage()
@@ -365,7 +365,7 @@ def test_a_stack_that_is_made_anew_begins_anew_and_remembers_what_was_spent(
     assert (account.desired, account.reason) == (1, "ready")
 
 
-def test_a_stack_that_is_made_anew_does_not_repeat_a_run_that_is_over(account: Account) -> None:
+def test_a_stack_created_again_does_not_repeat_a_run_that_is_over(account: Account) -> None:
     account.stage()
     account.deploy()
     account.end_run()

@@ -1,6 +1,6 @@
 """Whatever happens, in whatever order, twice or in the middle of something else: what always holds.
 
-Random sequences of events and of changes of the world, with a clock that jumps, EKS that refuses,
+Random sequences of events and of changes in AWS, with a clock that jumps, EKS that refuses,
 S3 that does not answer, and second invocations that run between two calls of the first.
 """
 
@@ -50,30 +50,29 @@ PLANS = {
         nodes=1, capacity="capacity_block", reservation_id=BLOCK_ID, deadline_minutes=1440
     ),
 }
-LOOKS = ("ready event", "run event", "deadline event", "heartbeat")
+TRIGGERS = ("ready event", "run event", "deadline event", "heartbeat")
 REQUESTS = tuple(f"{kind} {plan}" for kind in ("Create", "Update") for plan in PLANS)
 
 
 @dataclass
-class Story:
-    """One experiment's life: does what an operation's name says."""
+class Scenario:
+    """Does what the name of an operation says."""
 
     aws: FakeAws
     requests: int = 0
     last_request: dict[str, Any] | None = None
-    deleted: bool = False
 
     def do(self, operation: str) -> None:
-        if operation in LOOKS:
-            self.look(operation)
+        if operation in TRIGGERS:
+            self.reconcile(operation)
         elif operation.startswith(("Create", "Update", "Delete")):
             self.request(*operation.split())
         else:
-            WORLD[operation](self.aws)
+            CHANGES[operation](self.aws)
 
-    def look(self, trigger: str = "heartbeat") -> None:
+    def reconcile(self, trigger: str = "heartbeat") -> None:
         with contextlib.suppress(ClientError):
-            self.aws.controller.look(trigger, function_arn="arn")
+            self.aws.controller.reconcile(trigger, function_arn="arn")
 
     def request(self, kind: str, plan: str = "first") -> None:
         self.requests += 1
@@ -96,11 +95,11 @@ class Story:
             )
 
     def settle(self) -> None:
-        """AWS answers again, and the heartbeat comes."""
+        """AWS answers again, and the next heartbeat reconciles."""
         self.aws.refusals.clear()
-        self.aws.s3_silent = False
+        self.aws.s3_fails = False
         self.aws.interruption = None
-        self.look()
+        self.reconcile()
 
 
 def _stage(*models: Any, vocabulary: str = "aa" * 32) -> Callable[[FakeAws], None]:
@@ -145,7 +144,7 @@ def _set(**values: Any) -> Callable[[FakeAws], None]:
     return change
 
 
-WORLD: dict[str, Callable[[FakeAws], Any]] = {
+CHANGES: dict[str, Callable[[FakeAws], Any]] = {
     "stage target": _stage(TARGET),
     "stage draft": _stage(DRAFT),
     "stage both": _stage(TARGET, DRAFT),
@@ -166,28 +165,28 @@ WORLD: dict[str, Callable[[FakeAws], Any]] = {
     "ours": _set(tags=TAGS),
     "EKS is busy": _set(refusals=("ResourceInUseException",)),
     "EKS throttles": _set(refusals=("ThrottlingException", "ThrottlingException")),
-    "S3 is silent": _set(s3_silent=True),
-    "S3 answers": _set(s3_silent=False),
+    "S3 fails": _set(s3_fails=True),
+    "S3 answers": _set(s3_fails=False),
     "size changed by hand": lambda aws: setattr(aws, "desired", 2 - aws.desired % 2),
 }
-OPERATIONS = (*LOOKS, *REQUESTS, "Delete", *WORLD)
+OPERATIONS = (*TRIGGERS, *REQUESTS, "Delete", *CHANGES)
 # An invocation takes minutes at most.
 IN_BETWEEN = tuple(o for o in OPERATIONS if "hour" not in o)
 
 
 def current(aws: FakeAws) -> tuple[Deployment | None, str]:
-    state = aws.controller.store.read().state
-    return state.deployment, state.status
+    stored = aws.controller.document.read()
+    return (stored.document.deployment, stored.document.status) if stored else (None, "ended")
 
 
 def against(aws: FakeAws) -> list[str]:
-    """What speaks against nodes now, by the rules in words and not by the controller's code."""
+    """Which rules forbid nodes now, not by the controller's code."""
     deployment, status = current(aws)
     if deployment is None:
         return ["nothing deployed"]
     plan, found = deployment.plan, []
     deadline = deployment.deployed_at_unix_s + plan.deadline_minutes * 60
-    spent = deployment.ledger.node_seconds / 3600 * plan.price_usd_per_node_hour
+    spent = deployment.node_time.node_seconds / 3600 * plan.price_usd_per_node_hour
     ready = [
         aws.objects.get((CHECKPOINTS, f"{m.model}/{m.revision}/_READY.json"))
         for m in (TARGET, DRAFT)
@@ -197,7 +196,7 @@ def against(aws: FakeAws) -> list[str]:
         "over": (RESULTS, f"runs/{plan.job_name}-89abcdef/run.json") in aws.objects,
         "deadline": aws.now >= deadline,
         "budget": spent >= plan.budget_usd,
-        "not begun": deployment.ledger.node_seconds >= 45 * MINUTE * plan.nodes
+        "not begun": deployment.node_time.node_seconds >= 45 * MINUTE * plan.nodes
         and not any(key.startswith(f"runs/{plan.job_name}-") for _, key in aws.objects),
         "stopped": (RESULTS, STOP_KEY) in aws.objects,
         "not staged": None in ready,
@@ -224,16 +223,16 @@ def check_settled(aws: FakeAws) -> None:
 
 def check_said_once(aws: FakeAws) -> None:
     """A notification for each decision, and a decision only where something changed."""
-    made = [(e["job"], e["size"], e["reason"]) for e in aws.log if e["event"] == "decision"]
+    made = [(e["job"], e["desired_size"], e["reason"]) for e in aws.log if e["event"] == "decision"]
     assert all(one != other for one, other in itertools.pairwise(made)), made
     told = [subject for subject in aws.sent if " nodes, " in subject]
     assert len(told) == len(made)
 
 
-def new_story() -> Story:
+def new_scenario() -> Scenario:
     aws = FakeAws()
     aws.reserve(starts=BLOCK_STARTS, ends=BLOCK_ENDS)
-    return Story(aws=aws)
+    return Scenario(aws=aws)
 
 
 def watch(aws: FakeAws) -> None:
@@ -254,16 +253,16 @@ MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(Heal
 @example(operations=["Create first", "stage both", "ready event", "hours later", "hours later"])
 @example(operations=["stage both", "Create first", "Delete", "ready event", "Create first"])
 def test_one_event_after_the_other(operations: list[str]) -> None:
-    story = new_story()
-    watch(story.aws)
+    scenario = new_scenario()
+    watch(scenario.aws)
     for operation in operations:
-        aws_answers = not (story.aws.refusals or story.aws.s3_silent)
-        story.do(operation)
-        if operation in LOOKS and aws_answers:
-            check_settled(story.aws)
-    story.settle()
-    check_settled(story.aws)
-    check_said_once(story.aws)
+        aws_answers = not (scenario.aws.refusals or scenario.aws.s3_fails)
+        scenario.do(operation)
+        if operation in TRIGGERS and aws_answers:
+            check_settled(scenario.aws)
+    scenario.settle()
+    check_settled(scenario.aws)
+    check_said_once(scenario.aws)
 
 
 @MANY
@@ -280,19 +279,19 @@ def test_one_event_after_the_other(operations: list[str]) -> None:
 def test_events_in_the_middle_of_others(
     operations: list[tuple[str, int, list[str]]],
 ) -> None:
-    """Between any two calls of an invocation the world changes and other invocations run."""
-    story = new_story()
+    """Between any two calls of an invocation AWS changes and other invocations run."""
+    scenario = new_scenario()
     for operation, calls, others in operations:
 
         def meanwhile(others: list[str] = others) -> None:
             for other in others:
-                story.do(other)
+                scenario.do(other)
 
-        story.aws.interruption = (calls, meanwhile)
-        story.do(operation)
-    story.settle()
-    check_settled(story.aws)
-    check_said_once(story.aws)
+        scenario.aws.interruption = (calls, meanwhile)
+        scenario.do(operation)
+    scenario.settle()
+    check_settled(scenario.aws)
+    check_said_once(scenario.aws)
 
 
 @MANY
@@ -303,33 +302,33 @@ def test_events_in_the_middle_of_others(
 def test_repeated_requests_and_events_change_nothing(
     operations: list[str], doubled: list[bool]
 ) -> None:
-    once, twice = new_story(), new_story()
+    once, twice = new_scenario(), new_scenario()
     for operation, again in zip(operations, doubled, strict=False):
-        for story in (once, twice):
-            story.do(operation)
-        if again and operation in LOOKS:
+        for scenario in (once, twice):
+            scenario.do(operation)
+        if again and operation in TRIGGERS:
             twice.do(operation)
         if again and operation.startswith(("Create", "Update", "Delete")):
             twice.repeat()
-    for story in (once, twice):
-        story.settle()
-        story.settle()
+    for scenario in (once, twice):
+        scenario.settle()
+        scenario.settle()
     assert once.aws.desired == twice.aws.desired
     assert once.aws.schedule == twice.aws.schedule
     assert (once.aws.sent == twice.aws.sent) or "refused" in str(twice.aws.log)
 
 
 def test_ready_before_the_deadline_leads_to_the_planned_size() -> None:
-    story = new_story()
+    scenario = new_scenario()
     for operation in ("Create first", "stage both", "ready event"):
-        story.do(operation)
-    assert story.aws.desired == PLANS["first"].nodes
+        scenario.do(operation)
+    assert scenario.aws.desired == PLANS["first"].nodes
 
 
 RULES = {
-    "_spent": ["begin", "hours later", "hours later", "heartbeat"],
+    "_limit_reached": ["begin", "hours later", "hours later", "heartbeat"],
     "_not_begun": ["nodes follow", *["heartbeat", "half an hour later"] * 2, "heartbeat"],
-    "_over": ["complete", "run event"],
+    "_run_over": ["complete", "run event"],
     "_not_staged": ["stage a draft that does not fit", "heartbeat"],
     "_without_a_node_group": ["foreign", "size changed by hand", "heartbeat"],
 }
@@ -340,11 +339,11 @@ def test_a_controller_that_forgets_a_rule_is_found(
     rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run() -> None:
-        story = new_story()
-        watch(story.aws)
+        scenario = new_scenario()
+        watch(scenario.aws)
         for operation in ("stage both", "Create first", *RULES[rule]):
-            story.do(operation)
-        check_settled(story.aws)
+            scenario.do(operation)
+        check_settled(scenario.aws)
 
     run()
     monkeypatch.setattr(decision_module, rule, lambda *_: iter(()))

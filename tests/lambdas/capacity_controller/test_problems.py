@@ -38,7 +38,7 @@ def told(*activities: dict[str, Any], **overrides: Any) -> list[tuple[str, str]]
 
 
 @pytest.mark.parametrize(("kind", "message"), MESSAGES)
-def test_a_failed_launch_is_told_by_its_kind_with_the_zone_and_aws_words(
+def test_a_failed_launch_is_reported_by_kind_with_zone_and_aws_message(
     kind: str, message: str
 ) -> None:
     ((found, text),) = told(failed_launch(message, at=NOW + MINUTE, zone="us-east-2b"))
@@ -85,7 +85,7 @@ def test_launch_failures_say_more_than_the_groups_health() -> None:
     ("code", "kind"),
     [("InstanceLimitExceeded", QUOTA), ("NodeCreationFailure", "NodeCreationFailure")],
 )
-def test_an_issue_of_the_group_is_told_by_its_code(code: str, kind: str) -> None:
+def test_a_health_issue_is_reported_by_its_code(code: str, kind: str) -> None:
     assert [k for k, _ in told(issues=[{"code": code, "message": "words"}])] == [kind]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from draftworth.records.capacity import STOP_KEY, DraftRef
-from lambdas.capacity_controller.acting import DRAIN_HOOK
+from lambdas.capacity_controller.actions import DRAIN_HOOK
 from tests.lambdas.capacity_controller.conftest import (
     CHECKPOINTS,
     FUNCTION_ARN,
@@ -193,21 +193,21 @@ def test_a_schedule_that_deleted_itself_is_no_error(account: Account) -> None:
     assert account.state.schedule_at_unix_s is None
 
 
-def test_the_spend_guard_takes_the_nodes_down_at_the_first_look_over_the_budget(
+def test_the_first_heartbeat_over_the_budget_takes_the_nodes_down(
     account: Account,
 ) -> None:
     account.stage()
     account.deploy(make_plan(deadline_minutes=10_000))
     account.instances_follow()
-    for _ in range(179):
-        account.heartbeat(after=2 * MINUTE)
+    for minutes in (*[30] * 11, *[2] * 14):
+        account.heartbeat(after=minutes * MINUTE)
     assert (account.desired, account.reason) == (1, "ready")
     account.heartbeat(after=2 * MINUTE)
     assert (account.desired, account.reason) == (0, "budget")
     assert "60.00 USD of a budget of 60.00 USD" in account.mail()[-1]["text"]
 
 
-def test_nodes_on_which_nobody_begins_to_measure_go_and_come_back_if_somebody_does(
+def test_nodes_without_a_run_go_and_come_back_when_one_begins(
     account: Account,
 ) -> None:
     """The Job's pod has no image, or dies at once, and no `run.json` will ever say so."""
@@ -235,7 +235,7 @@ def test_waiting_for_capacity_costs_nothing(account: Account) -> None:
     account.heartbeat(after=2 * MINUTE)
     deployment = account.state.deployment
     assert deployment is not None
-    assert deployment.ledger.node_seconds == 2 * MINUTE
+    assert deployment.node_time.node_seconds == 2 * MINUTE
 
 
 def test_waiting_for_models_costs_nothing(account: Account) -> None:
@@ -247,7 +247,7 @@ def test_waiting_for_models_costs_nothing(account: Account) -> None:
     account.heartbeat(after=2 * MINUTE)
     deployment = account.state.deployment
     assert deployment is not None
-    assert deployment.ledger.node_seconds == 2 * MINUTE
+    assert deployment.node_time.node_seconds == 2 * MINUTE
 
 
 def test_nodes_that_still_drain_are_paid_for(account: Account) -> None:
@@ -260,10 +260,10 @@ def test_nodes_that_still_drain_are_paid_for(account: Account) -> None:
     account.heartbeat(after=100 * HOUR)
     deployment = account.state.deployment
     assert deployment is not None
-    assert deployment.ledger.node_seconds == 6 * MINUTE
+    assert deployment.node_time.node_seconds == 6 * MINUTE
 
 
-def test_somebody_stops_the_nodes_and_lets_them_go_on(account: Account) -> None:
+def test_the_stop_object_holds_until_it_is_deleted(account: Account) -> None:
     running(account)
     account.stop()
     account.handle(STOP_EVENT)
@@ -326,7 +326,7 @@ def test_a_block_that_ec2_does_not_know_is_none(account: Account) -> None:
     assert account.reason == "no_block"
 
 
-def test_a_block_that_cannot_be_looked_up_now_is_looked_up_again(account: Account) -> None:
+def test_a_block_that_cannot_be_read_now_is_read_again_later(account: Account) -> None:
     account.fail("ec2", "DescribeCapacityReservations", "RequestLimitExceeded", None)
     account.stage()
     account.reservations = [reservation(StartDate=datetime.fromtimestamp(NOW, UTC))]
@@ -366,7 +366,7 @@ def test_a_node_group_that_is_replaced_is_waited_for(account: Account) -> None:
     assert account.scaling(plan)["desiredSize"] == 1
 
 
-def test_a_size_that_somebody_changed_by_hand_is_set_again_without_a_notification(
+def test_a_size_changed_by_hand_is_set_again_without_a_notification(
     account: Account,
 ) -> None:
     running(account)
@@ -381,7 +381,7 @@ def test_a_size_that_somebody_changed_by_hand_is_set_again_without_a_notificatio
     assert account.mail() == []
 
 
-def test_the_drain_of_nodes_that_nobody_needs_is_ended(account: Account) -> None:
+def test_the_drain_of_nodes_that_are_not_needed_is_ended(account: Account) -> None:
     running(account)
     account.end_run()
     account.handle(RUN_EVENT)
@@ -400,7 +400,7 @@ def test_a_node_that_drains_during_the_run_is_left_to_its_drain(account: Account
     assert account.called("CompleteLifecycleAction") == []
 
 
-def test_an_unchanged_world_is_silent(account: Account) -> None:
+def test_an_unchanged_observation_logs_and_notifies_nothing(account: Account) -> None:
     running(account)
     for event in (READY_EVENT, READY_EVENT, RUN_EVENT, DEADLINE_EVENT, {"trigger": "heartbeat"}):
         account.handle(event)
@@ -409,7 +409,7 @@ def test_an_unchanged_world_is_silent(account: Account) -> None:
     assert len(account.called("UpdateNodegroupConfig")) == 1
 
 
-def test_a_world_without_nodes_is_not_written_down_at_every_look(account: Account) -> None:
+def test_without_nodes_the_state_is_not_written_each_time(account: Account) -> None:
     account.deploy()
     before = account.s3.head_object(Bucket=RESULTS, Key="control/capacity.json")["ETag"]
     account.heartbeat(after=HOUR)
@@ -430,7 +430,7 @@ def test_each_decision_is_one_line_and_one_notification(account: Account) -> Non
         "draftworth qwen3-32b: 0 nodes, complete",
     ]
     assert lines[2]["trigger"] == f"Object Created: runs/{RUN_ID}/run.json"
-    assert (lines[2]["job"], lines[2]["desired"], lines[2]["size"]) == (JOB, 1, 0)
+    assert (lines[2]["job"], lines[2]["size_before"], lines[2]["desired_size"]) == (JOB, 1, 0)
 
 
 def test_events_in_any_order_lead_to_the_same_size(account: Account) -> None:
@@ -445,7 +445,7 @@ def test_events_in_any_order_lead_to_the_same_size(account: Account) -> None:
     assert (account.desired, account.decisions()) == (0, [(0, "complete")])
 
 
-def test_an_event_nobody_knows_is_a_look_like_any_other(account: Account) -> None:
+def test_an_unknown_event_triggers_a_reconciliation(account: Account) -> None:
     account.deploy()
     account.stage()
     account.handle({})

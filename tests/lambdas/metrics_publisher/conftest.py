@@ -15,15 +15,13 @@ from moto import mock_aws
 
 from draftworth.analysis.metrics import NAMESPACE, Metric, dimension_values
 from draftworth.records.codec import dump_record
-from draftworth.records.results import BlockResult
-from lambdas.metrics_publisher.claims import claim_key
+from draftworth.records.results import MAX_RECEIVE_COUNT, BlockResult, claim_key
 from lambdas.metrics_publisher.events import ObjectCreated
 from lambdas.metrics_publisher.handler import BatchResponse, handle_batch
 from lambdas.metrics_publisher.publisher import Outcome, Publisher
 from tests.support.blocks import START_UNIX_S
 
 BUCKET = "results-111122223333"
-MAX_RECEIVE_COUNT = 3
 
 
 @functools.cache

@@ -5,14 +5,17 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 
+import botocore.session
 import pytest
+from botocore.serialize import create_serializer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftworth.analysis.metrics import published
+from draftworth.analysis.metrics import NAMESPACE, published
 from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
-from lambdas.metrics_publisher.datums import Plan, plan_block
+from lambdas.metrics_publisher.datums import Call, Plan, plan_block
 from lambdas.metrics_publisher.errors import UnusableError
 from tests.support.blocks import START_UNIX_S, make_block, make_failed_record, make_record
 
@@ -221,3 +224,24 @@ def test_a_datum_has_at_most_150_values() -> None:
     (call,) = plan_block(make_block(requests=requests)).calls
     sizes = Counter(len(d["Values"]) for d in call if d["MetricName"] == "TTFT")
     assert sizes == {150: 2, 1: 1}
+
+
+def query_protocol_bytes(call: Call) -> int:
+    """The size of a call in the longest of CloudWatch's protocols, uncompressed."""
+    model = botocore.session.get_session().get_service_model("cloudwatch")
+    operation = model.operation_model("PutMetricData")
+    request = create_serializer("query", include_validation=False).serialize_to_request(
+        {"Namespace": NAMESPACE, "MetricData": list(call)}, operation
+    )
+    return len(urlencode(request["body"]))
+
+
+def test_ten_thousand_requests_take_at_most_40_calls_each_within_the_limits() -> None:
+    plan = plan_block(make_block(request_count=10_000))
+    assert len(plan.calls) <= 40
+    for call in plan.calls:
+        assert len(call) <= 1000
+        assert max(len(datum["Values"]) for datum in call) <= 150
+    largest = max(plan.calls, key=lambda call: sum(len(datum["Values"]) for datum in call))
+    assert query_protocol_bytes(largest) < 1_000_000
+    assert sum(len(v) for v in values_of_metric(plan, "TTFT").values()) == 10_000

@@ -13,9 +13,10 @@ import pytest
 from charts.shipped import METRICS_PUBLISHER
 from draftworth.analysis.metrics import TTFT
 from draftworth.records.codec import dump_record
+from draftworth.records.results import MAX_RECEIVE_COUNT
 from lambdas.metrics_publisher import handler as handler_module
 from lambdas.metrics_publisher.events import created_objects
-from tests.lambdas.metrics_publisher.conftest import BUCKET, MAX_RECEIVE_COUNT, Aws, key_of
+from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws, key_of
 from tests.support.blocks import make_block, make_record
 from tests.support.shipped import lay_out
 
@@ -226,15 +227,6 @@ def test_the_entry_point_makes_its_clients_once_from_the_environment(
         handler_module._publisher.cache_clear()
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["message_id"] for line in lines] == ["m", "m"]
-
-
-def test_a_log_entry_is_one_line_of_json_whatever_a_message_contains(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    entry = {"bucket": "\ud800", "reason": "two\nlines"}
-    handler_module.log_line(entry)
-    (line,) = capsys.readouterr().out.splitlines()
-    assert json.loads(line) == entry
 
 
 def test_the_entry_point_names_the_variable_that_is_missing() -> None:

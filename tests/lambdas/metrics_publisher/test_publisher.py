@@ -5,12 +5,9 @@ from __future__ import annotations
 import io
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import urlencode
 
-import botocore.session
 import pytest
 from botocore.exceptions import ClientError
-from botocore.serialize import create_serializer
 
 from draftworth.analysis.metrics import (
     ACCEPTANCE_RATE,
@@ -22,7 +19,8 @@ from draftworth.analysis.metrics import (
     published,
 )
 from draftworth.records.codec import dump_record
-from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS, claim_key
+from draftworth.records.results import claim_key
+from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS
 from lambdas.metrics_publisher.errors import ClaimedError, NotNowError, UnusableError
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws, KilledError, key_of
 from tests.support.blocks import START_UNIX_S, make_block, make_failed_record, make_record
@@ -351,31 +349,3 @@ def test_a_copy_under_another_key_does_not_count_again(aws: Aws) -> None:
 def test_a_key_that_is_no_result_file_is_refused_unread(aws: Aws, key: str) -> None:
     with pytest.raises(UnusableError, match=r"allowed: runs/\*\.result\.json"):
         aws.publish(key)
-
-
-def query_protocol_bytes(params: dict[str, Any]) -> int:
-    """The size of a call in the wordiest protocol, uncompressed."""
-    model = botocore.session.get_session().get_service_model("cloudwatch")
-    operation = model.operation_model("PutMetricData")
-    request = create_serializer("query", include_validation=False).serialize_to_request(
-        params, operation
-    )
-    return len(urlencode(request["body"]))
-
-
-def test_ten_thousand_requests_take_at_most_40_calls_each_within_the_limits(aws: Aws) -> None:
-    block = make_block(request_count=10_000)
-    aws.now = START_UNIX_S + 24 * 3600
-    outcome = aws.publish(aws.upload(block))
-    assert outcome.calls == len(aws.calls) <= 40
-    for call in aws.calls:
-        assert len(call["MetricData"]) <= 1000
-        assert max(len(datum["Values"]) for datum in call["MetricData"]) <= 150
-        assert query_protocol_bytes(call) < 1_000_000
-    counts = [
-        sum(datum["Counts"])
-        for call in aws.calls
-        for datum in call["MetricData"]
-        if datum["MetricName"] == TTFT.name
-    ]
-    assert sum(counts) == 10_000

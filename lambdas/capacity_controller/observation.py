@@ -1,4 +1,4 @@
-"""What the controller sees of AWS at one moment. What it could not see says so, and why."""
+"""What the controller observes of AWS. What could not be observed says so, and why."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Ownership = Literal["ours", "foreign", "missing"]
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown:
-    """Could not be found out at this moment: neither yes nor no follows from it."""
+    """Could not be observed at this moment: neither yes nor no follows from it."""
 
     why: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Models:
-    """The checkpoints that are needed; `text` names those missing, or the two that do not fit."""
+    """The checkpoints that are needed; `text` names those missing, or the two that do not match."""
 
     staging: Staging
     text: str = ""
@@ -35,7 +35,7 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
+class CapacityBlock:
     """A Capacity Block: its state in EC2's words, and its first and last second."""
 
     state: str
@@ -44,7 +44,7 @@ class Block:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoBlock:
+class NoCapacityBlock:
     """There is no such Capacity Block; `why` says what EC2 answered."""
 
     why: str
@@ -52,10 +52,7 @@ class NoBlock:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Why nodes that were asked for are not there.
-
-    kind: one report each; the same kind is not reported again until the group was well.
-    """
+    """Why desired nodes are missing. Each kind is reported once, until the nodes are there."""
 
     kind: str
     text: str
@@ -65,34 +62,34 @@ class Problem:
 class NodeGroup:
     """The accelerator node group.
 
-    desired: what it is asked to hold now.
-    existing: instances that are paid for, whatever they do.
-    leaving: instances that wait for a drain before they go; by id.
+    desired_size: what EKS was last told.
+    instances: that exist and are paid for, whatever their state.
+    draining: ids of instances that wait for their drain before they are terminated.
     """
 
     ownership: Ownership
-    desired: int = 0
-    existing: int = 0
-    leaving: tuple[str, ...] = ()
+    desired_size: int = 0
+    instances: int = 0
+    draining: tuple[str, ...] = ()
     auto_scaling_group: str = ""
     problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class World:
+class Observation:
     """Everything that a decision follows from, besides the plan and the time.
 
-    stopped: somebody asked for no nodes (`control/stop`).
+    stopped: the object `control/stop` exists.
     block: None when the plan has no Capacity Block.
     """
 
     models: Models | Unknown
     run: Run | Unknown
     stopped: bool | Unknown
-    block: Block | NoBlock | Unknown | None
+    block: CapacityBlock | NoCapacityBlock | Unknown | None
     nodes: NodeGroup
 
     def unknowns(self) -> tuple[str, ...]:
-        """What could not be found out."""
-        seen = (self.models, self.run, self.stopped, self.block)
-        return tuple(part.why for part in seen if isinstance(part, Unknown))
+        """Why parts could not be observed."""
+        parts = (self.models, self.run, self.stopped, self.block)
+        return tuple(part.why for part in parts if isinstance(part, Unknown))

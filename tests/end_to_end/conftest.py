@@ -9,7 +9,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,22 +20,29 @@ import yaml
 
 from account import leftovers
 from draftworth.experiment.naming import STACK_PARTS
+from draftworth.measuring.job import EXIT_COMPLETE
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from rehearsal.emulator import empty_account
 from stacks.application import build_application
 from tests.account.stubs import EmulatedClient
 from tests.conftest import ROOT
+from tests.end_to_end.cloud import Cloud, Template
+from tests.end_to_end.pods import Cluster, Object, Pod, Process
 from tests.lambdas.capacity_controller.conftest import CloudFormation
-from tests.lifelines.cloud import Cloud, Template
-from tests.lifelines.pods import Cluster, Object, Pod, Process
 from tests.pods.compiled_graphs.pods import eventually, free_port
 from tests.stacks.synthesis import cdk_context
+from tests.support.emulator import emulated_account, one_signing_key
 from tests.support.experiments import shipped
 from tests.support.local_hub import LocalHub, Repo, local_hub
 
 TARGET, DRAFT = "Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"
 COMMITS = {TARGET: "a" * 40, DRAFT: "b" * 40}
-BUDGET_USD, PRICE_USD, DEADLINE_MINUTES = 60, 8.60, 300
+BUDGET_USD, DEADLINE_MINUTES = 60, 300
+# Of a busy machine: whatever is waited for ends the wait.
+LONGEST_WAIT_SECONDS = 180
+BUCKETS = ("checkpoints", "artifacts", "results")
+
+# Bucket, key, object.
+Contents = Mapping[str, Mapping[str, bytes]]
 
 
 @pytest.fixture(scope="session")
@@ -96,8 +103,8 @@ def synthesized(path: Path, folder: Path) -> Mapping[str, Template]:
 
 
 @dataclass(kw_only=True)
-class Life:
-    """One experiment's life: its account, the hub its models come from, its pods."""
+class Environment:
+    """Everything around one experiment: its account, the hub its models come from, its pods."""
 
     experiment: ResolvedNeuron
     path: Path
@@ -170,15 +177,58 @@ class Life:
         """What a server did at its start: `compiled FOLDER` or `loaded FOLDER`."""
         return (self.server(variant, number).folder / "said").read_text()
 
-    def keys(self, bucket: str) -> list[str]:
-        """Every object's key."""
-        found = self.cloud.client("s3").list_objects_v2(Bucket=bucket)
-        return [entry["Key"] for entry in found.get("Contents", ())]
+    def keys(self, bucket: str, suffix: str = "") -> list[str]:
+        """Every object's key that ends so; a bucket is `checkpoints`, `artifacts` or `results`."""
+        found = self.cloud.client("s3").list_objects_v2(Bucket=getattr(self.cloud.bucket, bucket))
+        keys = [entry["Key"] for entry in found.get("Contents", ())]
+        return [key for key in keys if key.endswith(suffix)]
+
+    def get(self, bucket: str, key: str) -> bytes:
+        """An object."""
+        name = getattr(self.cloud.bucket, bucket)
+        data: bytes = self.cloud.client("s3").get_object(Bucket=name, Key=key)["Body"].read()
+        return data
+
+    def contents(self) -> Contents:
+        """Every object of every bucket."""
+        return {b: {k: self.get(b, k) for k in self.keys(b)} for b in BUCKETS}
+
+    def put(self, bucket: str, objects: Mapping[str, bytes]) -> None:
+        """Objects that an earlier run left."""
+        for key, data in objects.items():
+            self.cloud.client("s3").put_object(
+                Bucket=getattr(self.cloud.bucket, bucket), Key=key, Body=data
+            )
+
+    def stage(self, contents: Contents) -> None:
+        """The models of an earlier run are in the bucket, and the node is up."""
+        self.put("checkpoints", contents["checkpoints"])
+        self.cloud.events()
+        self.cloud.nodes_follow()
+        self.cloud.heartbeat(after_minutes=2)
+        self.cloud.notifications()
+        assert (self.cloud.desired_nodes, self.cloud.instances) == (1, 1)
+
+    def measure(self, number: int = 1) -> str:
+        """A measuring pod to the end of its run; the run's id."""
+        pod = self.measurer(number)
+        process = self.start(pod, "llmperf")
+        assert process.wait() == EXIT_COMPLETE, process.output
+        name = pod.owner["metadata"]["name"]
+        (key,) = (k for k in self.keys("results", "/run.json") if k.startswith(f"runs/{name}"))
+        return key.split("/")[1]
 
     def leftovers(self, monkeypatch: pytest.MonkeyPatch) -> int:
         """`draftworth leftovers`: its exit code."""
         monkeypatch.setattr(leftovers, "client", EmulatedClient)
         return leftovers.run(Namespace(experiment=self.path))
+
+    def wait_for(self, bucket: str, fragment: str, count: int = 1) -> None:
+        """Until a bucket has so many keys with this text in them."""
+        eventually(
+            lambda: sum(fragment in key for key in self.keys(bucket)) >= count,
+            seconds=LONGEST_WAIT_SECONDS,
+        )
 
     def _jobs(self, container: str) -> list[Object]:
         return [
@@ -199,33 +249,33 @@ def repository(commit: str) -> Repo:
     return Repo(commits={commit: files}, refs={"main": commit})
 
 
-@pytest.fixture
-def life(
-    experiment_path: Path,
-    templates: Mapping[str, Template],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Life]:
+@contextmanager
+def new_environment(
+    path: Path, templates: Mapping[str, Template], folder: Path
+) -> Iterator[Environment]:
     """Everything there, nothing deployed."""
-    experiment = load_neuron(experiment_path)
-    cloudformation = CloudFormation()
-    with ExitStack() as processes:
-        processes.callback(cloudformation.close)
-        endpoint = processes.enter_context(empty_account())
-        hub = processes.enter_context(
+    experiment = load_neuron(path)
+    with ExitStack() as stack:
+        stack.enter_context(one_signing_key())
+        cloudformation = CloudFormation()
+        stack.callback(cloudformation.close)
+        hub = stack.enter_context(
             local_hub({model: repository(commit) for model, commit in COMMITS.items()})
         )
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name, value in {
-            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ENDPOINT_URL": emulated_account(),
             "AWS_ACCESS_KEY_ID": "testing",
             "AWS_SECRET_ACCESS_KEY": "testing",
             "AWS_DEFAULT_REGION": experiment.spec.aws.region,
+            # Else moto makes thousands of machine images for each account.
+            "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",
         }.items():
-            monkeypatch.setenv(name, value)
-        write_vllm(tmp_path / "bin")
-        yield Life(
+            patch.setenv(name, value)
+        write_vllm(folder / "bin")
+        yield Environment(
             experiment=experiment,
-            path=experiment_path,
+            path=path,
             cloud=Cloud(
                 names=experiment.names,
                 region=experiment.spec.aws.region,
@@ -234,10 +284,48 @@ def life(
                 now_unix_s=time.time(),
             ),
             hub=hub,
-            folder=tmp_path,
-            processes=processes,
-            ports={variant.name: free_port() for variant in experiment.variants},
+            folder=folder,
+            processes=stack,
+            ports={variant.name: free_port() for variant in experiment.spec.variants},
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstRun:
+    """What one undisturbed run did and left."""
+
+    run_id: str
+    contents: Contents
+    said: Mapping[str, str]
+
+
+@pytest.fixture(scope="session")
+def first_run(
+    experiment_path: Path,
+    templates: Mapping[str, Template],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> FirstRun:
+    """Staged, compiled, measured: once for all scenarios that start from what a run leaves."""
+    folder = tmp_path_factory.mktemp("first_run")
+    with new_environment(experiment_path, templates, folder) as env:
+        env.cloud.deploy()
+        assert [stager.run("checkpoint-stager") for stager in env.stagers()] == [0, 0]
+        env.serve()
+        env.wait_for("artifacts", "_ARTIFACTS.json", len(env.ports))
+        said = {variant: env.said(variant) for variant in env.ports}
+        return FirstRun(run_id=env.measure(), contents=env.contents(), said=said)
+
+
+@pytest.fixture
+def env(
+    experiment_path: Path,
+    templates: Mapping[str, Template],
+    tmp_path: Path,
+) -> Iterator[Environment]:
+    """Deployed in an account of its own, nothing staged."""
+    with new_environment(experiment_path, templates, tmp_path) as made:
+        made.cloud.deploy()
+        yield made
 
 
 def write_vllm(folder: Path) -> None:

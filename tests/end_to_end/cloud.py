@@ -1,6 +1,6 @@
 """An emulated account, and deploy and destroy of the synthesized templates in it.
 
-moto's server answers every call. Its CloudFormation makes the resources that a life line touches
+moto's server answers every call. Its CloudFormation makes the resources that a scenario touches
 (`DEPLOYED`) from the templates themselves, under the stacks' own names, and takes them away again;
 what it cannot make is made here from the same templates: the EKS cluster and its node groups,
 EventBridge's schedules, the queue's notifications. Networks, roles and policies are not made:
@@ -23,8 +23,8 @@ import boto3
 
 from draftworth.experiment.naming import STACK_PARTS, Names
 from lambdas.capacity_controller.controller import Controller
-from lambdas.capacity_controller.gathering import Clients
 from lambdas.capacity_controller.handler import handle
+from lambdas.capacity_controller.observing import Clients
 from lambdas.capacity_controller.settings import load_settings
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
@@ -60,6 +60,7 @@ class Cloud:
     now_unix_s: float
     log: list[dict[str, Any]] = field(default_factory=list)
     failed_launches: list[dict[str, Any]] = field(default_factory=list)
+    _clients: dict[str, Any] = field(default_factory=dict)
     _physical: dict[tuple[str, str], str] = field(default_factory=dict)
     _seen: set[tuple[str, str, str]] = field(default_factory=set)
     _inbox: str = ""
@@ -67,8 +68,10 @@ class Cloud:
     _made_now: frozenset[str] = frozenset()
 
     def client(self, service: str) -> Any:
-        """A real client; the endpoint comes from the environment."""
-        return boto3.client(service, region_name=self.region)  # type: ignore[call-overload]
+        """A real client, one for each service; the endpoint comes from the environment."""
+        if service not in self._clients:
+            self._clients[service] = boto3.client(service, region_name=self.region)  # type: ignore[call-overload]
+        return self._clients[service]
 
     # Deploy and destroy
 
@@ -136,6 +139,7 @@ class Cloud:
         clients["autoscaling"].meta.events.register(
             "before-call.autoscaling.DescribeScalingActivities",
             lambda **_: (SimpleNamespace(status_code=200), {"Activities": self.failed_launches}),
+            unique_id="failed launches",
         )
         controller = Controller(
             clients=Clients(**clients),

@@ -1,0 +1,134 @@
+"""The notifications: what was decided, why, what it has cost, and what can be done about it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from draftworth.records.capacity import STATE_KEY, CapacityPlan
+from lambdas.capacity_controller.decision import Decision, Reason, deadline_unix_s, utc
+from lambdas.capacity_controller.observation import Observation, Problem
+from lambdas.capacity_controller.state import Deployment, LastDecision, Notification
+
+# Amazon SNS: "must be less than 100 characters long", ASCII, no line breaks.
+MAX_SUBJECT_CHARACTERS = 99
+_RUN_AGAIN = "To measure again, raise `repetition` in the experiment and deploy."
+_RESUMES = "A run whose run.json does not say failed by then goes on where it stopped."
+_NEXT: Mapping[Reason, str] = {
+    "ready": "nothing. The nodes start, the servers compile or load, the run begins.",
+    "ended": "nothing.",
+    "stopped": "delete the object control/stop of the results bucket to go on.",
+    "complete": f"read the report. {_RUN_AGAIN}",
+    "failed": f"read run.json and the Job's log. {_RUN_AGAIN}",
+    "not_begun": "see why the Job's pod does not start or ends at once: "
+    f"kubectl -n draftworth describe pods. {_RUN_AGAIN}",
+    "deadline": "raise aws.deadline_minutes and deploy; it counts from the first deploy of "
+    f"this Job. {_RESUMES}",
+    "budget": f"raise aws.budget_usd and deploy. {_RESUMES}",
+    "no_block": "name the reservation of an active Capacity Block in the experiment and "
+    "deploy; `python -m draftworth preflight EXPERIMENT` looks it up.",
+    "block_not_started": "nothing. The nodes start with the block.",
+    "block_over": "name another Capacity Block in the experiment and deploy, or extend this "
+    "one: what counts is its end when the function looks.",
+    "waiting_for_models": "nothing, if the staging Jobs run: kubectl -n draftworth get jobs",
+    "no_node_group": "deploy the cluster stack; a deploy that replaces the node group ends "
+    "this by itself.",
+    "foreign_node_group": "give the experiment another name.",
+}
+
+
+def of_decision(
+    deployment: Deployment,
+    decision: Decision,
+    observation: Observation,
+    *,
+    before: LastDecision | None,
+    now: float,
+) -> Notification:
+    """A decision, desired size and reason."""
+    was = "-" if before is None or before.desired_size is None else before.desired_size
+    size = "unchanged" if decision.desired_size is None else decision.desired_size
+    lines = [
+        f"Accelerator nodes of {deployment.plan.experiment}: {was} -> {size}",
+        f"Reason: {decision.text}",
+        f"Next: {_NEXT[decision.reason]}" if decision.reason in _NEXT else "",
+        "",
+        *_facts(deployment, deadline_unix_s(deployment, observation)),
+    ]
+    subject = f"{size} nodes, {decision.reason.replace('_', ' ')}"
+    return _notification(deployment.plan, subject, lines, now)
+
+
+def of_problem(deployment: Deployment, problem: Problem, *, now: float) -> Notification:
+    """Desired nodes are missing."""
+    lines = [
+        f"The accelerator nodes of {deployment.plan.experiment} do not start: {problem.text}",
+        "",
+        *_facts(deployment, deployment.own_deadline_unix_s),
+    ]
+    return _notification(deployment.plan, problem.kind.replace("_", " "), lines, now)
+
+
+def of_lost_nodes(
+    deployment: Deployment, lost: int, observation: Observation, *, now: float
+) -> Notification:
+    """Nodes were terminated although they were desired."""
+    plan = deployment.plan
+    lines = [
+        f"{plan.experiment} lost {lost} of {plan.nodes} accelerator nodes:",
+        "a Spot interruption, or an instance that failed.",
+        "Auto Scaling starts another one as soon as there is capacity;",
+        "the run goes on at the next block that is not measured yet.",
+        f"Next: nothing. Reason: activity history of {observation.nodes.auto_scaling_group}",
+        "",
+        *_facts(deployment, deadline_unix_s(deployment, observation)),
+    ]
+    return _notification(plan, f"{lost} accelerator node(s) lost", lines, now)
+
+
+def of_refused_size(deployment: Deployment, size: int, error: str, *, now: float) -> Notification:
+    """EKS refuses the desired size."""
+    plan = deployment.plan
+    command = (
+        f"aws eks update-nodegroup-config --cluster-name {plan.cluster_name} "
+        f"--nodegroup-name {plan.nodegroup_name} "
+        f"--scaling-config minSize=0,maxSize={max(size, 1)},desiredSize={size}"
+    )
+    lines = [
+        f"The accelerator nodes of {plan.experiment} should be {size}, but EKS refuses it:",
+        error,
+        "It is tried again every two minutes. Until then what runs is paid for. By hand:",
+        command,
+    ]
+    return _notification(plan, f"size {size} could not be set", lines, now)
+
+
+def of_lost_state(plan: CapacityPlan, why: str, *, now: float) -> Notification:
+    """Nodes were up, and their deadline is not known."""
+    lines = [
+        f"The accelerator nodes of {plan.experiment} go to zero: {why}.",
+        "Without it nobody knows their deadline and what they have cost.",
+        f"Next: see that there is no object {STATE_KEY}, raise `repetition`, deploy.",
+    ]
+    return _notification(plan, "0 nodes, state lost", lines, now)
+
+
+def _facts(deployment: Deployment, deadline: float) -> list[str]:
+    plan = deployment.plan
+    price = f"{plan.price_usd_per_node_hour:.2f} USD a node and hour, price of {plan.price_as_of}"
+    bought = f"{plan.instance_type}, {plan.capacity}, {plan.availability_zone}"
+    return [
+        f"Spent on accelerator nodes: {deployment.spent_usd:.2f} USD of {plan.budget_usd:.2f} USD",
+        f"Price: {price}",
+        f"Deadline: {utc(deadline)}",
+        f"Job: {plan.job_name}",
+        f"Node group: {plan.cluster_name}/{plan.nodegroup_name}, {bought}",
+    ]
+
+
+def _notification(plan: CapacityPlan, subject: str, lines: list[str], now: float) -> Notification:
+    """The time is part of the id: the same text at another time is another notification."""
+    subject = f"draftworth {plan.experiment}: {subject}"[:MAX_SUBJECT_CHARACTERS]
+    text = "\n".join(lines)
+    identity = hashlib.sha256(f"{subject}{text}{now}".encode()).hexdigest()[:16]
+    return Notification(id=identity, subject=subject, text=text, made_at_unix_s=now)

@@ -1,0 +1,31 @@
+"""What every function has: the limits of its AWS clients, its log, Lambda's context object."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from botocore.config import Config
+
+CLIENT_CONFIG = Config(
+    connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 4}
+)
+
+Log = Callable[[Mapping[str, Any]], None]
+
+
+class Context(Protocol):
+    """What is used of Lambda's context object."""
+
+    invoked_function_arn: str
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Milliseconds until Lambda ends the invocation."""
+
+
+def log_line(entry: Mapping[str, Any]) -> None:
+    """One JSON line; Lambda sends it to CloudWatch Logs as it is."""
+    sys.stdout.write(json.dumps(entry) + "\n")
+    sys.stdout.flush()

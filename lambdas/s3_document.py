@@ -1,0 +1,134 @@
+"""A JSON document in S3 that several invocations write: none of them loses another's update.
+
+S3's conditional writes make it safe: `If-None-Match: *` lets one of two writers create the object,
+`If-Match: <ETag>` lets a write through only if nobody wrote since the document was read ("How to
+prevent object overwrites with conditional writes", Amazon S3 User Guide).
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
+
+from botocore.exceptions import ClientError
+
+from draftworth.records.codec import RecordError, dump_record, load_record
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import GetObjectOutputTypeDef
+
+_NOT_FOUND = {"NoSuchKey", "404"}
+# 412: the condition does not hold. 409: another conditional write is under way. 404: If-Match on an
+# object that is gone.
+_CONFLICTS = _NOT_FOUND | {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
+
+
+class ConflictError(Exception):
+    """Another invocation wrote the document since it was read: read it again."""
+
+
+class DocumentError(Exception):
+    """The object is not the document that it should be; the message says what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """What every document has. written_by: a random id of each write, to recognise one's own."""
+
+    schema: str = ""
+    written_by: str = ""
+
+
+D = TypeVar("D", bound=Document)
+
+
+class _Condition(TypedDict, total=False):
+    IfNoneMatch: str
+    IfMatch: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored(Generic[D]):
+    """A document as it is in the bucket, with the ETag that the next write must match."""
+
+    document: D
+    etag: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class S3Document(Generic[D]):
+    """One object of a bucket. `repair` says what a person can do if it cannot be read."""
+
+    s3: S3Client
+    bucket: str
+    key: str
+    kind: type[D]
+    repair: str
+
+    def read(self) -> Stored[D] | None:
+        """The document, None if there is none.
+
+        Raises:
+            DocumentError: the object is something else.
+        """
+        answer = _get(self.s3, self.bucket, self.key)
+        if answer is None:
+            return None
+        try:
+            document = load_record(self.kind, answer["Body"].read())
+        except RecordError as error:
+            raise DocumentError(
+                f"s3://{self.bucket}/{self.key} is not a {self.kind.__name__.lower()} ({error}); "
+                f"{self.repair}"
+            ) from error
+        return Stored(document=document, etag=answer["ETag"])
+
+    def write(self, document: D, *, over: Stored[D] | None) -> Stored[D]:
+        """Write over the document that was read, or where there was none.
+
+        Raises:
+            ConflictError: another invocation wrote in between.
+        """
+        document = replace(document, written_by=uuid.uuid4().hex)
+        condition: _Condition = {"IfMatch": over.etag} if over else {"IfNoneMatch": "*"}
+        try:
+            answer = self.s3.put_object(
+                Bucket=self.bucket,
+                Key=self.key,
+                Body=dump_record(document),
+                ContentType="application/json",
+                **condition,
+            )
+        except ClientError as error:
+            if error_code(error) not in _CONFLICTS:
+                raise
+            # boto3 repeats a write whose answer got lost, and then meets its own first try.
+            stored = self.read()
+            if stored is None or stored.document != document:
+                raise ConflictError(error_code(error)) from error
+            return stored
+        return Stored(document=document, etag=answer["ETag"])
+
+
+def read_object(s3: S3Client, bucket: str, key: str) -> bytes | None:
+    """The bytes of an object, None if there is none."""
+    answer = _get(s3, bucket, key)
+    return None if answer is None else answer["Body"].read()
+
+
+def _get(s3: S3Client, bucket: str, key: str) -> GetObjectOutputTypeDef | None:
+    try:
+        return s3.get_object(Bucket=bucket, Key=key)
+    except ClientError as error:
+        if error_code(error) in _NOT_FOUND:
+            return None
+        raise
+
+
+def error_code(error: Exception) -> str:
+    """AWS's short name of an error; empty for one that is not AWS's answer."""
+    if not isinstance(error, ClientError):
+        return ""
+    return str(error.response.get("Error", {}).get("Code", ""))

@@ -1,0 +1,318 @@
+"""An experiment from its file to an answer and to an empty account, and what can go wrong there.
+
+Each scenario is deployed in an emulated account of its own. Those that start where a run has left
+something take it from one undisturbed run (`first_run`).
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import pytest
+
+from account import artifacts
+from draftworth.analysis.metrics import NAMESPACE, TTFT
+from draftworth.cli import report
+from draftworth.measuring.job import EXIT_COMPLETE, EXIT_INTERRUPTED
+from draftworth.records.codec import load_record
+from draftworth.records.results import RESULT_SUFFIX, BlockResult
+from tests.end_to_end.cloud import Template
+from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, TARGET, Environment, FirstRun
+from tests.lambdas.capacity_controller.conftest import failed_launch
+from tests.pods.compiled_graphs.pods import eventually
+
+pytestmark = [pytest.mark.synth, pytest.mark.emulator]
+
+NO_CAPACITY = (
+    "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity "
+    "available that matches your request. Launching EC2 instance failed."
+)
+DRAFTED = "qwen3-1.7b-k7"
+BLOCKS = 2 * 2 * 2  # cases, variants, rounds
+
+
+def blocks(env: Environment) -> list[BlockResult]:
+    keys = env.keys("results", RESULT_SUFFIX)
+    return [load_record(BlockResult, env.get("results", key)) for key in keys]
+
+
+# The way it is meant to be
+
+
+def test_the_node_comes_up_with_the_last_staged_model(
+    env: Environment, first_run: FirstRun
+) -> None:
+    cloud, staged = env.cloud, first_run.contents["checkpoints"]
+    assert (cloud.desired_nodes, cloud.instances) == (0, 0)
+    (told,) = cloud.notifications()
+    assert TARGET in told
+    for model, nodes in ((TARGET, 0), (DRAFT, 1)):
+        env.put("checkpoints", {k: v for k, v in staged.items() if k.startswith(f"{model}/")})
+        assert cloud.events() == 1
+        assert cloud.desired_nodes == nodes
+    cloud.nodes_follow()
+    assert cloud.instances == 1
+
+
+def test_servers_without_graphs_compile_and_upload_them(first_run: FirstRun) -> None:
+    assert all(said.startswith("compiled ") for said in first_run.said.values())
+    manifests = [k for k in first_run.contents["artifacts"] if k.endswith("_ARTIFACTS.json")]
+    assert len(manifests) == len(first_run.said)
+
+
+def test_the_end_of_the_run_takes_the_node_away_and_reaches_the_metrics(
+    env: Environment, first_run: FirstRun
+) -> None:
+    cloud, results = env.cloud, first_run.contents["results"]
+    env.stage(first_run.contents)
+    env.put("results", {k: v for k, v in results.items() if not k.endswith("/run.json")})
+    assert cloud.events() == 0
+    assert cloud.desired_nodes == 1
+    env.put("results", results)
+    assert cloud.events() == 1
+    assert cloud.desired_nodes == 0
+    cloud.nodes_follow()
+    assert cloud.instances == 0
+    published = {entry["key"] for entry in cloud.publish() if entry["event"] == "published"}
+    assert published == {key for key in results if key.endswith(RESULT_SUFFIX)}
+    names = cloud.client("cloudwatch").list_metrics(Namespace=NAMESPACE)["Metrics"]
+    variants = {d["Value"] for m in names for d in m["Dimensions"] if d["Name"] == "Variant"}
+    assert variants == set(env.ports)
+
+
+def test_the_report_of_the_run_in_s3_says_that_the_draft_pays(
+    env: Environment, first_run: FirstRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env.put("results", first_run.contents["results"])
+    capsys.readouterr()
+    where = f"s3://{env.cloud.bucket.results}/runs/{first_run.run_id}"
+    assert report.run(Namespace(run=where, against=None, out=None)) == 0
+    said = capsys.readouterr().out
+    assert "pays" in said
+    assert "USD" in said
+    assert DRAFT.partition("/")[2].lower()[:5] in said
+
+
+def test_a_repetition_downloads_nothing_and_compiles_nothing(
+    env: Environment,
+    first_run: FirstRun,
+    repeated_templates: Mapping[str, Template],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cloud = env.cloud
+    for bucket, objects in first_run.contents.items():
+        env.put(bucket, objects)
+    cloud.events()
+    assert cloud.desired_nodes == 0
+    cloud.now_unix_s += 3600
+    cloud.update(repeated_templates)
+    assert cloud.desired_nodes == 1
+    assert [stager.run("checkpoint-stager") for stager in env.stagers()] == [0, 0]
+    assert env.hub.downloads("model.safetensors") == 0
+    capsys.readouterr()
+    assert artifacts.run(Namespace(experiments=[env.path], bucket=None, run=False)) == 0
+    assert "would compile" not in capsys.readouterr().out
+    env.serve()
+    assert all(env.said(variant).startswith("loaded ") for variant in env.ports)
+    assert not first_run.run_id.startswith(env.measurer().owner["metadata"]["name"])
+    assert env.keys("artifacts") == list(first_run.contents["artifacts"])
+
+
+def test_a_destroyed_experiment_leaves_only_the_checkpoints_it_keeps(
+    env: Environment,
+    first_run: FirstRun,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cloud = env.cloud
+    env.stage(first_run.contents)
+    env.put("results", first_run.contents["results"])
+    cloud.destroy()
+    states = [{"Name": "instance-state-name", "Values": ["running", "pending"]}]
+    assert cloud.client("ec2").describe_instances(Filters=states)["Reservations"] == []
+    capsys.readouterr()
+    code = env.leftovers(monkeypatch)
+    said = capsys.readouterr().out
+    assert code == 0, said
+    assert cloud.bucket.checkpoints in said
+    assert env.keys("checkpoints")
+
+
+# What goes wrong
+
+
+def test_staging_goes_on_after_it_was_killed_within_a_file(env: Environment) -> None:
+    target, draft = env.stagers()
+    env.hub.trouble.held["model.safetensors"] = threading.Event()
+    process = env.start(target, "checkpoint-stager")
+    eventually(lambda: env.hub.downloads("model.safetensors") == 1)
+    process.signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    env.hub.trouble.held.pop("model.safetensors").set()
+    assert draft.run("checkpoint-stager") == 0
+    assert env.keys("checkpoints", "_READY.json") == ["Qwen/Qwen3-1.7B/main/_READY.json"]
+    env.cloud.events()
+    assert env.cloud.desired_nodes == 0
+    assert target.run("checkpoint-stager") == 0
+    env.cloud.events()
+    assert env.cloud.desired_nodes == 1
+
+
+def test_events_that_come_twice_and_out_of_order_are_one_decision(
+    env: Environment, first_run: FirstRun
+) -> None:
+    env.cloud.notifications()
+    env.put("checkpoints", first_run.contents["checkpoints"])
+    assert env.cloud.events(repeated=3) == 2
+    assert env.cloud.desired_nodes == 1
+    assert len(env.cloud.notifications()) == 1
+
+
+def test_missing_capacity_is_reported_once_and_the_node_comes_with_it(
+    env: Environment, first_run: FirstRun
+) -> None:
+    cloud = env.cloud
+    env.put("checkpoints", first_run.contents["checkpoints"])
+    cloud.events()
+    cloud.notifications()
+    cloud.now_unix_s += 60
+    cloud.failed_launches = [failed_launch(NO_CAPACITY, at=cloud.now_unix_s)]
+    cloud.heartbeat(after_minutes=2)
+    cloud.heartbeat(after_minutes=2)
+    (told,) = cloud.notifications()
+    assert env.experiment.spec.aws.availability_zone in told
+    assert "insufficient capacity" in told
+    assert cloud.desired_nodes == 1
+    cloud.failed_launches = []
+    cloud.nodes_follow()
+    cloud.heartbeat(after_minutes=2)
+    assert (cloud.instances, cloud.notifications()) == (1, [])
+
+
+def test_an_uploader_killed_before_the_server_is_healthy_uploads_all_later(
+    env: Environment, first_run: FirstRun
+) -> None:
+    env.stage(first_run.contents)
+    pod = env.server(DRAFTED)
+    env.start(pod, "vllm", SAID=str(pod.folder / "said"), SECONDS_A_FILE="0.3")
+    first = env.start(pod, "graph-uploader")
+    first.signal(signal.SIGKILL)
+    first.wait()
+    assert env.keys("artifacts") == []
+    env.start(pod, "graph-uploader")
+    env.wait_for("artifacts", "_ARTIFACTS.json")
+    (manifest,) = env.keys("artifacts", "_ARTIFACTS.json")
+    assert manifest in first_run.contents["artifacts"]
+
+
+def test_a_run_that_loses_its_pod_and_its_servers_has_every_block_once(
+    env: Environment, first_run: FirstRun
+) -> None:
+    """A drained node ends the pod, a Spot interruption the servers' node; the run goes on."""
+    env.stage(first_run.contents)
+    env.put("artifacts", first_run.contents["artifacts"])
+    env.serve()
+    first = env.start(env.measurer(1), "llmperf")
+    env.wait_for("results", RESULT_SUFFIX, 2)
+    first.signal(signal.SIGTERM)
+    assert first.wait() == EXIT_INTERRUPTED, first.output
+    assert (env.cloud.events(), env.cloud.desired_nodes) == (0, 1)
+
+    before = len(blocks(env))
+    second = env.start(env.measurer(2), "llmperf")
+    eventually(lambda: len(blocks(env)) > before or second.process.poll() is not None)
+    env.lose_servers()
+    env.wait_for("results", "/interrupted/")
+    env.serve(number=2)
+    assert second.wait() == EXIT_COMPLETE, second.output
+    places = Counter((b.case, b.variant, b.round) for b in blocks(env))
+    assert set(places.values()) == {1}
+    assert len(places) in (BLOCKS // 2, BLOCKS)  # one round may have been enough
+    assert not any(r.failed for b in blocks(env) for r in b.requests)
+    (run,) = (json.loads(env.get("results", key)) for key in env.keys("results", "/run.json"))
+    assert (run["status"], bool(run["interruptions"])) == ("complete", True)
+
+
+def test_metrics_are_counted_once_although_cloudwatch_refuses_at_first(
+    env: Environment, first_run: FirstRun
+) -> None:
+    env.put("results", first_run.contents["results"])
+    log = env.cloud.publish(refusals=3)
+    assert any(entry["event"] != "published" for entry in log)
+    samples = 0.0
+    for variant in env.ports:
+        dimensions = {"Experiment": "qwen3-32b", "Variant": variant, "PromptClass": "structured"}
+        told = env.cloud.client("cloudwatch").get_metric_statistics(
+            Namespace=NAMESPACE,
+            MetricName=TTFT.name,
+            Dimensions=[{"Name": k, "Value": v} for k, v in dimensions.items()],
+            StartTime=datetime(2020, 1, 1, tzinfo=UTC),
+            EndTime=datetime(2100, 1, 1, tzinfo=UTC),
+            Period=60,
+            Statistics=["SampleCount"],
+        )
+        samples += sum(point["SampleCount"] for point in told["Datapoints"])
+    assert samples == sum(r.counts for b in blocks(env) for r in b.requests) > 0
+
+
+def test_a_heartbeat_sees_the_end_of_a_run_whose_event_was_lost(
+    env: Environment, first_run: FirstRun
+) -> None:
+    cloud = env.cloud
+    env.stage(first_run.contents)
+    env.put("results", first_run.contents["results"])
+    cloud.heartbeat(after_minutes=2)
+    assert cloud.desired_nodes == 0
+    cloud.nodes_follow()
+    assert cloud.events(repeated=2) == 1
+    assert cloud.desired_nodes == 0
+
+
+def test_a_repetition_that_reaches_its_deadline_keeps_no_node(
+    env: Environment, first_run: FirstRun, repeated_templates: Mapping[str, Template]
+) -> None:
+    cloud = env.cloud
+    env.stage(first_run.contents)
+    env.put("results", first_run.contents["results"])
+    cloud.now_unix_s += 3600
+    cloud.update(repeated_templates)
+    assert cloud.desired_nodes == 1
+    cloud.nodes_follow()
+    pod = env.measurer()
+    process = env.start(pod, "llmperf")
+    env.wait_for("results", f"runs/{pod.owner['metadata']['name']}-")
+    process.signal(signal.SIGTERM)
+    assert process.wait() == EXIT_INTERRUPTED, process.output
+    cloud.heartbeat(after_minutes=DEADLINE_MINUTES - 1)
+    assert cloud.desired_nodes == 1
+    cloud.heartbeat(after_minutes=2)
+    assert cloud.desired_nodes == 0
+    cloud.nodes_follow()
+    assert cloud.instances == 0
+    cloud.update(repeated_templates)
+    cloud.heartbeat(after_minutes=2)
+    assert cloud.desired_nodes == 0
+
+
+def test_what_somebody_left_in_the_account_is_found(
+    env: Environment, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env.cloud.destroy()
+    ec2 = env.cloud.client("ec2")
+    tags = [{"Key": k, "Value": v} for k, v in env.cloud.names.tags("cluster").items()]
+    volume = ec2.create_volume(
+        AvailabilityZone="us-east-2c",
+        Size=100,
+        TagSpecifications=[{"ResourceType": "volume", "Tags": tags}],
+    )["VolumeId"]
+    capsys.readouterr()
+    assert env.leftovers(monkeypatch) == 1
+    assert volume in capsys.readouterr().out
+    ec2.delete_volume(VolumeId=volume)
+    assert env.leftovers(monkeypatch) == 0

@@ -1,0 +1,237 @@
+"""AWS errors: what is tried again, what is reported, what ends the invocation."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+from botocore.exceptions import ClientError
+
+from draftworth.records.capacity import STATE_KEY
+from draftworth.records.codec import dump_text
+from lambdas.capacity_controller.controller import (
+    REPORT_REFUSED_SIZE_AFTER_SECONDS,
+    UNSENT_AFTER_SECONDS,
+)
+from lambdas.s3_document import DocumentError
+from tests.lambdas.capacity_controller.conftest import (
+    READY_EVENT,
+    RESULTS,
+    RUN_EVENT,
+    Account,
+    started,
+)
+from tests.lambdas.capacity_controller.plans import (
+    MINUTE,
+    make_plan,
+)
+
+pytestmark = pytest.mark.emulator
+
+
+@pytest.mark.parametrize("code", ["ResourceInUseException", "InvalidRequestException"])
+def test_a_busy_node_group_is_left_to_the_next_invocation(account: Account, code: str) -> None:
+    account.stage()
+    account.fail("eks", "UpdateNodegroupConfig", code)
+    account.deploy()
+    assert account.desired == 0
+    account.heartbeat(after=2 * MINUTE)
+    assert account.desired == 1
+    assert account.decisions() == [(1, "ready")]
+    assert len(account.mail()) == 1, "the decision was told once"
+
+
+@pytest.mark.parametrize("code", ["ThrottlingException", "AccessDeniedException"])
+def test_a_size_that_eks_refuses_fails_the_invocation_and_is_tried_again(
+    account: Account, code: str
+) -> None:
+    started(account)
+    account.end_run()
+    account.fail("eks", "UpdateNodegroupConfig", code)
+    with pytest.raises(ClientError, match=code):
+        account.handle(RUN_EVENT)
+    assert (account.desired, account.reason) == (1, "complete")
+    account.heartbeat()
+    assert account.desired == 0
+    assert account.subjects() == ["draftworth qwen3-32b: 0 nodes, complete"]
+
+
+@pytest.mark.parametrize("code", ["ResourceInUseException", "AccessDeniedException"])
+def test_a_size_refused_for_long_is_reported_once_with_the_command(
+    account: Account, code: str
+) -> None:
+    started(account)
+    account.end_run()
+    account.fail("eks", "UpdateNodegroupConfig", *[code] * 5)
+    for _ in range(5):
+        try:
+            account.heartbeat(after=REPORT_REFUSED_SIZE_AFTER_SECONDS / 2)
+        except ClientError:
+            assert code == "AccessDeniedException"
+    decision, complaint = account.mail()
+    assert decision["subject"].endswith("complete")
+    assert complaint["subject"] == "draftworth qwen3-32b: size 0 could not be set"
+    assert "aws eks update-nodegroup-config" in complaint["text"]
+    assert "desiredSize=0" in complaint["text"]
+    account.heartbeat()
+    assert account.desired == 0
+    account.heartbeat()
+    assert account.state.problems == ()
+
+
+def test_an_unsent_report_of_a_refused_size_is_sent_later(account: Account) -> None:
+    started(account)
+    account.end_run()
+    account.handle(RUN_EVENT)
+    account.mail()
+    account.eks.update_nodegroup_config(
+        clusterName=make_plan().cluster_name,
+        nodegroupName=make_plan().nodegroup_name,
+        scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 1},
+    )
+    account.fail("eks", "UpdateNodegroupConfig", *["ResourceInUseException"] * 3)
+    account.fail("sns", "Publish", "InternalErrorException")
+    account.heartbeat(after=REPORT_REFUSED_SIZE_AFTER_SECONDS)
+    assert account.mail() == []
+    account.heartbeat(after=MINUTE)
+    account.heartbeat(after=MINUTE)
+    assert account.subjects() == ["draftworth qwen3-32b: size 0 could not be set"]
+
+
+def test_a_deadline_that_cannot_be_scheduled_is_kept_by_the_heartbeat(account: Account) -> None:
+    account.fail("scheduler", "UpdateSchedule", "InternalServerException", None)
+    started(account)
+    assert account.schedule() is None
+    account.heartbeat(after=2 * MINUTE)
+    assert account.schedule() == "at(2026-11-20T14:00:00)"
+
+
+def test_a_schedule_that_another_invocation_makes_at_this_moment_is_no_error(
+    account: Account,
+) -> None:
+    other = account.new_controller()
+    account.before(
+        "scheduler",
+        "CreateSchedule",
+        lambda: account.handle({"trigger": "heartbeat"}, controller=other),
+    )
+    account.deploy()
+    assert account.schedule() == "at(2026-11-20T14:00:00)"
+    assert "schedule not set" not in [entry["event"] for entry in account.log]
+
+
+def test_a_notification_that_could_not_be_sent_is_sent_later(account: Account) -> None:
+    account.fail("sns", "Publish", "InternalErrorException")
+    account.deploy()
+    assert account.mail() == []
+    account.heartbeat(after=MINUTE)
+    assert account.mail() == [], "it might be another invocation's that is just sending it"
+    account.heartbeat(after=UNSENT_AFTER_SECONDS)
+    assert account.subjects() == ["draftworth qwen3-32b: 0 nodes, waiting for models"]
+    account.heartbeat(after=UNSENT_AFTER_SECONDS)
+    assert account.mail() == []
+
+
+class KilledError(BaseException):
+    """The process dies here: nothing may catch it."""
+
+
+def test_the_next_invocation_completes_one_that_died_after_deciding(account: Account) -> None:
+    account.stage()
+
+    def kill() -> None:
+        raise KilledError
+
+    account.deploy(make_plan(deadline_minutes=1))
+    account.deploy(make_plan(deadline_minutes=240), "Update")
+    account.mail()
+    account.end_run()
+    account.before("eks", "UpdateNodegroupConfig", kill)
+    with pytest.raises(KilledError):
+        account.handle(RUN_EVENT)
+    assert account.desired == 1
+    account.heartbeat()
+    assert account.desired == 0
+    account.heartbeat(after=UNSENT_AFTER_SECONDS + 1)
+    assert account.subjects() == ["draftworth qwen3-32b: 0 nodes, complete"]
+
+
+@pytest.mark.parametrize("operation", ["GetObject", "ListObjectsV2"])
+def test_a_failing_s3_ends_no_run_and_starts_none(account: Account, operation: str) -> None:
+    started(account)
+    hidden = [None, *["SlowDown"] * 3] if operation == "GetObject" else ["SlowDown"]
+    account.fail("s3", operation, *hidden)
+    account.heartbeat()
+    assert (account.desired, account.decisions()) == (1, [])
+    assert [entry["event"] for entry in account.log] == ["not decided"]
+
+
+def test_the_deadline_holds_when_s3_cannot_be_read(account: Account) -> None:
+    started(account)
+    account.fail("s3", "ListObjectsV2", "AccessDenied")
+    account.heartbeat(after=240 * MINUTE)
+    assert (account.desired, account.reason) == (0, "deadline")
+
+
+def test_an_unreadable_state_ends_the_invocation_with_what_to_do(
+    account: Account,
+) -> None:
+    account.deploy()
+    account.s3.put_object(Bucket=RESULTS, Key="control/capacity.json", Body=b"{}")
+    with pytest.raises(DocumentError, match="restore it, or delete it"):
+        account.heartbeat()
+
+
+@pytest.mark.parametrize("body", [None, b"{}"])
+def test_nodes_whose_deadline_is_lost_with_the_state_go_to_zero(
+    account: Account, body: bytes | None
+) -> None:
+    started(account)
+    account.instances_follow()
+    if body is None:
+        account.s3.delete_object(Bucket=RESULTS, Key=STATE_KEY)
+    else:
+        account.s3.put_object(Bucket=RESULTS, Key=STATE_KEY, Body=body)
+    account.instances = [("i-0", "Terminating:Wait")]
+    for _ in range(2):
+        with nullcontext() if body is None else pytest.raises(DocumentError):
+            account.heartbeat()
+    assert account.desired == 0
+    assert account.called("CompleteLifecycleAction")
+    (told,) = account.mail()
+    assert told["subject"] == "draftworth qwen3-32b: 0 nodes, state lost"
+    assert STATE_KEY in told["text"]
+
+
+def test_before_its_first_deploy_the_controller_does_nothing(account: Account) -> None:
+    account.stage()
+    account.heartbeat()
+    account.handle(READY_EVENT)
+    assert account.called("UpdateNodegroupConfig") == []
+    assert account.mail() == []
+
+
+def test_without_a_state_a_foreign_node_group_is_left_alone(account: Account) -> None:
+    foreign = make_plan(nodegroup_name="foreign", nodegroup_tags={"whose": "theirs"})
+    up = {"minSize": 0, "maxSize": 1, "desiredSize": 1}
+    account.create_node_group(foreign, scalingConfig=up)
+    plan = dump_text(make_plan(nodegroup_name="foreign"))
+    account.handle({"trigger": "heartbeat", "plan": plan})
+    assert account.scaling(foreign)["desiredSize"] == 1
+
+
+def test_a_node_group_that_cannot_be_read_ends_the_invocation(account: Account) -> None:
+    started(account)
+    account.fail("eks", "DescribeNodegroup", "ThrottlingException")
+    with pytest.raises(ClientError, match="ThrottlingException"):
+        account.heartbeat()
+
+
+def test_a_drain_that_cannot_be_ended_is_logged_and_goes_on(account: Account) -> None:
+    started(account)
+    account.end_run()
+    account.instances = [("i-0", "Terminating:Wait")]
+    account.fail("autoscaling", "CompleteLifecycleAction", "ValidationError")
+    account.handle(RUN_EVENT)
+    assert account.desired == 0
+    assert "drain not ended" in [entry["event"] for entry in account.log]

@@ -1,0 +1,133 @@
+"""Desired nodes that are missing, and nodes that are lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lambdas.capacity_controller.conftest import (
+    RUN_EVENT,
+    Account,
+    failed_launch,
+    started,
+)
+from tests.lambdas.capacity_controller.plans import (
+    HOUR,
+    MINUTE,
+    NOW,
+)
+
+pytestmark = pytest.mark.emulator
+SPOT_MESSAGE = (
+    "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity "
+    "available that matches your request. Launching EC2 instance failed."
+)
+
+
+def test_insufficient_capacity_is_reported_once_with_zone_and_advice(
+    account: Account,
+) -> None:
+    started(account)
+    for minutes in (1, 5, 9):
+        account.activities.insert(0, failed_launch(SPOT_MESSAGE, at=NOW + minutes * MINUTE))
+        account.heartbeat(after=4 * MINUTE)
+    (mail,) = account.mail()
+    assert mail["subject"] == "draftworth qwen3-32b: insufficient capacity"
+    for word in ("us-east-2c", "spot", "trn2.48xlarge", "on_demand", "Capacity Block"):
+        assert word in mail["text"]
+    assert account.desired == 1, "Auto Scaling goes on trying"
+
+
+def test_a_problem_after_capacity_came_is_reported_again(
+    account: Account,
+) -> None:
+    started(account)
+    account.activities = [failed_launch(SPOT_MESSAGE, at=NOW + MINUTE)]
+    account.heartbeat(after=2 * MINUTE)
+    account.activities, account.instances = [], [("i-0", "InService")]
+    account.heartbeat(after=2 * MINUTE)
+    assert account.state.problems == ()
+    account.mail()
+    account.instances = []
+    account.activities = [failed_launch(SPOT_MESSAGE, at=NOW + 6 * MINUTE)]
+    account.heartbeat(after=2 * MINUTE)
+    assert sorted(account.subjects()) == [
+        "draftworth qwen3-32b: 1 accelerator node(s) lost",
+        "draftworth qwen3-32b: insufficient capacity",
+    ]
+
+
+def test_node_group_health_is_reported_where_no_launch_failed(
+    account: Account,
+) -> None:
+    started(account)
+    account.issues = [
+        {
+            "code": "NodeCreationFailure",
+            "message": "Instances failed to join the kubernetes cluster",
+            "resourceIds": ["i-0"],
+        }
+    ]
+    account.heartbeat(after=MINUTE)
+    (mail,) = account.mail()
+    assert "Instances failed to join the kubernetes cluster" in mail["text"]
+
+
+def test_a_launch_that_failed_before_the_nodes_were_asked_for_is_of_the_past(
+    account: Account,
+) -> None:
+    account.activities = [failed_launch(SPOT_MESSAGE, at=NOW - HOUR)]
+    started(account)
+    account.heartbeat(after=MINUTE)
+    assert account.mail() == []
+
+
+def test_a_problem_of_nodes_that_are_not_desired_is_not_reported(account: Account) -> None:
+    account.issues = [{"code": "AsgInstanceLaunchFailures", "message": "x", "resourceIds": []}]
+    account.deploy()
+    account.mail()
+    account.heartbeat(after=MINUTE)
+    assert account.mail() == []
+
+
+def test_an_activity_history_that_cannot_be_read_decides_nothing(account: Account) -> None:
+    account.fail("autoscaling", "DescribeScalingActivities", *["AccessDenied"] * 9)
+    started(account)
+    account.heartbeat()
+    assert account.desired == 1
+
+
+def test_a_lost_node_is_reported_and_left_to_auto_scaling(account: Account) -> None:
+    started(account)
+    account.instances_follow()
+    account.heartbeat(after=MINUTE)
+    account.instances = []
+    account.heartbeat(after=MINUTE)
+    assert account.subjects() == ["draftworth qwen3-32b: 1 accelerator node(s) lost"]
+    account.heartbeat(after=MINUTE)
+    assert account.mail() == []
+    assert account.desired == 1
+    assert account.called("UpdateNodegroupConfig") == []
+
+
+def test_a_node_that_was_replaced_beforehand_is_not_lost(account: Account) -> None:
+    """EKS starts another one at a rebalance recommendation, then drains the first."""
+    started(account)
+    account.instances_follow()
+    account.heartbeat(after=2 * MINUTE)
+    account.instances.append(("i-9", "InService"))
+    account.heartbeat(after=2 * MINUTE)
+    account.instances = [("i-9", "InService")]
+    account.heartbeat(after=2 * MINUTE)
+    assert account.mail() == []
+
+
+def test_nodes_that_were_scaled_down_are_not_lost(account: Account) -> None:
+    started(account)
+    account.instances_follow()
+    account.heartbeat(after=MINUTE)
+    account.end_run()
+    account.handle(RUN_EVENT)
+    account.mail()
+    account.instances = []
+    account.heartbeat(after=MINUTE)
+    assert account.mail() == []

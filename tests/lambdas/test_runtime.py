@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lambdas.runtime import log_line
+
+
+def test_a_log_entry_is_one_line_of_json_whatever_it_contains(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    entry = {"bucket": "\ud800", "reason": "two\nlines"}
+    log_line(entry)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line) == entry

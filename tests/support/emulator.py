@@ -1,0 +1,68 @@
+"""What makes an emulated AWS cheap: work that botocore and moto would repeat in every test."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import botocore.session
+import pytest
+
+
+@contextmanager
+def service_models_read_once() -> Iterator[None]:
+    """One loader for all sessions of the process: each makes its own, and parses every model anew.
+
+    Sessions only read what a loader gives them; a loader keeps what it has parsed.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            botocore.session, "create_loader", functools.cache(botocore.session.create_loader)
+        )
+        yield
+
+
+@contextmanager
+def one_signing_key() -> Iterator[None]:
+    """One RSA key for all of moto's SNS subscriptions: nobody here checks a signature."""
+    from moto.sns.models import Subscription
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Subscription, "private_key", _signing_key)
+        yield
+
+
+def _signing_key(_: Any) -> Any:
+    return _made_signing_key()
+
+
+@functools.cache
+def _made_signing_key() -> Any:
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def emulated_account() -> str:
+    """The endpoint of an account with nothing in it: one server a process, emptied at each call."""
+    from moto.moto_api._internal.models import moto_api_backend
+
+    url = _server()
+    moto_api_backend.reset()
+    return url
+
+
+@functools.cache
+def _server() -> str:
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for every request
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    atexit.register(server.stop)
+    host, port = server.get_host_and_port()
+    return f"http://{host}:{port}"
