@@ -142,7 +142,7 @@ def _annotations(parts: _Parts) -> dict[str, str]:
 
 def _failure_policy() -> k8s.PodFailurePolicy:
     over = _on_exit("FailJob", EXIT_FAILED, EXIT_WRONG_INPUT)
-    # A pod that was told to end, or lost its node, did not fail: it does not count as a retry.
+    # A pod that was terminated, or lost its node, did not fail: it does not count as a retry.
     interrupted = _on_exit("Ignore", EXIT_INTERRUPTED)
     disrupted = k8s.PodFailurePolicyRule(
         action="Ignore",

@@ -8,18 +8,14 @@ and offers the endpoints; it never invents a number.
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
 import sys
 import time
 from pathlib import Path
 
-from draftworth.cli.measure import API_KEY_VARIABLE
 from draftworth.cli.report import print_verdict
 from draftworth.errors import UserInputError
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.runner import Runner, new_run_id
-from draftworth.measuring.scheduling import raise_scheduling_class
+from draftworth.measuring.runner import measure_here
 from draftworth.measuring.sink import FolderSink, Tee
 from draftworth.planning.resolved import load
 from draftworth.records.reading import Run, read_run
@@ -103,15 +99,8 @@ def _check_endpoint_arguments(arguments: argparse.Namespace) -> None:
 
 
 def _measure(spec: RunSpec, out: Path, emulator: Emulator, progress: Progress) -> RunResult:
-    runner = Runner(
-        spec=spec,
-        sink=Tee(FolderSink(out), S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)),
-        run_id=new_run_id(spec.experiment),
-        progress=progress,
-        scheduling=raise_scheduling_class(),
-        api_key=os.environ.get(API_KEY_VARIABLE),
-    )
-    return asyncio.run(runner.run())
+    bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)
+    return measure_here(spec, Tee(FolderSink(out), bucket), progress)
 
 
 def _print_outcome(completed: Run, folder: Path) -> None:

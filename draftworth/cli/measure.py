@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,14 +10,11 @@ from urllib.parse import urlsplit
 from draftworth.cli.report import print_verdict
 from draftworth.errors import UserInputError
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
-from draftworth.measuring.runner import Runner, new_run_id
-from draftworth.measuring.scheduling import raise_scheduling_class
+from draftworth.measuring.runner import measure_here
 from draftworth.measuring.sink import FolderSink
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
 from draftworth.records.reading import read_run
-
-API_KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,20 +100,12 @@ def _whole_number(text: str, *, at_least: int) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Measure and print the figures."""
     spec = _run_spec(arguments)
-    run_id = new_run_id(spec.experiment)
     sink = FolderSink(arguments.out)
     sink.check()
-    runner = Runner(
-        spec=spec,
-        sink=sink,
-        run_id=run_id,
-        progress=lambda line: print(line, file=sys.stderr, flush=True),
-        scheduling=raise_scheduling_class(),
-        api_key=os.environ.get(API_KEY_VARIABLE),
-    )
-    result = asyncio.run(runner.run())
-    print_verdict(read_run(arguments.out / run_id))
-    print(f"\nfiles: {arguments.out / run_id}")
+    result = measure_here(spec, sink, lambda line: print(line, file=sys.stderr, flush=True))
+    folder = arguments.out / result.run_id
+    print_verdict(read_run(folder))
+    print(f"\nfiles: {folder}")
     if result.status == "failed":
         print(f"draftworth: the run failed: {result.reason}", file=sys.stderr)
         return 1

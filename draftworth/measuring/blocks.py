@@ -1,4 +1,4 @@
-"""One block: warm-up, requests, the server's own view, and whether the server outlived it."""
+"""One block: warm-up, requests, the server's own view, and whether the server is still the same."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Sent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
-    """What variants are compared in: one case at one load in one round."""
+class CaseRound:
+    """A case's part of a round at one load: every variant is measured in it once."""
 
     case: Case
     load: Load
     round: int
 
     def key(self, endpoint: Endpoint) -> BlockKey:
-        """The key of the step's block for one variant."""
+        """The key of the block for one variant."""
         return BlockKey(
             load=self.load,
             round=self.round,
@@ -63,30 +63,30 @@ class BlockSender:
     readiness: Readiness
     wall_clock: Callable[[], float]
 
-    async def send(self, step: Step, endpoint: Endpoint, *, number: int) -> Sent:
+    async def send(self, case_round: CaseRound, endpoint: Endpoint, *, number: int) -> Sent:
         """Send one block; `number` is its own in the run."""
         client = self.make_client(
             base_url=endpoint.base_url, shape=self.spec.shape, api_key=self.api_key
         )
-        await self._warm_up(client, step, number)
-        planned = self._planned(step, number)
+        await self._warm_up(client, case_round, number)
+        planned = self._planned(case_round, number)
         before = await read_metrics(endpoint.base_url, api_key=self.api_key)
         started_at_unix_s = self.wall_clock()
         with EventLoopLag() as lag:
-            seed = self.spec.shape.seed + step.round
-            measured = await self.engine.send(client, planned, step.load, seed=seed)
+            seed = self.spec.shape.seed + case_round.round
+            measured = await self.engine.send(client, planned, case_round.load, seed=seed)
         ended_at_unix_s = self.wall_clock()
         after = await read_metrics(endpoint.base_url, api_key=self.api_key)
         block = BlockResult(
             run_id=self.run_id,
             experiment=self.spec.experiment,
             variant=endpoint.variant,
-            prompt_class=step.case.prompt_class,
-            case=step.case.name,
-            round=step.round,
+            prompt_class=case_round.case.prompt_class,
+            case=case_round.case.name,
+            round=case_round.round,
             block=number,
             model=self.spec.shape.model,
-            load=step.load,
+            load=case_round.load,
             started_at_unix_s=started_at_unix_s,
             ended_at_unix_s=ended_at_unix_s,
             warmup_requests=self.spec.sampling.warmup_requests,
@@ -98,15 +98,17 @@ class BlockSender:
         lost = await self._why_lost(endpoint, block, before, after)
         return Sent(block=block, measured=measured, lost=lost)
 
-    async def _warm_up(self, client: Client, step: Step, number: int) -> None:
+    async def _warm_up(self, client: Client, case_round: CaseRound, number: int) -> None:
         requests = self.spec.sampling.warmup_requests
-        planned = self._plan(step.case, requests, 0, f"{number:04d}-warmup")
-        await self.engine.send(client, planned, step.load, seed=self.spec.shape.seed)
+        planned = self._plan(case_round.case, requests, 0, f"{number:04d}-warmup")
+        await self.engine.send(client, planned, case_round.load, seed=self.spec.shape.seed)
 
-    def _planned(self, step: Step, number: int) -> list[Planned]:
-        """The block's requests: each round goes on with the case's prompts."""
+    def _planned(self, case_round: CaseRound, number: int) -> list[Planned]:
+        """The block's requests: each round continues with the case's prompts."""
         requests = self.spec.sampling.requests_per_round
-        return self._plan(step.case, requests, (step.round - 1) * requests, f"{number:04d}")
+        return self._plan(
+            case_round.case, requests, (case_round.round - 1) * requests, f"{number:04d}"
+        )
 
     async def _why_lost(
         self, endpoint: Endpoint, block: BlockResult, before: Reading, after: Reading
@@ -121,7 +123,7 @@ class BlockSender:
         if health != READY:
             return f"{endpoint.variant} is not ready any more: {health}; {first_error(block)}"
         if restarted(before, after):
-            return f"{endpoint.variant} started anew meanwhile; {first_error(block)}"
+            return f"{endpoint.variant} restarted during the block; {first_error(block)}"
         return ""
 
     def _plan(self, case: Case, requests: int, first: int, id_prefix: str) -> list[Planned]:

@@ -29,6 +29,7 @@ from draftworth.measuring.run_specification import RequestShape
 from draftworth.measuring.scheduling import WaitReader, Waits, exclusion_reason, run_queue_wait_ns
 from draftworth.records.prompts import Prompt
 from draftworth.records.results import RequestRecord
+from draftworth.records.transcripts import Transcript
 
 # HTTP has its own codes; these say what went wrong where there was no HTTP status.
 ERROR_CONNECT = -1
@@ -46,10 +47,7 @@ class Measured:
     """A request's record, and the raw evidence it was computed from."""
 
     record: RequestRecord
-    text: str
-    chunk_offsets_us: tuple[int, ...]
-    chunk_tokens: tuple[int, ...] | None
-    chunk_characters: tuple[int, ...] = ()
+    transcript: Transcript
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,11 +195,12 @@ def _measured(
 ) -> Measured:
     waits = stream.waits_ns
     timeline = stream.timeline
+    code, message = error or (None, "")
     figures = {} if error else figures_of(timeline, sent_ns)
     record = RequestRecord(
+        error_code=code,
+        error_msg=message,
         **figures,
-        error_code=error[0] if error else None,
-        error_msg=error[1] if error else "",
         number_total_tokens=_sum(timeline.input_tokens, timeline.output_tokens),
         number_output_tokens=timeline.output_tokens,
         number_input_tokens=timeline.input_tokens,
@@ -211,18 +210,19 @@ def _measured(
         chunks=len(timeline.chunk_times_ns),
         usage_source=timeline.usage_source,
         finish_reason=timeline.finish_reason,
-        output_sha256=hashlib.sha256(timeline.text.encode()).hexdigest() if not error else None,
+        output_sha256=None if error else hashlib.sha256(timeline.text.encode()).hexdigest(),
         run_queue_wait_s=sum(waits) / 1e9 if waits else None,
         excluded=excluded,
     )
     tokens = timeline.chunk_tokens
-    return Measured(
-        record=record,
+    transcript = Transcript(
+        request_id=request_id,
         text=timeline.text,
         chunk_offsets_us=tuple((t - sent_ns) // 1000 for t in timeline.chunk_times_ns),
         chunk_tokens=tuple(tokens) if tokens is not None else None,
         chunk_characters=tuple(timeline.chunk_characters),
     )
+    return Measured(record=record, transcript=transcript)
 
 
 def _sum(a: int | None, b: int | None) -> int | None:

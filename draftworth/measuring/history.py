@@ -1,4 +1,4 @@
-"""What earlier pods of the same Job left of a run: read back, so that the next one goes on.
+"""What earlier pods of the same Job left of a run: read back, so that the next one continues.
 
 A block is measured when its result file is there: files appear whole, and the result file comes
 after the raw evidence. A number that any file of a block has is taken, also when the block's result
@@ -63,7 +63,7 @@ class History:
 
     @property
     def attempt(self) -> int:
-        """The number of the pod that goes on, from 1."""
+        """The number of the pod that continues, from 1."""
         return max((entry.attempt for entry in self.entries), default=0) + 1
 
     @property
@@ -82,14 +82,15 @@ def read_history(store: Store, run_id: str) -> History:
     folder = f"{run_id}/"
     names = [name.removeprefix(folder) for name in store.names(run_id)]
 
-    def load(name: str) -> RunResult | BlockResult | Entry:
+    def load(name: str) -> RunResult | BlockResult | Entry | None:
+        kind = _kind(name)
         try:
-            return load_record(_kind(name), store.read(f"{folder}{name}"))
+            return load_record(kind, store.read(f"{folder}{name}")) if kind else None
         except RecordError as error:
             raise DraftworthError(f"{folder}{name}: not a file of this version: {error}") from error
 
     with ThreadPoolExecutor(_PARALLEL_READS) as pool:
-        files = list(pool.map(load, (name for name in names if _is_history(name))))
+        files = list(pool.map(load, names))
     blocks = tuple(sorted(_of(BlockResult, files), key=lambda b: b.block))
     entries = tuple(sorted(_of(Entry, files), key=lambda e: (e.attempt, e.number)))
     return History(
@@ -100,15 +101,14 @@ def read_history(store: Store, run_id: str) -> History:
     )
 
 
-def _is_history(name: str) -> bool:
-    is_block = name.startswith(f"{BLOCKS_FOLDER}/") and name.endswith(RESULT_SUFFIX)
-    return is_block or name == RUN_FILE or name.startswith(f"{JOURNAL_FOLDER}/")
-
-
-def _kind(name: str) -> type[RunResult | BlockResult | Entry]:
+def _kind(name: str) -> type[RunResult | BlockResult | Entry] | None:
+    """What a file of a run holds; None for what only tools and people read."""
     if name == RUN_FILE:
         return RunResult
-    return BlockResult if name.endswith(RESULT_SUFFIX) else Entry
+    if name.startswith(f"{JOURNAL_FOLDER}/"):
+        return Entry
+    is_block = name.startswith(f"{BLOCKS_FOLDER}/") and name.endswith(RESULT_SUFFIX)
+    return BlockResult if is_block else None
 
 
 def _of(kind: type[T], files: Sequence[object]) -> Iterator[T]:

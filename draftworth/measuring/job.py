@@ -12,11 +12,11 @@ JOB_NAME_VARIABLE = "DRAFTWORTH_JOB_NAME"
 JOB_UID_VARIABLE = "DRAFTWORTH_JOB_UID"
 _UID_CHARACTERS = 8
 
-# A pod that finds so many dead before it, without a word of theirs, does not try what ended them:
-# it records that the run has failed.
-MAX_SILENT_DEATHS = 3
-# Pods that the Job starts for those that died on their own: the dead above, the pod that records
-# them, and those that could not reach S3, which with Kubernetes' growing waits (10 s, 20 s, ... 6
+# After so many pods that ended and recorded no reason, the next one does not try what may have
+# ended them: it records that the run has failed.
+MAX_UNRECORDED_ENDS = 3
+# Pods that the Job starts for those that ended by themselves: those above, the one that records it,
+# and those that could not reach S3, which with Kubernetes' growing waits (10 s, 20 s, ... 6
 # minutes) may be away for half an hour.
 POD_RETRIES = 10
 
@@ -25,9 +25,9 @@ EXIT_FAILED = 1
 """The run is over; its `run.json` says why."""
 EXIT_WRONG_INPUT = 2
 EXIT_NOT_RECORDED = 3
-"""The results cannot be read or written: another pod may have more luck."""
+"""The results cannot be read or written: another pod may succeed."""
 EXIT_INTERRUPTED = 75
-"""Told to end before the run was over; another pod goes on. EX_TEMPFAIL of sysexits.h."""
+"""Terminated before the run was over; another pod continues it. EX_TEMPFAIL of sysexits.h."""
 
 
 def job_run_id(environment: Mapping[str, str]) -> str | None:

@@ -1,9 +1,9 @@
-"""What a run did from when to when, kept so that another pod can go on and still tell it all.
+"""What a run did from when to when, kept so that the next pod can continue and account for it.
 
 A measuring Job's pod writes each entry as a file of its own, `journal/0002-0003-measured.json`: the
-third entry of the second pod. A pod may die without a word, so the last sign of life of a pod that
-did not finish the run is the end of its last entry, and what it did after that is lost.
-Everything is in wall-clock time (UTC): the clocks of two machines meet here.
+third entry of the second pod. A pod may be killed before it can write, so a pod that did not finish
+the run is taken to have ended with its last entry, and what it did after that is lost. All times
+are wall-clock time (UTC), because those of several machines are compared.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ JOURNAL_SCHEMA = "draftworth.journal/1"
 JOURNAL_FOLDER = "journal"
 
 # started: the pod began; waited: for servers; measured: blocks that count, with their warm-ups;
-# lost: blocks whose servers were lost; ended: the pod was told to end before the run was over.
+# lost: blocks whose servers were lost; ended: the pod was terminated before the run was over.
 EntryKind = Literal["started", "waited", "measured", "lost", "ended"]
 
-NO_WORD = "its pod ended without a word: killed, out of memory, or its node was lost"
+UNRECORDED_END = "its pod ended and recorded no reason: killed, out of memory, or its node was lost"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,10 +94,10 @@ class Journal:
         self._write(entry)
 
 
-def deaths_without_a_word(entries: Sequence[Entry]) -> int:
-    """Pods that began and were neither told to end nor finished the run."""
-    told = {entry.attempt for entry in entries if entry.kind == "ended"}
-    return len({entry.attempt for entry in entries} - told)
+def unrecorded_ends(entries: Sequence[Entry]) -> int:
+    """Pods that began, did not finish the run and recorded no reason."""
+    recorded = {entry.attempt for entry in entries if entry.kind == "ended"}
+    return len({entry.attempt for entry in entries} - recorded)
 
 
 def times_lost(entries: Sequence[Entry], subject: str) -> int:
@@ -146,12 +146,12 @@ def _pods_lost(entries: Sequence[Entry]) -> Iterator[Interruption]:
     ordered = sorted(entries, key=lambda e: (e.attempt, e.number))
     pods = [list(pod) for _, pod in groupby(ordered, key=lambda e: e.attempt)]
     for pod, following in pairwise(pods):
-        last_sign = max(e.ended_at_unix_s for e in pod if e.kind != "ended")
-        told = [e for e in pod if e.kind == "ended"]
+        last_seen = max(e.ended_at_unix_s for e in pod if e.kind != "ended")
+        ends = [e for e in pod if e.kind == "ended"]
         yield Interruption(
             kind="load generator",
-            at_unix_s=told[-1].ended_at_unix_s if told else last_sign,
-            lost_s=max(0.0, following[0].started_at_unix_s - last_sign),
+            at_unix_s=ends[-1].ended_at_unix_s if ends else last_seen,
+            lost_s=max(0.0, following[0].started_at_unix_s - last_seen),
             blocks=(),
-            reason=told[-1].reason if told else NO_WORD,
+            reason=ends[-1].reason if ends else UNRECORDED_END,
         )

@@ -12,6 +12,7 @@ from draftworth.measuring.http import HttpError, get_text
 from draftworth.measuring.run_specification import Endpoint
 
 READY = "ready"
+API_KEY_VARIABLE = "OPENAI_API_KEY"
 READY_POLL_SECONDS = 1.0
 _TIMEOUT_SECONDS = 5.0
 
@@ -60,7 +61,7 @@ class Readiness:
         if status in (401, 403):
             raise NotReadyError(
                 f"{endpoint.variant} at {endpoint.base_url} answers HTTP {status}: set the "
-                "environment variable OPENAI_API_KEY to its key"
+                f"environment variable {API_KEY_VARIABLE} to its key"
             )
         # Servers without a health endpoint answer 404: they answer.
         return READY if status in (200, 404) else f"HTTP {status}"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Callable, Iterator, Sequence
 
 from draftworth.measuring.client import Measured
-from draftworth.measuring.llmperf_summary import llmperf_summary
+from draftworth.measuring.llmperf_files import llmperf_responses, llmperf_summary
 from draftworth.measuring.sink import Sink, SinkError
 from draftworth.records.codec import dump_record
 from draftworth.records.results import (
@@ -19,8 +17,8 @@ from draftworth.records.results import (
     RESULT_SUFFIX,
     TRANSCRIPT_SUFFIX,
     BlockResult,
-    llmperf_responses,
 )
+from draftworth.records.transcripts import dump_transcripts
 
 
 class RunFiles:
@@ -54,7 +52,7 @@ class RunFiles:
     def write_block(self, block: BlockResult, measured: Sequence[Measured]) -> None:
         """Raw evidence first, then the result file, then what is derived from it."""
         stem = f"{BLOCKS_FOLDER}/{block.stem}"
-        self.write(f"{stem}{TRANSCRIPT_SUFFIX}", _transcript(measured))
+        self.write(f"{stem}{TRANSCRIPT_SUFFIX}", _transcripts(measured))
         self.write(f"{stem}{RESULT_SUFFIX}", dump_record(block))
         for name, data in _derived(block):
             self.write(name, data)
@@ -62,7 +60,7 @@ class RunFiles:
     def write_lost(self, block: BlockResult, measured: Sequence[Measured]) -> None:
         """The evidence of a block whose figures count for nothing."""
         stem = f"{INTERRUPTED_FOLDER}/{block.stem}"
-        self.write(f"{stem}{TRANSCRIPT_SUFFIX}", _transcript(measured))
+        self.write(f"{stem}{TRANSCRIPT_SUFFIX}", _transcripts(measured))
         self.write(f"{stem}{INTERRUPTED_SUFFIX}", dump_record(block))
 
     def complete(self, blocks: Sequence[BlockResult], names: frozenset[str]) -> None:
@@ -78,18 +76,5 @@ def _derived(block: BlockResult) -> Iterator[tuple[str, bytes]]:
     yield f"{stem}{LLMPERF_SUMMARY_SUFFIX}", llmperf_summary(block)
 
 
-def _transcript(measured: Sequence[Measured]) -> bytes:
-    lines = (
-        json.dumps(
-            {
-                "request_id": m.record.request_id,
-                "text": m.text,
-                "chunk_offsets_us": m.chunk_offsets_us,
-                "chunk_tokens": m.chunk_tokens,
-                "chunk_characters": m.chunk_characters,
-            },
-            separators=(",", ":"),
-        )
-        for m in measured
-    )
-    return gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
+def _transcripts(measured: Sequence[Measured]) -> bytes:
+    return dump_transcripts(m.transcript for m in measured)

@@ -2,14 +2,15 @@
 
 Result files are written as each block completes; `run.json` comes last, when the run is over. With
 a `history` the run is one that several pods share: what is measured already is taken as it is, in
-its place, so every decision comes out as in a run that nobody interrupted; and a pod that is told
-to end leaves the run open for the next one.
+its place, so every decision is that of a run without interruptions; and a pod that is terminated
+leaves the run open for the next one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -17,11 +18,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from draftworth.analysis.statistics import Estimate, requests_short
 from draftworth.analysis.summary import Group
-from draftworth.analysis.verdict import itl_speedup
 from draftworth.errors import DraftworthError
-from draftworth.measuring.blocks import BlockSender, Sent, Step, describe, first_error
+from draftworth.measuring.blocks import BlockSender, CaseRound, Sent, describe, first_error
 from draftworth.measuring.client import Client
 from draftworth.measuring.history import BlockKey, History
 from draftworth.measuring.journal import (
@@ -33,9 +32,11 @@ from draftworth.measuring.journal import (
     times_lost,
 )
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
-from draftworth.measuring.readiness import READY_POLL_SECONDS, Readiness
+from draftworth.measuring.precision import Precision
+from draftworth.measuring.readiness import API_KEY_VARIABLE, READY_POLL_SECONDS, Readiness
 from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
 from draftworth.measuring.runfiles import RunFiles
+from draftworth.measuring.scheduling import raise_scheduling_class
 from draftworth.measuring.sink import Sink
 from draftworth.records.codec import dump_record
 from draftworth.records.load import Load
@@ -51,7 +52,7 @@ MAX_LOSSES_OF_A_BLOCK = 3
 
 INTERRUPTED = "ended before the last block: interrupted"
 DEFECT = "ended before the last block: a defect that the log shows"
-TOLD_TO_END = "its pod was told to end, as when its node is drained"
+TERMINATED = "its pod was terminated, as when its node is drained"
 
 
 def rounds(sampling: Sampling) -> int:
@@ -69,6 +70,19 @@ def new_run_id(experiment: str, *, now: datetime | None = None) -> str:
     return f"{experiment}-{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
+def measure_here(spec: RunSpec, sink: Sink, progress: Progress) -> RunResult:
+    """A run that belongs to this process and ends with it."""
+    runner = Runner(
+        spec=spec,
+        sink=sink,
+        run_id=new_run_id(spec.experiment),
+        progress=progress,
+        scheduling=raise_scheduling_class(),
+        api_key=os.environ.get(API_KEY_VARIABLE),
+    )
+    return asyncio.run(runner.run())
+
+
 @dataclass(kw_only=True)
 class Runner:
     """One run. `sink` gets names relative to the results root, run id first.
@@ -82,7 +96,7 @@ class Runner:
     sink: Sink
     run_id: str
     progress: Progress
-    scheduling: str
+    scheduling: str = ""
     api_key: str | None = None
     history: History | None = None
     deadline_seconds: Callable[[], float | None] = lambda: None
@@ -102,6 +116,7 @@ class Runner:
         self._journal = Journal(
             known.entries, attempt=known.attempt, clock=self.wall_clock, write=self._write_entry
         )
+        self._precision = Precision(spec=self.spec, progress=self.progress)
         self._readiness = Readiness(
             api_key=self.api_key,
             progress=self.progress,
@@ -122,7 +137,7 @@ class Runner:
         """Measure everything; the result says whether the run is complete, and if not, why.
 
         A run that is cancelled (a signal) is over, and its `run.json` says that it failed; with a
-        history it is not: the journal has a note, and another pod goes on.
+        history it is not: the journal has a note, and another pod continues.
         """
         self._begin()
         try:
@@ -134,7 +149,7 @@ class Runner:
                 self._finish(INTERRUPTED)
             else:
                 self._files.flush()
-                self._journal.note("ended", reason=TOLD_TO_END)
+                self._journal.note("ended", reason=TERMINATED)
             raise
         except BaseException:
             self._finish(DEFECT)
@@ -151,7 +166,7 @@ class Runner:
         if self.history is not None:
             self._files.complete(self.history.blocks, self.history.names)
         if self._earlier:
-            self.progress(f"going on after {len(self._earlier)} blocks that are measured")
+            self.progress(f"continuing after {len(self._earlier)} blocks that are measured already")
 
     def _write_entry(self, entry: Entry) -> None:
         """A file only where another pod may need it."""
@@ -215,12 +230,14 @@ class Runner:
                 await self._measure_round(load, number, set(open_classes))
                 sent = number * self.spec.sampling.requests_per_round
                 for name in list(open_classes):
-                    if self._is_known_well_enough(name, load, sent):
+                    group = Group(prompt_class=name, load=load)
+                    if self._precision.is_enough(self._blocks, group, requests=sent):
                         del open_classes[name]
                 if not open_classes:
                     break
             for name in open_classes:
-                self._say_what_is_missing(name, load)
+                group = Group(prompt_class=name, load=load)
+                self._precision.report_missing(self._blocks, group)
 
     async def _measure_round(self, load: Load, round_number: int, classes: set[str]) -> None:
         """Every case of the open classes against every variant, one variant loaded at a time.
@@ -234,38 +251,40 @@ class Runner:
             turned = (index + round_number) % 2 == 0
             endpoints = self.spec.endpoints[::-1] if turned else self.spec.endpoints
             together = [endpoints] if self.spec.parallel else [(e,) for e in endpoints]
-            step = Step(case=case, load=load, round=round_number)
+            case_round = CaseRound(case=case, load=load, round=round_number)
             for loaded in together:
-                await self._measure_step(step, loaded)
+                await self._measure_together(case_round, loaded)
 
-    async def _measure_step(self, step: Step, endpoints: Sequence[Endpoint]) -> None:
+    async def _measure_together(self, case_round: CaseRound, endpoints: Sequence[Endpoint]) -> None:
         """The variants that are loaded at once, unless they are measured; again when lost."""
-        keys = [step.key(endpoint) for endpoint in endpoints]
+        keys = [case_round.key(endpoint) for endpoint in endpoints]
         if all(key in self._earlier for key in keys):
             self._blocks += [self._earlier[key] for key in keys]
             return
         started_at_unix_s = self.wall_clock()
-        sent = await self._send_together(step, endpoints)
+        sent = await self._send_together(case_round, endpoints)
         while lost := [s.lost for s in sent if s.lost]:
             await self._give_up(sent, started_at_unix_s, "; ".join(lost))
             await self._wait_until_ready()
             started_at_unix_s = self.wall_clock()
-            sent = await self._send_together(step, endpoints)
+            sent = await self._send_together(case_round, endpoints)
         # A variant that was measured before the pod ended, and the one loaded beside it was not,
         # has been loaded again and nothing more.
         new = [s for s, key in zip(sent, keys, strict=True) if key not in self._earlier]
         self._blocks += [self._earlier.get(k, s.block) for s, k in zip(sent, keys, strict=True)]
         for s in new:
             await _in_thread(self._files.write_block, s.block, s.measured)
-            self.progress(f"[block {s.block.block}, round {step.round}] {describe(s.block)}")
+            self.progress(f"[block {s.block.block}, round {case_round.round}] {describe(s.block)}")
         stems = tuple(s.block.stem for s in new)
         self._journal.note("measured", started_at_unix_s, blocks=stems)
 
-    async def _send_together(self, step: Step, endpoints: Sequence[Endpoint]) -> list[Sent]:
+    async def _send_together(
+        self, case_round: CaseRound, endpoints: Sequence[Endpoint]
+    ) -> list[Sent]:
         numbers = [next(self._numbers) for _ in endpoints]
         self._doing = f"in block {numbers[0]}"
         sends = [
-            self._sender.send(step, endpoint, number=number)
+            self._sender.send(case_round, endpoint, number=number)
             for endpoint, number in zip(endpoints, numbers, strict=True)
         ]
         if len(sends) == 1:
@@ -287,45 +306,6 @@ class Runner:
                 f"servers were lost {times} times in {subject_of(stems[0])}, which may be what "
                 f"ends them; the last time: {reason}"
             )
-
-    def _is_known_well_enough(self, prompt_class: str, load: Load, sent: int) -> bool:
-        """Whether a class needs no further round, and says why or why not."""
-        sampling = self.spec.sampling
-        if sent < sampling.min_requests:
-            return False
-        group = Group(prompt_class=prompt_class, load=load)
-        speedups = self._speedups(group).values()
-        widths = [speedup.relative_width if speedup else None for speedup in speedups]
-        known = [width for width in widths if width is not None]
-        if len(known) == len(widths) and max(known, default=0.0) <= sampling.target_interval_width:
-            if known:
-                self.progress(
-                    f"{group.label}: speedup known to {max(known):.1%} after "
-                    f"{sent} requests a case and variant"
-                )
-            return True
-        return False
-
-    def _say_what_is_missing(self, prompt_class: str, load: Load) -> None:
-        target = self.spec.sampling.target_interval_width
-        group = Group(prompt_class=prompt_class, load=load)
-        for variant, speedup in self._speedups(group).items():
-            missing = requests_short(speedup, target_width=target)
-            width = speedup.relative_width if speedup else None
-            known = f"known to {width:.1%}" if width is not None else "not known"
-            more = f"; about {missing} more requests for {target:.0%}" if missing else ""
-            self.progress(f"{group.label}: speedup of {variant} {known}{more}")
-
-    def _speedups(self, group: Group) -> dict[str, Estimate | None]:
-        """The speedup of each speculative variant in a group, from the blocks so far."""
-        baseline = self.spec.baseline
-        return {
-            endpoint.variant: itl_speedup(
-                self._blocks, group, variant=endpoint.variant, baseline=baseline
-            )
-            for endpoint in self.spec.endpoints
-            if not endpoint.is_baseline
-        }
 
     def _finish(self, reason: str) -> RunResult:
         unwritten = self._files.flush()
@@ -370,9 +350,9 @@ class Runner:
 
 
 async def _in_thread(work: Callable[..., None], *arguments: Any) -> None:
-    """Let a thread write: an upload takes its time, and a signal must be heard meanwhile.
+    """Let a thread write, so that a signal reaches the run during an upload.
 
-    Heard, and obeyed once the files are whole.
+    A run that is cancelled meanwhile ends when the files are whole.
     """
     writing = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
     try:

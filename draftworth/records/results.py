@@ -21,10 +21,9 @@ is None, never 0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from draftworth.records.codec import dump_json
 from draftworth.records.load import Load, LoadGenerator
 
 RESULT_SCHEMA = "draftworth.result/3"
@@ -49,19 +48,6 @@ MAX_RECEIVE_COUNT = 5
 UsageSource = Literal["every_chunk", "last_chunk", "none"]
 RunStatus = Literal["complete", "failed"]
 InterruptionKind = Literal["servers", "load generator"]
-
-# Names as llmperf writes them (token_benchmark_ray.py at f1d6bed); ours beside them.
-LLMPERF_FIELDS = (
-    "error_code",
-    "error_msg",
-    "inter_token_latency_s",
-    "ttft_s",
-    "end_to_end_latency_s",
-    "request_output_throughput_token_per_s",
-    "number_total_tokens",
-    "number_output_tokens",
-    "number_input_tokens",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +98,7 @@ class RequestRecord:
 class SpeculationCounters:
     """The server's own counters over one block (vLLM `spec_decode_num_*_total`), as differences.
 
-    accepted_per_position: accepted tokens at draft position 0, 1, ...; empty where not told.
+    accepted_per_position: accepted tokens at draft position 0, 1, ...; empty where not counted.
     """
 
     drafts: int
@@ -231,18 +217,19 @@ class TimeAccount:
     idle_s: all the rest: reading the servers' metrics, writing files, statistics.
     """
 
-    measuring_s: float
-    waiting_s: float
-    lost_s: float
-    idle_s: float
+    measuring_s: float = 0.0
+    waiting_s: float = 0.0
+    lost_s: float = 0.0
+    idle_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
     """`run.json`: written last, so its presence means that the run is over.
 
+    What has a default is not known of a run that failed before it began.
+
     class_weights: each prompt class's part of the user's traffic; the parts add up to 1.
-    load_generator: None where the run ended before this was known.
     scheduling: the scheduling class that the client got, in words.
     started_at_unix_s: of the first pod, where a Job resumed the run.
     """
@@ -254,35 +241,22 @@ class RunResult:
     reason: str
     started_at_unix_s: float
     ended_at_unix_s: float
-    variants: tuple[str, ...]
-    baseline: str
-    blocks: tuple[str, ...]
-    max_tokens_per_step: Mapping[str, int]
-    target_interval_width: float
-    class_weights: Mapping[str, float]
-    price: Price | None
-    load_generator: LoadGenerator | None
-    scheduling: str
-    time: TimeAccount
-    interruptions: tuple[Interruption, ...]
+    variants: tuple[str, ...] = ()
+    baseline: str = ""
+    blocks: tuple[str, ...] = ()
+    max_tokens_per_step: Mapping[str, int] = field(default_factory=dict)
+    target_interval_width: float = 0.0
+    class_weights: Mapping[str, float] = field(default_factory=dict)
+    price: Price | None = None
+    load_generator: LoadGenerator | None = None
+    scheduling: str = ""
+    time: TimeAccount = TimeAccount()
+    interruptions: tuple[Interruption, ...] = ()
 
 
 def claim_key(key: str) -> str:
     """Where it stands what of this result file is published."""
     return f"{CLAIMS_FOLDER}/{key}.json"
-
-
-def llmperf_responses(block: BlockResult) -> bytes:
-    """The block as llmperf's `*_individual_responses.json`: its fields, then ours."""
-    context = {
-        "experiment": block.experiment,
-        "variant": block.variant,
-        "prompt_class": block.prompt_class,
-        "case": block.case,
-        "round": block.round,
-        "run_id": block.run_id,
-    }
-    return dump_json([{**asdict(record), **context} for record in block.requests])
 
 
 def values_of(records: Sequence[RequestRecord], field: str) -> list[float]:

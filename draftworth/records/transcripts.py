@@ -1,17 +1,15 @@
-"""The texts and chunk times of a run's requests, read from the transcripts beside the results."""
+"""The texts and chunk times of a block's requests: a compressed file beside its result file."""
 
 from __future__ import annotations
 
 import gzip
-import json
-from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from draftworth.errors import UserInputError
+from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.results import BLOCKS_FOLDER, TRANSCRIPT_SUFFIX, BlockResult
 
 
@@ -19,13 +17,15 @@ from draftworth.records.results import BLOCKS_FOLDER, TRANSCRIPT_SUFFIX, BlockRe
 class Transcript:
     """One request's text and when its chunks came, in microseconds since it was sent.
 
-    chunk_tokens, chunk_characters: tokens and text length of each chunk; empty where not known.
+    chunk_tokens: tokens of each chunk; None where the server does not count them by chunk.
+    chunk_characters: length of each chunk's text.
     """
 
-    text: str
-    chunk_offsets_us: array[int]
-    chunk_tokens: array[int]
-    chunk_characters: array[int]
+    request_id: str
+    text: str = ""
+    chunk_offsets_us: tuple[int, ...] = ()
+    chunk_tokens: tuple[int, ...] | None = None
+    chunk_characters: tuple[int, ...] = ()
 
     @property
     def step_latencies_s(self) -> list[float]:
@@ -37,7 +37,7 @@ class Transcript:
 
         The number of the token itself where chunks hold one, as a baseline's do.
         """
-        if len(self.chunk_tokens) != len(self.chunk_characters) or not self.chunk_tokens:
+        if not self.chunk_tokens or len(self.chunk_tokens) != len(self.chunk_characters):
             return None
         characters = tokens = 0
         for length, count in zip(self.chunk_characters, self.chunk_tokens, strict=True):
@@ -52,32 +52,25 @@ class Transcript:
 Transcripts = Mapping[str, Transcript]
 
 
+def dump_transcripts(transcripts: Iterable[Transcript]) -> bytes:
+    """The bytes of a block's file: JSON Lines, compressed."""
+    return gzip.compress(b"".join(map(dump_record, transcripts)), mtime=0)
+
+
 def read_transcripts(folder: Path, blocks: tuple[BlockResult, ...]) -> Transcripts:
     """The transcripts of those blocks that have a file; a block without one has none.
 
     Raises:
         UserInputError: a file is not a transcript.
     """
-    found: dict[str, Transcript] = {}
-    for block in blocks:
-        path = folder / BLOCKS_FOLDER / f"{block.stem}{TRANSCRIPT_SUFFIX}"
-        if path.is_file():
-            found |= _read(path)
-    return found
+    paths = (folder / BLOCKS_FOLDER / f"{block.stem}{TRANSCRIPT_SUFFIX}" for block in blocks)
+    found = (transcript for path in paths if path.is_file() for transcript in _read(path))
+    return {transcript.request_id: transcript for transcript in found}
 
 
-def _read(path: Path) -> dict[str, Transcript]:
+def _read(path: Path) -> list[Transcript]:
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            return dict(_transcript(json.loads(line)) for line in lines)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, OverflowError) as error:
-        raise UserInputError(f"{path}: not a transcript of this version: {error!r}") from error
-
-
-def _transcript(value: Mapping[str, Any]) -> tuple[str, Transcript]:
-    return value["request_id"], Transcript(
-        text=str(value["text"]),
-        chunk_offsets_us=array("Q", value["chunk_offsets_us"]),
-        chunk_tokens=array("Q", value["chunk_tokens"] or ()),
-        chunk_characters=array("Q", value["chunk_characters"]),
-    )
+        with gzip.open(path) as lines:
+            return [load_record(Transcript, line) for line in lines]
+    except (OSError, EOFError, ValueError, RecordError) as error:
+        raise UserInputError(f"{path}: not a transcript of this version: {error}") from error

@@ -1,12 +1,11 @@
 """The measuring Job's program: reads the run specification, measures, uploads, ends.
 
-In a Job's pod the run belongs to the Job: a pod that is told to end leaves it open, and the next
-one goes on at the first block that is not measured. Whatever else ends it, `run.json` says so: the
-capacity controller keeps the servers' nodes until it does. Elsewhere a run is this process and no
-longer.
+In a Job's pod the run belongs to the Job: a pod that is terminated leaves it open, and the next one
+continues at the first block that is not measured. Whatever else ends it, `run.json` says so: the
+capacity controller keeps the servers' nodes until it does. Elsewhere a run ends with its process.
 
 Exit codes: 0 the run is complete, 1 it failed (its `run.json` says why), 2 the input is wrong,
-3 the results cannot be read or written, 75 told to end before the run was over.
+3 the results cannot be read or written, 75 terminated before the run was over.
 """
 
 from __future__ import annotations
@@ -19,45 +18,33 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import boto3
 from botocore.config import Config
 
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.measuring.history import History, read_history
+from draftworth.measuring.history import read_history
 from draftworth.measuring.job import (
     EXIT_COMPLETE,
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_NOT_RECORDED,
-    MAX_SILENT_DEATHS,
+    MAX_UNRECORDED_ENDS,
     job_run_id,
 )
-from draftworth.measuring.journal import deaths_without_a_word
-from draftworth.measuring.load import AsyncioEngine, LoadEngine
+from draftworth.measuring.journal import unrecorded_ends
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import DEFECT, Runner, new_run_id
 from draftworth.measuring.sink import FolderSink, SinkError, Store
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.reading import parse_s3_url
-from draftworth.records.results import RUN_FILE, RunResult, TimeAccount
+from draftworth.records.results import RUN_FILE, RunResult
 from pods.llmperf.engines import open_engine
 from pods.llmperf.s3_sink import S3Sink
 
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 8})
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Task:
-    """What this process has to do. `history` is there where the run belongs to a Job."""
-
-    spec: RunSpec
-    store: Store
-    run_id: str
-    history: History | None
-    deadline_seconds: Callable[[], float | None]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -68,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
         _end_on_signal()
         result = _measure(arguments, run_id)
     except SinkError as error:
-        _log(f"{error}; another pod may have more luck")
+        _log(f"{error}; another pod may succeed")
         return EXIT_NOT_RECORDED
     except DraftworthError as error:
         _log(str(error))
@@ -78,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
         if run_id is None:
             _log("stopped by a signal; the run is over")
             return EXIT_FAILED
-        _log(f"told to end; run {run_id} goes on in the next pod")
+        _log(f"terminated; run {run_id} continues in the next pod")
         return EXIT_INTERRUPTED
     except Exception as error:
         if run_id:
@@ -98,37 +85,39 @@ def _end_on_signal() -> None:
 
 def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
     spec = _read_spec(arguments.run_spec)
-    task = _Task(
+    store = _store(arguments.results)
+    history = read_history(store, run_id) if run_id else None
+    make_runner = partial(
+        Runner,
         spec=spec,
-        store=(store := _store(arguments.results)),
+        sink=store,
         run_id=run_id or new_run_id(spec.experiment),
-        history=read_history(store, run_id) if run_id else None,
+        progress=_log,
+        history=history,
         deadline_seconds=_deadline(arguments.deadline_minutes_file),
     )
-    if task.history and task.history.result:
+    if history and history.result:
         _log(f"run {run_id} is over already; to measure again, raise `repetition`")
-        return task.history.result
-    if (
-        task.history
-        and (deaths := deaths_without_a_word(task.history.entries)) >= MAX_SILENT_DEATHS
-    ):
-        reason = f"{deaths} pods ended without a word, as when they need more memory than they get"
-        return _runner(task, AsyncioEngine(), "").fail(reason)
+        return history.result
+    if history and (ends := unrecorded_ends(history.entries)) >= MAX_UNRECORDED_ENDS:
+        return make_runner().fail(
+            f"{ends} pods ended and recorded no reason, as when they need more memory than they get"
+        )
     # Before the event loop: Ray sets signal handlers, and the run's own must be the last.
     opened = open_engine(arguments.ray_address, spec, _log)
     try:
         with opened as (engine, scheduling):
-            return asyncio.run(_run(task, engine, scheduling))
+            return asyncio.run(_run(make_runner(engine=engine, scheduling=scheduling)))
     except SinkError:
         raise
     except DraftworthError as error:  # of the engine: the run's own are in its result
-        if task.history is None:
+        if history is None:
             raise
-        return _runner(task, AsyncioEngine(), "").fail(str(error))
+        return make_runner().fail(str(error))
 
 
 def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> bool:
-    """End a run of which nothing but its id may be known; False: another pod may have more luck."""
+    """End a run of which nothing but its id may be known; False: another pod may succeed."""
     now = time.time()
     result = RunResult(
         run_id=run_id,
@@ -137,17 +126,6 @@ def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> 
         reason=reason,
         started_at_unix_s=now,
         ended_at_unix_s=now,
-        variants=(),
-        baseline="",
-        blocks=(),
-        max_tokens_per_step={},
-        target_interval_width=0.0,
-        class_weights={},
-        price=None,
-        load_generator=None,
-        scheduling="",
-        time=TimeAccount(measuring_s=0.0, waiting_s=0.0, lost_s=0.0, idle_s=0.0),
-        interruptions=(),
     )
     try:
         _store(arguments.results).write(f"{run_id}/{RUN_FILE}", dump_record(result))
@@ -214,21 +192,8 @@ def _read_deadline(path: Path) -> float:
     return minutes * 60
 
 
-def _runner(task: _Task, engine: LoadEngine, scheduling: str) -> Runner:
-    return Runner(
-        spec=task.spec,
-        sink=task.store,
-        run_id=task.run_id,
-        progress=_log,
-        scheduling=scheduling,
-        history=task.history,
-        deadline_seconds=task.deadline_seconds,
-        engine=engine,
-    )
-
-
-async def _run(task: _Task, engine: LoadEngine, scheduling: str) -> RunResult:
-    running = asyncio.ensure_future(_runner(task, engine, scheduling).run())
+async def _run(runner: Runner) -> RunResult:
+    running = asyncio.ensure_future(runner.run())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError):

@@ -65,7 +65,7 @@ class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
         measured = self._loop.run_until_complete(
             client.measure(request.prompt, request_id=request.request_id)
         )
-        return {_MEASURED: measured}, measured.text, request_config
+        return {_MEASURED: measured}, measured.transcript.text, request_config
 
 
 class LaunchedActor:
@@ -194,7 +194,7 @@ def _create(count: int, cpus: float) -> list[LaunchedActor]:
 
 @contextmanager
 def _environment(**values: str) -> Iterator[None]:
-    """Processes started meanwhile have these variables."""
+    """Processes that are started inside have these variables."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

@@ -19,6 +19,7 @@ from draftworth.measuring.load import AsyncioEngine, Planned
 from draftworth.records.load import Load
 from draftworth.records.prompts import Prompt
 from draftworth.records.results import RequestRecord
+from draftworth.records.transcripts import Transcript
 
 _NOTICEABLE_WAIT_SECONDS = 0.005
 
@@ -113,4 +114,4 @@ def lost_request(request: Planned, started_at_unix_s: float, reason: str) -> Mea
         chunks=0,
         usage_source="none",
     )
-    return Measured(record=record, text="", chunk_offsets_us=(), chunk_tokens=None)
+    return Measured(record=record, transcript=Transcript(request_id=request.request_id))

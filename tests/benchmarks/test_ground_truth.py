@@ -73,7 +73,7 @@ def test_figures_over_http_are_the_truth_within_the_tolerance(spec: TimelineSpec
     for index, (ours, truth) in enumerate(zip(measured, truths, strict=True)):
         tokens = tuple(chunk.tokens for chunk in plan_of(spec, index).chunks)
         assert truth.prompt == f"request {index}"
-        assert tuple(truth.tokens) == ours.chunk_tokens == tokens
+        assert tuple(truth.tokens) == ours.transcript.chunk_tokens == tokens
     assert closest(measured, truths, "ttft_s") < TOLERANCE_S
     later_tokens = spec.output_tokens - 8
     assert closest(measured, truths, "inter_token_latency_s") < TOLERANCE_S / later_tokens

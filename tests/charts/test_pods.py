@@ -13,7 +13,7 @@ from draftworth.measuring.job import (
     EXIT_INTERRUPTED,
     EXIT_NOT_RECORDED,
     EXIT_WRONG_INPUT,
-    MAX_SILENT_DEATHS,
+    MAX_UNRECORDED_ENDS,
     job_run_id,
 )
 from draftworth.measuring.run_specification import RunSpec
@@ -152,7 +152,7 @@ def failure_action(job: Object, *, exit_code: int = 0, disrupted: bool = False) 
 def test_another_pod_goes_on_unless_the_run_is_over(pod: dict[str, Any], action: str) -> None:
     job = load_generator("qwen3-32b")
     assert failure_action(job, **pod) == action
-    assert job["spec"]["backoffLimit"] > MAX_SILENT_DEATHS  # one is left to record them
+    assert job["spec"]["backoffLimit"] > MAX_UNRECORDED_ENDS  # one is left to record them
     assert job["spec"]["podReplacementPolicy"] == "Failed"
 
 

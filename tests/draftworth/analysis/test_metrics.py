@@ -8,7 +8,7 @@ import pytest
 
 from draftworth.analysis import metrics
 from draftworth.analysis.metrics import MILLISECONDS, Metric
-from draftworth.measuring.llmperf_summary import llmperf_summary
+from draftworth.measuring.llmperf_files import llmperf_summary
 from draftworth.records.reading import Run
 from draftworth.records.results import RequestRecord
 from draftworth.report.contents import document_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from array import array
 from pathlib import Path
 
 import pytest
@@ -54,10 +53,10 @@ def test_a_place_in_the_text_is_a_token_where_chunks_are_counted(
     characters: list[int], tokens: list[int], position: int, expected: int | None
 ) -> None:
     transcript = Transcript(
+        request_id="r",
         text="x" * sum(characters),
-        chunk_offsets_us=array("Q"),
-        chunk_tokens=array("Q", tokens),
-        chunk_characters=array("Q", characters),
+        chunk_tokens=tuple(tokens),
+        chunk_characters=tuple(characters),
     )
     assert transcript.tokens_before(position) == expected
 

@@ -103,12 +103,12 @@ def test_multi_token_chunks_are_counted_and_stamped_as_they_come() -> None:
     assert record.first_chunk_tokens == 3
     assert record.chunks == 4
     assert record.usage_source == "every_chunk"
-    assert measured.chunk_tokens == (3, 8, 1, 8)
+    assert measured.transcript.chunk_tokens == (3, 8, 1, 8)
     assert (record.number_input_tokens, record.number_total_tokens) == (11, 31)
     # Bytes cannot arrive before they are sent; how much later depends on the machine's load.
     assert record.ttft_s is not None
     assert record.ttft_s >= 0.1
-    offsets_us = measured.chunk_offsets_us
+    offsets_us = measured.transcript.chunk_offsets_us
     assert all(b > a for a, b in itertools.pairwise(offsets_us))
     assert record.inter_token_latency_s == pytest.approx(
         (offsets_us[-1] - offsets_us[0]) / 1e6 / 17, rel=1e-3
@@ -145,7 +145,7 @@ def test_reasoning_deltas_are_tokens() -> None:
     measured, _ = measure(play(*steps))
 
     assert measured.record.chunks == 2
-    assert measured.text == "hma"
+    assert measured.transcript.text == "hma"
 
 
 def test_a_chunk_with_tokens_but_no_text_yet_counts() -> None:
@@ -159,7 +159,7 @@ def test_a_chunk_with_tokens_but_no_text_yet_counts() -> None:
 
     measured, _ = measure(play(*steps))
 
-    assert measured.chunk_tokens == (1, 1)
+    assert measured.transcript.chunk_tokens == (1, 1)
 
 
 def test_usage_only_at_the_end_gives_totals_and_says_that_chunks_are_not_counted() -> None:
@@ -180,7 +180,7 @@ def test_usage_only_at_the_end_gives_totals_and_says_that_chunks_are_not_counted
     assert record.number_output_tokens == 9
     assert record.first_chunk_tokens == 1
     assert record.tokens_per_step == pytest.approx(8.0)
-    assert measured.chunk_tokens is None
+    assert measured.transcript.chunk_tokens is None
 
 
 def test_no_usage_at_all_gives_times_but_no_token_figures() -> None:
@@ -209,7 +209,7 @@ def test_events_split_at_every_byte_are_put_together() -> None:
 
     measured, _ = measure(play(*steps))
 
-    assert measured.chunk_tokens == (2, 2)
+    assert measured.transcript.chunk_tokens == (2, 2)
 
 
 def test_crlf_line_ends_are_read() -> None:
@@ -218,7 +218,7 @@ def test_crlf_line_ends_are_read() -> None:
 
     measured, _ = measure(play(Write(HEADERS), Write(crlf)))
 
-    assert measured.chunk_tokens == (1, 1)
+    assert measured.transcript.chunk_tokens == (1, 1)
 
 
 def test_the_request_carries_the_shape_and_nothing_of_the_variant() -> None:

@@ -7,7 +7,7 @@ import pytest
 from draftworth.measuring.history import History, read_history
 from draftworth.measuring.job import job_run_id
 from draftworth.measuring.journal import (
-    NO_WORD,
+    UNRECORDED_END,
     Entry,
     EntryKind,
     account,
@@ -66,17 +66,17 @@ def test_what_was_lost_with_the_servers_is_told_with_its_reason() -> None:
     assert times_lost(ONE_POD, "a") == 0
 
 
-def test_a_pod_that_died_without_a_word_lost_all_since_its_last_sign() -> None:
+def test_a_pod_that_recorded_no_end_lost_all_since_its_last_entry() -> None:
     entries = (*ONE_POD, entry("2 started", 200, 200, number=0), entry("2 measured", 210, 220))
     pod = interruptions(entries)[-1]
     assert (pod.kind, pod.at_unix_s, pod.lost_s) == ("load generator", 112, 88)
-    assert pod.reason == NO_WORD
+    assert pod.reason == UNRECORDED_END
     time = account(entries, ended_at_unix_s=230)
     assert time.lost_s == 5 + 88
     assert time.measuring_s + time.waiting_s + time.lost_s + time.idle_s == pytest.approx(230)
 
 
-def test_a_pod_that_was_told_to_end_says_so_and_its_cut_block_is_lost() -> None:
+def test_a_pod_that_was_terminated_says_so_and_its_cut_block_is_lost() -> None:
     """From 112 on it measured a block that nobody will have."""
     told = entry("1 ended", 150, 150, reason="drained")
     entries = (*ONE_POD, told, entry("2 started", 200, 200, number=0))

@@ -142,7 +142,7 @@ def test_a_server_that_is_back_already_gives_itself_away_by_its_counters(tmp_pat
     result = run(tmp_path, Server(5, away_for=1, healthy=True, counts=True))
 
     (interruption,) = result.interruptions
-    assert "started anew meanwhile" in interruption.reason
+    assert "restarted during the block" in interruption.reason
     assert result.status == "complete"
 
 

@@ -22,16 +22,17 @@ from draftworth.analysis import verdict
 from draftworth.analysis.statistics import estimate
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.history import History, read_history
-from draftworth.measuring.journal import JOURNAL_FOLDER, NO_WORD, Entry, Journal
+from draftworth.measuring.journal import JOURNAL_FOLDER, UNRECORDED_END, Entry, Journal
 from draftworth.measuring.load import Planned
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
-from draftworth.measuring.runner import TOLD_TO_END, Runner
+from draftworth.measuring.runner import TERMINATED, Runner
 from draftworth.measuring.sink import FolderSink, Sink, SinkError
 from draftworth.records.codec import dump_record
 from draftworth.records.load import ConcurrencyLoad, Load
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RUN_FILE, BlockResult, RunResult
+from draftworth.records.transcripts import Transcript
 from tests.support.blocks import make_record
 from tests.support.stream_server import StreamServer, plain, stream_server
 
@@ -145,7 +146,7 @@ def measured(client: Client, request: Planned, load: Load) -> Measured:
     record = make_record(
         request_id=request.request_id, prompt_id=request.prompt.id, inter_token_latency_s=itl_s
     )
-    return Measured(record=record, text="", chunk_offsets_us=(), chunk_tokens=None)
+    return Measured(record=record, transcript=Transcript(request_id=record.request_id))
 
 
 class DyingSink:
@@ -193,7 +194,7 @@ def runner(
 
 
 def run_pod(made: Runner) -> RunResult | None:
-    """One pod's life; None when it was killed or told to end."""
+    """One pod's life; None when it was killed or terminated."""
     try:
         return asyncio.run(made.run())
     except (KilledError, asyncio.CancelledError):
@@ -251,7 +252,7 @@ def test_the_design_stops_one_class_early_and_not_the_other(uninterrupted: Run) 
     assert uninterrupted.result.interruptions == ()
 
 
-def test_a_run_killed_at_any_write_goes_on_as_if_nobody_had(
+def test_a_run_killed_at_any_write_continues_as_if_it_had_not_been(
     healthy: StreamServer, uninterrupted: Run, tmp_path: Path
 ) -> None:
     for at in itertools.count(1):
@@ -277,10 +278,10 @@ def test_pods_that_each_live_for_a_few_writes_get_there_together(
 
     assert pods >= len(uninterrupted_ladder.blocks)
     assert [i.kind for i in run.result.interruptions] == ["load generator"] * (pods - 1)
-    assert {i.reason for i in run.result.interruptions} == {NO_WORD}
+    assert {i.reason for i in run.result.interruptions} == {UNRECORDED_END}
 
 
-def test_a_run_killed_or_told_to_end_within_any_block_goes_on(
+def test_a_run_killed_or_terminated_within_any_block_continues(
     healthy: StreamServer, uninterrupted: Run, tmp_path: Path
 ) -> None:
     def kill() -> None:
@@ -307,7 +308,7 @@ def test_a_run_killed_or_told_to_end_within_any_block_goes_on(
             # Nothing of the cut block was written: even the numbers are the same.
             assert run.result.blocks == uninterrupted.result.blocks
             (interruption,) = run.result.interruptions
-            assert interruption.reason == (NO_WORD if happen is kill else TOLD_TO_END)
+            assert interruption.reason == (UNRECORDED_END if happen is kill else TERMINATED)
 
 
 def test_a_half_written_block_gets_another_number(healthy: StreamServer, tmp_path: Path) -> None:
@@ -356,7 +357,7 @@ def test_variants_loaded_together_are_loaded_together_again(
     assert run.blocks[0].requests == history(tmp_path).blocks[0].requests
 
 
-def test_a_pod_that_is_told_to_end_leaves_a_note_and_no_end(
+def test_a_pod_that_is_terminated_leaves_a_note_and_no_run_file(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     async def forever() -> None:
@@ -382,7 +383,7 @@ def test_a_pod_that_is_told_to_end_leaves_a_note_and_no_end(
     assert not (tmp_path / RUN_ID / RUN_FILE).exists()
 
 
-def test_a_pod_that_is_told_to_end_finishes_the_files_of_a_block(
+def test_a_pod_that_is_terminated_finishes_the_files_of_a_block(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     class SlowSink(FolderSink):

@@ -304,7 +304,7 @@ def test_a_block_without_one_good_request_fails_the_run(tmp_path: Path) -> None:
     assert read_run(tmp_path / "test-1").blocks[0].requests[0].error_code == 500
 
 
-def test_a_server_that_is_not_ready_by_the_deadline_fails_the_run_with_its_last_answer(
+def test_a_server_that_is_not_ready_in_time_fails_the_run_with_its_answer(
     tmp_path: Path,
 ) -> None:
     with stream_server(lambda _: plain("503 Service Unavailable", b"loading")) as loading:

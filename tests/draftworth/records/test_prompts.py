@@ -55,7 +55,7 @@ def test_unusual_line_separators_inside_a_prompt_and_a_byte_order_mark_are_read(
     assert prompt.messages[0]["content"] == "x\u2028y\x85z"
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(PromptSetError, match="cannot be read"):
         load_case(tmp_path / "none.jsonl", prompt_class="mine")
 

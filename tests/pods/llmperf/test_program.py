@@ -22,7 +22,7 @@ from draftworth.measuring.job import (
     EXIT_NOT_RECORDED,
     JOB_NAME_VARIABLE,
     JOB_UID_VARIABLE,
-    MAX_SILENT_DEATHS,
+    MAX_UNRECORDED_ENDS,
 )
 from draftworth.measuring.journal import Entry, EntryKind
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
@@ -166,7 +166,7 @@ def await_request(server: StreamServer, process: subprocess.Popen[str], *, count
         time.sleep(0.05)
 
 
-def test_a_pod_that_is_told_to_end_leaves_the_run_to_the_next_one(
+def test_a_pod_that_is_terminated_leaves_the_run_to_the_next_one(
     image: Path, tmp_path: Path
 ) -> None:
     """Drained in the second block; the next pod measures that one, and a third one nothing."""
@@ -197,7 +197,7 @@ def test_a_pod_that_is_told_to_end_leaves_the_run_to_the_next_one(
     assert drained.returncode == EXIT_INTERRUPTED, first_log
     assert ended_without
     assert second.returncode == 0, second_log
-    assert "going on after 1 blocks that are measured" in second_log
+    assert "continuing after 1 blocks that are measured already" in second_log
     run = read_run(tmp_path / "out" / RUN_OF_THE_JOB)
     assert [b.case for b in run.blocks] == ["count", "b"]
     assert [i.kind for i in run.result.interruptions] == ["load generator"]
@@ -206,7 +206,7 @@ def test_a_pod_that_is_told_to_end_leaves_the_run_to_the_next_one(
     assert len(server.requests) == asked
 
 
-def test_a_signal_while_ray_starts_is_heard(image: Path, tmp_path: Path) -> None:
+def test_a_signal_while_ray_starts_ends_the_process(image: Path, tmp_path: Path) -> None:
     """As the first process of a container it would be ignored without a handler."""
     started = tmp_path / "ray-starts"
     for name in ("ray", "llmperf"):
@@ -229,7 +229,7 @@ def test_a_signal_while_ray_starts_is_heard(image: Path, tmp_path: Path) -> None
     log = process.communicate(timeout=10)[1]
 
     assert process.returncode == EXIT_INTERRUPTED, log
-    assert "goes on in the next pod" in log
+    assert "continues in the next pod" in log
 
 
 def test_a_run_whose_engine_cannot_start_is_over_and_says_so(image: Path, tmp_path: Path) -> None:
@@ -292,10 +292,10 @@ def test_a_defect_before_the_run_begins_is_recorded_and_shown(image: Path, tmp_p
 def test_the_last_pod_of_a_job_records_what_ended_the_others(
     image: Path, tmp_path: Path, told: bool
 ) -> None:
-    """Pods that were told to end do not count: the next one goes on."""
+    """Pods that were terminated do not count: the next one continues."""
     (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     run = tmp_path / "out" / RUN_OF_THE_JOB
-    for attempt in range(1, MAX_SILENT_DEATHS + 1):
+    for attempt in range(1, MAX_UNRECORDED_ENDS + 1):
         for number, kind in enumerate(("started", "ended") if told else ("started",)):
             entry = Entry(
                 attempt=attempt,
@@ -314,7 +314,7 @@ def test_the_last_pod_of_a_job_records_what_ended_the_others(
 
     assert process.returncode == 1, log
     reason = load_record(RunResult, (run / RUN_FILE).read_bytes()).reason
-    assert ("3 pods ended without a word" in reason) is not told
+    assert ("3 pods ended and recorded no reason" in reason) is not told
 
 
 def test_results_that_cannot_be_written_are_another_pods_to_try(

@@ -151,7 +151,7 @@ def test_fewer_requests_than_the_concurrency_need_only_as_many_actors() -> None:
     assert len(send([FakeActor(Watch()) for _ in range(2)], 2, concurrency(3))) == 2
 
 
-def test_a_lost_request_is_a_record_and_the_load_goes_on() -> None:
+def test_a_lost_request_is_a_record_and_the_load_continues() -> None:
     watch = Watch()
 
     measured = send([FakeActor(watch, loses=frozenset({"r1"}))], 4, concurrency(1))
@@ -160,7 +160,7 @@ def test_a_lost_request_is_a_record_and_the_load_goes_on() -> None:
     assert measured[1].record.error_msg == "the actor of this request was lost: test"
 
 
-def test_poisson_requests_that_wait_for_an_actor_are_told() -> None:
+def test_poisson_requests_that_wait_for_an_actor_are_reported() -> None:
     told: list[str] = []
 
     measured = send([FakeActor(Watch(), seconds=0.1)], 4, POISSON, told.append)

@@ -80,7 +80,7 @@ def test_a_signal_ends_the_run_its_actors_and_ray(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", ["gcs_server", "raylet", "request"])
-def test_a_pod_that_is_told_to_end_leaves_no_process_and_no_end(
+def test_a_pod_that_is_terminated_leaves_no_process_and_no_run_file(
     tmp_path: Path, moment: str
 ) -> None:
     """While Ray starts its parts, and while it measures."""

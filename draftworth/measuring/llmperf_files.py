@@ -1,4 +1,4 @@
-"""llmperf's `*_summary.json`, computed from our records, for tools that read it.
+"""A block as llmperf's two files, for tools that read those: requests, and their summary.
 
 Flat keys as `token_benchmark_ray.py` at f1d6bed writes them. The figures are OURS (llmperf's own
 inter-token latency divides by chunks); only the names are llmperf's.
@@ -10,17 +10,37 @@ import json
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from draftworth.analysis import metrics
 from draftworth.analysis.statistics import quantile
-from draftworth.records.results import LLMPERF_FIELDS, BlockResult, values_of
+from draftworth.records.codec import dump_json
+from draftworth.records.results import BlockResult, values_of
 
 _QUANTILES = (25, 50, 75, 90, 95, 99)
+# What llmperf summarizes of a request.
+_SUMMARIZED = (
+    "inter_token_latency_s",
+    "ttft_s",
+    "end_to_end_latency_s",
+    "request_output_throughput_token_per_s",
+    "number_output_tokens",
+    "number_input_tokens",
+)
+
+
+def llmperf_responses(block: BlockResult) -> bytes:
+    """The block as llmperf's `*_individual_responses.json`: its fields, then ours."""
+    context = {
+        name: getattr(block, name)
+        for name in ("experiment", "variant", "prompt_class", "case", "round", "run_id")
+    }
+    return dump_json([{**asdict(record), **context} for record in block.requests])
 
 
 def llmperf_summary(block: BlockResult) -> bytes:
     """The bytes of the summary file of a block."""
-    done = [record for record in block.requests if not record.failed]
+    count, failed = len(block.requests), sum(record.failed for record in block.requests)
     codes = Counter(str(r.error_code) for r in block.requests if r.failed)
     seconds = block.ended_at_unix_s - block.started_at_unix_s
     summary: dict[str, object] = {
@@ -30,25 +50,25 @@ def llmperf_summary(block: BlockResult) -> bytes:
         "num_concurrent_requests": getattr(block.load, "concurrency", None),
     }
     for metric in metrics.METRICS:
-        if metric.field in LLMPERF_FIELDS:
+        if metric.field in _SUMMARIZED:
             summary |= _statistics(metric.field, values_of(block.requests, metric.field))
     summary |= {
-        "results_num_requests_started": len(block.requests),
-        "results_error_rate": (len(block.requests) - len(done)) / len(block.requests)
-        if block.requests
-        else None,
-        "results_number_errors": len(block.requests) - len(done),
+        "results_num_requests_started": count,
+        "results_error_rate": failed / count if count else None,
+        "results_number_errors": failed,
         "results_error_code_frequency": json.dumps(codes),
         "results_mean_output_throughput_token_per_s": block.output_throughput_token_per_s,
-        "results_num_completed_requests": len(done),
-        "results_num_completed_requests_per_min": len(done) / seconds * 60 if seconds > 0 else None,
+        "results_num_completed_requests": count - failed,
+        "results_num_completed_requests_per_min": (count - failed) / seconds * 60
+        if seconds > 0
+        else None,
         "timestamp": block.started_at_unix_s,
     }
-    return json.dumps(summary, indent=1).encode() + b"\n"
+    return dump_json(summary, indent=1)
 
 
-def _statistics(metric: str, values: Sequence[float]) -> dict[str, float | None]:
-    prefix = f"results_{metric}"
+def _statistics(name: str, values: Sequence[float]) -> dict[str, float | None]:
+    prefix = f"results_{name}"
     row: dict[str, float | None] = {
         f"{prefix}_quantiles_p{q}": quantile(values, q / 100) if values else None
         for q in _QUANTILES
