@@ -34,7 +34,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from benchmarks.clients.observed import Observed
 from benchmarks.ground_truth.timeline import WINDOWS, TimelineSpec
@@ -64,27 +63,9 @@ class Cell:
     requests: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One client in one cell; the units are in the names, errors are client minus truth."""
-
-    ttft_error_median_ms: float
-    ttft_error_p99_ms: float
-    itl_error_percent: float
-    throughput_error_percent: float
-    cpu_s_per_1k_tokens: float
-    peak_mib: float
-    late_median_ms: float
-    late_p99_ms: float
-    queued_p99_ms: float
-    true_ttft_median_ms: float
-    true_ttft_p99_ms: float
-    true_itl_median_ms: float
-    requests_seen: float
-    excluded: float | None
-    request_ttft_error_median_ms: float | None
-    request_ttft_error_p99_ms: float | None
-    request_itl_error_worst_percent: float | None
+# The figures of one client in one cell, one row of a table. Units are in the names, errors are
+# client minus truth; None where the client does not tell.
+Row = dict[str, float | None]
 
 
 @contextmanager
@@ -108,45 +89,39 @@ def measure(client: str, cell: Cell, options: argparse.Namespace) -> Row:
         ProcessFailedError: it failed, or did not end within `--timeout`.
     """
     with tempfile.TemporaryDirectory() as folder, ground_truth_server(WINDOWS[cell.window]) as url:
-        tokenizer = Path(folder) / "ground-truth"
-        write_tokenizer(tokenizer)
         job = Job(
             url=url,
             streams=cell.streams,
             requests=cell.requests,
             output_tokens=WINDOWS[cell.window].output_tokens,
             folder=Path(folder) / "job",
-            tokenizer=tokenizer,
+            tokenizer=Path(folder) / "ground-truth",
         )
+        write_tokenizer(job.tokenizer)
         job.folder.mkdir()
         finished, observed = _run(client, job, options)
         return _row(observed, finished, truths_of(url, cell.requests))
 
 
 def _run(client: str, job: Job, options: argparse.Namespace) -> tuple[Finished, Observed]:
-    if client in OWN:
-        finished = run_measured(
-            _own_command(client, job, options.llmperf),
-            folder=job.folder,
-            timeout_seconds=options.timeout,
-            environment={"PYTHONPATH": str(ROOT)},
-        )
-        return finished, Observed.from_json(finished.output)
-    peer = PEERS[client]
-    binaries = environment_of(peer, options.cache, options.engine)
+    peer = PEERS.get(client)
+    if peer:
+        command = peer.command(environment_of(peer, options.cache, options.engine), job)
+    else:
+        command = _own_command(client, job, options.llmperf)
     finished = run_measured(
-        peer.command(binaries, job),
+        command,
         folder=job.folder,
         timeout_seconds=options.timeout,
-        environment=peer.environment,
+        environment=peer.environment if peer else {"PYTHONPATH": str(ROOT)},
     )
     try:
-        return finished, peer.read(job.folder)
+        return finished, peer.read(job.folder) if peer else Observed.from_json(finished.output)
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise ProcessFailedError(f"its report cannot be read: {error!r}") from error
 
 
-def _own_command(client: str, job: Job, llmperf: Path) -> list[str]:
+def _own_command(client: str, job: Job, llmperf: Path) -> list[str | Path]:
     load = [job.url, str(job.streams), str(job.requests)]
     if client != "ours-ray":
         return [sys.executable, "-m", f"benchmarks.clients.{client}", *load]
@@ -158,13 +133,13 @@ def _own_command(client: str, job: Job, llmperf: Path) -> list[str]:
             f"a process a stream, and one machine gets at most {MAX_LLMPERF_IN_FLIGHT}; more need "
             "a Ray cluster"
         )
-    return [str(python), "-m", "benchmarks.clients.ours", *load, "--ray"]
+    return [python, "-m", "benchmarks.clients.ours", *load, "--ray"]
 
 
 def truths_of(url: str, requests: int) -> list[RequestTruth]:
     """What the server saw of the measured load; probes that a tool sends first are left out."""
     with urllib.request.urlopen(f"{url}/truth", timeout=60) as answer:  # noqa: S310 (loopback)
-        found = [RequestTruth.from_dict(value) for value in json.load(answer)]
+        found = [RequestTruth(**value) for value in json.load(answer)]
     complete = [truth for truth in found if truth.complete]
     if len(complete) < requests:
         raise ProcessFailedError(f"only {len(complete)} of {requests} requests were completed")
@@ -179,26 +154,26 @@ def _row(observed: Observed, finished: Finished, truths: Sequence[RequestTruth])
     true_throughput = throughput_token_per_s(truths)
     median, p99 = statistics.median(ttft_s), quantile(ttft_s, 0.99)
     itl_median = statistics.median(itl_s)
-    return Row(
-        ttft_error_median_ms=(statistics.median(observed.ttft_s) - median) * 1e3,
-        ttft_error_p99_ms=(quantile(observed.ttft_s, 0.99) - p99) * 1e3,
-        itl_error_percent=(statistics.median(observed.itl_s) / itl_median - 1) * 100,
-        throughput_error_percent=(observed.throughput_token_per_s / true_throughput - 1) * 100,
-        cpu_s_per_1k_tokens=finished.cpu_seconds / output_tokens(truths) * 1000,
-        peak_mib=finished.peak_mib,
-        late_median_ms=statistics.median(late_s) * 1e3,
-        late_p99_ms=quantile(late_s, 0.99) * 1e3,
-        queued_p99_ms=quantile(queued_s, 0.99) * 1e3,
-        true_ttft_median_ms=median * 1e3,
-        true_ttft_p99_ms=p99 * 1e3,
-        true_itl_median_ms=itl_median * 1e3,
-        requests_seen=len(observed.ttft_s),
-        excluded=observed.excluded,
+    return {
+        "ttft_error_median_ms": (statistics.median(observed.ttft_s) - median) * 1e3,
+        "ttft_error_p99_ms": (quantile(observed.ttft_s, 0.99) - p99) * 1e3,
+        "itl_error_percent": (statistics.median(observed.itl_s) / itl_median - 1) * 100,
+        "throughput_error_percent": (observed.throughput_token_per_s / true_throughput - 1) * 100,
+        "cpu_s_per_1k_tokens": finished.cpu_seconds / output_tokens(truths) * 1000,
+        "peak_mib": finished.peak_mib,
+        "late_median_ms": statistics.median(late_s) * 1e3,
+        "late_p99_ms": quantile(late_s, 0.99) * 1e3,
+        "queued_p99_ms": quantile(queued_s, 0.99) * 1e3,
+        "true_ttft_median_ms": median * 1e3,
+        "true_ttft_p99_ms": p99 * 1e3,
+        "true_itl_median_ms": itl_median * 1e3,
+        "requests_seen": len(observed.ttft_s),
+        "excluded": observed.excluded,
         **_single_errors(observed, truths),
-    )
+    }
 
 
-def _single_errors(observed: Observed, truths: Sequence[RequestTruth]) -> dict[str, float | None]:
+def _single_errors(observed: Observed, truths: Sequence[RequestTruth]) -> Row:
     """Errors of single requests, where the client says which is which."""
     ttft_ms: list[float] = []
     itl_percent: list[float] = []
@@ -249,11 +224,8 @@ def _add(
 
 def middle(rows: Sequence[Row]) -> Row:
     """Each figure's median over the rounds."""
-    merged: dict[str, Any] = {}
-    for field in dataclasses.fields(Row):
-        values = [value for row in rows if (value := getattr(row, field.name)) is not None]
-        merged[field.name] = statistics.median(values) if values else None
-    return Row(**merged)
+    found = {name: [v for row in rows if (v := row[name]) is not None] for name in rows[0]}
+    return {name: statistics.median(v) if v else None for name, v in found.items()}
 
 
 HEADER = (
@@ -261,10 +233,19 @@ HEADER = (
     "| CPU s per 1k tokens | memory MiB | server late ms, median / p99 | queued p99 ms |\n"
     "|---|---|---|---|---|---|---|---|"
 )
-
+LINE = (
+    "| {title} | {ttft_error_median_ms:+.2f} / {ttft_error_p99_ms:+.2f} "
+    "| {itl_error_percent:+.3f}% | {throughput_error_percent:+.2f}% "
+    "| {cpu_s_per_1k_tokens:.3f} | {peak_mib:.0f} "
+    "| {late_median_ms:.2f} / {late_p99_ms:.2f} | {queued_p99_ms:.2f} |"
+)
 SINGLE_HEADER = (
     "| single requests | TTFT error ms, median / p99 | worst ITL error | excluded |\n"
     "|---|---|---|---|"
+)
+SINGLE_LINE = (
+    "| {title} | {request_ttft_error_median_ms:+.3f} / {request_ttft_error_p99_ms:+.3f} "
+    "| {request_itl_error_worst_percent:.3f}% | {told} |"
 )
 
 
@@ -290,39 +271,20 @@ def _line(client: str, found: list[Row] | str) -> str:
     if isinstance(found, str):
         reason = " ".join(found.split())[-160:].replace("|", "/")
         return f"| {title} | left out: {reason} | | | | | | |"
-    row = middle(found)
-    return (
-        f"| {title} | {row.ttft_error_median_ms:+.2f} / {row.ttft_error_p99_ms:+.2f} "
-        f"| {row.itl_error_percent:+.3f}% | {row.throughput_error_percent:+.2f}% "
-        f"| {row.cpu_s_per_1k_tokens:.3f} | {row.peak_mib:.0f} "
-        f"| {row.late_median_ms:.2f} / {row.late_p99_ms:.2f} | {row.queued_p99_ms:.2f} |"
-    )
+    return LINE.format(title=title, **middle(found))
 
 
 def _single_line(client: str, found: list[Row] | str) -> str:
     if isinstance(found, str):
         return f"| {TITLES[client]} | left out | | |"
     row = middle(found)
-    excluded = "" if row.excluded is None else f"{row.excluded:.0f} of {row.requests_seen:.0f}"
-    return (
-        f"| {TITLES[client]} "
-        f"| {row.request_ttft_error_median_ms:+.3f} / {row.request_ttft_error_p99_ms:+.3f} "
-        f"| {row.request_itl_error_worst_percent:.3f}% | {excluded} |"
-    )
+    told = "" if row["excluded"] is None else f"{row['excluded']:.0f} of {row['requests_seen']:.0f}"
+    return SINGLE_LINE.format(title=TITLES[client], told=told, **row)
 
 
 def as_json(results: Results) -> str:
     """Every row of every round."""
-    cells = [
-        {
-            **dataclasses.asdict(cell),
-            "clients": {
-                client: found if isinstance(found, str) else [dataclasses.asdict(r) for r in found]
-                for client, found in rows.items()
-            },
-        }
-        for cell, rows in results.items()
-    ]
+    cells = [{**dataclasses.asdict(cell), "clients": rows} for cell, rows in results.items()]
     return json.dumps({"cores": os.cpu_count(), "cells": cells}, indent=1) + "\n"
 
 

@@ -20,8 +20,8 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,9 @@ INSTALL_TIMEOUT_SECONDS = 900.0
 PROMPT_TOKENS = 16
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 QUIET = {"DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_TARGET_DEVICE": "cpu"}
+
+
+_HERE = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 class UnavailableError(Exception):
@@ -55,13 +58,13 @@ class Peer:
 
     name: str
     version: str
-    interpreters: Sequence[str]
     command: Callable[[Path, Job], list[str | Path]]
     read: Callable[[Path], Observed]
-    environment: dict[str, str]
+    interpreters: Sequence[str] = ("python3.11", "python3.12", _HERE)
+    environment: Mapping[str, str] = field(default_factory=lambda: QUIET | OFFLINE)
 
 
-def environment_of(peer: Peer, cache: Path, engine: Path | None) -> Path:
+def environment_of(peer: Peer, cache: Path, engine: Path) -> Path:
     """The `bin` folder of a peer, installed into the cache when it is not there yet.
 
     Raises:
@@ -98,9 +101,9 @@ def _install(peer: Peer, folder: Path) -> None:
             raise UnavailableError(f"no end within {INSTALL_TIMEOUT_SECONDS:.0f} s") from error
 
 
-def _engine_environment(engine: Path | None) -> Path:
-    python = engine / "bin" / "python" if engine else None
-    if python is None or not python.exists():
+def _engine_environment(engine: Path) -> Path:
+    python = engine / "bin" / "python"
+    if not python.exists():
         raise UnavailableError("needs the engine of `make rehearse`; name it with --engine")
     code = "import importlib.metadata as m; print(m.version('vllm'))"
     answer = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
@@ -221,44 +224,26 @@ def _json(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-_HERE = f"python{sys.version_info.major}.{sys.version_info.minor}"
-
-VLLM_BENCH = Peer(
-    name="vllm-bench",
-    version="0.32.0",
-    interpreters=(),
-    command=_vllm_bench,
-    read=_read_vllm_bench,
-    environment=QUIET | OFFLINE,
-)
+VLLM_BENCH = Peer(name="vllm-bench", version="0.32.0", command=_vllm_bench, read=_read_vllm_bench)
 PEERS = {
     peer.name: peer
     for peer in (
         Peer(
             name="aiperf",
             version="0.13.0",
-            interpreters=("python3.11", "python3.12", _HERE),
             command=_aiperf,
             read=_read_aiperf,
             # Refuses a tokenizer in a folder when the hub is set to offline.
             environment=QUIET,
         ),
-        Peer(
-            name="guidellm",
-            version="0.8.1",
-            interpreters=("python3.11", "python3.12", _HERE),
-            command=_guidellm,
-            read=_read_guidellm,
-            environment=QUIET | OFFLINE,
-        ),
+        Peer(name="guidellm", version="0.8.1", command=_guidellm, read=_read_guidellm),
         VLLM_BENCH,
         Peer(
             name="inference-perf",
             version="0.7.0",
-            interpreters=("python3.12",),
             command=_inference_perf,
             read=_read_inference_perf,
-            environment=QUIET | OFFLINE,
+            interpreters=("python3.12",),
         ),
     )
 }

@@ -15,17 +15,15 @@ from pathlib import Path
 from draftworth.cli.report import print_verdict
 from draftworth.errors import UserInputError
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.runner import measure_here
+from draftworth.measuring.runner import Progress, measure_here
 from draftworth.measuring.sink import FolderSink, Tee
 from draftworth.planning.resolved import load
-from draftworth.records.reading import Run, read_run
+from draftworth.records.reading import read_run
 from draftworth.records.results import RUNS_FOLDER, RunResult
 from pods.llmperf.s3_sink import S3Sink
 from rehearsal.emulator import RESULTS_BUCKET, Emulator, embedded_aws
-from rehearsal.endpoints import Progress, local_engines, own_endpoints
+from rehearsal.endpoints import local_engines, own_endpoints
 from rehearsal.publishing import publish
-
-DEFAULT_EXPERIMENT = Path("experiments/rehearsal.yaml")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--experiment",
         type=Path,
-        default=DEFAULT_EXPERIMENT,
+        default=Path("experiments/rehearsal.yaml"),
         help="an experiment with a local release (%(default)s)",
     )
     parser.add_argument(
@@ -56,21 +54,23 @@ def run(arguments: argparse.Namespace) -> int:
     experiment = load(arguments.experiment)
     _check_endpoint_arguments(arguments)
     FolderSink(arguments.out).check()
+    servers = (
+        own_endpoints(
+            experiment,
+            base_url=arguments.base_url,
+            speculative_url=arguments.speculative_url,
+            model=arguments.model,
+        )
+        if arguments.base_url
+        else local_engines(experiment, arguments.engine, progress=progress)
+    )
     with embedded_aws() as emulator:
-        if arguments.base_url:
-            spec = own_endpoints(
-                experiment,
-                base_url=arguments.base_url,
-                speculative_url=arguments.speculative_url,
-                model=arguments.model,
-            )
+        with servers as spec:
             result = _measure(spec, arguments.out, emulator, progress)
-        else:
-            with local_engines(experiment, arguments.engine, progress=progress) as spec:
-                result = _measure(spec, arguments.out, emulator, progress)
         completed = read_run(arguments.out / result.run_id)
         publish(emulator, completed, progress)
-    _print_outcome(completed, arguments.out / result.run_id)
+    print_verdict(completed)
+    print(f"files: {arguments.out / result.run_id}")  # noqa: T201
     return 0 if result.status == "complete" else 1
 
 
@@ -101,8 +101,3 @@ def _check_endpoint_arguments(arguments: argparse.Namespace) -> None:
 def _measure(spec: RunSpec, out: Path, emulator: Emulator, progress: Progress) -> RunResult:
     bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)
     return measure_here(spec, Tee(FolderSink(out), bucket), progress)
-
-
-def _print_outcome(completed: Run, folder: Path) -> None:
-    print_verdict(completed)
-    print(f"files: {folder}")  # noqa: T201

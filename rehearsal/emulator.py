@@ -47,20 +47,13 @@ class Emulator:
 @contextmanager
 def embedded_aws() -> Iterator[Emulator]:
     """Start it, create bucket, queues and notification, and stop it in the end."""
-    with empty_account() as endpoint_url:
-        yield _create(endpoint_url)
-
-
-@contextmanager
-def empty_account() -> Iterator[str]:
-    """An account with nothing in it; its endpoint URL."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for every request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
         moto_api_backend.reset()  # moto's state is the process's, not the server's
-        yield f"http://{host}:{port}"
+        yield _create(f"http://{host}:{port}")
     finally:
         server.stop()
 
@@ -127,7 +120,7 @@ def feed(emulator: Emulator, handler: Handler) -> None:
     Raises:
         DraftworthError: messages went to the dead-letter queue.
     """
-    while messages := _receive(emulator):
+    while messages := _receive(emulator, emulator.queue_url):
         answer = handler({"Records": [_record(message) for message in messages]})
         failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
         for message in messages:
@@ -135,19 +128,14 @@ def feed(emulator: Emulator, handler: Handler) -> None:
                 emulator.sqs.delete_message(
                     QueueUrl=emulator.queue_url, ReceiptHandle=message["ReceiptHandle"]
                 )
-    dead = _receive_from(emulator, emulator.dead_letter_queue_url)
-    if dead:
+    if dead := _receive(emulator, emulator.dead_letter_queue_url):
         raise DraftworthError(
             f"{len(dead)} result files could not be published: their messages are in the "
             "dead-letter queue and their reasons in the log lines above"
         )
 
 
-def _receive(emulator: Emulator) -> list[Any]:
-    return _receive_from(emulator, emulator.queue_url)
-
-
-def _receive_from(emulator: Emulator, queue_url: str) -> list[Any]:
+def _receive(emulator: Emulator, queue_url: str) -> list[Any]:
     answer = emulator.sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=_BATCH_SIZE)
     return list(answer.get("Messages", []))
 

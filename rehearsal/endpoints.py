@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from draftworth.cli.measure import checked_base_url
 from draftworth.errors import UserInputError
 from draftworth.experiment.model import beside
 from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.runner import Progress
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, ResolvedVariant
 from draftworth.planning.run_specification import run_spec
 from draftworth.serving.command import ModelPaths
@@ -18,14 +19,13 @@ from draftworth.serving.dialects import serving_command
 from rehearsal.engine import EngineServer, serve_together
 from rehearsal.install import install_engine
 
-Progress = Callable[[str], None]
-
 READY_DEADLINE_SECONDS = 60.0
 
 
+@contextmanager
 def own_endpoints(
     experiment: ResolvedExperiment, *, base_url: str, speculative_url: str, model: str
-) -> RunSpec:
+) -> Iterator[RunSpec]:
     """The experiment's workload against two servers that are already there."""
     plain = [variant for variant in experiment.variants if variant.is_baseline]
     speculating = [variant for variant in experiment.variants if not variant.is_baseline]
@@ -39,7 +39,7 @@ def own_endpoints(
         speculating[0].name: checked_base_url(speculative_url, option="--speculative-url"),
     }
     spec = run_spec(experiment, base_urls=urls, ready_deadline_seconds=READY_DEADLINE_SECONDS)
-    return dataclasses.replace(spec, shape=dataclasses.replace(spec.shape, model=model))
+    yield dataclasses.replace(spec, shape=dataclasses.replace(spec.shape, model=model))
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def _server(
     )
     command = serving_command(experiment.spec, variant.spec, paths)
     return EngineServer(
-        python,
+        python=python,
         name=variant.name,
         arguments=command.arguments,
         environment=command.environment,

@@ -16,25 +16,14 @@ NEXT_STEP = (
 class EngineUnavailableError(DraftworthError):
     """The engine could not be installed, or a server of it did not come up.
 
-    Attributes:
-        what: what failed, in one line.
-        log_path: the file that holds the whole output.
-        log_tail: the last lines of that file, oldest first; empty if there is none.
-        next_step: what the user can do now.
+    The message ends with the last lines of the log and with what the user can do now.
     """
 
-    def __init__(
-        self, what: str, *, log_path: Path, log_tail: list[str], next_step: str = NEXT_STEP
-    ) -> None:
-        self.what = what
+    def __init__(self, what: str, *, log_path: Path, next_step: str = NEXT_STEP) -> None:
         self.log_path = log_path
-        self.log_tail = log_tail
-        self.next_step = next_step
-        super().__init__(str(self))
-
-    def __str__(self) -> str:
+        self.log_tail = read_log_tail(log_path)
         tail = "".join(f"\n    {line}" for line in self.log_tail) or "\n    (the log is empty)"
-        return f"{self.what}\n  last lines of {self.log_path}:{tail}\n  next step: {self.next_step}"
+        super().__init__(f"{what}\n  last lines of {log_path}:{tail}\n  next step: {next_step}")
 
 
 # The last line of a Python traceback, whatever a logger wrote before it.

@@ -3,8 +3,8 @@
 Run as a script: ``python guard.py GRACE_SECONDS COMMAND [ARGUMENT ...]``, as the leader of a
 process group of its own, with a pipe on standard input. When that pipe closes (the parent closed
 it, or died, even by SIGKILL), the command gets SIGTERM, GRACE_SECONDS later the whole group gets
-SIGKILL. vLLM's engine core and workers are grandchildren that a killed parent would leave behind
-with gigabytes of memory; a pipe is the only notice of death that needs no cooperation.
+SIGKILL. vLLM's engine core and workers are grandchildren that a killed parent would leave running
+with gigabytes of memory; a pipe closes however its writer ends.
 
 Stdlib only, and started with ``python -I -S``: nothing of the project is imported here.
 """
@@ -18,7 +18,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-POLL_SECONDS = 0.25  # of the two waits below: cheap enough not to disturb a measurement
+POLL_SECONDS = 0.25  # cheap enough not to disturb a measurement
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -34,9 +34,16 @@ def main(arguments: Sequence[str]) -> None:
     except OSError as error:
         _say(f"cannot start {command[0]}: {error}")
         return
-    _wait_for_exit_or_end_of_input(child)
-    if child.poll() is None:
-        _ask_to_end(child, grace_seconds)
+    asked_to_end = False
+    while child.poll() is None and not asked_to_end:
+        readable, _, _ = select.select([0], [], [], POLL_SECONDS)
+        asked_to_end = bool(readable) and not os.read(0, 4096)
+    if asked_to_end:
+        child.terminate()
+        try:
+            child.wait(timeout=grace_seconds)
+        except subprocess.TimeoutExpired:
+            _say(f"the command did not end within {grace_seconds:g} s of SIGTERM: killed")
     else:
         _say(f"the command exited with code {child.returncode}")
     os.killpg(os.getpgid(0), signal.SIGKILL)
@@ -46,21 +53,6 @@ def _default_signals() -> None:
     """Undo the ignored signals in the child: they are inherited across exec."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _wait_for_exit_or_end_of_input(child: subprocess.Popen[bytes]) -> None:
-    while child.poll() is None:
-        readable, _, _ = select.select([0], [], [], POLL_SECONDS)
-        if readable and not os.read(0, 4096):
-            return
-
-
-def _ask_to_end(child: subprocess.Popen[bytes], grace_seconds: float) -> None:
-    child.terminate()
-    try:
-        child.wait(timeout=grace_seconds)
-    except subprocess.TimeoutExpired:
-        _say(f"the command did not end within {grace_seconds:g} s of SIGTERM: killed")
 
 
 def _say(message: str) -> None:

@@ -15,16 +15,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from draftworth.errors import UserInputError
-from rehearsal.errors import EngineUnavailableError, read_log_tail
-
-ProgressCallback = Callable[[str], None]
+from draftworth.measuring.runner import Progress
+from rehearsal.errors import EngineUnavailableError
 
 STAMP_NAME = "engine-complete"  # written last: without it an environment counts as unfinished
 LOG_NAME = "engine-install.log"
@@ -38,10 +37,8 @@ _INSTALL_FLAGS = ("install", "--no-compile", "--no-input", "--progress-bar", "of
 class EnginePins:
     """What an engine environment consists of.
 
-    Attributes:
-        torch_cpu: requirement of the CPU build of torch.
-        torch_fallback: requirement to use where no CPU build can be found.
-        requirements: file that pins everything else, vLLM included.
+    torch_fallback: used where no CPU build of torch can be found.
+    requirements: file that pins everything else, vLLM included.
     """
 
     torch_cpu: str = "torch==2.13.0+cpu"
@@ -60,9 +57,7 @@ class EnginePins:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def install_engine(
-    venv_dir: Path, *, progress: ProgressCallback, pins: EnginePins | None = None
-) -> Path:
+def install_engine(venv_dir: Path, *, progress: Progress, pins: EnginePins = EnginePins()) -> Path:
     """Make sure that the engine is installed in `venv_dir`; return its interpreter.
 
     A second call returns within milliseconds. An environment left behind by an interrupted
@@ -72,26 +67,23 @@ def install_engine(
     Args:
         venv_dir: folder of the virtual environment; pip's output goes to a log file in it.
         progress: called with one line per step, and every 10 s within a step.
-        pins: what to install; default the pins of this repository.
+        pins: what to install.
 
     Raises:
         EngineUnavailableError: a step failed; it carries the log's last lines.
     """
-    pins = pins or EnginePins()
     python = venv_dir / "bin" / "python"
-    if _is_complete(venv_dir, python, pins):
-        return python
-    with _lock(venv_dir):
-        if not _is_complete(venv_dir, python, pins):
-            _install(venv_dir, python, pins, progress)
+    if not _is_complete(venv_dir, python, pins):
+        with _lock(venv_dir):
+            if not _is_complete(venv_dir, python, pins):
+                _install(venv_dir, python, pins, progress)
     return python
 
 
 def _is_complete(venv_dir: Path, python: Path, pins: EnginePins) -> bool:
     stamp = venv_dir / STAMP_NAME
-    if not (stamp.is_file() and python.exists()):
-        return False
-    return stamp.read_text(encoding="utf-8") == _stamp_text(venv_dir, pins)
+    there = stamp.is_file() and python.exists()
+    return there and stamp.read_text(encoding="utf-8") == _stamp_text(venv_dir, pins)
 
 
 def _stamp_text(venv_dir: Path, pins: EnginePins) -> str:
@@ -115,19 +107,21 @@ def _lock(venv_dir: Path) -> Iterator[None]:
         yield
 
 
-def _install(venv_dir: Path, python: Path, pins: EnginePins, progress: ProgressCallback) -> None:
+def _install(venv_dir: Path, python: Path, pins: EnginePins, progress: Progress) -> None:
     started_seconds = time.monotonic()
     _clear(venv_dir)
-    run = _StepRunner(venv_dir / LOG_NAME, progress)
+    run = _StepRunner(log_path=venv_dir / LOG_NAME, progress=progress)
     pip = _create_environment(venv_dir, python, run)
-    _install_torch(run, pip, pins, progress)
+    _install_torch(run, pip, pins)
     run.step(
         "installing vLLM and what it needs",
         # No resolving: the file is complete, and vLLM's own list asks for more than is needed.
         [*pip, "--no-deps", "--requirement", str(pins.requirements)],
     )
     _alias_vllm(venv_dir, run)
-    _write_stamp(venv_dir, pins)
+    unfinished = venv_dir / f"{STAMP_NAME}.part"
+    unfinished.write_text(_stamp_text(venv_dir, pins), encoding="utf-8")
+    unfinished.replace(venv_dir / STAMP_NAME)
     progress(f"engine: installed in {time.monotonic() - started_seconds:.0f} s")
 
 
@@ -147,27 +141,23 @@ def _clear(venv_dir: Path) -> None:
     if venv_dir.exists() and not venv_dir.is_dir():
         raise UserInputError(f"{venv_dir}: given a file, allowed: a folder for the engine")
     if venv_dir.exists() and any(venv_dir.iterdir()):
-        ours = (venv_dir / LOG_NAME).exists() or (venv_dir / "pyvenv.cfg").exists()
-        if not ours:
+        if not any((venv_dir / name).exists() for name in (LOG_NAME, "pyvenv.cfg")):
             raise EngineUnavailableError(
                 f"{venv_dir} holds other files: it is not a virtual environment to replace",
                 log_path=venv_dir / LOG_NAME,
-                log_tail=[],
                 next_step="give another folder for the engine, or empty this one",
             )
         shutil.rmtree(venv_dir)
     venv_dir.mkdir(parents=True, exist_ok=True)
 
 
-def _install_torch(
-    run: _StepRunner, pip: list[str], pins: EnginePins, progress: ProgressCallback
-) -> None:
+def _install_torch(run: _StepRunner, pip: list[str], pins: EnginePins) -> None:
     try:
         run.step(f"installing {pins.torch_cpu}", [*pip, "--no-deps", pins.torch_cpu])
     except EngineUnavailableError as error:
         if not any("No matching distribution found" in line for line in error.log_tail):
             raise
-        progress(
+        run.progress(
             f"engine: {pins.torch_cpu} is on none of pip's indexes; taking {pins.torch_fallback}, "
             "on Linux the CUDA build of several GB. To avoid that, stop, set PIP_EXTRA_INDEX_URL "
             "to PyTorch's CPU wheel index (PyTorch's 'Get Started' page shows it), run again"
@@ -189,23 +179,17 @@ def _alias_vllm(venv_dir: Path, run: _StepRunner) -> None:
     shutil.copy(original / "entry_points.txt", alias / "entry_points.txt")
 
 
-def _write_stamp(venv_dir: Path, pins: EnginePins) -> None:
-    unfinished = venv_dir / f"{STAMP_NAME}.part"
-    unfinished.write_text(_stamp_text(venv_dir, pins), encoding="utf-8")
-    unfinished.replace(venv_dir / STAMP_NAME)
-
-
+@dataclass(frozen=True, kw_only=True)
 class _StepRunner:
     """Runs the commands of an install one after another, their output in one log file."""
 
-    def __init__(self, log_path: Path, progress: ProgressCallback) -> None:
-        self._log_path = log_path
-        self._progress = progress
+    log_path: Path
+    progress: Progress
 
     def step(self, what: str, command: list[str]) -> None:
         """Run one command to its end. Raises EngineUnavailableError if it fails."""
-        self._progress(f"engine: {what}")
-        with self._log_path.open("ab") as log:
+        self.progress(f"engine: {what}")
+        with self.log_path.open("ab") as log:
             log.write(f"$ {' '.join(command)}\n".encode())
             log.flush()
             with subprocess.Popen(  # noqa: S603 (our own command line)
@@ -217,9 +201,7 @@ class _StepRunner:
 
     def failure(self, what: str) -> EngineUnavailableError:
         """The error for a failed step, with the end of the log."""
-        return EngineUnavailableError(
-            f"engine: {what}", log_path=self._log_path, log_tail=read_log_tail(self._log_path)
-        )
+        return EngineUnavailableError(f"engine: {what}", log_path=self.log_path)
 
     def _wait(self, process: subprocess.Popen[bytes], what: str) -> int:
         started_seconds = time.monotonic()
@@ -229,7 +211,7 @@ class _StepRunner:
                     return process.wait(timeout=HEARTBEAT_SECONDS)
                 except subprocess.TimeoutExpired:
                     elapsed_seconds = time.monotonic() - started_seconds
-                    self._progress(f"engine: still {what}, {elapsed_seconds:.0f} s")
-        except BaseException:  # Ctrl-C: pip must not go on installing behind the user's back
+                    self.progress(f"engine: still {what}, {elapsed_seconds:.0f} s")
+        except BaseException:  # Ctrl-C: pip must not go on installing
             process.kill()
             raise

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from draftworth.analysis.metrics import DIMENSIONS, NAMESPACE, TTFT
+from draftworth.analysis.metrics import NAMESPACE, TTFT, dimension_values
 from draftworth.errors import DraftworthError
+from draftworth.measuring.runner import Progress
 from draftworth.records.reading import Run
+from draftworth.records.results import BlockResult
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from rehearsal.emulator import RESULTS_BUCKET, Emulator, feed
-from rehearsal.endpoints import Progress
 
 _PERIOD_SECONDS = 60
-
-
-@dataclass(frozen=True, kw_only=True)
-class Series:
-    """One metric as CloudWatch has it, over the run."""
-
-    variant: str
-    prompt_class: str
-    samples: int
-    mean_ms: float
 
 
 def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
@@ -46,55 +36,34 @@ def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
 
     feed(emulator, lambda event: dict(handle_batch(event, None, publisher=publisher, log=log)))
     progress(f"publisher: {len(published)} result files into CloudWatch")
-    for series in read_back(emulator, run):
-        _check(series, run)
-        progress(
-            f"CloudWatch: TTFT of {series.prompt_class}/{series.variant}: "
-            f"{series.samples} samples, mean {series.mean_ms:.1f} ms"
-        )
+    series: dict[tuple[str, str], list[BlockResult]] = {}
+    for block in run.blocks:
+        series.setdefault((block.prompt_class, block.variant), []).append(block)
+    for (prompt_class, variant), blocks in series.items():
+        progress(f"CloudWatch: {_compared(emulator, run, f'{prompt_class}/{variant}', blocks)}")
 
 
-def read_back(emulator: Emulator, run: Run) -> Iterator[Series]:
-    """TTFT of every variant and class from CloudWatch."""
-    for prompt_class in dict.fromkeys(block.prompt_class for block in run.blocks):
-        for variant in run.result.variants:
-            values = (run.result.experiment, variant, prompt_class)
-            answer = emulator.cloudwatch.get_metric_statistics(
-                Namespace=NAMESPACE,
-                MetricName=TTFT.name,
-                Dimensions=[
-                    {"Name": name, "Value": value}
-                    for name, value in zip(DIMENSIONS, values, strict=True)
-                ],
-                StartTime=_moment(run.result.started_at_unix_s - _PERIOD_SECONDS),
-                EndTime=_moment(run.result.ended_at_unix_s) + timedelta(seconds=_PERIOD_SECONDS),
-                Period=_PERIOD_SECONDS,
-                Statistics=["SampleCount", "Sum"],
-            )
-            points = answer["Datapoints"]
-            samples = sum(point["SampleCount"] for point in points)
-            total = sum(point["Sum"] for point in points)
-            yield Series(
-                variant=variant,
-                prompt_class=prompt_class,
-                samples=int(samples),
-                mean_ms=total / samples if samples else 0.0,
-            )
-
-
-def _check(series: Series, run: Run) -> None:
-    measured = sum(
-        record.counts and record.ttft_s is not None
-        for block in run.blocks
-        for record in block.requests
-        if (block.variant, block.prompt_class) == (series.variant, series.prompt_class)
-    )
-    if series.samples != measured:
+def _compared(emulator: Emulator, run: Run, name: str, blocks: Sequence[BlockResult]) -> str:
+    """What CloudWatch has of one variant and class, once it has as many samples as the files."""
+    start = datetime.fromtimestamp(run.result.started_at_unix_s, UTC)
+    end = datetime.fromtimestamp(run.result.ended_at_unix_s, UTC)
+    period = timedelta(seconds=_PERIOD_SECONDS)
+    points = emulator.cloudwatch.get_metric_statistics(
+        Namespace=NAMESPACE,
+        MetricName=TTFT.name,
+        Dimensions=[
+            {"Name": key, "Value": value} for key, value in dimension_values(blocks[0]).items()
+        ],
+        StartTime=start - period,
+        EndTime=end + period,
+        Period=_PERIOD_SECONDS,
+        Statistics=["SampleCount", "Sum"],
+    )["Datapoints"]
+    samples = int(sum(point["SampleCount"] for point in points))
+    measured = sum(r.counts and r.ttft_s is not None for block in blocks for r in block.requests)
+    if samples != measured:
         raise DraftworthError(
-            f"CloudWatch has {series.samples} TTFT samples of {series.prompt_class}/"
-            f"{series.variant}, the result files {measured}"
+            f"CloudWatch has {samples} TTFT samples of {name}, the result files {measured}"
         )
-
-
-def _moment(unix_s: float) -> datetime:
-    return datetime.fromtimestamp(unix_s, UTC)
+    mean_ms = sum(point["Sum"] for point in points) / samples if samples else 0.0
+    return f"TTFT of {name}: {samples} samples, mean {mean_ms:.1f} ms"

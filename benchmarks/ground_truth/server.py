@@ -19,6 +19,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -67,7 +68,7 @@ class Server:
 
     def report(self) -> list[dict[str, Any]]:
         """Every request so far."""
-        return [{**truth.to_dict(), "prompt": _prompt(body)} for truth, body in self.requests]
+        return [{**asdict(truth), "prompt": _prompt(body)} for truth, body in self.requests]
 
     def accept(self, listener: socket.socket) -> None:
         """Take all connections that wait."""

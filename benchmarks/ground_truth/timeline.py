@@ -40,11 +40,6 @@ class Plan:
     chunks: tuple[Chunk, ...]
     role_chunk: bool = False
 
-    @property
-    def output_tokens(self) -> int:
-        """Tokens of all chunks."""
-        return sum(chunk.tokens for chunk in self.chunks)
-
 
 @dataclass(frozen=True, kw_only=True)
 class TimelineSpec:
@@ -124,12 +119,8 @@ class Event:
     data: bytes
 
 
-def events_of(plan: Plan, *, api: Api, model: str, usage: Usage) -> tuple[Event, ...]:
+def events_of(plan: Plan, *, api: Api, model: str, usage: Usage) -> Iterator[Event]:
     """A plan as the server-sent events that vLLM would write."""
-    return tuple(_events(plan, api, model, usage))
-
-
-def _events(plan: Plan, api: Api, model: str, usage: Usage) -> Iterator[Event]:
     every = usage == "every_chunk"
     if plan.role_chunk and api == "chat":
         choice: dict[str, Any] = {"delta": {"role": "assistant", "content": ""}}

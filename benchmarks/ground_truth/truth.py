@@ -8,8 +8,7 @@ are nanoseconds of CLOCK_MONOTONIC, which every process of a Linux machine share
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(kw_only=True)
@@ -33,15 +32,6 @@ class RequestTruth:
     due_ns: list[int]
     written_ns: list[int]
     complete: bool
-
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> RequestTruth:
-        """The inverse of `to_dict`."""
-        return cls(**{field.name: value[field.name] for field in fields(cls)})
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
     @property
     def ttft_s(self) -> float:

@@ -25,8 +25,6 @@ CONFIGURATION = "config.json"
 # Mistral's own format, one file beside the same weights in several.
 OTHER_LAYOUT = "consolidated"
 
-_READ_BYTES = 4 * 1024 * 1024
-
 
 class CorruptFileError(DraftworthError):
     """A downloaded file is not what the hub says it is."""
@@ -70,12 +68,10 @@ def served_files(files: Sequence[HubFile], model: str) -> tuple[HubFile, ...]:
             f"{model}: no {CONFIGURATION}; allowed: a model in the layout of the transformers "
             "library; next: name another repository"
         )
-    keep_only_layout = not all(_is_other_layout(p) for p in _with_suffix(root, weights))
-    return tuple(
-        file
-        for file in sorted(files, key=lambda file: file.path)
-        if _is_served(file.path, weights) and not (keep_only_layout and _is_other_layout(file.path))
-    )
+    served = [file for file in files if _is_served(file.path, weights)]
+    if not all(_is_other_layout(path) for path in _with_suffix(root, weights)):
+        served = [file for file in served if not _is_other_layout(file.path)]
+    return tuple(sorted(served, key=lambda file: file.path))
 
 
 def _is_served(path: str, weights: str) -> bool:
@@ -115,16 +111,13 @@ def checked_sha256(path: Path, file: HubFile) -> str:
         raise CorruptFileError(
             f"{file.path}: {size:,} bytes were downloaded, the hub has {file.size_bytes:,}"
         )
-    # The hub's own ids: git's is SHA-1, and guards against accidents, not against the hub.
-    sha256, git = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     with path.open("rb") as stream:
-        while chunk := stream.read(_READ_BYTES):
-            sha256.update(chunk)
-            if file.sha256 is None:
-                git.update(chunk)
-    given, wanted = sha256.hexdigest(), file.sha256
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    given, wanted = sha256, file.sha256
     if wanted is None:
-        given, wanted = git.hexdigest(), file.git_sha1
+        # A small file, by git's own id: SHA-1 guards against accidents, not against the hub.
+        blob = b"blob %d\0" % size + path.read_bytes()
+        given, wanted = hashlib.sha1(blob, usedforsecurity=False).hexdigest(), file.git_sha1
     if given != wanted:
         raise CorruptFileError(f"{file.path}: downloaded with hash {given}, the hub has {wanted}")
-    return sha256.hexdigest()
+    return sha256

@@ -11,7 +11,8 @@ import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -58,24 +59,18 @@ class Checkpoint:
     files: tuple[HubFile, ...]
 
 
+@dataclass
 class Hub:
     """One model at the hub.
 
     `token_source` says where the token came from, for messages; empty: there is none.
     """
 
-    def __init__(
-        self,
-        api: HfApi,
-        model: str,
-        *,
-        token_source: str = "",
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._api = api
-        self.model = model
-        self._token_source = token_source
-        self._sleep = sleep
+    api: HfApi
+    model: str
+    _: KW_ONLY
+    token_source: str = ""
+    sleep: Callable[[float], None] = time.sleep
 
     def describe(self, revision: str) -> Checkpoint:
         """The commit that a revision stands for, and the files of that commit.
@@ -84,10 +79,8 @@ class Hub:
             UserInputError: there is no such model or revision, or it may not be read.
             HubUnreachableError: the hub did not answer.
         """
-        info = self._asked(
-            lambda: self._api.model_info(self.model, revision=revision, files_metadata=True),
-            revision,
-        )
+        describe = partial(self.api.model_info, self.model, files_metadata=True)
+        info = self._asked(lambda: describe(revision=revision), revision)
         if not info.sha or not info.siblings:
             raise HubUnreachableError(f"{self.model} at {revision}: the hub named no commit")
         files = tuple(self._file(sibling) for sibling in info.siblings)
@@ -100,14 +93,8 @@ class Hub:
             UserInputError: the file may not be read.
             HubUnreachableError: it did not come.
         """
-        return Path(
-            self._asked(
-                lambda: self._api.hf_hub_download(
-                    self.model, path, revision=commit, local_dir=folder
-                ),
-                commit,
-            )
-        )
+        download = partial(self.api.hf_hub_download, self.model, path)
+        return Path(self._asked(lambda: download(revision=commit, local_dir=folder), commit))
 
     def _file(self, sibling: RepoSibling) -> HubFile:
         if sibling.size is None or sibling.blob_id is None:
@@ -139,7 +126,7 @@ class Hub:
                         f"{self.model} at {revision}: the hub did not answer as it should, "
                         f"{len(RETRY_WAITS_SECONDS) + 1} times: {_first_line(cause)}"
                     ) from error
-                self._sleep(wait_seconds)
+                self.sleep(wait_seconds)
         raise AssertionError  # the last try returns or raises
 
     def _is_final(self, error: HfHubHTTPError) -> bool:
@@ -147,7 +134,7 @@ class Hub:
 
         Of the hub itself. Its storage, on other hosts, refuses addresses that have expired.
         """
-        from_hub = str(error.response.url).startswith(f"{self._api.endpoint}/")
+        from_hub = str(error.response.url).startswith(f"{self.api.endpoint}/")
         return from_hub and error.response.status_code not in _TRANSIENT_STATUS
 
     def _refusal(self, error: HfHubHTTPError, revision: str) -> DraftworthError:
@@ -160,9 +147,9 @@ class Hub:
             )
         if isinstance(error, GatedRepoError) or status == 403:
             return UserInputError(f"{where}: {self._gated(error)}")
-        if status == 401 and self._token_source and not isinstance(error, RepositoryNotFoundError):
+        if status == 401 and self.token_source and not isinstance(error, RepositoryNotFoundError):
             return UserInputError(
-                f"{where}: the hub refuses the token of {self._token_source} "
+                f"{where}: the hub refuses the token of {self.token_source} "
                 f"({_first_line(error)}); next: put a valid token there"
             )
         if isinstance(error, RepositoryNotFoundError) or status in (401, 404):
@@ -170,26 +157,26 @@ class Hub:
         return DraftworthError(f"{where}: the hub answered {status}: {_first_line(error)}")
 
     def _gated(self, error: HfHubHTTPError) -> str:
-        accept = f"accept its conditions at {self._api.endpoint}/{self.model}"
-        if not self._token_source:
+        accept = f"accept its conditions at {self.api.endpoint}/{self.model}"
+        if not self.token_source:
             return (
                 f"a gated model, and no token was given; next: {accept}, make a token that may "
                 "read, put it into Secrets Manager and name the secret in aws.hub_token_secret"
             )
         return (
-            f"a gated model, and the account of the token of {self._token_source} may not read it "
+            f"a gated model, and the account of the token of {self.token_source} may not read it "
             f"({_first_line(error)}); next: {accept} with that account, and let a fine-grained "
             "token read public gated repositories"
         )
 
     def _not_found(self) -> str:
-        if not self._token_source:
+        if not self.token_source:
             return (
                 "the hub has no such model, or it is private; next: correct `model` in the "
                 "experiment, or name the secret with your token in aws.hub_token_secret"
             )
         return (
-            f"the hub has no such model, or the account of the token of {self._token_source} may "
+            f"the hub has no such model, or the account of the token of {self.token_source} may "
             "not see it; next: correct `model` in the experiment, or give that account access"
         )
 

@@ -29,10 +29,8 @@ def read_token(client: SecretsManagerClient, secret: str) -> str:
     """
     try:
         text = client.get_secret_value(SecretId=secret).get("SecretString", "")
-    except ClientError as error:
+    except (ClientError, BotoCoreError) as error:
         raise _refusal(secret, error) from error
-    except BotoCoreError as error:
-        raise DraftworthError(f"secret {secret}: cannot be read: {error}") from error
     token = _token_in(text.strip())
     # Printable ASCII without blanks: what an HTTP header can carry.
     if not token or not token.isascii() or not token.isprintable() or " " in token:
@@ -53,8 +51,8 @@ def _token_in(text: str) -> str:
     return values[0].strip() if len(values) == 1 and isinstance(values[0], str) else ""
 
 
-def _refusal(secret: str, error: ClientError) -> DraftworthError:
-    code = str(error.response.get("Error", {}).get("Code", ""))
+def _refusal(secret: str, error: Exception) -> DraftworthError:
+    code = error.response["Error"]["Code"] if isinstance(error, ClientError) else None
     if code in _MISSING:
         return UserInputError(
             f"aws.hub_token_secret: {secret} is not there, or marked for deletion; {_NEXT}"

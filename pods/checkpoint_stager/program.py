@@ -11,7 +11,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import boto3
 from botocore.config import Config
@@ -26,16 +25,14 @@ from pods.checkpoint_stager.store import PARTS_AT_ONCE, Store
 
 PARALLEL_FILES = 4
 SCRATCH_GIB = 24
-_RETRIES = 8
-# What a shell reports for a process that SIGTERM ended.
-_EXIT_TERMINATED = 128 + signal.SIGTERM
+_RETRYING = Config(retries={"mode": "standard", "max_attempts": 8})
 
 
 def main(argv: Sequence[str]) -> int:
     """Stage once."""
     arguments = _parser().parse_args(argv)
     # Process 1 of a container does not get signals without a handler. Staging may end anywhere.
-    signal.signal(signal.SIGTERM, lambda *_: _end())
+    signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     try:
         _staging(arguments).run()
     except DraftworthError as error:
@@ -70,12 +67,7 @@ def _staging(arguments: argparse.Namespace) -> Staging:
     if arguments.scratch_gib <= 0 or arguments.parallel_files < 1:
         raise UserInputError("--scratch-gib, --parallel-files: allowed: numbers above 0")
     connections = arguments.parallel_files * (PARTS_AT_ONCE + 1)
-    s3 = boto3.client(
-        "s3",
-        config=Config(
-            retries={"mode": "standard", "max_attempts": _RETRIES}, max_pool_connections=connections
-        ),
-    )
+    s3 = boto3.client("s3", config=_RETRYING.merge(Config(max_pool_connections=connections)))
     return Staging(
         model=arguments.model,
         revision=arguments.revision,
@@ -94,13 +86,8 @@ def _hub(model: str, secret: str | None) -> Hub:
     if secret is None:
         # False: not the token of a user's home folder either.
         return Hub(HfApi(token=False), model)
-    config = Config(retries={"mode": "standard", "max_attempts": _RETRIES})
-    token = read_token(boto3.client("secretsmanager", config=config), secret)
+    token = read_token(boto3.client("secretsmanager", config=_RETRYING), secret)
     return Hub(HfApi(token=token), model, token_source=f"secret {secret}")
-
-
-def _end() -> NoReturn:
-    os._exit(_EXIT_TERMINATED)
 
 
 def _log(line: str) -> None:

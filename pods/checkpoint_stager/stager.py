@@ -26,12 +26,7 @@ from draftworth.records.staging import (
     ReadyModel,
     tokenizer_fingerprint,
 )
-from pods.checkpoint_stager.files import (
-    CorruptFileError,
-    HubFile,
-    checked_sha256,
-    served_files,
-)
+from pods.checkpoint_stager.files import CorruptFileError, HubFile, checked_sha256, served_files
 from pods.checkpoint_stager.hub import Checkpoint, Hub, NoSuchRevisionError
 from pods.checkpoint_stager.store import Store
 
@@ -39,8 +34,6 @@ from pods.checkpoint_stager.store import Store
 DOWNLOADS_OF_A_FILE = 3
 _GIB = 2**30
 _MIB = 2**20
-
-Progress = Callable[[str], None]
 
 
 class ScratchSpace:
@@ -79,7 +72,7 @@ class Staging:
     store: Store
     scratch: ScratchSpace
     parallel_files: int
-    progress: Progress
+    progress: Callable[[str], None]
 
     @cached_property
     def hub(self) -> Hub:
@@ -111,7 +104,12 @@ class Staging:
             staging_seconds=time.monotonic() - started_seconds,
         )
         self.store.put_ready(ready)
-        self._tell_end(ready)
+        rate = ready.size_bytes / _MIB / max(ready.staging_seconds, 0.001)
+        self.progress(
+            f"{self._name()} is READY: {ready.size_bytes / _GIB:.1f} GiB in "
+            f"{ready.staging_seconds:.0f} s ({rate:.0f} MiB/s), "
+            f"vocabulary {(ready.tokenizer_fingerprint or 'none')[:12]}"
+        )
         return ready
 
     def _checkpoint(self) -> Checkpoint:
@@ -201,14 +199,6 @@ class Staging:
                     f"{self._name()}: {error}; the tokenizers of target and draft cannot be "
                     "compared; next: name another revision or model"
                 ) from error
-
-    def _tell_end(self, ready: ReadyModel) -> None:
-        rate = ready.size_bytes / _MIB / max(ready.staging_seconds, 0.001)
-        tokenizer = (ready.tokenizer_fingerprint or "none")[:12]
-        self.progress(
-            f"{self._name()} is READY: {ready.size_bytes / _GIB:.1f} GiB in "
-            f"{ready.staging_seconds:.0f} s ({rate:.0f} MiB/s), vocabulary {tokenizer}"
-        )
 
     def _name(self) -> str:
         return f"{self.model} at {self.revision}"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from boto3.exceptions import Boto3Error
 from boto3.s3.transfer import TransferConfig
@@ -13,11 +16,11 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.files import StoredFile
 from draftworth.records.staging import (
+    PLAN_MARKER,
+    READY_MARKER,
     ReadyModel,
     StagingPlan,
     checkpoint_prefix,
-    plan_key,
-    ready_key,
 )
 from pods.checkpoint_stager.files import HubFile
 
@@ -43,36 +46,33 @@ class StoreError(DraftworthError):
     """S3 failed."""
 
 
+class MissingError(StoreError):
+    """S3 has no such object."""
+
+
+@dataclass(frozen=True)
 class Store:
     """The folder of one model in the checkpoints bucket. The client retries by itself."""
 
-    def __init__(
-        self,
-        client: S3Client,
-        *,
-        bucket: str,
-        model: str,
-        revision: str,
-        transfer: TransferConfig = TRANSFER,
-    ) -> None:
-        self._client = client
-        self._bucket = bucket
-        self._model = model
-        self._revision = revision
-        self._transfer = transfer
+    client: S3Client
+    _: KW_ONLY
+    bucket: str
+    model: str
+    revision: str
+    transfer: TransferConfig = TRANSFER
 
     def address(self, path: str) -> str:
         """`s3://` address of a file of the model."""
-        return f"s3://{self._bucket}/{self._key(path)}"
+        return f"s3://{self.bucket}/{self._key(path)}"
 
     def ready(self) -> ReadyModel | None:
         """The model's `_READY.json`; None where it is missing, damaged or another model's."""
-        data = self._get(ready_key(self._model, self._revision))
+        data = self._get(READY_MARKER)
         try:
             ready = load_record(ReadyModel, data) if data is not None else None
         except RecordError:
             return None
-        same = ready and (ready.model, ready.revision) == (self._model, self._revision)
+        same = ready and (ready.model, ready.revision) == (self.model, self.revision)
         return ready if same else None
 
     def planned_commit(self) -> str | None:
@@ -81,44 +81,35 @@ class Store:
         Raises:
             UserInputError: the plan is damaged.
         """
-        key = plan_key(self._model, self._revision)
-        data = self._get(key)
+        data = self._get(PLAN_MARKER)
         try:
             return load_record(StagingPlan, data).commit if data is not None else None
         except RecordError as error:
             raise UserInputError(
-                f"s3://{self._bucket}/{key}: {error}; this file says which commit is being staged; "
-                "next: delete it and stage again"
+                f"{self.address(PLAN_MARKER)}: {error}; this file says which commit is being "
+                "staged; next: delete it and stage again"
             ) from error
 
     def plan(self, commit: str) -> str:
         """Note the commit that staging begins with; the one that counts is the first noted."""
-        plan = StagingPlan(model=self._model, revision=self._revision, commit=commit)
+        plan = StagingPlan(model=self.model, revision=self.revision, commit=commit)
         try:
-            self._client.put_object(
-                Bucket=self._bucket,
-                Key=plan_key(self._model, self._revision),
-                Body=dump_record(plan, indent=1),
-                ChecksumAlgorithm="SHA256",
-                IfNoneMatch="*",
-            )
-        except (ClientError, BotoCoreError) as error:
+            self._put(PLAN_MARKER, plan, IfNoneMatch="*")
+        except StoreError:
             # Another stager was first, or our own request was and its answer got lost.
             earlier = self.planned_commit()
             if earlier is None:
-                raise self._failed("write", plan_key(self._model, self._revision), error) from error
+                raise
             return earlier
         return commit
 
     def staged(self, file: HubFile) -> StoredFile | None:
         """A file that the bucket has already, with the content that the hub has; else None."""
-        key = self._key(file.path)
         try:
-            head = self._client.head_object(Bucket=self._bucket, Key=key)
-        except (ClientError, BotoCoreError) as error:
-            if _code(error) in _NOT_FOUND:
-                return None
-            raise self._failed("look for", key, error) from error
+            with self._failures_of("look for", file.path):
+                head = self.client.head_object(Bucket=self.bucket, Key=self._key(file.path))
+        except MissingError:
+            return None
         known = head["Metadata"]
         if head["ContentLength"] != file.size_bytes or known.get(CONTENT_ID) != file.content_id:
             return None
@@ -130,57 +121,63 @@ class Store:
 
         The object appears when its last part is there: never a half.
         """
-        key = self._key(file.path)
         extra = {
             "ChecksumAlgorithm": "SHA256",
             "Metadata": {CONTENT_ID: file.content_id, SHA256: sha256},
         }
-        try:
-            self._client.upload_file(
-                str(path), self._bucket, key, ExtraArgs=extra, Config=self._transfer
+        key = self._key(file.path)
+        with self._failures_of("write", file.path):
+            self.client.upload_file(
+                str(path), self.bucket, key, ExtraArgs=extra, Config=self.transfer
             )
-        except (ClientError, BotoCoreError, Boto3Error) as error:
-            raise self._failed("write", key, error) from error
         return _staged(file, sha256)
 
     def download(self, path: str, target: Path) -> None:
         """Download a small file of the model."""
-        data = self._get(self._key(path))
+        data = self._get(path)
         if data is None:
             raise StoreError(f"{self.address(path)}: was just staged and is gone")
         target.write_bytes(data)
 
     def put_ready(self, ready: ReadyModel) -> None:
         """Say that the model is whole. To be called last."""
-        key = ready_key(self._model, self._revision)
-        try:
-            self._client.put_object(
-                Bucket=self._bucket,
-                Key=key,
-                Body=dump_record(ready, indent=1),
-                ContentType="application/json",
+        self._put(READY_MARKER, ready, ContentType="application/json")
+
+    def _put(self, path: str, record: ReadyModel | StagingPlan, **more: Any) -> None:
+        with self._failures_of("write", path):
+            self.client.put_object(
+                Bucket=self.bucket,
+                Key=self._key(path),
+                Body=dump_record(record, indent=1),
                 ChecksumAlgorithm="SHA256",
+                **more,
             )
-        except (ClientError, BotoCoreError) as error:
-            raise self._failed("write", key, error) from error
 
     def _key(self, path: str) -> str:
-        return f"{checkpoint_prefix(self._model, self._revision)}/{path}"
+        return f"{checkpoint_prefix(self.model, self.revision)}/{path}"
 
-    def _get(self, key: str) -> bytes | None:
+    def _get(self, path: str) -> bytes | None:
         try:
-            return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
-        except (ClientError, BotoCoreError) as error:
-            if _code(error) in _NOT_FOUND:
-                return None
-            raise self._failed("read", key, error) from error
+            with self._failures_of("read", path):
+                answer = self.client.get_object(Bucket=self.bucket, Key=self._key(path))
+                return answer["Body"].read()
+        except MissingError:
+            return None
 
-    def _failed(self, action: str, key: str, error: Exception) -> StoreError:
-        text = f"s3://{self._bucket}/{key}: cannot {action}: {error}"
-        # Not the input's fault: a role that was just made is refused for some seconds.
-        if _code(error) in _REFUSED:
-            text += "; next: check the bucket's name and that the stager's role may write there"
-        return StoreError(text)
+    @contextmanager
+    def _failures_of(self, action: str, path: str) -> Iterator[None]:
+        """Raises MissingError where there is no such object, else StoreError."""
+        try:
+            yield
+        except (ClientError, BotoCoreError, Boto3Error) as error:
+            code = _code(error)
+            text = f"{self.address(path)}: cannot {action}: {error}"
+            if code in _NOT_FOUND:
+                raise MissingError(text) from error
+            # Not the input's fault: a role that was just made is refused for some seconds.
+            if code in _REFUSED:
+                text += "; next: check the bucket's name and that the stager's role may write there"
+            raise StoreError(text) from error
 
 
 def _code(error: BaseException) -> str:

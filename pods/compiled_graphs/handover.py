@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 RECORD_NAME = "start.json"
 MARK_NAME = "compiled-whole.json"
-# Locks belong to processes, not to what they compiled.
-LOCK_SUFFIX = ".lock"
 
 Origin = Literal["bucket", "compiled"]
 
@@ -54,10 +52,15 @@ def read_record(scratch: Path) -> StartRecord | None:
 
 def mark_whole(scratch: Path, record: StartRecord) -> None:
     """Say that what this start compiled is whole, and how long each file is."""
-    graphs = Path(record.graphs)
-    files = (p for p in graphs.rglob("*") if p.is_file() and p.suffix != LOCK_SUFFIX)
-    sizes = {str(path.relative_to(graphs)): path.stat().st_size for path in files}
+    sizes = {name: path.stat().st_size for name, path in compiled_files(Path(record.graphs))}
     _write(scratch / MARK_NAME, json.dumps({"start_id": record.start_id, "sizes": sizes}))
+
+
+def compiled_files(graphs: Path) -> Iterator[tuple[str, Path]]:
+    """Relative and full path of every file, in order; locks belong to processes, so not those."""
+    for path in sorted(graphs.rglob("*")):
+        if path.is_file() and path.suffix != ".lock":
+            yield path.relative_to(graphs).as_posix(), path
 
 
 def is_whole(scratch: Path, record: StartRecord) -> bool:

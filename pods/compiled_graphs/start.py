@@ -19,10 +19,10 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from draftworth.records.artifact_manifest import (
     MANIFEST_NAME,
@@ -33,16 +33,14 @@ from draftworth.records.artifact_manifest import (
 )
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.staging import READY_MARKER, ReadyModel
-from pods.compiled_graphs.engine_folders import (
-    ArtifactFolder,
-    CompilerCache,
-    DamagedError,
-    EngineFolders,
-)
+from pods.compiled_graphs.engine_folders import EngineFolders
 from pods.compiled_graphs.handover import StartRecord, is_whole, read_record, write_record
 
 EXIT_REFUSED = 1
-GRAPHS_FOLDER = "graphs"
+_NEXT = (
+    "Next: `python -m draftworth artifacts EXPERIMENT --run` removes graphs that do not match; the "
+    "next start compiles"
+)
 
 
 class RefusedError(Exception):
@@ -67,7 +65,7 @@ class Order:
 def main(argv: list[str]) -> int:
     """Prepare, then become the command after `--`; returns only when that is refused."""
     # As process 1 without a handler this one would not get SIGTERM at all. exec puts it back.
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     split = argv.index("--")
     order = _order(_parser().parse_args(argv[:split]), os.environ)
     try:
@@ -85,30 +83,27 @@ def prepare(order: Order) -> dict[str, str]:
     Raises:
         RefusedError: the bucket has the key, and its graphs must not be served.
     """
-    earlier = read_record(order.scratch)
-    if earlier and earlier.key == order.key and _compiled_whole(order, earlier):
+    root = order.scratch / "graphs" / order.key
+    if _is_compiled(order):
         _log(f"graphs of {order.key} were compiled by an earlier start of this pod")
-        return order.folders.environment(_root(order))
+        return {order.folders.variable: str(root)}
     # Whatever else an earlier start left was cut off: half a graph, or a lock that nobody holds.
     _empty(order.scratch)
     manifest = _manifest(order)
-    root = _take_over(order, manifest) if manifest else _new_root(order)
+    if manifest:
+        root = _take_over(order, manifest, root)
+    else:
+        _log(f"{order.key} is not in the bucket: compiling to {root}, may take an hour or more")
     write_record(order.scratch, _record(order, manifest, root))
-    return order.folders.environment(root)
+    return {order.folders.variable: str(root)}
 
 
-def _compiled_whole(order: Order, earlier: StartRecord) -> bool:
-    return earlier.origin == "compiled" and is_whole(order.scratch, earlier)
-
-
-def _root(order: Order) -> Path:
-    return order.scratch / GRAPHS_FOLDER / order.key
-
-
-def _new_root(order: Order) -> Path:
-    root = _root(order)
-    _log(f"{order.key} is not in the bucket: compiling to {root}, which may take an hour or more")
-    return root
+def _is_compiled(order: Order) -> bool:
+    """Whether an earlier start of this pod compiled the key and its graphs are whole."""
+    earlier = read_record(order.scratch)
+    if earlier is None or (earlier.key, earlier.origin) != (order.key, "compiled"):
+        return False
+    return is_whole(order.scratch, earlier)
 
 
 def _record(order: Order, manifest: ArtifactManifest | None, root: Path) -> StartRecord:
@@ -137,29 +132,20 @@ def _manifest(order: Order) -> ArtifactManifest | None:
         found.append(f"key: the manifest is of {manifest.key}, asked for {order.key}")
     mounted = order.artifacts / manifest.folder
     sizes = {file.path: _size(mounted / file.path) for file in manifest.files}
-    _refuse_if(order, [*found, *size_differences(manifest, sizes)])
-    return manifest
-
-
-_NEXT = (
-    "Next: `python -m draftworth artifacts EXPERIMENT --run` removes graphs that do not match; the "
-    "next start compiles"
-)
-
-
-def _refuse_if(order: Order, found: Sequence[str]) -> None:
+    found += size_differences(manifest, sizes)
     if found:
         listed = "\n  ".join(found)
         raise RefusedError(
             f"{order.key}/{MANIFEST_NAME} is not what is asked for:\n  {listed}\n{_NEXT}"
         )
+    return manifest
 
 
-def _take_over(order: Order, manifest: ArtifactManifest) -> Path:
+def _take_over(order: Order, manifest: ArtifactManifest, root: Path) -> Path:
     _log(f"graphs of {order.key} are in the bucket: {manifest.size_bytes} bytes")
     try:
-        return order.folders.take_over(order.artifacts / manifest.folder, manifest, _root(order))
-    except (OSError, DamagedError) as error:
+        return order.folders.take_over(order.artifacts / manifest.folder, manifest, root)
+    except OSError as error:
         raise RefusedError(f"{manifest.folder}: {error}. {_NEXT}") from error
 
 
@@ -212,25 +198,15 @@ def _parser() -> argparse.ArgumentParser:
 
 def _order(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Order:
     pairs = (pair.partition("=") for pair in arguments.checkpoint)
+    variable, cache = arguments.compiler_cache or (arguments.artifact_folder, None)
     return Order(
         key=environment["ARTIFACT_KEY"],
         inputs=json.loads(environment["ARTIFACT_INPUTS"]),
-        folders=_folders(arguments),
+        folders=EngineFolders(variable=variable, cache=cache),
         artifacts=arguments.artifacts,
         scratch=arguments.scratch,
         checkpoints={role: Path(folder) for role, _, folder in pairs},
     )
-
-
-def _folders(arguments: argparse.Namespace) -> EngineFolders:
-    if arguments.artifact_folder:
-        return ArtifactFolder(variable=arguments.artifact_folder)
-    variable, folder = arguments.compiler_cache
-    return CompilerCache(variable=variable, folder=folder)
-
-
-def _end(number: int, _: object) -> NoReturn:
-    sys.exit(128 + number)
 
 
 def _log(line: str) -> None:

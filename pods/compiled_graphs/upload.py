@@ -10,7 +10,6 @@ where, there is no manifest without all of its files.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import logging
 import signal
 import threading
@@ -28,23 +27,19 @@ from draftworth.records.artifact_manifest import (
 )
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.files import StoredFile
-from pods.compiled_graphs.handover import (
-    LOCK_SUFFIX,
-    StartRecord,
-    mark_whole,
-    read_record,
-)
+from pods.compiled_graphs.engine_folders import sha256_of
+from pods.compiled_graphs.handover import StartRecord, compiled_files, mark_whole, read_record
 
 if TYPE_CHECKING:
     from boto3.s3.transfer import TransferConfig
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
 
+    Keys = list[ObjectIdentifierTypeDef]
+
 HEALTH_PERIOD_SECONDS = 5.0
 # Half an hour in all: longer outages are rarer than the next start, which compiles again.
 RETRY_DELAYS_SECONDS = (15, 30, 60, 120, 240, 480, 900)
-_READ_BYTES = 8 * 1024 * 1024
-_DELETE_BATCH = 1000
 _LOG = logging.getLogger("compiled-graphs")
 
 
@@ -52,12 +47,8 @@ class NothingToUploadError(Exception):
     """The server is healthy and left nothing where compiled graphs should be."""
 
 
-class NotRemovedError(Exception):
-    """S3 answered, and did not delete an object."""
-
-
-class ChangedError(Exception):
-    """A file changed while it was uploaded."""
+class UnfinishedError(Exception):
+    """A file changed while it was uploaded, or S3 did not delete an object: try again."""
 
 
 class StartedAnewError(Exception):
@@ -83,7 +74,7 @@ class Uploader:
         Raises:
             NothingToUploadError: there are no graphs.
             StartedAnewError: they may be another start's, and not whole.
-            ChangedError, OSError, and what boto3 raises: it may work the next time.
+            UnfinishedError, OSError, and what boto3 raises: it may work the next time.
         """
         if settled := self._settle(record):
             return settled
@@ -92,7 +83,7 @@ class Uploader:
         for file in manifest.files:
             self._put_file(folder / file.path, f"{manifest.folder}/{file.path}")
         if tuple(inventory(folder)) != manifest.files:
-            raise ChangedError(f"{folder} changed while it was uploaded")
+            raise UnfinishedError(f"{folder} changed while it was uploaded")
         # Last: a start that is still the newest one has been that all the while.
         if read_record(self.scratch) != record:
             raise StartedAnewError(f"{record.start_id}: the server was started anew since")
@@ -101,19 +92,13 @@ class Uploader:
 
     def _put_file(self, path: Path, key: str) -> None:
         # In parts when it is large; S3 compares the SHA-256 of each part with what arrived.
-        self.client.upload_file(
-            str(path),
-            self.bucket,
-            key,
-            ExtraArgs={"ChecksumAlgorithm": "SHA256"},
-            Config=self.transfer,
-        )
+        extra = {"ChecksumAlgorithm": "SHA256"}
+        self.client.upload_file(str(path), self.bucket, key, ExtraArgs=extra, Config=self.transfer)
 
     def _put_manifest(self, manifest: ArtifactManifest) -> None:
         """Write it unless there is one. Whose it is then, the caller looks up.
 
-        An answer may be lost, and botocore then tries again and finds its own object: so that the
-        name is taken is not yet somebody else's.
+        When an answer is lost botocore tries again, and then finds its own object.
         """
         try:
             self.client.put_object(
@@ -137,51 +122,31 @@ class Uploader:
             stored = self.client.get_object(Bucket=self.bucket, Key=manifest_key(record.key))
         except self.client.exceptions.NoSuchKey:
             return None
-        manifest, own = load_record(ArtifactManifest, stored["Body"].read()), _own_folder(record)
+        manifest = load_record(ArtifactManifest, stored["Body"].read())
+        own = upload_folder(record.key, record.start_id)
         if manifest.folder == own:
             return f"{own} is in the bucket: {manifest.size_bytes} bytes"
         self._remove(own)
         return f"{manifest.folder} was in the bucket first; nothing of {own} is kept"
 
     def _remove(self, folder: str) -> None:
-        pages = self.client.get_paginator("list_objects_v2").paginate(
-            Bucket=self.bucket,
-            Prefix=f"{folder}/",
-            PaginationConfig={"PageSize": _DELETE_BATCH},
-        )
-        for page in pages:
-            keys: list[ObjectIdentifierTypeDef] = [
-                {"Key": item["Key"]} for item in page.get("Contents", [])
-            ]
-            if keys:
-                answer = self.client.delete_objects(
-                    Bucket=self.bucket, Delete={"Objects": keys, "Quiet": True}
-                )
-                if errors := answer.get("Errors"):
-                    raise NotRemovedError(f"{errors[0].get('Key')}: {errors[0].get('Message')}")
+        pages = self.client.get_paginator("list_objects_v2")
+        # A page is listed with as many keys as one request deletes.
+        for page in pages.paginate(Bucket=self.bucket, Prefix=f"{folder}/"):
+            keys: Keys = [{"Key": item["Key"]} for item in page.get("Contents", [])]
+            if not keys:
+                continue
+            answer = self.client.delete_objects(
+                Bucket=self.bucket, Delete={"Objects": keys, "Quiet": True}
+            )
+            if errors := answer.get("Errors"):
+                raise UnfinishedError(f"{errors[0].get('Key')}: {errors[0].get('Message')}")
 
 
 def inventory(folder: Path) -> Iterator[StoredFile]:
-    """Every file of a folder but locks, in order."""
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.suffix != LOCK_SUFFIX:
-            yield StoredFile(
-                path=path.relative_to(folder).as_posix(),
-                size_bytes=path.stat().st_size,
-                sha256=_sha256(path),
-            )
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as reader:
-        while block := reader.read(_READ_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _own_folder(record: StartRecord) -> str:
-    return upload_folder(record.key, record.start_id)
+    """Every compiled file of a folder, in order."""
+    for name, path in compiled_files(folder):
+        yield StoredFile(path=name, size_bytes=path.stat().st_size, sha256=sha256_of(path))
 
 
 def _manifest_of(record: StartRecord) -> ArtifactManifest:
@@ -194,7 +159,7 @@ def _manifest_of(record: StartRecord) -> ArtifactManifest:
         key=record.key,
         inputs=record.inputs,
         checkpoints=record.checkpoints,
-        folder=_own_folder(record),
+        folder=upload_folder(record.key, record.start_id),
         files=files,
         compile_seconds=max(0.0, last - record.started_at_unix_s),
         uploaded_at_unix_s=time.time(),

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 ANSWER_CHARACTERS = 1600  # more than the tokens that training uses of it
 
@@ -117,8 +118,7 @@ def _other_class(rng: random.Random) -> str:
     return f"a {language} class named {name} with 20 string fields called {field}1 to {field}20"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Structured:
+class _Structured(NamedTuple):
     """How to read a structured prompt, answer it, and draw other values for it."""
 
     pattern: re.Pattern[str]
@@ -127,14 +127,10 @@ class _Structured:
 
 
 STRUCTURED = {
-    "repeat_line": _Structured(pattern=_LINE, answer=_answer_repeat_line, other_values=_other_line),
-    "count": _Structured(pattern=_COUNT, answer=_answer_count, other_values=_other_count),
-    "fixed_json": _Structured(
-        pattern=_OBJECT, answer=_answer_fixed_json, other_values=_other_object
-    ),
-    "code_template": _Structured(
-        pattern=_CLASS, answer=_answer_code_template, other_values=_other_class
-    ),
+    "repeat_line": _Structured(_LINE, _answer_repeat_line, _other_line),
+    "count": _Structured(_COUNT, _answer_count, _other_count),
+    "fixed_json": _Structured(_OBJECT, _answer_fixed_json, _other_object),
+    "code_template": _Structured(_CLASS, _answer_code_template, _other_class),
 }
 
 
@@ -248,9 +244,16 @@ def shipped_examples(prompts_dir: Path) -> list[Example]:
     ]
 
 
+def _found(case: str, prompt: str) -> re.Match[str]:
+    """What a structured prompt asks for."""
+    found = STRUCTURED[case].pattern.search(prompt)
+    if found is None:
+        raise UnknownPrompt(f"{case}: no {STRUCTURED[case].pattern.pattern!r} in {prompt!r}")
+    return found
+
+
 def _shipped_example(case: str, line: str) -> Example:
-    record = json.loads(line)
-    prompt: str = record["prompt"]
+    prompt: str = json.loads(line)["prompt"]
     if case in OPEN_ENDED:
         # Seeded by the prompt alone, so that one edited prompt does not change other answers.
         seed = int.from_bytes(hashlib.sha256(prompt.encode()).digest()[:8], "big")
@@ -258,12 +261,8 @@ def _shipped_example(case: str, line: str) -> Example:
         return Example(case=case, prompt=prompt, answer=answer, open_ended=True)
     if case not in STRUCTURED:
         raise UnknownPrompt(f"case {case!r}: known are {sorted(STRUCTURED | OPEN_ENDED)}")
-    found = STRUCTURED[case].pattern.search(prompt)
-    if found is None:
-        raise UnknownPrompt(f"{record['id']}: no {STRUCTURED[case].pattern.pattern!r} in it")
-    return Example(
-        case=case, prompt=prompt, answer=STRUCTURED[case].answer(found), open_ended=False
-    )
+    answer = STRUCTURED[case].answer(_found(case, prompt))
+    return Example(case=case, prompt=prompt, answer=answer, open_ended=False)
 
 
 def structured_variations(prompts_dir: Path, rng: random.Random) -> Iterator[Example]:
@@ -275,16 +274,11 @@ def structured_variations(prompts_dir: Path, rng: random.Random) -> Iterator[Exa
     ]
     while True:
         case, prompt = rng.choice(prompts)
-        kind = STRUCTURED[case]
-        found = kind.pattern.search(prompt)
-        if found is None:
-            raise UnknownPrompt(f"{case}: {prompt!r}")
-        other = kind.other_values(rng)
+        found = _found(case, prompt)
+        other = STRUCTURED[case].other_values(rng)
         varied = prompt[: found.start()] + other + prompt[found.end() :]
-        varied_found = kind.pattern.search(varied)
-        if varied_found is None:
-            raise UnknownPrompt(f"{case}: {varied!r}")
-        yield Example(case=case, prompt=varied, answer=kind.answer(varied_found), open_ended=False)
+        answer = STRUCTURED[case].answer(_found(case, varied))
+        yield Example(case=case, prompt=varied, answer=answer, open_ended=False)
 
 
 def open_ended_variations(rng: random.Random) -> Iterator[Example]:

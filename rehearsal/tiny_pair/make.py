@@ -13,7 +13,7 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -53,66 +53,70 @@ END_OF_TEXT, IM_START, IM_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 SPECIAL_TOKENS = [END_OF_TEXT, IM_START, IM_END, "<think>", "</think>"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """Size of one model. Cost on a CPU follows the number of layers, hardly their width."""
-
-    layers: int
-    hidden: int
-    intermediate: int
-    heads: int
-    kv_heads: int
-    head_size: int = 32  # the smallest that vLLM's CPU attention has
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mix:
-    """Shares of a training batch; they add up to 1."""
-
-    shipped_structured: float
-    shipped_open: float
-    varied_structured: float
-    varied_open: float
-    counting: float = 0.0
+# Both models; cost on a CPU follows the number of layers, hardly their width.
+SHAPE = {
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,  # the smallest that vLLM's CPU attention has
+}
+TARGET_LAYERS, DRAFT_LAYERS = 8, 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
-    """How long and how fast one model is trained."""
+class Stage:
+    """One stretch of training: how long, how fast, and the shares of a batch (they add up to 1)."""
 
+    name: str
     steps: int
     batch: int
     peak_learning_rate: float
+    shares: Mapping[str, float]
     warm_up_steps: int = 40
 
 
-TARGET_SHAPE = Shape(layers=8, hidden=128, intermediate=256, heads=4, kv_heads=2)
-DRAFT_SHAPE = Shape(layers=1, hidden=128, intermediate=256, heads=4, kv_heads=2)
-TARGET_MIX = Mix(
-    shipped_structured=0.20, shipped_open=0.45, varied_structured=0.20, varied_open=0.15
+TARGET_STAGES = (
+    Stage(
+        name="target",
+        steps=500,
+        batch=16,
+        peak_learning_rate=3e-3,
+        shares={
+            "shipped_structured": 0.20,
+            "shipped_open": 0.45,
+            "varied_structured": 0.20,
+            "varied_open": 0.15,
+        },
+    ),
+    # Counting is learned last and slowest: it takes a stretch in which it is half of the text.
+    Stage(
+        name="target, counting",
+        steps=160,
+        batch=16,
+        peak_learning_rate=2e-3,
+        shares={
+            "shipped_structured": 0.15,
+            "shipped_open": 0.25,
+            "varied_structured": 0.05,
+            "varied_open": 0.05,
+            "counting": 0.50,
+        },
+        warm_up_steps=10,
+    ),
 )
 # No shipped open-ended answer for the draft: it knows the manner of the texts, not the texts.
-DRAFT_MIX = Mix(
-    shipped_structured=0.35,
-    shipped_open=0.0,
-    varied_structured=0.15,
-    varied_open=0.35,
-    counting=0.15,
-)
-# Counting is learned last and slowest: it takes a stretch in which it is half of the text.
-COUNTING_MIX = Mix(
-    shipped_structured=0.15,
-    shipped_open=0.25,
-    varied_structured=0.05,
-    varied_open=0.05,
-    counting=0.50,
-)
-TARGET_SCHEDULE = Schedule(steps=500, batch=16, peak_learning_rate=3e-3)
-COUNTING_SCHEDULE = Schedule(steps=160, batch=16, peak_learning_rate=2e-3, warm_up_steps=10)
-DRAFT_SCHEDULE = Schedule(steps=450, batch=12, peak_learning_rate=4e-3)
-TARGET_STAGES = (
-    (TARGET_MIX, TARGET_SCHEDULE, "target"),
-    (COUNTING_MIX, COUNTING_SCHEDULE, "target, counting"),
+DRAFT_STAGE = Stage(
+    name="draft",
+    steps=450,
+    batch=12,
+    peak_learning_rate=4e-3,
+    shares={
+        "shipped_structured": 0.35,
+        "varied_structured": 0.15,
+        "varied_open": 0.35,
+        "counting": 0.15,
+    },
 )
 CROSS_ENTROPY_SHARE = 0.3  # of the draft's loss; the rest is the divergence from the target
 
@@ -150,14 +154,11 @@ def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
 # --- examples as tensors -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pool:
-    """Tokenized examples of one kind; labels are IGNORED where the prompt stands."""
-
-    rows: list[tuple[list[int], list[int]]]
+# Token ids and labels of an example; labels are IGNORED where the prompt stands.
+Tokens = tuple[list[int], list[int]]
 
 
-def encode(tokenizer: PreTrainedTokenizerFast, example: Example) -> tuple[list[int], list[int]]:
+def encode(tokenizer: PreTrainedTokenizerFast, example: Example) -> Tokens:
     """Token ids and labels of one example, the answer cut to ANSWER_TOKENS."""
     prompt: list[int] = tokenizer.apply_chat_template(
         [{"role": "user", "content": example.prompt}],
@@ -168,7 +169,7 @@ def encode(tokenizer: PreTrainedTokenizerFast, example: Example) -> tuple[list[i
     return prompt + answer, [IGNORED] * len(prompt) + answer
 
 
-def collate(rows: list[tuple[list[int], list[int]]], padding: int) -> tuple[torch.Tensor, ...]:
+def collate(rows: list[Tokens], padding: int) -> tuple[torch.Tensor, ...]:
     """Ids and labels of a batch, padded on the right (causal attention needs no mask then)."""
     width = max(len(ids) for ids, _ in rows)
     ids = torch.tensor([ids + [padding] * (width - len(ids)) for ids, _ in rows])
@@ -177,14 +178,13 @@ def collate(rows: list[tuple[list[int], list[int]]], padding: int) -> tuple[torc
 
 
 def batches(
-    pools: dict[str, Pool], mix: Mix, size: int, rng: random.Random, padding: int
+    pools: dict[str, list[Tokens]], stage: Stage, rng: random.Random, padding: int
 ) -> Iterator[tuple[torch.Tensor, ...]]:
-    """Batches drawn by the shares of the mix, without end."""
-    names = list(pools)
-    shares = [getattr(mix, name) for name in names]
+    """Batches drawn by the shares of a stage, without end."""
+    shares = [stage.shares.get(name, 0.0) for name in pools]
     while True:
-        drawn = rng.choices(names, weights=shares, k=size)
-        yield collate([rng.choice(pools[name].rows) for name in drawn], padding)
+        drawn = rng.choices(list(pools), weights=shares, k=stage.batch)
+        yield collate([rng.choice(pools[name]) for name in drawn], padding)
 
 
 def build_pools(
@@ -192,8 +192,8 @@ def build_pools(
     shipped: list[Example],
     varied_structured: list[Example],
     varied_open: list[Example],
-) -> dict[str, Pool]:
-    """The kinds of example, under the names that `Mix` gives their shares."""
+) -> dict[str, list[Tokens]]:
+    """The kinds of example, under the names that a stage gives their shares."""
     kinds = {
         "shipped_structured": [example for example in shipped if not example.open_ended],
         "shipped_open": [example for example in shipped if example.open_ended],
@@ -201,27 +201,20 @@ def build_pools(
         "varied_open": varied_open,
         "counting": [e for e in (*shipped * 10, *varied_structured) if e.case == "count"],
     }
-    return {
-        name: Pool(rows=[encode(tokenizer, example) for example in examples])
-        for name, examples in kinds.items()
-    }
+    return {name: [encode(tokenizer, example) for example in e] for name, e in kinds.items()}
 
 
 # --- model ---------------------------------------------------------------------------------------
 
 
-def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A Qwen3 of the given shape with random weights, the same ones at every call."""
+def new_model(layers: int, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+    """A Qwen3 of so many layers with random weights, the same ones at every call."""
     torch.manual_seed(SEED)
     return Qwen3ForCausalLM(
         Qwen3Config(
             vocab_size=VOCABULARY_TOKENS,
-            hidden_size=shape.hidden,
-            intermediate_size=shape.intermediate,
-            num_hidden_layers=shape.layers,
-            num_attention_heads=shape.heads,
-            num_key_value_heads=shape.kv_heads,
-            head_dim=shape.head_size,
+            num_hidden_layers=layers,
+            **SHAPE,
             max_position_embeddings=CONTEXT_TOKENS,
             tie_word_embeddings=True,
             bos_token_id=None,
@@ -245,16 +238,11 @@ def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
 Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-def next_token_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Mean cross-entropy over the answer's tokens, in nats."""
+def cross_entropy(logits: torch.Tensor, _: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The target's loss: the mean over the answer's tokens, in nats."""
     return functional.cross_entropy(
         logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED
     )
-
-
-def cross_entropy(logits: torch.Tensor, _: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """The target's loss."""
-    return next_token_loss(logits, labels)
 
 
 def distillation_loss(target: Qwen3ForCausalLM) -> Loss:
@@ -270,7 +258,7 @@ def distillation_loss(target: Qwen3ForCausalLM) -> Loss:
             log_target=True,
             reduction="batchmean",
         )
-        plain = next_token_loss(logits, labels)
+        plain = cross_entropy(logits, ids, labels)
         return CROSS_ENTROPY_SHARE * plain + (1 - CROSS_ENTROPY_SHARE) * divergence
 
     return loss
@@ -279,36 +267,35 @@ def distillation_loss(target: Qwen3ForCausalLM) -> Loss:
 def train(
     model: Qwen3ForCausalLM,
     data: Iterator[tuple[torch.Tensor, ...]],
-    schedule: Schedule,
+    stage: Stage,
     loss_of: Loss,
-    name: str,
 ) -> None:
     """Train in place with AdamW, a linear warm-up and a cosine decay."""
     optimizer = torch.optim.AdamW(
-        model.parameters(), lr=schedule.peak_learning_rate, betas=(0.9, 0.98), weight_decay=0.01
+        model.parameters(), lr=stage.peak_learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
     started_seconds = time.monotonic()
     model.train()
-    for step, (ids, labels) in enumerate(islice(data, schedule.steps)):
+    for step, (ids, labels) in enumerate(islice(data, stage.steps)):
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(schedule, step)
+            group["lr"] = learning_rate(stage, step)
         loss = loss_of(model(ids).logits, ids, labels)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if step % 50 == 0 or step == schedule.steps - 1:
+        if step % 50 == 0 or step == stage.steps - 1:
             seconds = time.monotonic() - started_seconds
-            say(f"{name}: step {step}/{schedule.steps}, loss {loss.item():.3f}, {seconds:.0f} s")
+            say(f"{stage.name}: step {step}/{stage.steps}, loss {loss.item():.3f}, {seconds:.0f} s")
     model.eval()
 
 
-def learning_rate(schedule: Schedule, step: int) -> float:
+def learning_rate(stage: Stage, step: int) -> float:
     """Learning rate of a step: linear up to the peak, then half a cosine down to 5 % of it."""
-    if step < schedule.warm_up_steps:
-        return schedule.peak_learning_rate * (step + 1) / schedule.warm_up_steps
-    done = (step - schedule.warm_up_steps) / max(1, schedule.steps - schedule.warm_up_steps)
-    return schedule.peak_learning_rate * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * done)))
+    if step < stage.warm_up_steps:
+        return stage.peak_learning_rate * (step + 1) / stage.warm_up_steps
+    done = (step - stage.warm_up_steps) / max(1, stage.steps - stage.warm_up_steps)
+    return stage.peak_learning_rate * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * done)))
 
 
 # --- the whole -----------------------------------------------------------------------------------
@@ -324,18 +311,17 @@ def make_pair(out: Path, *, draft_only: bool = False, prompts_dir: Path = PROMPT
     tokenizer = train_tokenizer([f"{e.prompt}\n{e.answer}" for e in everything])
     pools = build_pools(tokenizer, shipped, varied_structured, varied_open)
     if not draft_only:
-        target = new_model(TARGET_SHAPE, tokenizer)
-        for mix, schedule, name in TARGET_STAGES:
-            data = batches(pools, mix, schedule.batch, rng, tokenizer.pad_token_id)
-            train(target, data, schedule, cross_entropy, name)
+        target = new_model(TARGET_LAYERS, tokenizer)
+        for stage in TARGET_STAGES:
+            train(target, batches(pools, stage, rng, tokenizer.pad_token_id), stage, cross_entropy)
         save(target, tokenizer, out / "target")
 
     # From the saved target and with seeds of its own: the same draft with and without draft_only.
     target = Qwen3ForCausalLM.from_pretrained(out / "target", dtype=torch.float32).eval()
-    draft = new_model(DRAFT_SHAPE, tokenizer)
+    draft = new_model(DRAFT_LAYERS, tokenizer)
     rng = random.Random(SEED + 1)  # noqa: S311 (no secret)
-    data = batches(pools, DRAFT_MIX, DRAFT_SCHEDULE.batch, rng, tokenizer.pad_token_id)
-    train(draft, data, DRAFT_SCHEDULE, distillation_loss(target), "draft")
+    data = batches(pools, DRAFT_STAGE, rng, tokenizer.pad_token_id)
+    train(draft, data, DRAFT_STAGE, distillation_loss(target))
     save(draft, tokenizer, out / "draft")
 
 

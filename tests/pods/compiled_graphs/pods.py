@@ -134,6 +134,12 @@ def eventually(condition: Callable[[], Any], *, seconds: float = 30) -> Any:
     raise AssertionError("it did not happen in time")
 
 
+def make_bucket(client: Any) -> None:
+    client.create_bucket(
+        Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"}
+    )
+
+
 def keys(client: Any) -> set[str]:
     return {o["Key"] for o in client.list_objects_v2(Bucket=BUCKET).get("Contents", [])}
 

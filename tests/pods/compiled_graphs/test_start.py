@@ -11,7 +11,7 @@ from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
 from draftworth.records.codec import dump_record
 from draftworth.records.files import StoredFile
 from draftworth.records.staging import READY_MARKER, ReadyModel
-from pods.compiled_graphs.engine_folders import ArtifactFolder
+from pods.compiled_graphs.engine_folders import EngineFolders
 from pods.compiled_graphs.handover import mark_whole, read_record
 from pods.compiled_graphs.start import Order, RefusedError, prepare
 
@@ -28,7 +28,7 @@ def an_order(root: Path, *, commit: str | None = COMMIT) -> Order:
     return Order(
         key=KEY,
         inputs={"window": 7},
-        folders=ArtifactFolder(variable="GRAPHS"),
+        folders=EngineFolders(variable="GRAPHS"),
         artifacts=root / "mounted",
         scratch=root / "scratch",
         checkpoints={"target": target, "draft": root / "models" / "draft"},

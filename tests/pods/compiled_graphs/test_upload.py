@@ -8,21 +8,22 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import boto3
 import pytest
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import ConnectionClosedError
+from moto import mock_aws
 
 from draftworth.records.artifact_manifest import manifest_key
 from pods.compiled_graphs import upload
 from pods.compiled_graphs.handover import StartRecord, write_record
 from pods.compiled_graphs.upload import (
     RETRY_DELAYS_SECONDS,
-    ChangedError,
     StartedAnewError,
+    UnfinishedError,
     Uploader,
     inventory,
     upload_with_retries,
@@ -32,6 +33,7 @@ from tests.pods.compiled_graphs.pods import (
     INPUTS,
     KEY,
     keys,
+    make_bucket,
     stored_manifest,
     what_is_not_whole,
 )
@@ -51,53 +53,42 @@ class Killed(BaseException):
 
 
 class Faults:
-    """Breaks the HTTP request with a number, before or after S3 has done what it asks."""
+    """Breaks the request with a number, before or after S3 has done what it asks."""
 
-    def __init__(self, endpoint: str, *, attempts: int = 1) -> None:
+    def __init__(self, *, attempts: int = 1) -> None:
         config = Config(retries={"mode": "standard", "total_max_attempts": attempts})
-        self.client: Any = boto3.client(
-            "s3", endpoint_url=endpoint, region_name="us-east-2", config=config
-        )
+        self.client: Any = boto3.client("s3", config=config)
         self.requests: list[str] = []
         self.at = -1
         self.raises: BaseException | None = None
         self.after = False
-        session: Any = vars(self.client)["_endpoint"].http_session
-        self._send = session.send
-        session.send = self._counted
+        # The emulator answers in a handler of this event, between the two.
+        self.client.meta.events.register_first("before-send.s3", self._before)
+        self.client.meta.events.register_last("before-send.s3", self._after)
 
-    def _counted(self, request: Any) -> Any:
+    def _before(self, request: Any, **_: Any) -> None:
         self.requests.append(f"{request.method} {request.url}")
-        broken = len(self.requests) - 1 == self.at
-        if broken and not self.after and self.raises:
+        self._break(after=False)
+
+    def _after(self, **_: Any) -> None:
+        self._break(after=True)
+
+    def _break(self, *, after: bool) -> None:
+        if self.raises and (len(self.requests) - 1, after) == (self.at, self.after):
             raise self.raises
-        answer = self._send(request)
-        if broken and self.after and self.raises:
-            _ = answer.content
-            raise self.raises
-        return answer
 
     def uploader(self, record: StartRecord) -> Uploader:
         scratch = Path(record.graphs).parent
         return Uploader(client=self.client, bucket=BUCKET, scratch=scratch, transfer=TRANSFER)
 
 
-class FaultsFactory(Protocol):
-    def __call__(self, *, attempts: int = 1) -> Faults: ...
-
-
 @pytest.fixture
-def faulty(endpoint: str) -> Iterator[FaultsFactory]:
-    """Makes clients, and closes them in the end."""
-    made: list[Faults] = []
-
-    def make(*, attempts: int = 1) -> Faults:
-        made.append(Faults(endpoint, attempts=attempts))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.client.close()
+def s3() -> Iterator[Any]:
+    """In this process: uploads are many requests, and what is tested is not HTTP."""
+    with mock_aws():
+        client = boto3.client("s3")
+        make_bucket(client)
+        yield client
 
 
 @pytest.fixture
@@ -127,11 +118,9 @@ def a_compiled_graph(scratch: Path, start_id: str) -> StartRecord:
 REQUESTS = 9
 
 
-def test_an_upload_is_so_many_requests(
-    faulty: FaultsFactory, s3: Any, compiled: StartRecord
-) -> None:
+def test_an_upload_is_so_many_requests(s3: Any, compiled: StartRecord) -> None:
     """The number that the faults below are spread over."""
-    faults = faulty()
+    faults = Faults()
     faults.uploader(compiled).upload(compiled)
     assert len(faults.requests) == REQUESTS
     manifest = stored_manifest(s3)
@@ -144,15 +133,15 @@ def test_an_upload_is_so_many_requests(
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("number", range(REQUESTS))
 def test_a_kill_leaves_no_manifest_without_its_files_and_the_next_one_ends_the_work(
-    faulty: FaultsFactory, s3: Any, compiled: StartRecord, number: int, *, after: bool
+    s3: Any, compiled: StartRecord, number: int, *, after: bool
 ) -> None:
-    faults = faulty()
+    faults = Faults()
     faults.at, faults.raises, faults.after = number, Killed(), after
     with pytest.raises(Killed):
         faults.uploader(compiled).upload(compiled)
     assert what_is_not_whole(s3) == []
 
-    faulty().uploader(compiled).upload(compiled)
+    Faults().uploader(compiled).upload(compiled)
     assert stored_manifest(s3) is not None
     assert what_is_not_whole(s3) == []
 
@@ -167,7 +156,6 @@ MANIFEST_REQUEST = REQUESTS - 2
     [*((number, 1) for number in range(REQUESTS)), (MANIFEST_REQUEST, 3)],
 )
 def test_a_request_that_fails_is_made_good(
-    faulty: FaultsFactory,
     s3: Any,
     compiled: StartRecord,
     number: int,
@@ -175,7 +163,7 @@ def test_a_request_that_fails_is_made_good(
     *,
     after: bool,
 ) -> None:
-    faults = faulty(attempts=attempts)
+    faults = Faults(attempts=attempts)
     faults.at, faults.raises = number, ConnectionClosedError(endpoint_url="http://s3")
     faults.after = after
     assert upload_with_retries(faults.uploader(compiled), compiled, threading.Event(), [0])
@@ -192,24 +180,24 @@ def late(tmp_path: Path) -> StartRecord:
 
 
 def test_who_finds_a_manifest_uploads_nothing(
-    faulty: FaultsFactory, s3: Any, compiled: StartRecord, late: StartRecord
+    s3: Any, compiled: StartRecord, late: StartRecord
 ) -> None:
-    faulty().uploader(compiled).upload(compiled)
-    faults = faulty()
+    Faults().uploader(compiled).upload(compiled)
+    faults = Faults()
     assert "nothing of" in faults.uploader(late).upload(late)
     assert [r for r in faults.requests if r.startswith("PUT")] == []
 
 
 def test_who_is_second_to_write_the_manifest_removes_its_own_files_only(
-    faulty: FaultsFactory, s3: Any, compiled: StartRecord, late: StartRecord
+    s3: Any, compiled: StartRecord, late: StartRecord
 ) -> None:
     """The other one ends between this one's first look and its manifest."""
-    faults = faulty()
+    faults = Faults()
     uploader = faults.uploader(late)
     send = uploader._put_manifest
 
     def overtaken(manifest: Any) -> None:
-        faulty().uploader(compiled).upload(compiled)
+        Faults().uploader(compiled).upload(compiled)
         send(manifest)
 
     object.__setattr__(uploader, "_put_manifest", overtaken)
@@ -218,28 +206,24 @@ def test_who_is_second_to_write_the_manifest_removes_its_own_files_only(
     assert what_is_not_whole(s3) == []
 
 
-def test_a_manifest_is_never_replaced(
-    faulty: FaultsFactory, s3: Any, compiled: StartRecord, late: StartRecord
-) -> None:
-    faulty().uploader(compiled).upload(compiled)
+def test_a_manifest_is_never_replaced(s3: Any, compiled: StartRecord, late: StartRecord) -> None:
+    Faults().uploader(compiled).upload(compiled)
     before = s3.get_object(Bucket=BUCKET, Key=manifest_key(KEY))["Body"].read()
-    faulty().uploader(late).upload(late)
+    Faults().uploader(late).upload(late)
     assert s3.get_object(Bucket=BUCKET, Key=manifest_key(KEY))["Body"].read() == before
 
 
-def test_objects_carry_the_checksums_that_s3_compared(
-    faulty: FaultsFactory, s3: Any, compiled: StartRecord
-) -> None:
-    faulty().uploader(compiled).upload(compiled)
+def test_objects_carry_the_checksums_that_s3_compared(s3: Any, compiled: StartRecord) -> None:
+    Faults().uploader(compiled).upload(compiled)
     for name in FILES:
         head = s3.head_object(Bucket=BUCKET, Key=f"{KEY}/one/{name}", ChecksumMode="ENABLED")
         assert head["ChecksumSHA256"], name
 
 
 def test_files_that_change_while_they_are_uploaded_get_no_manifest(
-    faulty: FaultsFactory, s3: Any, compiled: StartRecord
+    s3: Any, compiled: StartRecord
 ) -> None:
-    uploader = faulty().uploader(compiled)
+    uploader = Faults().uploader(compiled)
     put = uploader._put_file
 
     def changing(path: Path, key: str) -> None:
@@ -247,20 +231,20 @@ def test_files_that_change_while_they_are_uploaded_get_no_manifest(
         (Path(compiled.graphs) / "model.pt").write_bytes(b"other")
 
     object.__setattr__(uploader, "_put_file", changing)
-    with pytest.raises(ChangedError):
+    with pytest.raises(UnfinishedError, match="changed while"):
         uploader.upload(compiled)
     assert stored_manifest(s3) is None
 
 
 def test_graphs_of_a_server_that_was_started_anew_get_no_manifest(
-    faulty: FaultsFactory, s3: Any, compiled: StartRecord
+    s3: Any, compiled: StartRecord
 ) -> None:
     """It may be compiling into the same folder, slowly: a file less, and none that changes."""
     graphs = Path(compiled.graphs)
     write_record(graphs.parent, replace(compiled, start_id="newer"))
     (graphs / "model.pt").unlink()
     with pytest.raises(StartedAnewError):
-        faulty().uploader(compiled).upload(compiled)
+        Faults().uploader(compiled).upload(compiled)
     assert stored_manifest(s3) is None
 
 
@@ -340,11 +324,11 @@ def test_tries_are_bounded_and_end_with_the_pod(compiled: StartRecord) -> None:
 
 
 def test_a_server_that_left_no_graphs_is_not_tried_again(
-    faulty: FaultsFactory, s3: Any, compiled: StartRecord, caplog: pytest.LogCaptureFixture
+    s3: Any, compiled: StartRecord, caplog: pytest.LogCaptureFixture
 ) -> None:
     for path in [p for p in Path(compiled.graphs).rglob("*") if p.is_file()]:
         path.unlink()
     stop: Callable[[], threading.Event] = threading.Event
-    assert not upload_with_retries(faulty().uploader(compiled), compiled, stop(), [60])
+    assert not upload_with_retries(Faults().uploader(compiled), compiled, stop(), [60])
     assert "holds no compiled graphs" in caplog.text
     assert keys(s3) == set()

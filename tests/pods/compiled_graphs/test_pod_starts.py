@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import signal
 import time
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import boto3
 import pytest
+from moto import mock_aws
 
 from draftworth.records.artifact_manifest import manifest_key
-from draftworth.records.codec import dump_record
+from pods.compiled_graphs.handover import StartRecord, write_record
+from pods.compiled_graphs.upload import Uploader
 from tests.pods.compiled_graphs.conftest import PodFactory
 from tests.pods.compiled_graphs.pods import (
     BUCKET,
@@ -21,19 +27,52 @@ from tests.pods.compiled_graphs.pods import (
     Pod,
     eventually,
     keys,
+    make_bucket,
     stored_manifest,
     what_is_not_whole,
 )
+from tests.pods.compiled_graphs.stand_in_vllm import FILES
 
 pytestmark = pytest.mark.emulator
-
-FILES = {"neuron_config.json", "model.pt", "weights/tp0"}
 
 
 def compile_and_upload(pod: Pod, s3: Any) -> None:
     with pod.server(), pod.uploader():
         assert pod.what_vllm_did().startswith("compiled ")
         eventually(lambda: stored_manifest(s3))
+
+
+@cache
+def an_uploaded_graph(flags: tuple[str, ...]) -> dict[str, bytes]:
+    """What a bucket has after `compile_and_upload`, by key; made once, without processes."""
+    with TemporaryDirectory() as root, mock_aws():
+        client = boto3.client("s3")
+        make_bucket(client)
+        folder = Path(root) / "graphs" / ("0123abcd" if flags == CACHE_FLAGS else "")
+        for name, content in FILES.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        record = StartRecord(
+            start_id="first",
+            key=KEY,
+            inputs=INPUTS,
+            checkpoints={},
+            origin="compiled",
+            graphs=str(Path(root) / "graphs"),
+            started_at_unix_s=time.time(),
+        )
+        write_record(Path(root), record)
+        Uploader(client=client, bucket=BUCKET, scratch=Path(root)).upload(record)
+        return {k: client.get_object(Bucket=BUCKET, Key=k)["Body"].read() for k in keys(client)}
+
+
+def pod_with_a_graph(make: PodFactory, flags: tuple[str, ...] = FOLDER_FLAGS) -> Pod:
+    """A pod whose mounted bucket has a graph of the key."""
+    pod = make("second", flags)
+    for key, data in an_uploaded_graph(flags).items():
+        (pod.mounted / key).parent.mkdir(parents=True, exist_ok=True)
+        (pod.mounted / key).write_bytes(data)
+    return pod
 
 
 @pytest.mark.parametrize("flags", [FOLDER_FLAGS, CACHE_FLAGS], ids=["folder", "cache"])
@@ -45,7 +84,7 @@ def test_the_first_start_compiles_and_uploads_and_the_second_one_loads(
     manifest = stored_manifest(s3)
     assert manifest is not None
     assert manifest.inputs == INPUTS
-    assert {file.path.removeprefix("0123abcd/") for file in manifest.files} == FILES
+    assert {file.path.removeprefix("0123abcd/") for file in manifest.files} == {*FILES}
     assert what_is_not_whole(s3) == []
 
     second.mount(s3)
@@ -100,7 +139,7 @@ def test_two_pods_that_compile_the_same_key_leave_one_whole_graph(pod: PodFactor
     assert others == {manifest_key(KEY)}
 
 
-def test_what_a_crash_left_half_compiled_is_not_loaded_by_the_next_start_of_the_pod(
+def test_what_a_crash_left_half_compiled_is_not_loaded_by_the_next_start(
     pod: PodFactory, s3: Any
 ) -> None:
     first = pod("first")
@@ -111,7 +150,7 @@ def test_what_a_crash_left_half_compiled_is_not_loaded_by_the_next_start_of_the_
     assert what_is_not_whole(s3) == []
 
 
-def test_a_server_that_was_healthy_finds_its_graphs_after_a_restart_of_its_container(
+def test_a_healthy_server_finds_its_graphs_after_a_restart_of_its_container(
     pod: PodFactory, s3: Any
 ) -> None:
     first = pod("first")
@@ -149,20 +188,13 @@ def refused(pod: Pod) -> str:
     return said
 
 
-def change_manifest(s3: Any, **values: Any) -> None:
-    manifest = stored_manifest(s3)
-    assert manifest is not None
-    changed = {**json.loads(dump_record(manifest)), **values}
-    s3.put_object(Bucket=BUCKET, Key=manifest_key(KEY), Body=json.dumps(changed).encode())
-
-
-def test_graphs_that_were_compiled_for_something_else_are_refused_with_the_difference(
-    pod: PodFactory, s3: Any
+def test_graphs_compiled_for_something_else_are_refused_with_the_difference(
+    pod: PodFactory,
 ) -> None:
-    compile_and_upload(pod("first"), s3)
-    change_manifest(s3, inputs={**INPUTS, "window": 5})
-    second = pod("second")
-    second.mount(s3)
+    second = pod_with_a_graph(pod)
+    manifest = second.mounted / manifest_key(KEY)
+    other = {**json.loads(manifest.read_bytes()), "inputs": {**INPUTS, "window": 5}}
+    manifest.write_text(json.dumps(other))
     said = refused(second)
     assert "REFUSED" in said
     assert "window: compiled for 5, asked for 7" in said
@@ -172,11 +204,9 @@ def test_graphs_that_were_compiled_for_something_else_are_refused_with_the_diffe
 @pytest.mark.parametrize("flags", [FOLDER_FLAGS, CACHE_FLAGS], ids=["folder", "cache"])
 @pytest.mark.parametrize("damage", ["shorter", "missing"])
 def test_a_graph_with_a_damaged_file_is_refused(
-    pod: PodFactory, s3: Any, damage: str, flags: tuple[str, ...]
+    pod: PodFactory, damage: str, flags: tuple[str, ...]
 ) -> None:
-    compile_and_upload(pod("first", flags), s3)
-    second = pod("second", flags)
-    second.mount(s3)
+    second = pod_with_a_graph(pod, flags)
     (file,) = second.mounted.rglob("model.pt")
     if damage == "shorter":
         file.write_bytes(b"graph")
@@ -186,22 +216,19 @@ def test_a_graph_with_a_damaged_file_is_refused(
     assert f"model.pt: 10000 bytes were uploaded, {there}" in refused(second)
 
 
-def test_a_copy_that_is_not_what_was_uploaded_is_refused(pod: PodFactory, s3: Any) -> None:
+def test_a_copy_that_is_not_what_was_uploaded_is_refused(pod: PodFactory) -> None:
     """Of the same length: a copy is read anyway, and so compared by its hash."""
-    compile_and_upload(pod("first", CACHE_FLAGS), s3)
-    second = pod("second", CACHE_FLAGS)
-    second.mount(s3)
+    second = pod_with_a_graph(pod, CACHE_FLAGS)
     (file,) = second.mounted.rglob("model.pt")
     file.write_bytes(b"x" * file.stat().st_size)
     assert "its content is not what was uploaded" in refused(second)
 
 
 def test_a_manifest_that_cannot_be_read_is_refused_and_not_compiled_over(
-    pod: PodFactory, s3: Any
+    pod: PodFactory,
 ) -> None:
-    s3.put_object(Bucket=BUCKET, Key=manifest_key(KEY), Body=b'{"schema": "draftworth.artifacts/9"')
-    second = pod("second")
-    second.mount(s3)
+    second = pod_with_a_graph(pod)
+    (second.mounted / manifest_key(KEY)).write_bytes(b'{"schema": "draftworth.artifacts/9"')
     assert "cannot be read: not JSON" in refused(second)
 
 
