@@ -23,16 +23,18 @@ def benchmark_charts(
 ) -> tuple[cdk8s.Chart, ...]:
     """Foundation, storage, staging, serving, load generator: each needs the ones before it."""
     scope = app or cdk8s.App()
+    serving = ServingChart(scope, "serving", experiment=experiment, bindings=bindings)
     return (
         FoundationChart(scope, "foundation", experiment=experiment),
         StorageChart(scope, "storage", experiment=experiment, bindings=bindings),
         StagingChart(scope, "staging", experiment=experiment, bindings=bindings),
-        ServingChart(scope, "serving", experiment=experiment, bindings=bindings),
+        serving,
         LoadGeneratorChart(
             scope,
             "load-generator",
             experiment=experiment,
             bindings=bindings,
+            serving=serving,
         ),
     )
 

@@ -17,8 +17,3 @@ class Bindings:
     llmperf_image_fingerprint: str = ""
     """What changes whenever the image does. Needed when `llmperf_image` is a CDK token, whose text
     says nothing about the image: `DockerImageAsset.asset_hash`."""
-
-
-def placeholder(variable: str) -> str:
-    """Text that `envsubst` replaces by an environment variable."""
-    return f"${{{variable}}}"

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from charts.app import benchmark_charts, objects_of
-from charts.bindings import Bindings, placeholder
+from charts.bindings import Bindings
 from charts.names import (
     CPU_NODE_LABELS,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
@@ -87,10 +87,15 @@ def write_manifests(
 
 
 def _bindings(experiment: ResolvedNeuron, given: Mapping[str, str]) -> Bindings:
-    values = {field: placeholder(variable) for field, variable in VARIABLES.items()}
+    values = {field: _placeholder(variable) for field, variable in VARIABLES.items()}
     if experiment.spec.aws.load_generator_image:
         values["llmperf_image"] = experiment.spec.aws.load_generator_image
     return Bindings(region=experiment.spec.aws.region, **{**values, **given})
+
+
+def _placeholder(variable: str) -> str:
+    """Text that `envsubst` replaces by an environment variable."""
+    return f"${{{variable}}}"
 
 
 class _Dumper(yaml.SafeDumper):
@@ -121,11 +126,11 @@ def _write(path: Path, text: str) -> Path:
 def _next_steps(files: Sequence[Path]) -> str:
     lines = ["Wrote, in the order in which to apply them:", *(f"  {file}" for file in files), ""]
     text = "".join(file.read_text(encoding="utf-8") for file in files)
-    missing = [v for v in VARIABLES.values() if placeholder(v) in text]
+    missing = [v for v in VARIABLES.values() if _placeholder(v) in text]
     names = shlex.join(str(file) for file in files)
     if missing:
         # Only these: the manifests may hold other $ signs, in prompts.
-        only = " ".join(placeholder(variable) for variable in missing)
+        only = " ".join(_placeholder(variable) for variable in missing)
         lines += [
             f"Values to fill in: {', '.join(missing)}. Export them, then apply:",
             f"  cat {names} | envsubst '{only}' | kubectl apply -f -",

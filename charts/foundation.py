@@ -18,6 +18,7 @@ from charts.names import (
     STAGER_SERVICE_ACCOUNT,
     experiment_labels,
 )
+from charts.pods import metadata
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.serving.command import SERVING_PORT
 
@@ -53,7 +54,7 @@ class FoundationChart(cdk8s.Chart):
             k8s.KubeServiceAccount(
                 self,
                 f"account-{name}",
-                metadata=_metadata(name),
+                metadata=metadata(name),
                 automount_service_account_token=False,
             )
         self._deny_by_default()
@@ -70,7 +71,7 @@ class FoundationChart(cdk8s.Chart):
         k8s.KubeNetworkPolicy(
             self,
             "default-deny",
-            metadata=_metadata("default-deny"),
+            metadata=metadata("default-deny"),
             spec=k8s.NetworkPolicySpec(
                 pod_selector=k8s.LabelSelector(), policy_types=["Ingress", "Egress"]
             ),
@@ -119,7 +120,7 @@ class FoundationChart(cdk8s.Chart):
         k8s.KubeNetworkPolicy(
             self,
             f"policy-{name}",
-            metadata=_metadata(name),
+            metadata=metadata(name),
             spec=k8s.NetworkPolicySpec(
                 pod_selector=k8s.LabelSelector(match_labels=component),
                 policy_types=["Ingress", "Egress"],
@@ -127,10 +128,6 @@ class FoundationChart(cdk8s.Chart):
                 egress=egress,
             ),
         )
-
-
-def _metadata(name: str) -> k8s.ObjectMeta:
-    return k8s.ObjectMeta(name=name, namespace=NAMESPACE)
 
 
 def _pods(labels: Mapping[str, str]) -> k8s.NetworkPolicyPeer:

@@ -11,7 +11,8 @@ from typing import Any
 
 from cdk8s_plus_35 import k8s
 
-from charts.names import NAMESPACE, content_name
+from charts.names import content_name
+from charts.pods import metadata
 from charts.shipped import ROOT, SERVING_POD, source_files
 
 MOUNT_PATH = "/opt/draftworth"
@@ -22,7 +23,7 @@ PROGRAM = "pods/compiled_graphs/__main__.py"
 def graph_scripts_config_map() -> dict[str, Any]:
     """Properties of the ConfigMap, named by its content."""
     return {
-        "metadata": k8s.ObjectMeta(name=_name(), namespace=NAMESPACE),
+        "metadata": metadata(_name()),
         "immutable": True,
         "data": {_key(path): text for path, text in _sources().items()},
     }

@@ -1,4 +1,7 @@
-"""Names and labels that the charts, the stacks and the manifests command agree on."""
+"""Names and labels inside the cluster, as charts, stacks and the manifests command use them.
+
+Names in the account are in `draftworth.experiment.naming`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from draftworth.experiment.naming import content_hash, dns_label
+from draftworth.experiment.naming import PROJECT, content_hash, dns_label
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.serving.command import SERVING_PORT
 
 # One experiment at a time: its Services are named by variant only.
-NAMESPACE = "draftworth"
+NAMESPACE = PROJECT
 # EKS Pod Identity associates an IAM role with each of these.
 SERVING_SERVICE_ACCOUNT = "vllm"
 LOAD_GENERATOR_SERVICE_ACCOUNT = "llmperf"
@@ -45,7 +48,7 @@ def base_url(variant_name: str) -> str:
 def experiment_labels(experiment: ResolvedNeuron) -> dict[str, str]:
     """Labels of every object of an experiment."""
     return {
-        "app.kubernetes.io/part-of": "draftworth",
+        "app.kubernetes.io/part-of": PROJECT,
         "draftworth/experiment": experiment.name,
     }
 
@@ -57,30 +60,22 @@ def selector_labels(variant: NeuronVariant) -> dict[str, str]:
 
 def variant_labels(experiment: ResolvedNeuron, variant: NeuronVariant) -> dict[str, str]:
     """Labels of one variant's objects."""
-    return {
-        "app.kubernetes.io/name": "vllm",
-        "app.kubernetes.io/instance": service_name(variant.name),
-        **selector_labels(variant),
-        **experiment_labels(experiment),
-    }
+    instance = {"app.kubernetes.io/instance": service_name(variant.name)}
+    return _labels("vllm", {**instance, **selector_labels(variant)}, experiment)
 
 
 def load_generator_labels(experiment: ResolvedNeuron) -> dict[str, str]:
     """Labels of the load generator's objects."""
-    return {
-        "app.kubernetes.io/name": "llmperf",
-        **LOAD_GENERATOR_COMPONENT,
-        **experiment_labels(experiment),
-    }
+    return _labels("llmperf", LOAD_GENERATOR_COMPONENT, experiment)
 
 
 def stager_labels(experiment: ResolvedNeuron) -> dict[str, str]:
     """Labels of the checkpoint stagers' objects."""
-    return {
-        "app.kubernetes.io/name": "checkpoint-stager",
-        **STAGER_COMPONENT,
-        **experiment_labels(experiment),
-    }
+    return _labels("checkpoint-stager", STAGER_COMPONENT, experiment)
+
+
+def _labels(name: str, component: Mapping[str, str], experiment: ResolvedNeuron) -> dict[str, str]:
+    return {"app.kubernetes.io/name": name, **component, **experiment_labels(experiment)}
 
 
 def content_name(prefix: str, content: Any) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdk8s_plus_35 import k8s
-
-from charts.names import NAMESPACE, base_url, content_name
+from charts.names import base_url, content_name
+from charts.pods import metadata
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.run_specification import run_spec
 from draftworth.records.codec import dump_text
@@ -27,7 +26,7 @@ def run_spec_config_map(experiment: ResolvedNeuron) -> dict[str, Any]:
     text = dump_text(spec)
     name = content_name("llmperf-run", text)
     return {
-        "metadata": k8s.ObjectMeta(name=name, namespace=NAMESPACE),
+        "metadata": metadata(name),
         "immutable": True,
         "data": {RUN_SPEC_FILE: text},
     }
@@ -40,6 +39,6 @@ def deadline_config_map(experiment: ResolvedNeuron) -> dict[str, Any]:
     measures, and the Job stays the one that it is.
     """
     return {
-        "metadata": k8s.ObjectMeta(name=DEADLINE_CONFIG_MAP, namespace=NAMESPACE),
+        "metadata": metadata(DEADLINE_CONFIG_MAP),
         "data": {DEADLINE_FILE: str(experiment.spec.aws.deadline_minutes)},
     }

@@ -11,13 +11,13 @@ from constructs import Construct
 from charts.bindings import Bindings
 from charts.graph_scripts import graph_scripts_config_map
 from charts.names import (
-    NAMESPACE,
     content_name,
     experiment_labels,
     selector_labels,
     service_name,
     variant_labels,
 )
+from charts.pods import metadata
 from charts.vllm_pod import PORT_NAME, STARTUP_ALLOWANCE_MINUTES, pod_template
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.serving.command import SERVING_PORT
@@ -30,7 +30,10 @@ ROLLOUT_MARGIN_MINUTES = 30
 
 
 class ServingChart(cdk8s.Chart):
-    """Every variant's server."""
+    """Every variant's server.
+
+    `content`: all that decides how the servers behave, as plain data.
+    """
 
     def __init__(
         self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
@@ -39,20 +42,28 @@ class ServingChart(cdk8s.Chart):
             scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)
         )
         self._experiment = experiment
-        self._bindings = bindings
-        k8s.KubeResourceClaimTemplate(
-            self,
-            "devices",
-            metadata=_metadata(claim_template_name(experiment)),
-            spec=_claim_template_spec(experiment),
-        )
+        self.content: list[Any] = []
+        claim_template = self._claim_template()
         k8s.KubeConfigMap(self, "graph-scripts", **graph_scripts_config_map())
         for variant in experiment.variants:
-            self._deployment(variant)
+            template = pod_template(experiment, variant, bindings, claim_template=claim_template)
+            spec = _deployment_spec(variant, template)
+            self.content.append(k8s.KubeDeployment.manifest(spec=spec))
+            self._deployment(variant, spec)
             self._service(variant)
             self._disruption_budget(variant)
 
-    def _deployment(self, variant: NeuronVariant) -> None:
+    def _claim_template(self) -> str:
+        """Its name carries a content hash: a ResourceClaimTemplate cannot be changed in place."""
+        spec = _claim_template_spec(self._experiment)
+        name = content_name(
+            f"neuron-{self._experiment.spec.serving.slot_devices}-devices",
+            k8s.KubeResourceClaimTemplate.manifest(spec=spec),
+        )
+        k8s.KubeResourceClaimTemplate(self, "devices", metadata=metadata(name), spec=spec)
+        return name
+
+    def _deployment(self, variant: NeuronVariant, spec: k8s.DeploymentSpec) -> None:
         labels = variant_labels(self._experiment, variant)
         startup = (
             f"up to {STARTUP_ALLOWANCE_MINUTES} minutes: a start that finds no compiled graphs "
@@ -61,8 +72,8 @@ class ServingChart(cdk8s.Chart):
         k8s.KubeDeployment(
             self,
             f"deployment-{variant.name}",
-            metadata=_metadata(service_name(variant.name), labels, {"draftworth/startup": startup}),
-            spec=deployment_spec(self._experiment, variant, self._bindings),
+            metadata=metadata(service_name(variant.name), labels, {"draftworth/startup": startup}),
+            spec=spec,
         )
 
     def _service(self, variant: NeuronVariant) -> None:
@@ -77,7 +88,7 @@ class ServingChart(cdk8s.Chart):
         k8s.KubeService(
             self,
             f"service-{variant.name}",
-            metadata=_metadata(service_name(variant.name), labels),
+            metadata=metadata(service_name(variant.name), labels),
             spec=k8s.ServiceSpec(type="ClusterIP", selector=selector_labels(variant), ports=[port]),
         )
 
@@ -93,7 +104,7 @@ class ServingChart(cdk8s.Chart):
         k8s.KubePodDisruptionBudget(
             self,
             f"budget-{variant.name}",
-            metadata=_metadata(service_name(variant.name), labels),
+            metadata=metadata(service_name(variant.name), labels),
             spec=k8s.PodDisruptionBudgetSpec(
                 max_unavailable=k8s.IntOrString.from_number(0),
                 unhealthy_pod_eviction_policy="AlwaysAllow",
@@ -102,24 +113,7 @@ class ServingChart(cdk8s.Chart):
         )
 
 
-def claim_template_name(experiment: ResolvedNeuron) -> str:
-    """Carries a content hash: a ResourceClaimTemplate cannot be changed in place."""
-    rendered = k8s.KubeResourceClaimTemplate.manifest(spec=_claim_template_spec(experiment))
-    return content_name(f"neuron-{experiment.spec.serving.slot_devices}-devices", rendered)
-
-
-def serving_content(experiment: ResolvedNeuron, bindings: Bindings) -> list[Any]:
-    """All that decides how the servers behave, as plain data."""
-    return [
-        k8s.KubeDeployment.manifest(spec=deployment_spec(experiment, variant, bindings))
-        for variant in experiment.variants
-    ]
-
-
-def deployment_spec(
-    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
-) -> k8s.DeploymentSpec:
-    """One server of a variant."""
+def _deployment_spec(variant: NeuronVariant, template: k8s.PodTemplateSpec) -> k8s.DeploymentSpec:
     return k8s.DeploymentSpec(
         replicas=1,
         # A rolling update would need a second slot beside the running one.
@@ -127,9 +121,7 @@ def deployment_spec(
         revision_history_limit=1,
         progress_deadline_seconds=60 * (STARTUP_ALLOWANCE_MINUTES + ROLLOUT_MARGIN_MINUTES),
         selector=k8s.LabelSelector(match_labels=selector_labels(variant)),
-        template=pod_template(
-            experiment, variant, bindings, claim_template=claim_template_name(experiment)
-        ),
+        template=template,
     )
 
 
@@ -168,9 +160,3 @@ def _claim_template_spec(experiment: ResolvedNeuron) -> k8s.ResourceClaimTemplat
     )
     devices = k8s.DeviceClaim(requests=[request], constraints=[connected], config=[config])
     return k8s.ResourceClaimTemplateSpec(spec=k8s.ResourceClaimSpec(devices=devices))
-
-
-def _metadata(
-    name: str, labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None
-) -> k8s.ObjectMeta:
-    return k8s.ObjectMeta(name=name, namespace=NAMESPACE, labels=labels, annotations=annotations)

@@ -15,7 +15,7 @@ from constructs import Construct
 
 from charts.bindings import Bindings
 from charts.names import NAMESPACE, content_name, experiment_labels
-from draftworth.experiment.naming import dns_label
+from charts.pods import metadata
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 
 # Both API objects must state a size; the driver ignores it.
@@ -24,7 +24,7 @@ IGNORED_CAPACITY = "1Gi"
 
 @dataclass(frozen=True, kw_only=True)
 class BucketVolume:
-    """A bucket, or a part of it, as a read-only volume."""
+    """A bucket, or a part of it, as a read-only volume; `role`: target, draft or artifacts."""
 
     role: str
     bucket: str
@@ -45,31 +45,23 @@ class BucketVolume:
         because neither object can be changed in place.
         """
         content = {"bucket": self.bucket, "options": self.mount_options}
-        return content_name(f"draftworth-{dns_label(experiment.name)}-{self.role}", content)
+        return content_name(f"{experiment.names.prefix}-{self.role}", content)
 
 
-def target_volume(experiment: ResolvedNeuron, bindings: Bindings) -> BucketVolume:
-    """The target model's checkpoint, the same volume for every variant."""
-    return _checkpoint("target", experiment.spec.target.storage_prefix, bindings)
-
-
-def draft_volume(variant: NeuronVariant, bindings: Bindings) -> BucketVolume | None:
-    """The checkpoint of a variant's draft; None for the baseline."""
-    draft = variant.checkpoints.get("draft")
-    return _checkpoint("draft", draft.storage_prefix, bindings) if draft else None
-
-
-def artifacts_volume(bindings: Bindings) -> BucketVolume:
-    """Compiled graphs, a folder a key: the whole bucket, so that one volume serves all variants."""
-    return BucketVolume(
-        role="artifacts", bucket=bindings.artifacts_bucket, region=bindings.region, prefix=None
-    )
-
-
-def _checkpoint(role: str, prefix: str, bindings: Bindings) -> BucketVolume:
-    return BucketVolume(
-        role=role, bucket=bindings.checkpoints_bucket, region=bindings.region, prefix=prefix
-    )
+def bucket_volumes(variant: NeuronVariant, bindings: Bindings) -> list[BucketVolume]:
+    """What a variant's server mounts: its checkpoints, and every variant's compiled graphs."""
+    prefixes = {role: model.storage_prefix for role, model in variant.checkpoints.items()}
+    return [
+        *(
+            BucketVolume(
+                role=role, bucket=bindings.checkpoints_bucket, region=bindings.region, prefix=prefix
+            )
+            for role, prefix in prefixes.items()
+        ),
+        BucketVolume(
+            role="artifacts", bucket=bindings.artifacts_bucket, region=bindings.region, prefix=None
+        ),
+    ]
 
 
 class StorageChart(cdk8s.Chart):
@@ -81,12 +73,8 @@ class StorageChart(cdk8s.Chart):
         super().__init__(
             scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)
         )
-        volumes = [
-            target_volume(experiment, bindings),
-            *(draft_volume(variant, bindings) for variant in experiment.variants),
-            artifacts_volume(bindings),
-        ]
-        for volume in dict.fromkeys(v for v in volumes if v is not None):
+        volumes = [v for variant in experiment.variants for v in bucket_volumes(variant, bindings)]
+        for volume in dict.fromkeys(volumes):
             self._volume(volume, volume.name(experiment))
             self._claim(volume.name(experiment))
 
@@ -119,7 +107,7 @@ class StorageChart(cdk8s.Chart):
         k8s.KubePersistentVolumeClaim(
             self,
             f"claim-{name}",
-            metadata=k8s.ObjectMeta(name=name, namespace=NAMESPACE),
+            metadata=metadata(name),
             spec=k8s.PersistentVolumeClaimSpec(
                 access_modes=["ReadOnlyMany"],
                 storage_class_name="",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from cdk8s_plus_35 import k8s
 
@@ -15,13 +16,14 @@ from charts.bindings import Bindings
 from charts.graph_scripts import MOUNT_PATH as SCRIPTS_PATH
 from charts.graph_scripts import graph_scripts_mount, graph_scripts_volume
 from charts.names import ACCELERATOR_TAINT_KEY, SERVING_SERVICE_ACCOUNT, variant_labels
+from charts.pods import aws_environment, empty_folder, no_rights, resources, variables
 from charts.slot import (
     UPLOADER_CPUS,
     UPLOADER_EPHEMERAL_STORAGE_GIB,
     UPLOADER_MEMORY_GIB,
     slot_resources,
 )
-from charts.storage import BucketVolume, artifacts_volume, draft_volume, target_volume
+from charts.storage import bucket_volumes
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.serving.command import SERVING_PORT, ModelPaths
@@ -101,16 +103,17 @@ def _container(
         readiness_probe=_probe(period_seconds=10, failures=6),
         # Five minutes: a restart costs a reload, or an hour of compiling.
         liveness_probe=_probe(period_seconds=30, failures=10),
-        resources=_resources(
+        resources=resources(
             cpus=slot.cpus,
             memory_gib=slot.memory_gib,
             ephemeral_storage_gib=slot.ephemeral_storage_gib,
+            limit_cpus=True,
             claims=[k8s.ResourceClaim(name=DEVICE_CLAIM_NAME)],
         ),
-        security_context=_no_rights(),
+        security_context=no_rights(),
         # Why graphs were refused is then in `kubectl describe pod`.
         termination_message_policy="FallbackToLogsOnError",
-        volume_mounts=_mounts(experiment, variant, bindings),
+        volume_mounts=_mounts(variant, bindings),
     )
 
 
@@ -132,7 +135,7 @@ def _start_command(experiment: ResolvedNeuron) -> list[str]:
 
 
 def _compiled_graphs_flags(experiment: ResolvedNeuron) -> list[str]:
-    """How this release's engine is told of compiled graphs."""
+    """How this release's engine is given compiled graphs."""
     match experiment.spec.release_facts.compiled_graphs:
         case ArtifactFolder(variable=variable):
             return [f"--artifact-folder={variable}"]
@@ -145,7 +148,7 @@ def _compiled_graphs_flags(experiment: ResolvedNeuron) -> list[str]:
 
 
 def _uploader(experiment: ResolvedNeuron, bindings: Bindings) -> k8s.Container:
-    """Uploads what vLLM compiled; told nothing of the variant, whose key `start` writes down.
+    """Uploads what vLLM compiled; the same for all variants: `start` writes the key down.
 
     A container beside vLLM and no Job: the graphs are on this pod's disk, and a pod of their own
     could not have the devices that compiling takes, which this one holds. It never ends by itself:
@@ -156,25 +159,20 @@ def _uploader(experiment: ResolvedNeuron, bindings: Bindings) -> k8s.Container:
         "--bucket": bindings.artifacts_bucket,
         "--health-url": f"http://127.0.0.1:{SERVING_PORT}/health",
     }
-    # boto3 reads the second name, other SDKs the first.
-    environment = {
-        "AWS_REGION": bindings.region,
-        "AWS_DEFAULT_REGION": bindings.region,
-        "PYTHONUNBUFFERED": "1",
-    }
     return k8s.Container(
         name=UPLOADER_NAME,
         image=experiment.spec.image,
         image_pull_policy="IfNotPresent",
         command=["python3", SCRIPTS_PATH, "upload"],
         args=[f"{name}={value}" for name, value in arguments.items()],
-        env=[k8s.EnvVar(name=name, value=value) for name, value in environment.items()],
-        resources=_resources(
+        env=variables(aws_environment(bindings.region)),
+        resources=resources(
             cpus=UPLOADER_CPUS,
             memory_gib=UPLOADER_MEMORY_GIB,
             ephemeral_storage_gib=UPLOADER_EPHEMERAL_STORAGE_GIB,
+            limit_cpus=True,
         ),
-        security_context=_no_rights(read_only_root_filesystem=True),
+        security_context=no_rights(read_only_root_filesystem=True),
         volume_mounts=[
             k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
             graph_scripts_mount(),
@@ -193,7 +191,7 @@ def _environment(variant: NeuronVariant) -> list[k8s.EnvVar]:
         "NEURON_COMPILE_CACHE_URL": f"{SCRATCH_PATH}/compile-cache",
         **variant.command.environment,
     }
-    return [k8s.EnvVar(name=name, value=value) for name, value in sorted(values.items())]
+    return variables(values)
 
 
 def _probe(*, period_seconds: int, failures: int) -> k8s.Probe:
@@ -207,79 +205,35 @@ def _probe(*, period_seconds: int, failures: int) -> k8s.Probe:
     )
 
 
-def _resources(
-    *,
-    cpus: int,
-    memory_gib: int,
-    ephemeral_storage_gib: int,
-    claims: list[k8s.ResourceClaim] | None = None,
-) -> k8s.ResourceRequirements:
-    # Limits equal requests (QoS class Guaranteed): while one variant compiles or is measured, its
-    # neighbour on the node can take nothing from it.
-    amounts = {
-        "cpu": k8s.Quantity.from_string(str(cpus)),
-        "memory": _gib(memory_gib),
-        "ephemeral-storage": _gib(ephemeral_storage_gib),
-    }
-    return k8s.ResourceRequirements(requests=amounts, limits=amounts, claims=claims)
-
-
-def _no_rights(*, read_only_root_filesystem: bool | None = None) -> k8s.SecurityContext:
-    return k8s.SecurityContext(
-        allow_privilege_escalation=False,
-        read_only_root_filesystem=read_only_root_filesystem,
-        capabilities=k8s.Capabilities(drop=["ALL"]),
-    )
-
-
-def _bucket_mounts(
-    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
-) -> dict[str, BucketVolume]:
-    """Where the buckets' volumes are mounted."""
-    paths = ModelPaths()
-    volumes = {
-        paths.target: target_volume(experiment, bindings),
-        paths.draft: draft_volume(variant, bindings),
-        ARTIFACTS_PATH: artifacts_volume(bindings),
-    }
-    return {path: volume for path, volume in volumes.items() if volume is not None}
-
-
 def _volumes(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
 ) -> list[k8s.Volume]:
     slot = slot_resources(experiment)
-    scratch = k8s.EmptyDirVolumeSource(size_limit=_gib(slot.scratch_gib))
-    shared = k8s.EmptyDirVolumeSource(medium="Memory", size_limit=_gib(slot.shared_memory_gib))
+    claims = {v.role: v.name(experiment) for v in bucket_volumes(variant, bindings)}
     return [
         *(
-            _bucket_volume(volume, volume.name(experiment))
-            for volume in _bucket_mounts(experiment, variant, bindings).values()
+            k8s.Volume(
+                name=role,
+                persistent_volume_claim=k8s.PersistentVolumeClaimVolumeSource(
+                    claim_name=claim, read_only=True
+                ),
+            )
+            for role, claim in claims.items()
         ),
-        k8s.Volume(name="scratch", empty_dir=scratch),
-        k8s.Volume(name="shared-memory", empty_dir=shared),
+        empty_folder("scratch", size_gib=slot.scratch_gib),
+        empty_folder("shared-memory", size_gib=slot.shared_memory_gib, medium="Memory"),
         graph_scripts_volume(),
     ]
 
 
-def _bucket_volume(volume: BucketVolume, claim_name: str) -> k8s.Volume:
-    source = k8s.PersistentVolumeClaimVolumeSource(claim_name=claim_name, read_only=True)
-    return k8s.Volume(name=volume.role, persistent_volume_claim=source)
-
-
-def _mounts(
-    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
-) -> list[k8s.VolumeMount]:
+def _mounts(variant: NeuronVariant, bindings: Bindings) -> list[k8s.VolumeMount]:
+    paths = {**asdict(ModelPaths()), "artifacts": ARTIFACTS_PATH}
     return [
         *(
-            k8s.VolumeMount(name=volume.role, mount_path=path, read_only=True)
-            for path, volume in _bucket_mounts(experiment, variant, bindings).items()
+            k8s.VolumeMount(name=v.role, mount_path=paths[v.role], read_only=True)
+            for v in bucket_volumes(variant, bindings)
         ),
         k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
         k8s.VolumeMount(name="shared-memory", mount_path=SHARED_MEMORY_PATH),
         graph_scripts_mount(),
     ]
-
-
-def _gib(amount: int) -> k8s.Quantity:
-    return k8s.Quantity.from_string(f"{amount}Gi")

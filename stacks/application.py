@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from constructs import Construct
 
 from draftworth.planning.resolved import ResolvedNeuron
@@ -13,25 +11,9 @@ from stacks.network import NetworkStack
 from stacks.storage import StorageStack
 
 
-@dataclass(frozen=True, kw_only=True)
-class Application:
-    """An experiment's stacks."""
-
-    network: NetworkStack
-    storage: StorageStack
-    cluster: ClusterStack
-    benchmark: BenchmarkStack
-
-
-def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Application:
+def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> None:
     """Add the stacks to the CDK app."""
     network = NetworkStack(scope, experiment=experiment)
     storage = StorageStack(scope, experiment=experiment)
     cluster = ClusterStack(scope, experiment=experiment, network=network)
-    benchmark = BenchmarkStack(
-        scope,
-        experiment=experiment,
-        cluster=cluster,
-        storage=storage,
-    )
-    return Application(network=network, storage=storage, cluster=cluster, benchmark=benchmark)
+    BenchmarkStack(scope, experiment=experiment, cluster=cluster, storage=storage)

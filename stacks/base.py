@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import Environment, Stack, Tags
+from aws_cdk import CfnOutput, Environment, Stack, Tags
 from constructs import Construct
 
 from draftworth.planning.resolved import ResolvedNeuron
@@ -18,8 +18,8 @@ class ExperimentStack(Stack):
     def __init__(
         self, scope: Construct, part: str, *, experiment: ResolvedNeuron, description: str
     ) -> None:
-        self.names = experiment.names
-        name, tags = self.names.stack(part), self.names.tags(part)
+        self.names, self.own_tags = experiment.names, experiment.names.tags(part)
+        name = self.names.stack(part)
         super().__init__(
             scope,
             name,
@@ -28,7 +28,11 @@ class ExperimentStack(Stack):
             env=Environment(region=experiment.spec.aws.region),
             # CloudFormation hands a stack's own tags on at deployment, also to the resources that
             # CDK writes without; those in the template can be seen before.
-            tags=tags,
+            tags=self.own_tags,
         )
-        for key, value in tags.items():
+        for key, value in self.own_tags.items():
             Tags.of(self).add(key, value)
+
+    def output(self, id_: str, value: str, description: str) -> None:
+        """A value that a person or a command looks up after the deploy."""
+        CfnOutput(self, id_, value=value, description=description)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnOutput, aws_cloudwatch
+from aws_cdk import aws_cloudwatch
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
@@ -102,20 +102,17 @@ class BenchmarkStack(ExperimentStack):
         )
 
     def _build_capacity_outputs(self) -> None:
-        capacity = self.capacity
-        log_group = capacity.log_group.log_group_name
-        outputs = {
-            "NotificationsTopic": (
-                capacity.topic.topic_arn,
-                "Each decision about the accelerator nodes; subscribe what you like",
-            ),
-            "DecisionsCommand": (
-                f"aws logs tail {log_group} --region {self.region} --follow",
-                "Shows each decision about the accelerator nodes, and why",
-            ),
-        }
-        for id_, (value, description) in outputs.items():
-            CfnOutput(self, id_, value=value, description=description)
+        self.output(
+            "NotificationsTopic",
+            self.capacity.topic.topic_arn,
+            "Each decision about the accelerator nodes; subscribe what you like",
+        )
+        log_group = self.capacity.log_group.log_group_name
+        self.output(
+            "DecisionsCommand",
+            f"aws logs tail {log_group} --region {self.region} --follow",
+            "Shows each decision about the accelerator nodes, and why",
+        )
 
     def _build_dashboard(self) -> None:
         body = dashboard_body(
@@ -127,10 +124,9 @@ class BenchmarkStack(ExperimentStack):
         aws_cloudwatch.CfnDashboard(
             self, "Dashboard", dashboard_name=name, dashboard_body=self.to_json_string(body)
         )
-        CfnOutput(
-            self,
+        self.output(
             "DashboardUrl",
-            value=f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"
+            f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"
             f"#dashboards/dashboard/{name}",
-            description="Baseline beside speculation, as results come in",
+            "Baseline beside speculation, as results come in",
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnOutput
 from constructs import Construct
 
 from draftworth.planning.resolved import ResolvedNeuron
@@ -12,7 +11,7 @@ from stacks.constructs.add_ons import InsightsLogs, NodeAddOns, PodAddOns
 from stacks.constructs.control_plane import ControlPlane
 from stacks.constructs.cpu_nodes import CpuNodes
 from stacks.constructs.neuron_driver import neuron_driver
-from stacks.constructs.nodes import node_role
+from stacks.constructs.nodes import NodePlace, node_role
 from stacks.constructs.raw_resources import tag_raw_resources
 from stacks.network import NetworkStack
 
@@ -35,8 +34,7 @@ class ClusterStack(ExperimentStack):
             vpc=network.vpc,
         )
         self.cluster = self.control_plane.cluster
-        barrier = self.cluster.node.find_child("KubectlReadyBarrier")
-        tag_raw_resources(barrier, self.names.tags("cluster"))
+        tag_raw_resources(self.cluster.node.find_child("KubectlReadyBarrier"), self.own_tags)
         node_add_ons = NodeAddOns(self, "NodeAddOns", cluster=self.cluster)
         logs = InsightsLogs(self, "InsightsLogs", cluster_name=self.names.cluster)
         self._build_nodes(experiment, network)
@@ -49,42 +47,29 @@ class ClusterStack(ExperimentStack):
         self._build_outputs()
 
     def _build_nodes(self, experiment: ResolvedNeuron, network: NetworkStack) -> None:
-        role = node_role(self, "NodeRole")
-        tags = self.names.tags("cluster")
-        self.cpu_nodes = CpuNodes(
-            self,
-            "CpuNodes",
-            name=f"{self.names.cluster}-cpu",
+        place = NodePlace(
             cluster=self.cluster,
-            role=role,
-            subnets=network.node_subnets,
-            tags=tags,
-        )
-        self.accelerator_nodes = AcceleratorNodes(
-            self,
-            "AcceleratorNodes",
-            name=f"{self.names.cluster}-accelerator",
-            experiment=experiment,
-            cluster=self.cluster,
-            role=role,
+            role=node_role(self, "NodeRole"),
             vpc=network.vpc,
             subnets=network.node_subnets,
-            tags=tags,
+            tags=self.own_tags,
+        )
+        self.cpu_nodes = CpuNodes(self, "CpuNodes", name=f"{self.names.cluster}-cpu", place=place)
+        self.accelerator_nodes = AcceleratorNodes(
+            self, "AcceleratorNodes", experiment=experiment, place=place
         )
 
     def _build_outputs(self) -> None:
-        CfnOutput(
-            self,
+        self.output(
             "KubeconfigCommand",
-            value=f"aws eks update-kubeconfig --name {self.names.cluster} --region {self.region}",
-            description="Lets kubectl reach the cluster, for administrators of the experiment file",
+            f"aws eks update-kubeconfig --name {self.names.cluster} --region {self.region}",
+            "Lets kubectl reach the cluster, for administrators of the experiment file",
         )
         group = self.accelerator_nodes.group.nodegroup_name
-        CfnOutput(
-            self,
+        self.output(
             "AcceleratorNodesCommand",
-            value=f"aws eks describe-nodegroup --region {self.region} --cluster-name "
+            f"aws eks describe-nodegroup --region {self.region} --cluster-name "
             f"{self.names.cluster} --nodegroup-name {group} "
             "--query 'nodegroup.[status,scalingConfig,health.issues]'",
-            description="Shows how many accelerator nodes are asked for, and what keeps them away",
+            "Shows how many accelerator nodes are asked for, and what keeps them away",
         )

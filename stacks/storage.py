@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnOutput
 from constructs import Construct
 
 from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT, RUNS_PREFIX
@@ -10,9 +9,12 @@ from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.capacity import STOP_KEY
 from stacks.base import ExperimentStack
 from stacks.constructs.buckets import announce_on_event_bridge, private_bucket
-from stacks.constructs.log_groups import AUTO_DELETE_PROVIDER, own_auto_delete_logs
+from stacks.constructs.log_groups import own_function_logs
 from stacks.constructs.raw_resources import tag_raw_resources
 from stacks.constructs.results_queue import ResultsQueue
+
+# CDK's function that empties buckets.
+AUTO_DELETE_PROVIDER = "Custom::S3AutoDeleteObjectsCustomResourceProvider"
 
 
 class StorageStack(ExperimentStack):
@@ -20,48 +22,44 @@ class StorageStack(ExperimentStack):
 
     def __init__(self, scope: Construct, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, "storage", experiment=experiment, description="buckets and queue")
-        self.checkpoints = private_bucket(
-            self, "Checkpoints", kept=experiment.spec.aws.keep_checkpoints
-        )
+        kept = experiment.spec.aws.keep_checkpoints
+        self.checkpoints = private_bucket(self, "Checkpoints", kept=kept)
         self.artifacts = private_bucket(self, "Artifacts", kept=False)
         self.results = private_bucket(self, "Results", kept=False)
         self.results_queue = ResultsQueue(self, "ResultsQueue", bucket=self.results)
         # The capacity controller looks when a model is staged and when a run is over.
         for bucket in (self.checkpoints, self.results):
             announce_on_event_bridge(bucket)
-        own_auto_delete_logs(self)
-        tag_raw_resources(self.node.find_child(AUTO_DELETE_PROVIDER), self.names.tags("storage"))
+        emptying = self.node.find_child(AUTO_DELETE_PROVIDER)
+        handler = emptying.node.find_child("Handler")
+        own_function_logs(handler, scope=self, id_="AutoDeleteObjectsLogGroup")
+        tag_raw_resources(emptying, self.own_tags)
         self._build_outputs()
 
     def _build_outputs(self) -> None:
-        CfnOutput(
-            self,
+        self.output(
             CHECKPOINTS_OUTPUT,
-            value=f"s3://{self.checkpoints.bucket_name}/",
-            description="Checkpoints as the staging Jobs put them; whole ones have a _READY.json",
+            f"s3://{self.checkpoints.bucket_name}/",
+            "Checkpoints as the staging Jobs put them; whole ones have a _READY.json",
         )
-        CfnOutput(
-            self,
+        self.output(
             ARTIFACTS_OUTPUT,
-            value=f"s3://{self.artifacts.bucket_name}/",
-            description="Compiled graphs, a folder a key: python -m draftworth artifacts FILE",
+            f"s3://{self.artifacts.bucket_name}/",
+            "Compiled graphs, a folder a key: python -m draftworth artifacts FILE",
         )
-        CfnOutput(
-            self,
+        self.output(
             "ResultsLocation",
-            value=f"s3://{self.results.bucket_name}/{RUNS_PREFIX}",
-            description="One folder a run: python -m draftworth report LOCATION/RUN",
+            f"s3://{self.results.bucket_name}/{RUNS_PREFIX}",
+            "One folder a run: python -m draftworth report LOCATION/RUN",
         )
         stop = f"--region {self.region} --bucket {self.results.bucket_name} --key {STOP_KEY}"
-        CfnOutput(
-            self,
+        self.output(
             "StopNodesCommand",
-            value=f"aws s3api put-object {stop}",
-            description="Takes the accelerator nodes to zero and keeps them there",
+            f"aws s3api put-object {stop}",
+            "Takes the accelerator nodes to zero and keeps them there",
         )
-        CfnOutput(
-            self,
+        self.output(
             "ResumeNodesCommand",
-            value=f"aws s3api delete-object {stop}",
-            description="Lets them come up again, if there is something to measure",
+            f"aws s3api delete-object {stop}",
+            "Lets them come up again, if there is something to measure",
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import shared
 from tests.support.emulator import service_models_read_once
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,6 +41,12 @@ def _hermetic_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def _cheap_aws_clients() -> Iterator[None]:
     with service_models_read_once():
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _folder_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Where the processes of this run share what one of them made."""
+    shared.begin(tmp_path_factory)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,43 +15,74 @@ pytestmark = [pytest.mark.synth]
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def run_app(experiment: str, folder: Path) -> subprocess.CompletedProcess[str]:
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What the app wrote to its folder, and whether it called the container engine."""
+
+    folder: Path
+    exit_code: int
+    stderr: str
+    called_engine: bool
+
+
+def run_app(experiment: str, folder: Path) -> Run:
     """The app as the CDK CLI starts it."""
-    credentials = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+    called, engine, out = folder / "called", folder / "engine", folder / "out"
+    engine.write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
+    engine.chmod(0o755)
+    context = json.loads((ROOT / "cdk.json").read_text())["context"]
     environment = {
-        **{name: value for name, value in os.environ.items() if name not in credentials},
-        "CDK_CONTEXT_JSON": json.dumps({"experiment": experiment}),
-        "CDK_OUTDIR": str(folder),
+        **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+        "CDK_CONTEXT_JSON": json.dumps(context | {"experiment": experiment}),
+        "CDK_DOCKER": str(engine),
+        "CDK_OUTDIR": str(out),
     }
     command = [sys.executable, "app.py"]
-    return subprocess.run(
+    done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    return Run(
+        folder=out,
+        exit_code=done.returncode,
+        stderr=done.stderr,
+        called_engine=called.exists(),
     )
 
 
-def test_stacks_of_an_experiment_are_synthesized_without_credentials(tmp_path: Path) -> None:
-    result = run_app("experiments/qwen3-32b.yaml", tmp_path)
-    assert result.returncode == 0, result.stderr
-    names = {file.name.removesuffix(".template.json") for file in tmp_path.glob("*.template.json")}
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The app of a shipped experiment, run once for all tests of this file."""
+    return run_app("experiments/qwen3-32b.yaml", tmp_path_factory.mktemp("shipped"))
+
+
+def test_stacks_of_an_experiment_are_synthesized_without_credentials(shipped: Run) -> None:
+    assert shipped.exit_code == 0, shipped.stderr
+    names = {file.name.partition(".")[0] for file in shipped.folder.glob("*.template.json")}
     parts = ("network", "storage", "cluster", "benchmark")
     assert names == {f"draftworth-qwen3-32b-{part}" for part in parts}
+
+
+def test_synthesis_builds_no_image(shipped: Run) -> None:
+    """`cdk destroy` synthesizes first; the load generator's image is built by a deploy alone."""
+    assert shipped.exit_code == 0, shipped.stderr
+    assert not shipped.called_engine
 
 
 def test_wrong_experiment_ends_in_its_problems_and_exit_code_2(tmp_path: Path) -> None:
     text = (ROOT / "experiments/qwen3-32b.yaml").read_text().replace("  lnc: 2", "  lnk: 2")
     file = tmp_path / "mine.yaml"
     file.write_text(text)
-    result = run_app(str(file), tmp_path / "out")
-    assert result.returncode == 2
+    result = run_app(str(file), tmp_path)
+    assert result.exit_code == 2
     assert f"{file}:" in result.stderr
     assert "did you mean 'lnc'" in result.stderr
     assert "Traceback" not in result.stderr
-    assert not list((tmp_path / "out").glob("*.template.json"))
+    assert not list(result.folder.glob("*.template.json"))
 
 
 def test_local_experiment_is_refused_with_the_command_that_runs_it(tmp_path: Path) -> None:
     result = run_app("experiments/rehearsal.yaml", tmp_path)
-    assert result.returncode == 2
+    assert result.exit_code == 2
     assert "make rehearse" in result.stderr
     assert "Traceback" not in result.stderr
 

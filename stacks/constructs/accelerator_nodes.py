@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, cast
 
-from aws_cdk import Fn, aws_ec2, aws_iam
+from aws_cdk import Fn, aws_ec2
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY
 from draftworth.experiment.model import CapacityBlock
 from draftworth.planning.resolved import ResolvedNeuron
-from stacks.constructs.nodes import launch_template, template_spec
+from stacks.constructs.nodes import NodePlace, launch_template, node_group
 
 # Containers and kubelet are on the NVMe disks; the root disk holds the system alone.
 ROOT_GIB = 100
@@ -60,54 +59,37 @@ class AcceleratorNodes(Construct):
     """A managed node group that is empty until the capacity controller sizes it."""
 
     def __init__(
-        self,
-        scope: Construct,
-        id_: str,
-        *,
-        name: str,
-        experiment: ResolvedNeuron,
-        cluster: eks.ICluster,
-        role: aws_iam.Role,
-        vpc: aws_ec2.Vpc,
-        subnets: aws_ec2.SubnetSelection,
-        tags: Mapping[str, str],
+        self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, place: NodePlace
     ) -> None:
         super().__init__(scope, id_)
-        self._name = name
-        self._group_name = node_group_name(
-            experiment.names.cluster, experiment.spec.aws.capacity.kind
-        )
-        self._cluster = cluster
         self._experiment = experiment
-        template = self._build_template(vpc, tags)
-        self.group = self._build_group(role, subnets, template)
+        self._place = place
+        self._capacity = experiment.spec.aws.capacity
+        self.group = self._build_group()
 
-    def _build_template(
-        self, vpc: aws_ec2.Vpc, tags: Mapping[str, str]
-    ) -> aws_ec2.CfnLaunchTemplate:
+    def _build_template(self) -> aws_ec2.CfnLaunchTemplate:
         settings: dict[str, Any] = {
             # Here and not in the node group: CDK takes no Trainium type there with the Neuron
             # image, and EKS wants it here for Capacity Blocks.
             "instance_type": self._experiment.spec.instance_type,
             "user_data": Fn.base64(NODE_CONFIG),
-            "network_interfaces": self._efa_interfaces(self._build_efa_group(vpc)),
+            "network_interfaces": self._efa_interfaces(self._build_efa_group()),
             **self._buying(),
         }
         return launch_template(
             self,
-            "Template",
+            name=f"{self._experiment.names.cluster}-accelerator",
             root_gib=ROOT_GIB,
-            tags=tags,
-            name=self._name,
+            tags=self._place.tags,
             settings=settings,
         )
 
-    def _build_efa_group(self, vpc: aws_ec2.Vpc) -> aws_ec2.SecurityGroup:
+    def _build_efa_group(self) -> aws_ec2.SecurityGroup:
         """All traffic among the members, in and out: EFA needs explicit rules for both."""
         group = aws_ec2.SecurityGroup(
             self,
             "Efa",
-            vpc=cast(aws_ec2.IVpc, vpc),
+            vpc=cast(aws_ec2.IVpc, self._place.vpc),
             description="EFA among accelerator nodes",
             allow_all_outbound=False,
         )
@@ -123,7 +105,7 @@ class AcceleratorNodes(Construct):
         The DRA driver publishes which devices are connected only where EFA is. The cluster's group
         is named as well: EKS adds it only where a template names none.
         """
-        groups = [self._cluster.cluster_security_group_id, efa.security_group_id]
+        groups = [self._place.cluster.cluster_security_group_id, efa.security_group_id]
         return [
             aws_ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
                 network_card_index=card,
@@ -138,13 +120,12 @@ class AcceleratorNodes(Construct):
     def _buying(self) -> dict[str, Any]:
         """Capacity Block: the reservation, whose instances are placed together by themselves and
         must not be asked for a place outside of it. Else: a cluster placement group."""
-        capacity = self._experiment.spec.aws.capacity
-        if not isinstance(capacity, CapacityBlock):
+        if not isinstance(self._capacity, CapacityBlock):
             group = aws_ec2.CfnPlacementGroup(self, "PlacementGroup", strategy="cluster")
             placement = aws_ec2.CfnLaunchTemplate.PlacementProperty(group_name=group.ref)
             return {"placement": placement}
         target = aws_ec2.CfnLaunchTemplate.CapacityReservationTargetProperty(
-            capacity_reservation_id=capacity.reservation_id
+            capacity_reservation_id=self._capacity.reservation_id
         )
         market = aws_ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty(
             market_type="capacity-block"
@@ -157,27 +138,19 @@ class AcceleratorNodes(Construct):
             "capacity_reservation_specification": reservation,
         }
 
-    def _build_group(
-        self,
-        role: aws_iam.Role,
-        subnets: aws_ec2.SubnetSelection,
-        template: aws_ec2.CfnLaunchTemplate,
-    ) -> eks.Nodegroup:
+    def _build_group(self) -> eks.Nodegroup:
         taint = eks.TaintSpec(
             key=ACCELERATOR_TAINT_KEY, value="true", effect=eks.TaintEffect.NO_SCHEDULE
         )
-        return eks.Nodegroup(
+        return node_group(
             self,
-            "Group",
-            cluster=self._cluster,
+            place=self._place,
+            template=self._build_template(),
             ami_type=eks.NodegroupAmiType.AL2023_X86_64_NEURON,
-            capacity_type=CAPACITY_TYPES[self._experiment.spec.aws.capacity.kind],
-            node_role=cast(aws_iam.IRole, role),
-            subnets=subnets,
-            launch_template_spec=template_spec(template),
+            capacity_type=CAPACITY_TYPES[self._capacity.kind],
             labels=dict(ACCELERATOR_NODE_LABELS),
             taints=[taint],
-            nodegroup_name=self._group_name,
+            nodegroup_name=node_group_name(self._experiment.names.cluster, self._capacity.kind),
             min_size=SIZE_AT_CREATION,
             desired_size=SIZE_AT_CREATION,
             max_size=MAX_SIZE_AT_CREATION,

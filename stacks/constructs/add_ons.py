@@ -15,7 +15,7 @@ from constructs import Construct
 
 from stacks.constructs.findings import accept_managed_policies
 from stacks.constructs.log_groups import owned_log_group
-from stacks.constructs.pod_roles import pod_role
+from stacks.constructs.roles import pod_role
 
 MAINTAINED_WITH_THE_ADD_ON = (
     "The policy that AWS documents for this add-on and keeps in step with it; the role serves the "
@@ -63,23 +63,16 @@ class NodeAddOns(Construct):
 
     def __init__(self, scope: Construct, id_: str, *, cluster: eks.ICluster) -> None:
         super().__init__(scope, id_)
-        self._cluster = cluster
-        agent = self._add("eks-pod-identity-agent")
-        self._add("kube-proxy")
-        self._build_network_plugin().node.add_dependency(agent)
-
-    def _add(self, name: str) -> eks.CfnAddon:
-        return _add_on(self, self._cluster, name)
-
-    def _build_network_plugin(self) -> eks.CfnAddon:
-        role = _managed_role(self, "vpc-cni", "AmazonEKS_CNI_Policy")
-        return _add_on(
+        agent = _add_on(self, cluster, "eks-pod-identity-agent")
+        _add_on(self, cluster, "kube-proxy")
+        network_plugin = _add_on(
             self,
-            self._cluster,
+            cluster,
             "vpc-cni",
             configuration={"enableNetworkPolicy": "true"},
-            roles={"aws-node": role},
+            roles={"aws-node": _managed_role(self, "vpc-cni", "AmazonEKS_CNI_Policy")},
         )
+        network_plugin.node.add_dependency(agent)
 
 
 class PodAddOns(Construct):
@@ -89,21 +82,18 @@ class PodAddOns(Construct):
         self, scope: Construct, id_: str, *, cluster: eks.ICluster, insights_logs: InsightsLogs
     ) -> None:
         super().__init__(scope, id_)
-        for name in ("coredns", "metrics-server"):
+        # The S3 driver without a role: a volume is mounted with the rights of the pod that uses it.
+        for name in ("coredns", "metrics-server", "aws-mountpoint-s3-csi-driver"):
             _add_on(self, cluster, name)
-        # No role: every volume is mounted with the rights of the pod that uses it.
-        _add_on(self, cluster, "aws-mountpoint-s3-csi-driver")
-        self._build_insights(cluster).node.add_dependency(insights_logs)
-
-    def _build_insights(self, cluster: eks.ICluster) -> eks.CfnAddon:
         role = _managed_role(self, "cloudwatch", "CloudWatchAgentServerPolicy")
-        return _add_on(
+        insights = _add_on(
             self,
             cluster,
             "amazon-cloudwatch-observability",
             configuration=INSIGHTS_CONFIGURATION,
             roles={"cloudwatch-agent": role},
         )
+        insights.node.add_dependency(insights_logs)
 
 
 def _add_on(

@@ -1,4 +1,4 @@
-"""Buckets: private, TLS only, encrypted, and with a stated fate."""
+"""Buckets: private, TLS only, encrypted, and with a stated deletion policy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_ACCESS_LOG_OF_KEPT = (
 
 
 def announce_on_event_bridge(bucket: aws_s3.Bucket) -> None:
-    """Have S3 tell EventBridge of every change in the bucket; rules choose from it.
+    """Have S3 send every change in the bucket to EventBridge; rules choose from it.
 
     Written on the bucket itself, beside what notifications it has: CDK's way would bring a function
     that may change the notifications of every bucket in the account.

@@ -28,9 +28,10 @@ from draftworth.records.codec import dump_text
 from draftworth.records.results import RUN_FILE
 from draftworth.records.staging import READY_MARKER
 from stacks.assets import CAPACITY_HANDLER, capacity_code
-from stacks.constructs.capacity_rights import allow, grant_rights
+from stacks.constructs.capacity_rights import grant_rights
 from stacks.constructs.functions import function_role, python_function
 from stacks.constructs.log_groups import owned_log_group
+from stacks.constructs.roles import allow
 
 # Long enough to wait at Delete for a node group that EKS is busy with.
 TIMEOUT_MINUTES = 5

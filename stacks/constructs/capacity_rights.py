@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from aws_cdk import Stack, Token, aws_iam, aws_s3
 
 from draftworth.experiment.naming import RUNS_PREFIX
@@ -11,6 +9,7 @@ from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
 from draftworth.records.results import RUN_FILE
 from draftworth.records.staging import ready_key
 from stacks.constructs.findings import accept, accept_folders
+from stacks.constructs.roles import allow
 
 RUN_FILES = f"{RUNS_PREFIX}*/{RUN_FILE}"
 _READ_ONLY = (
@@ -41,11 +40,6 @@ def grant_rights(
     accept_folders(role, results, RUN_FILES)
     accept(role, "AwsSolutions-IAM5[Resource::*]", reason=_READ_ONLY)
     accept(role, *_generated_arns(role, plan), reason=_GENERATED)
-
-
-def allow(sid: str, actions: Sequence[str], resources: Sequence[str]) -> aws_iam.PolicyStatement:
-    """A statement that allows actions on resources."""
-    return aws_iam.PolicyStatement(sid=sid, actions=list(actions), resources=list(resources))
 
 
 def _generated_arns(role: aws_iam.Role, plan: CapacityPlan) -> list[str]:

@@ -98,31 +98,28 @@ class ControlPlane(Construct):
             self._cluster.grant_access(f"Administrator{number}", principal, [policy])
 
     def _own_kubectl_logs(self) -> None:
-        provider = self._cluster.node.find_child("KubectlProvider")
+        provider = cast(Construct, self._cluster.node.find_child("KubectlProvider"))
         handler = cast(Construct, provider.node.find_child("Handler"))
-        self._accept_kubectl_findings(handler)
-        framework = cast(
-            Construct, provider.node.find_child("Provider").node.find_child("framework-onEvent")
-        )
+        framework = provider.node.find_child("Provider").node.find_child("framework-onEvent")
         own_function_logs(handler, scope=self, id_="KubectlHandlerLogGroup")
         own_function_logs(framework, scope=self, id_="KubectlFrameworkLogGroup")
+        _accept_kubectl_findings(provider, handler)
 
-    def _accept_kubectl_findings(self, handler: Construct) -> None:
-        provider, stack = handler.node.scope, Stack.of(self)
-        if provider is None:
-            raise TypeError("the kubectl handler stands in CDK's provider")
-        accept_managed_policies(provider, *CDK_PROVIDER_POLICIES, reason=CDK_PROVIDER)
-        # CDK writes this policy's name as a condition, and cdk-nag the condition as it stands.
-        condition = cast(CfnElement, handler.node.find_child("HasEcrPublic")).logical_id
-        policy = {"Fn::If": [stack.resolve(condition), _PUBLIC_ECR_POLICY, {"Ref": "AWS::NoValue"}]}
-        function_id = stack.resolve(cast(CfnElement, handler.node.default_child).logical_id)
-        accept(
-            provider,
-            "AwsSolutions-L1",
-            f"AwsSolutions-IAM4[Policy::{json.dumps(policy, separators=(',', ':'))}]",
-            f"AwsSolutions-IAM5[Resource::<{function_id}.Arn>:*]",
-            reason=CDK_PROVIDER,
-        )
+
+def _accept_kubectl_findings(provider: Construct, handler: Construct) -> None:
+    stack = Stack.of(provider)
+    accept_managed_policies(provider, *CDK_PROVIDER_POLICIES, reason=CDK_PROVIDER)
+    # CDK writes this policy's name as a condition, and cdk-nag the condition as it stands.
+    condition = cast(CfnElement, handler.node.find_child("HasEcrPublic")).logical_id
+    policy = {"Fn::If": [stack.resolve(condition), _PUBLIC_ECR_POLICY, {"Ref": "AWS::NoValue"}]}
+    function_id = stack.resolve(cast(CfnElement, handler.node.default_child).logical_id)
+    accept(
+        provider,
+        "AwsSolutions-L1",
+        f"AwsSolutions-IAM4[Policy::{json.dumps(policy, separators=(',', ':'))}]",
+        f"AwsSolutions-IAM5[Resource::<{function_id}.Arn>:*]",
+        reason=CDK_PROVIDER,
+    )
 
 
 def _endpoint_access(public_cidrs: tuple[str, ...]) -> eks.EndpointAccess:

@@ -6,11 +6,12 @@ made first under the name that its writer uses, and deleted after its writer.
 
 from __future__ import annotations
 
-from aws_cdk import CfnResource, RemovalPolicy, Stack, aws_logs
+from typing import cast
+
+from aws_cdk import CfnResource, RemovalPolicy, aws_logs
 from constructs import Construct, IConstruct
 
 RETENTION = aws_logs.RetentionDays.ONE_MONTH
-AUTO_DELETE_PROVIDER = "Custom::S3AutoDeleteObjectsCustomResourceProvider"
 
 
 def owned_log_group(
@@ -33,15 +34,5 @@ def own_function_logs(function: IConstruct, *, scope: Construct, id_: str) -> No
     group, and so is created after it and deleted before it.
     """
     group = owned_log_group(scope, id_)
-    resource = function if isinstance(function, CfnResource) else function.node.default_child
-    if not isinstance(resource, CfnResource):
-        raise TypeError(f"{function.node.path} is no Lambda function")
+    resource = cast(CfnResource, function.node.default_child or function)
     resource.add_property_override("LoggingConfig.LogGroup", group.log_group_name)
-
-
-def own_auto_delete_logs(stack: Stack) -> None:
-    """The log of the function that empties buckets, when the stack has one."""
-    provider = stack.node.try_find_child(AUTO_DELETE_PROVIDER)
-    if provider is not None:
-        handler = provider.node.find_child("Handler")
-        own_function_logs(handler, scope=stack, id_="AutoDeleteObjectsLogGroup")

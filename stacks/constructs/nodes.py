@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 from aws_cdk import CfnTag, aws_ec2, aws_iam
 from aws_cdk import aws_eks_v2 as eks
@@ -18,6 +19,17 @@ METADATA_HOP_LIMIT = 2
 ROOT_DEVICE = "/dev/xvda"
 # EC2 gives an instance's resources only the tags of its launch template, not those of its group.
 TAGGED_RESOURCES = ("instance", "volume", "network-interface")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePlace:
+    """Where node groups are and what they are tagged with: the same for all of a cluster."""
+
+    cluster: eks.ICluster
+    role: aws_iam.Role
+    vpc: aws_ec2.Vpc
+    subnets: aws_ec2.SubnetSelection
+    tags: Mapping[str, str]
 
 
 def node_role(scope: Construct, id_: str) -> aws_iam.Role:
@@ -39,12 +51,11 @@ def node_role(scope: Construct, id_: str) -> aws_iam.Role:
 
 def launch_template(
     scope: Construct,
-    id_: str,
     *,
+    name: str,
     root_gib: int,
     root_mib_per_s: int | None = None,
     tags: Mapping[str, str],
-    name: str,
     settings: Mapping[str, Any],
 ) -> aws_ec2.CfnLaunchTemplate:
     """A launch template with token-only metadata, an encrypted gp3 root disk and tags.
@@ -64,13 +75,25 @@ def launch_template(
         resource_type="launch-template", tags=_cfn_tags(tags)
     )
     return aws_ec2.CfnLaunchTemplate(
-        scope, id_, launch_template_data=data, tag_specifications=[own]
+        scope, "Template", launch_template_data=data, tag_specifications=[own]
     )
 
 
-def template_spec(template: aws_ec2.CfnLaunchTemplate) -> eks.LaunchTemplateSpec:
-    """The template at its newest version: a change of it is a change of the node group."""
-    return eks.LaunchTemplateSpec(id=template.ref, version=template.attr_latest_version_number)
+def node_group(
+    scope: Construct, *, place: NodePlace, template: aws_ec2.CfnLaunchTemplate, **settings: Any
+) -> eks.Nodegroup:
+    """A node group at its template's newest version: a change of it is a change of the group."""
+    return eks.Nodegroup(
+        scope,
+        "Group",
+        cluster=place.cluster,
+        node_role=cast(aws_iam.IRole, place.role),
+        subnets=place.subnets,
+        launch_template_spec=eks.LaunchTemplateSpec(
+            id=template.ref, version=template.attr_latest_version_number
+        ),
+        **settings,
+    )
 
 
 def _root_disk(

@@ -17,14 +17,8 @@ _TAGS_AS_MAPPING = {"AWS::SSM::Parameter"}
 
 def tag_raw_resources(construct: IConstruct, tags: Mapping[str, str]) -> None:
     """Tag every CloudFormation resource that stands directly below a construct, or is it."""
+    listed = [{"Key": key, "Value": value} for key, value in tags.items()]
     for child in (construct, *construct.node.children):
         if isinstance(child, CfnResource):
-            _tag(child, tags)
-
-
-def _tag(resource: CfnResource, tags: Mapping[str, str]) -> None:
-    if resource.cfn_resource_type in _TAGS_AS_MAPPING:
-        resource.add_property_override("Tags", dict(tags))
-        return
-    listed = [{"Key": key, "Value": value} for key, value in tags.items()]
-    resource.add_property_override("Tags", listed)
+            as_mapping = child.cfn_resource_type in _TAGS_AS_MAPPING
+            child.add_property_override("Tags", dict(tags) if as_mapping else listed)

@@ -18,7 +18,7 @@ from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.artifact_manifest import manifest_key
 from stacks.constructs.findings import accept_folders
-from stacks.constructs.pod_roles import pod_role
+from stacks.constructs.roles import allow, pod_role
 
 
 class WorkloadRoles(Construct):
@@ -37,34 +37,36 @@ class WorkloadRoles(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self._cluster_name = cluster_name
+        # Mounted by prefix: every path that is asked for is below it.
+        models = [f"{model.storage_prefix}/*" for model in experiment.spec.models]
+        keys = [variant.artifact_key for variant in experiment.variants]
         stager = self._role(STAGER_SERVICE_ACCOUNT, "put checkpoints into their bucket")
-        _let_read(stager, checkpoints, _checkpoint_objects(experiment))
-        _let_stage(stager, checkpoints, _checkpoint_objects(experiment))
+        _let_read(stager, checkpoints, models)
+        _let_stage(stager, checkpoints, models)
         if experiment.spec.aws.hub_token_secret:
             _let_read_secret(stager, experiment.spec.aws.hub_token_secret)
         serving = self._role(SERVING_SERVICE_ACCOUNT, "read checkpoints, keep compiled artifacts")
-        _let_read(serving, checkpoints, _checkpoint_objects(experiment))
-        _let_read(serving, artifacts, _artifact_objects(experiment))
-        _let_upload_graphs(serving, artifacts, _artifact_keys(experiment))
+        _let_read(serving, checkpoints, models)
+        # The whole bucket is mounted, so each folder is itself asked for as an object.
+        _let_read(serving, artifacts, [part for key in keys for part in (key, f"{key}/*")])
+        _let_upload_graphs(serving, artifacts, keys)
         load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "writes results")
         # Get and list as well: a pod goes on where the one before it was, and where the answer to a
         # put was lost, the writer looks whether it was its own.
-        load_generator.add_to_policy(
-            aws_iam.PolicyStatement(
-                sid="WriteResults",
-                actions=["s3:GetObject", "s3:PutObject"],
-                resources=[results.arn_for_objects(f"{RUNS_PREFIX}*")],
-            )
+        runs = f"{RUNS_PREFIX}*"
+        _grant(
+            load_generator,
+            allow(
+                "WriteResults", ["s3:GetObject", "s3:PutObject"], [results.arn_for_objects(runs)]
+            ),
+            allow(
+                "ListRuns",
+                ["s3:ListBucket"],
+                [results.bucket_arn],
+                {"StringLike": {"s3:prefix": runs}},
+            ),
         )
-        load_generator.add_to_policy(
-            aws_iam.PolicyStatement(
-                sid="ListRuns",
-                actions=["s3:ListBucket"],
-                resources=[results.bucket_arn],
-                conditions={"StringLike": {"s3:prefix": f"{RUNS_PREFIX}*"}},
-            )
-        )
-        accept_folders(load_generator, results, f"{RUNS_PREFIX}*")
+        accept_folders(load_generator, results, runs)
 
     def _role(self, service_account: str, purpose: str) -> aws_iam.Role:
         role = pod_role(self, service_account, description=f"{service_account} pods: {purpose}")
@@ -79,6 +81,11 @@ class WorkloadRoles(Construct):
         return role
 
 
+def _grant(role: aws_iam.Role, *statements: aws_iam.PolicyStatement) -> None:
+    for statement in statements:
+        role.add_to_policy(statement)
+
+
 def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]) -> None:
     """Objects by key or by folder, and the list of all names.
 
@@ -86,31 +93,19 @@ def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]
     takes it for a folder, and S3 says "not found" only to who may list. A condition on the prefix
     does not hold for a request that names an object: the answer would be "denied", and an error.
     """
-    role.add_to_policy(
-        aws_iam.PolicyStatement(actions=["s3:ListBucket"], resources=[bucket.bucket_arn])
-    )
-    role.add_to_policy(
-        aws_iam.PolicyStatement(
-            actions=["s3:GetObject"], resources=[bucket.arn_for_objects(key) for key in objects]
-        )
+    _grant(
+        role,
+        allow(None, ["s3:ListBucket"], [bucket.bucket_arn]),
+        allow(None, ["s3:GetObject"], [bucket.arn_for_objects(key) for key in objects]),
     )
     accept_folders(role, bucket, *(key for key in objects if key.endswith("/*")))
 
 
-def _checkpoint_objects(experiment: ResolvedNeuron) -> list[str]:
-    """Mounted by prefix: every path that is asked for is below it."""
-    return [f"{model.storage_prefix}/*" for model in experiment.spec.models]
-
-
 def _let_stage(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]) -> None:
     """Put, and give up an upload in parts. Never delete: what is there may be somebody's."""
-    role.add_to_policy(
-        aws_iam.PolicyStatement(
-            sid="StageCheckpoints",
-            actions=["s3:AbortMultipartUpload", "s3:PutObject"],
-            resources=[bucket.arn_for_objects(key) for key in objects],
-        )
-    )
+    actions = ["s3:AbortMultipartUpload", "s3:PutObject"]
+    arns = [bucket.arn_for_objects(key) for key in objects]
+    _grant(role, allow("StageCheckpoints", actions, arns))
 
 
 def _let_read_secret(role: aws_iam.Role, name: str) -> None:
@@ -121,20 +116,7 @@ def _let_read_secret(role: aws_iam.Role, name: str) -> None:
         resource_name=f"{name}-??????",
         arn_format=ArnFormat.COLON_RESOURCE_NAME,
     )
-    role.add_to_policy(
-        aws_iam.PolicyStatement(
-            sid="ReadHubToken", actions=["secretsmanager:GetSecretValue"], resources=[arn]
-        )
-    )
-
-
-def _artifact_objects(experiment: ResolvedNeuron) -> list[str]:
-    """The whole bucket is mounted, so each folder is itself asked for as an object."""
-    return [pattern for key in _artifact_keys(experiment) for pattern in (key, f"{key}/*")]
-
-
-def _artifact_keys(experiment: ResolvedNeuron) -> list[str]:
-    return [variant.artifact_key for variant in experiment.variants]
+    _grant(role, allow("ReadHubToken", ["secretsmanager:GetSecretValue"], [arn]))
 
 
 def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, keys: Sequence[str]) -> None:
@@ -143,19 +125,18 @@ def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, keys: Sequenc
     Delete, because the slower of two uploads of one key removes its own folder.
     """
     folders = [f"{key}/*/*" for key in keys]
-    role.add_to_policy(
-        aws_iam.PolicyStatement(
-            sid="UploadGraphs",
-            actions=["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"],
-            resources=[bucket.arn_for_objects(folder) for folder in folders],
-        )
-    )
-    role.add_to_policy(
-        aws_iam.PolicyStatement(
-            sid="WriteManifestsOnce",
-            actions=["s3:PutObject"],
-            resources=[bucket.arn_for_objects(manifest_key(key)) for key in keys],
-            conditions={"Null": {"s3:if-none-match": "false"}},
-        )
+    _grant(
+        role,
+        allow(
+            "UploadGraphs",
+            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"],
+            [bucket.arn_for_objects(folder) for folder in folders],
+        ),
+        allow(
+            "WriteManifestsOnce",
+            ["s3:PutObject"],
+            [bucket.arn_for_objects(manifest_key(key)) for key in keys],
+            {"Null": {"s3:if-none-match": "false"}},
+        ),
     )
     accept_folders(role, bucket, *folders)

@@ -1,4 +1,4 @@
-"""The objects of the shipped experiments, synthesized once."""
+"""The objects of the shipped experiments, rendered once in a test run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from charts.app import benchmark_charts, objects_of
 from charts.bindings import Bindings
 from draftworth.planning.resolved import ResolvedNeuron
 from tests.support.experiments import resolved
+from tests.support.shared import shared_json
 
 EXPERIMENTS = ("qwen3-32b", "llama-3.1-8b-eagle3")
 CHARTS = ("foundation", "storage", "staging", "serving", "load-generator")
@@ -28,10 +29,12 @@ Object = dict[str, Any]
 @cache
 def rendered(name: str = "qwen3-32b") -> Mapping[str, list[Object]]:
     """Objects by chart. Shared by all tests: copy before changing."""
-    return render(resolved(name))
+    charts: dict[str, list[Object]] = shared_json(f"charts-{name}", lambda: render(resolved(name)))
+    return charts
 
 
 def render(experiment: ResolvedNeuron, bindings: Bindings = BINDINGS) -> dict[str, list[Object]]:
+    """Objects by chart, rendered anew: for what is not shipped."""
     charts = benchmark_charts(experiment, bindings)
     return {chart.node.id: objects_of(chart) for chart in charts}
 

@@ -30,7 +30,9 @@ pytestmark = pytest.mark.synth
 
 
 def jobs(experiment: ResolvedNeuron | None = None, bindings: Bindings = BINDINGS) -> list[Object]:
-    found = render(experiment or resolved(), bindings)["staging"]
+    as_shipped = experiment is None and bindings is BINDINGS
+    charts = rendered() if as_shipped else render(experiment or resolved(), bindings)
+    found = charts["staging"]
     assert found
     return found
 
@@ -84,8 +86,9 @@ def what_would_cost(job: Object) -> list[str]:
     return found + ([] if cheap else ["any node"])
 
 
-def test_stagers_run_on_cpu_nodes_only() -> None:
-    assert [what_would_cost(job) for job in jobs()] == [[], []]
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_stagers_run_on_cpu_nodes_only(name: str) -> None:
+    assert [what_would_cost(job) for job in rendered(name)["staging"]] == [[], []]
 
 
 @pytest.mark.parametrize(
@@ -102,8 +105,9 @@ def test_a_stager_on_an_accelerator_node_is_found(change: Object, finding: str) 
     assert what_would_cost(job) == [finding]
 
 
-def test_files_on_their_way_fit_into_scratch_and_scratch_into_what_is_asked_for() -> None:
-    for job in jobs():
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_files_on_their_way_fit_into_scratch_and_scratch_into_what_is_asked_for(name: str) -> None:
+    for job in rendered(name)["staging"]:
         arguments = _parser().parse_args(container_of(job)["args"])
         (volume,) = pod_of(job)["volumes"]
         (mount,) = container_of(job)["volumeMounts"]
@@ -129,8 +133,9 @@ def test_scratch_of_a_model_that_the_catalogue_does_not_know_is_the_largest() ->
     assert scratch_gib(HubModel(model="acme/unknown")) == 24
 
 
-def test_a_wrong_input_ends_the_job_and_trouble_on_the_way_does_not() -> None:
-    for job in jobs():
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_wrong_input_ends_the_job_and_trouble_on_the_way_does_not(name: str) -> None:
+    for job in rendered(name)["staging"]:
         wrong_input, lost_node = job["spec"]["podFailurePolicy"]["rules"]
         assert (wrong_input["action"], wrong_input["onExitCodes"]["values"]) == ("FailJob", [2])
         assert wrong_input["onExitCodes"]["containerName"] == container_of(job)["name"]
@@ -139,8 +144,9 @@ def test_a_wrong_input_ends_the_job_and_trouble_on_the_way_does_not() -> None:
         assert pod_of(job)["restartPolicy"] == "Never"
 
 
-def test_stagers_run_as_nobody_on_a_read_only_disk() -> None:
-    for job in jobs():
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_stagers_run_as_nobody_on_a_read_only_disk(name: str) -> None:
+    for job in rendered(name)["staging"]:
         assert pod_of(job)["securityContext"]["runAsNonRoot"] is True
         assert container_of(job)["securityContext"]["readOnlyRootFilesystem"] is True
         environment = {e["name"]: e["value"] for e in container_of(job)["env"]}

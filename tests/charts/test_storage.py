@@ -12,6 +12,7 @@ from tests.charts.rendering import (
     Object,
     of_kind,
     render,
+    rendered,
 )
 from tests.support.experiments import resolved, with_third_variant
 
@@ -29,11 +30,22 @@ def buckets(name: str) -> dict[str, tuple[str, list[str]]]:
     }
 
 
-def test_checkpoints_are_mounted_by_model_and_revision() -> None:
+@pytest.mark.parametrize(
+    ("name", "target", "draft"),
+    [
+        ("qwen3-32b", "Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"),
+        (
+            "llama-3.1-8b-eagle3",
+            "meta-llama/Llama-3.1-8B-Instruct",
+            "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3",
+        ),
+    ],
+)
+def test_checkpoints_are_mounted_by_model_and_revision(name: str, target: str, draft: str) -> None:
     common = ["read-only", "allow-other", "region us-east-2"]
-    assert buckets("qwen3-32b") == {
-        "target": (BINDINGS.checkpoints_bucket, [*common, "prefix Qwen/Qwen3-32B/main/"]),
-        "draft": (BINDINGS.checkpoints_bucket, [*common, "prefix Qwen/Qwen3-1.7B/main/"]),
+    assert buckets(name) == {
+        "target": (BINDINGS.checkpoints_bucket, [*common, f"prefix {target}/main/"]),
+        "draft": (BINDINGS.checkpoints_bucket, [*common, f"prefix {draft}/main/"]),
         "artifacts": (BINDINGS.artifacts_bucket, common),
     }
 
@@ -67,10 +79,9 @@ def test_compiled_graphs_are_mounted_for_every_engine(name: str) -> None:
 
 
 def test_variants_with_the_same_draft_share_its_volume() -> None:
-    experiment = resolved()
-    more = with_third_variant(experiment)
-    assert len(render(more)["serving"]) == len(render(experiment)["serving"]) + 3
-    assert render(more)["storage"] == render(experiment)["storage"]
+    more = render(with_third_variant(resolved()))
+    assert len(more["serving"]) == len(rendered()["serving"]) + 3
+    assert more["storage"] == rendered()["storage"]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

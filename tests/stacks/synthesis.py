@@ -1,15 +1,12 @@
-"""One synthesis for all tests of this folder: the shipped experiments and made-up ones beside them.
+"""One synthesis a test run: the shipped experiments and made-up ones beside them.
 
 All stand in one CDK app under cdk-nag, with the flags of the shipped `cdk.json`.
 """
 
 from __future__ import annotations
 
-import atexit
 import functools
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +20,12 @@ from draftworth.experiment.naming import Names
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.application import build_application
 from tests.support.experiments import changed, changed_aws, resolved, with_third_variant
+from tests.support.shared import shared_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("network", "storage", "cluster", "benchmark")
 SHIPPED = ("qwen3-32b", "llama-3.1-8b-eagle3")
+REPORT = "validation-report.json"
 
 Template = dict[str, Any]
 Resource = dict[str, Any]
@@ -114,13 +113,16 @@ class Synthesis:
 
 @functools.cache
 def synthesis() -> Synthesis:
-    """Synthesize once a process. Findings are in the report; they do not stop the other tests."""
-    folder = Path(tempfile.mkdtemp(prefix="draftworth-synth-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    """What the run's one synthesis wrote. Findings do not stop the tests that need no report."""
+    folder = shared_folder("synthesis", _synthesize)
+    return Synthesis(folder=folder, report=json.loads((folder / REPORT).read_text()))
+
+
+def _synthesize(folder: Path) -> None:
     app = cdk.App(context=cdk_context(), outdir=str(folder), analytics_reporting=False)
     for experiment in experiments().values():
         build_application(app, experiment=experiment)
-    return Synthesis(folder=folder, report=validated(app, folder))
+    validated(app, folder)
 
 
 def findings_in(report: dict[str, Any]) -> list[str]:
@@ -141,7 +143,7 @@ def validated(app: cdk.App, folder: Path) -> dict[str, Any]:
     except RuntimeError as error:
         if "ValidationFailed" not in str(error):
             raise
-    report: dict[str, Any] = json.loads((folder / "validation-report.json").read_text())
+    report: dict[str, Any] = json.loads((folder / REPORT).read_text())
     return report
 
 

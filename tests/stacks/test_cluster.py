@@ -251,8 +251,9 @@ def test_capacity_block_names_its_reservation_and_the_others_a_placement_group(n
         assert "CapacityReservationSpecification" not in data
 
 
-def test_every_network_card_has_an_efa_interface() -> None:
-    interfaces = launch_data("qwen3-32b")["NetworkInterfaces"]
+@pytest.mark.parametrize("name", NAMES)
+def test_every_network_card_has_an_efa_interface(name: str) -> None:
+    interfaces = launch_data(name)["NetworkInterfaces"]
     places = [(i["NetworkCardIndex"], i["DeviceIndex"]) for i in interfaces]
     assert places == [(0, 0), *((card, 1) for card in range(1, 16))]
     assert {i["InterfaceType"] for i in interfaces} == {"efa"}
@@ -275,9 +276,10 @@ def test_efa_group_lets_its_members_reach_each_other_and_nobody_else() -> None:
     assert "SecurityGroupIngress" not in template["Resources"][group_id]["Properties"]
 
 
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("fragment", ["Accelerator", "Cpu"])
-def test_nodes_want_metadata_tokens_and_encrypt_their_disk(fragment: str) -> None:
-    template = properties(cluster(), "AWS::EC2::LaunchTemplate", fragment)
+def test_nodes_want_metadata_tokens_and_encrypt_their_disk(name: str, fragment: str) -> None:
+    template = properties(cluster(name), "AWS::EC2::LaunchTemplate", fragment)
     data = template["LaunchTemplateData"]
     assert data["MetadataOptions"] == {"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
     (disk,) = data["BlockDeviceMappings"]

@@ -130,7 +130,7 @@ def test_only_checkpoints_that_are_kept_outlive_their_stack() -> None:
     ]
 
 
-def test_every_stateful_resource_states_its_fate() -> None:
+def test_every_stateful_resource_states_its_deletion_policy() -> None:
     silent = [
         f"{stack}/{logical_id}"
         for stack, logical_id, resource in all_resources()
@@ -159,7 +159,7 @@ def test_no_template_names_an_account_or_looks_one_up(part: str) -> None:
     assert not manifest.get("missing")
 
 
-def test_no_role_may_do_something_to_everything_but_look_and_publish_into_one_namespace() -> None:
+def test_no_role_may_act_on_everything_but_look_and_publish_metrics() -> None:
     """Those that remain, which know no resources, show that the search finds such lines."""
     everything = {
         line

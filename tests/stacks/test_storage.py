@@ -44,9 +44,9 @@ def test_buckets_refuse_what_comes_without_tls(fragment: str) -> None:
 def test_fate_of_the_buckets_is_the_experiments(name: str) -> None:
     template = storage(name)
     kept = experiments()[name].spec.aws.keep_checkpoints
-    fates = {k: r["DeletionPolicy"] for k, r in of_type(template, BUCKET).items()}
-    assert {"Checkpoints": "Retain" if kept else "Delete"}.items() <= _by_name(fates).items()
-    assert _by_name(fates)["Results"] == _by_name(fates)["Artifacts"] == "Delete"
+    policies = {k: r["DeletionPolicy"] for k, r in of_type(template, BUCKET).items()}
+    assert {"Checkpoints": "Retain" if kept else "Delete"}.items() <= _by_name(policies).items()
+    assert _by_name(policies)["Results"] == _by_name(policies)["Artifacts"] == "Delete"
     emptied = of_type(template, "Custom::S3AutoDeleteObjects").values()
     names = {_name(r["Properties"]["BucketName"]["Ref"]) for r in emptied}
     assert names == {"Results", "Artifacts"} | (set() if kept else {"Checkpoints"})
@@ -105,7 +105,7 @@ def test_s3_may_send_before_the_bucket_announces() -> None:
     }
 
 
-def test_a_message_is_hidden_for_six_publisher_time_outs_and_then_becomes_a_dead_letter() -> None:
+def test_a_message_is_hidden_for_six_time_outs_and_then_becomes_a_dead_letter() -> None:
     queues = of_type(storage(), "AWS::SQS::Queue")
     (queue,) = (r["Properties"] for k, r in queues.items() if "DeadLetters" not in k)
     (dead_letters,) = (k for k in queues if "DeadLetters" in k)

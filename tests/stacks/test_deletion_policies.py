@@ -1,4 +1,4 @@
-"""Every resource has a stated fate, and every log group an owner."""
+"""Every resource is deleted as its type's rule says, and every log group has an owner."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.stacks.fates import FATES, complaints
+from tests.stacks.deletion_policies import RULES, violations
 from tests.stacks.synthesis import PARTS, Template, experiments, of_type, only, synthesis
 
 pytestmark = [pytest.mark.synth]
@@ -16,8 +16,8 @@ NAMES = tuple(experiments())
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("part", PARTS)
-def test_every_resource_has_the_fate_that_is_stated_for_its_type(name: str, part: str) -> None:
-    assert complaints(experiments()[name], synthesis().template(name, part)) == []
+def test_every_resource_follows_the_deletion_rule_of_its_type(name: str, part: str) -> None:
+    assert violations(experiments()[name], synthesis().template(name, part)) == []
 
 
 def test_no_template_escapes_the_walk() -> None:
@@ -33,7 +33,7 @@ def test_the_table_has_no_types_that_nothing_uses_but_those_of_other_choices() -
     """A wrong name in the table would guard nothing."""
     used = {r["Type"] for _, t in synthesis().templates() for r in t["Resources"].values()}
     optional = {"AWS::Lambda::EventInvokeConfig", "AWS::SNS::TopicPolicy"}
-    assert set(FATES) - used - optional == set()
+    assert set(RULES) - used - optional == set()
 
 
 def planted(part: str, kind: str, fragment: str, **changes: Any) -> Template:
@@ -50,9 +50,15 @@ def planted(part: str, kind: str, fragment: str, **changes: Any) -> Template:
 
 
 @pytest.mark.parametrize(
-    ("part", "kind", "fragment", "changes", "complaint"),
+    ("part", "kind", "fragment", "changes", "violation"),
     [
-        ("network", "AWS::EC2::EIP", "", {"Type": "AWS::RDS::DBInstance"}, "no fate is stated"),
+        (
+            "network",
+            "AWS::EC2::EIP",
+            "",
+            {"Type": "AWS::RDS::DBInstance"},
+            "no deletion rule is stated",
+        ),
         ("network", "AWS::EC2::EIP", "", {"DeletionPolicy": "Retain"}, "outlive its stack"),
         ("network", "AWS::EC2::FlowLog", "", {"LogGroupName": "elsewhere"}, "no LogGroupName"),
         ("storage", "AWS::SQS::Queue", "Dead", {"DeletionPolicy": None}, "no DeletionPolicy"),
@@ -78,18 +84,18 @@ def planted(part: str, kind: str, fragment: str, **changes: Any) -> Template:
         ),
     ],
 )
-def test_a_resource_against_its_fate_is_found(
-    part: str, kind: str, fragment: str, changes: dict[str, Any], complaint: str
+def test_a_resource_against_its_rule_is_found(
+    part: str, kind: str, fragment: str, changes: dict[str, Any], violation: str
 ) -> None:
-    found = complaints(experiments()["qwen3-32b"], planted(part, kind, fragment, **changes))
-    assert complaint in " ".join(found)
+    found = violations(experiments()["qwen3-32b"], planted(part, kind, fragment, **changes))
+    assert violation in " ".join(found)
 
 
 def test_a_bucket_that_nothing_empties_is_found() -> None:
     template = copy.deepcopy(synthesis().template("qwen3-32b", "storage"))
     for logical_id in of_type(template, "Custom::S3AutoDeleteObjects"):
         del template["Resources"][logical_id]
-    assert "nothing empties it" in " ".join(complaints(experiments()["qwen3-32b"], template))
+    assert "nothing empties it" in " ".join(violations(experiments()["qwen3-32b"], template))
 
 
 def test_disks_of_nodes_go_with_the_nodes() -> None:

@@ -1,7 +1,7 @@
-"""What becomes of each type of resource at destroy: a table, and what a template must say for it.
+"""What a template must say for each type of resource, so that a destroy leaves nothing behind.
 
-A type that is not in the table fails the test until somebody states its fate here: what it leaves
-behind, who writes logs for it, what has to be empty before it can go.
+A type that is not in the table fails the test until somebody writes its rule here: what it leaves
+behind, who writes logs for it, what has to be empty before it can be deleted.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ class Case:
         return found
 
 
-# Complaints about a resource; none when it has the fate of its type.
+# What is wrong with a resource; nothing when it follows the rule of its type.
 Rule = Callable[[Case], Iterator[str]]
 
 
-def goes(case: Case) -> Iterator[str]:
+def deleted(case: Case) -> Iterator[str]:
     """Deleted with its stack, and leaves nothing."""
     for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
         if case.resource.get(policy, "Delete") != "Delete":
             yield f"{policy} {case.resource[policy]}: it would outlive its stack"
 
 
-def goes_by_statement(case: Case) -> Iterator[str]:
+def deleted_by_statement(case: Case) -> Iterator[str]:
     """Stateful: the template says that it is deleted, and does not leave it to a default."""
     if "DeletionPolicy" not in case.resource:
         yield "stateful, and no DeletionPolicy"
-    yield from goes(case)
+    yield from deleted(case)
 
 
 def bucket(case: Case) -> Iterator[str]:
@@ -57,7 +57,7 @@ def bucket(case: Case) -> Iterator[str]:
         if case.resource.get("DeletionPolicy") != "Retain":
             yield "kept by the experiment, and not retained"
         return
-    yield from goes_by_statement(case)
+    yield from deleted_by_statement(case)
     emptied = [
         r["Properties"]["BucketName"].get("Ref")
         for r in of_type(case.template, "Custom::S3AutoDeleteObjects").values()
@@ -76,7 +76,7 @@ def like_its_bucket(case: Case) -> Iterator[str]:
 
 def log_group(case: Case) -> Iterator[str]:
     """Expires, and is deleted with its stack."""
-    yield from goes_by_statement(case)
+    yield from deleted_by_statement(case)
     days = case.properties.get("RetentionInDays")
     if not isinstance(days, int) or days > MAX_RETENTION_DAYS:
         yield f"RetentionInDays {days}"
@@ -84,7 +84,7 @@ def log_group(case: Case) -> Iterator[str]:
 
 def logs_to_an_owned_group(case: Case) -> Iterator[str]:
     """A function: else Lambda makes a group that no stack owns and that never expires."""
-    yield from goes(case)
+    yield from deleted(case)
     target = collapsed(case.properties.get("LoggingConfig", {}))
     if str(target.get("LogGroup", ""))[2:-1] not in of_type(case.template, "AWS::Logs::LogGroup"):
         yield "no LoggingConfig.LogGroup of its stack"
@@ -92,7 +92,7 @@ def logs_to_an_owned_group(case: Case) -> Iterator[str]:
 
 def flow_log(case: Case) -> Iterator[str]:
     """Writes to a log group of its stack."""
-    yield from goes(case)
+    yield from deleted(case)
     group = str(collapsed(case.properties.get("LogGroupName", "")))[2:-1]
     if group not in of_type(case.template, "AWS::Logs::LogGroup"):
         yield "no LogGroupName of its stack"
@@ -100,13 +100,13 @@ def flow_log(case: Case) -> Iterator[str]:
 
 def cluster(case: Case) -> Iterator[str]:
     """EKS writes the control plane's log under a name made from the cluster's."""
-    yield from goes(case)
+    yield from deleted(case)
     yield from _missing_groups(case, f"/aws/eks/{case.properties['Name']}/cluster")
 
 
 def add_on(case: Case) -> Iterator[str]:
     """Its software goes with it; the CloudWatch agent writes under names made of the cluster's."""
-    yield from goes(case)
+    yield from deleted(case)
     if case.properties.get("PreserveOnDelete") is not False:
         yield "PreserveOnDelete: its software would stay on the cluster without an owner"
     if case.properties["AddonName"] == "amazon-cloudwatch-observability":
@@ -123,23 +123,23 @@ def _missing_groups(case: Case, *names: str) -> Iterator[str]:
 
 
 def custom(case: Case) -> Iterator[str]:
-    """A function's doing: the function undoes it, so it is told (no Retain)."""
-    yield from goes(case)
+    """A function's doing: the function undoes it, so it must be called (no Retain)."""
+    yield from deleted(case)
     if "ServiceToken" not in case.properties:
         yield "no ServiceToken: nobody undoes it"
 
 
-FATES: Mapping[str, Rule] = {
+RULES: Mapping[str, Rule] = {
     "AWS::S3::Bucket": bucket,
     "AWS::S3::BucketPolicy": like_its_bucket,
-    "AWS::SQS::Queue": goes_by_statement,
+    "AWS::SQS::Queue": deleted_by_statement,
     "AWS::Logs::LogGroup": log_group,
     "AWS::Lambda::Function": logs_to_an_owned_group,
     "AWS::EC2::FlowLog": flow_log,
     "AWS::EKS::Cluster": cluster,
     "AWS::EKS::Addon": add_on,
     # The nodes' disks are deleted with the nodes: `DeleteOnTermination` in the launch template.
-    "AWS::EKS::Nodegroup": goes,
+    "AWS::EKS::Nodegroup": deleted,
     # Kubernetes objects, deleted by `kubectl delete`; a release, by `helm uninstall`.
     "Custom::AWSCDK-EKS-KubernetesResource": custom,
     "Custom::AWSCDK-EKS-HelmChart": custom,
@@ -147,12 +147,12 @@ FATES: Mapping[str, Rule] = {
     # The capacity controller's deployment: sizes to zero, deletes its one-time schedule.
     "Custom::DraftworthDeployment": custom,
     # A schedule in the group that the controller made itself goes with the group.
-    "AWS::Scheduler::ScheduleGroup": goes,
-    "AWS::Scheduler::Schedule": goes,
-    "AWS::SNS::Topic": goes,
-    "AWS::SNS::TopicPolicy": goes,
-    "AWS::SNS::Subscription": goes,
-    "AWS::Events::Rule": goes,
+    "AWS::Scheduler::ScheduleGroup": deleted,
+    "AWS::Scheduler::Schedule": deleted,
+    "AWS::SNS::Topic": deleted,
+    "AWS::SNS::TopicPolicy": deleted,
+    "AWS::SNS::Subscription": deleted,
+    "AWS::Events::Rule": deleted,
     # Neither holds anything that outlives it.
     **dict.fromkeys(
         (
@@ -184,19 +184,19 @@ FATES: Mapping[str, Rule] = {
             "AWS::SQS::QueuePolicy",
             "AWS::SSM::Parameter",
         ),
-        goes,
+        deleted,
     ),
 }
 
 
-def complaints(experiment: ResolvedNeuron, template: Template) -> list[str]:
-    """Every resource without a stated fate, or against it."""
+def violations(experiment: ResolvedNeuron, template: Template) -> list[str]:
+    """Every resource without a rule for its type, or against it."""
     found = []
     for logical_id, resource in template["Resources"].items():
         case = Case(
             experiment=experiment, template=template, logical_id=logical_id, resource=resource
         )
-        rule = FATES.get(resource["Type"])
-        told = ["no fate is stated for its type"] if rule is None else rule(case)
-        found += [f"{logical_id} ({resource['Type']}): {text}" for text in told]
+        rule = RULES.get(resource["Type"])
+        texts = ["no deletion rule is stated for its type"] if rule is None else rule(case)
+        found += [f"{logical_id} ({resource['Type']}): {text}" for text in texts]
     return found

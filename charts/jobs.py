@@ -1,0 +1,133 @@
+"""Jobs of our own image on the CPU nodes, named by their content and never changed in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import cdk8s
+from cdk8s_plus_35 import k8s
+
+from charts.bindings import Bindings
+from charts.names import CPU_NODE_LABELS, content_name, has_cdk_token
+from charts.pods import (
+    aws_environment,
+    metadata,
+    no_rights,
+    ordinary_user,
+    variables,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramJob:
+    """One program that runs to its end once: what is special to it.
+
+    retries: how often a pod that failed is replaced, where no failure rule decides.
+    failure_rules: beside the one for pods that lost their node, which does not count.
+    job_settings, pod_settings: further fields of JobSpec and PodSpec.
+    """
+
+    prefix: str
+    container: str
+    module: str
+    arguments: Mapping[str, str]
+    environment: Mapping[str, str]
+    more_variables: Sequence[k8s.EnvVar] = ()
+    service_account: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    resources: k8s.ResourceRequirements
+    volumes: Sequence[k8s.Volume]
+    mounts: Sequence[k8s.VolumeMount]
+    retries: int
+    failure_rules: Sequence[k8s.PodFailurePolicyRule]
+    job_settings: Mapping[str, Any] = field(default_factory=dict)
+    pod_settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def add_job(chart: cdk8s.Chart, job: ProgramJob, bindings: Bindings) -> str:
+    """Add the Job to a chart; its name."""
+    _check_image(bindings)
+    spec = _job_spec(job, bindings)
+    content = {
+        "job": k8s.KubeJob.manifest(spec=spec),
+        "image": bindings.llmperf_image_fingerprint,
+    }
+    name = content_name(job.prefix, content)
+    k8s.KubeJob(chart, f"job-{name}", metadata=metadata(name), spec=spec)
+    return name
+
+
+def on_exit(action: str, container: str, *codes: int) -> k8s.PodFailurePolicyRule:
+    """What becomes of a Job whose container ended with one of these codes."""
+    return k8s.PodFailurePolicyRule(
+        action=action,
+        on_exit_codes=k8s.PodFailurePolicyOnExitCodesRequirement(
+            container_name=container, operator="In", values=list(codes)
+        ),
+    )
+
+
+def _check_image(bindings: Bindings) -> None:
+    if has_cdk_token(bindings.llmperf_image) and not bindings.llmperf_image_fingerprint:
+        raise ValueError(
+            "Bindings.llmperf_image is a CDK token, whose text does not change with the image: "
+            "give llmperf_image_fingerprint too (DockerImageAsset.asset_hash), or a new image "
+            "would be applied to a Job of the same name, which Kubernetes refuses"
+        )
+
+
+def _job_spec(job: ProgramJob, bindings: Bindings) -> k8s.JobSpec:
+    # A pod that lost its node did not fail: it does not count as a retry.
+    disrupted = k8s.PodFailurePolicyRule(
+        action="Ignore",
+        on_pod_conditions=[
+            k8s.PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
+        ],
+    )
+    # No ttlSecondsAfterFinished: a Job that deletes itself is created again, and runs again, by
+    # the next apply or GitOps sync.
+    return k8s.JobSpec(
+        completions=1,
+        parallelism=1,
+        backoff_limit=job.retries,
+        pod_failure_policy=k8s.PodFailurePolicy(rules=[*job.failure_rules, disrupted]),
+        template=k8s.PodTemplateSpec(
+            metadata=k8s.ObjectMeta(labels=job.labels, annotations=job.annotations),
+            spec=_pod_spec(job, bindings),
+        ),
+        **job.job_settings,
+    )
+
+
+def _pod_spec(job: ProgramJob, bindings: Bindings) -> k8s.PodSpec:
+    return k8s.PodSpec(
+        # A failure policy asks for it: each try is a pod of its own.
+        restart_policy="Never",
+        service_account_name=job.service_account,
+        automount_service_account_token=False,
+        enable_service_links=False,
+        # And no toleration: never on an accelerator node.
+        node_selector=CPU_NODE_LABELS,
+        security_context=ordinary_user(),
+        containers=[_container(job, bindings)],
+        volumes=list(job.volumes),
+        **job.pod_settings,
+    )
+
+
+def _container(job: ProgramJob, bindings: Bindings) -> k8s.Container:
+    environment = {**aws_environment(bindings.region), **job.environment}
+    return k8s.Container(
+        name=job.container,
+        image=bindings.llmperf_image,
+        image_pull_policy="IfNotPresent",
+        command=["python", "-m", job.module],
+        args=[part for pair in job.arguments.items() for part in pair],
+        env=[*variables(environment), *job.more_variables],
+        resources=job.resources,
+        security_context=no_rights(read_only_root_filesystem=True),
+        volume_mounts=list(job.mounts),
+    )

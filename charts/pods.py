@@ -1,0 +1,81 @@
+"""Parts of objects and pods that several charts share: each is written here once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cdk8s_plus_35 import k8s
+
+from charts.names import NAMESPACE
+
+# The user of our own image.
+USER_ID = 10001
+
+
+def metadata(
+    name: str, labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None
+) -> k8s.ObjectMeta:
+    """Name and namespace of an object."""
+    return k8s.ObjectMeta(name=name, namespace=NAMESPACE, labels=labels, annotations=annotations)
+
+
+def gib(amount: int) -> k8s.Quantity:
+    """An amount of memory or storage."""
+    return k8s.Quantity.from_string(f"{amount}Gi")
+
+
+def resources(
+    *,
+    cpus: int,
+    memory_gib: int,
+    ephemeral_storage_gib: int | None = None,
+    limit_cpus: bool = False,
+    claims: list[k8s.ResourceClaim] | None = None,
+) -> k8s.ResourceRequirements:
+    """Requests, and limits equal to them.
+
+    `limit_cpus`: of CPUs as well (QoS class Guaranteed): while one variant compiles or is measured,
+    its neighbour on the node can take nothing from it.
+    """
+    amounts = {"memory": gib(memory_gib)}
+    if ephemeral_storage_gib is not None:
+        amounts["ephemeral-storage"] = gib(ephemeral_storage_gib)
+    requests = {"cpu": k8s.Quantity.from_string(str(cpus)), **amounts}
+    limits = requests if limit_cpus else amounts
+    return k8s.ResourceRequirements(requests=requests, limits=limits, claims=claims)
+
+
+def no_rights(*, read_only_root_filesystem: bool | None = None) -> k8s.SecurityContext:
+    """A container without capabilities, that cannot gain any."""
+    return k8s.SecurityContext(
+        allow_privilege_escalation=False,
+        read_only_root_filesystem=read_only_root_filesystem,
+        capabilities=k8s.Capabilities(drop=["ALL"]),
+    )
+
+
+def ordinary_user() -> k8s.PodSecurityContext:
+    """What every pod of our own image runs as."""
+    return k8s.PodSecurityContext(
+        run_as_non_root=True,
+        run_as_user=USER_ID,
+        run_as_group=USER_ID,
+        fs_group=USER_ID,
+        seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
+    )
+
+
+def aws_environment(region: str) -> dict[str, str]:
+    """Of a Python program that calls AWS. boto3 reads the second name, other SDKs the first."""
+    return {"AWS_REGION": region, "AWS_DEFAULT_REGION": region, "PYTHONUNBUFFERED": "1"}
+
+
+def variables(environment: Mapping[str, str]) -> list[k8s.EnvVar]:
+    """Environment variables, by name."""
+    return [k8s.EnvVar(name=name, value=value) for name, value in sorted(environment.items())]
+
+
+def empty_folder(name: str, *, size_gib: int, medium: str | None = None) -> k8s.Volume:
+    """A folder that lives as long as its pod, on the node's disk or in its memory."""
+    source = k8s.EmptyDirVolumeSource(size_limit=gib(size_gib), medium=medium)
+    return k8s.Volume(name=name, empty_dir=source)
