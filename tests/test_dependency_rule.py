@@ -12,6 +12,7 @@ import pytest
 
 from charts.shipped import SHIPPED, source_files
 from tests.conftest import ROOT
+from tests.support.documents import assert_block
 
 PACKAGES = ("draftworth", "charts", "stacks", "lambdas", "pods", "rehearsal", "account")
 MAY_IMPORT = {
@@ -182,3 +183,11 @@ def test_the_domain_loads_no_aws_or_kubernetes_library() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert answer.stdout.strip() == "[]"
+
+
+def test_the_architecture_page_shows_what_travels() -> None:
+    lines = (
+        f"- **{to}**: {', '.join(f'`{f}`' for f in folders)}" for to, folders in SHIPPED.items()
+    )
+    page = ROOT / "docs" / "architecture.md"
+    assert_block(page, "shipped", "\n" + "\n".join(lines) + "\n\n")
