@@ -147,7 +147,7 @@ class _Stream:
     @cached_property
     def waits_ns(self) -> tuple[int, int] | None:
         """Run-queue wait before the first chunk and after it, until this is first asked for; None
-        where Linux does not tell."""
+        where the system does not count it."""
         end = self._read_wait()
         start, first = self._wait_at_start_ns, self._wait_at_first_ns
         if start is None or first is None or end is None:

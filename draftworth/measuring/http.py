@@ -57,7 +57,7 @@ class BrokenStreamError(HttpError):
 class Response:
     """What came back, and when the request was sent (nanoseconds of the clock).
 
-    sending_ns: how long the first write took, in which the true time of sending lies.
+    sending_ns: how long the first write took, which is how uncertain the time of sending is.
     kernel_stamped: every arrival time is the kernel's.
     """
 

@@ -43,8 +43,8 @@ class Sampling:
     """How many requests: a consequence of how narrow the speedup's interval has to be.
 
     All counts are of measured requests of one case, variant and load. A round adds
-    `requests_per_round` to each; rounds go on until every class has `min_requests` and an interval
-    no wider than `target_interval_width` (relative to the speedup), or `max_requests`.
+    `requests_per_round` to each; rounds continue until every class has `min_requests` and an
+    interval no wider than `target_interval_width` (relative to the speedup), or `max_requests`.
     """
 
     requests_per_round: int

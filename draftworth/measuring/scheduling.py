@@ -25,7 +25,7 @@ WaitReader = Callable[[], int | None]
 
 
 def run_queue_wait_ns() -> int | None:
-    """Total run-queue wait of the calling thread, nanoseconds; None where Linux does not tell."""
+    """Total run-queue wait of the calling thread, nanoseconds; None where it is not counted."""
     try:
         return int(_SCHEDSTAT.read_text().split()[1])
     except (OSError, ValueError, IndexError):
@@ -33,7 +33,7 @@ def run_queue_wait_ns() -> int | None:
 
 
 def raise_scheduling_class() -> str:
-    """Ask for real-time scheduling of the calling thread; says in one phrase what came of it.
+    """Ask for real-time scheduling of the calling thread; gives the class it got, in words.
 
     The client sleeps in epoll nearly all the time, so it takes no core from the engine. Children do
     not inherit the class.
@@ -88,8 +88,8 @@ def exclusion_reason(waits: Waits) -> str | None:
 class EventLoopLag:
     """How late the event loop came, at worst, while the block ran: `with EventLoopLag() as lag`.
 
-    A callback every `INTERVAL_SECONDS` notes by how much it was late: what lies above is time in
-    which arrivals were not stamped.
+    A callback every `INTERVAL_SECONDS` notes by how much it was late: so long no arrival was
+    stamped where the kernel does not.
     """
 
     INTERVAL_SECONDS = 0.02

@@ -1,4 +1,4 @@
-"""What a deployment tells the capacity controller: ONE definition, for the stack and the function.
+"""What the capacity controller is given: ONE definition, for the stack and the function.
 
 Standard library only. The plan is a property of a CloudFormation custom resource, as JSON text:
 CloudFormation would hand numbers on as text.

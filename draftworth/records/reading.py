@@ -1,4 +1,4 @@
-"""Reading a run back from its folder, and the address of one that lies in S3."""
+"""Reading a run back from its folder, and the address of one in S3."""
 
 from __future__ import annotations
 

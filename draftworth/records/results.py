@@ -7,7 +7,7 @@ Standard library only. A run is a folder (or S3 prefix) named by its run id:
     <run id>/blocks/0003-....transcript.jsonl.gz    each request's text and chunk times, raw
     <run id>/run.json                               written last: the run is over, complete or not
 
-and, where servers were lost, and where the run is a Job's that its pods go on with:
+and, where servers were lost, or where the run belongs to a Job whose pods continue it:
 
     <run id>/interrupted/0004-....block.json, ....transcript.jsonl.gz   evidence of blocks that
                                                     count for nothing and were measured again
@@ -161,7 +161,7 @@ class BlockResult:
 
     @property
     def key(self) -> str:
-        """Where the result file lies in a results bucket."""
+        """The result file's object key in a results bucket."""
         return f"{RUNS_FOLDER}/{self.run_id}/{BLOCKS_FOLDER}/{self.stem}{RESULT_SUFFIX}"
 
     @property

@@ -94,7 +94,7 @@ class LaunchedActor:
 
 
 def request_config(client: Client, request: Planned) -> Any:
-    """A request in llmperf's form. The prompt's length is 0: nobody counts it but the server."""
+    """A request in llmperf's form. The prompt's length is 0: only the server counts it."""
     return RequestConfig(
         model=client.shape.model,
         prompt=(json.dumps(list(request.prompt.messages)), 0),

@@ -1,4 +1,4 @@
-"""The client against a real server that streams, stalls, lies and dies."""
+"""The client against a real server that streams, stalls, sends wrong data and ends."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_a_pod_that_recorded_no_end_lost_all_since_its_last_entry() -> None:
 
 
 def test_a_pod_that_was_terminated_says_so_and_its_cut_block_is_lost() -> None:
-    """From 112 on it measured a block that nobody will have."""
+    """From 112 on it measured a block that was cut off."""
     told = entry("1 ended", 150, 150, reason="drained")
     entries = (*ONE_POD, told, entry("2 started", 200, 200, number=0))
     pod = interruptions(entries)[-1]
@@ -98,7 +98,7 @@ def test_an_entry_survives_the_round_trip_and_names_itself() -> None:
         load_record(Entry, dump_record(one).replace(b"journal/1", b"journal/9"))
 
 
-def test_a_block_whose_pod_died_before_its_entry_is_measured_time(tmp_path: object) -> None:
+def test_a_block_whose_pod_ended_before_its_entry_is_measured_time(tmp_path: object) -> None:
     sink = FolderSink(tmp_path)  # type: ignore[arg-type]
     block = make_block(started_at_unix_s=50.0, ended_at_unix_s=60.0)
     sink.write("r/journal/0001-0000-started.json", dump_record(entry("1 started", 0, 0)))

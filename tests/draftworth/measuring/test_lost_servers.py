@@ -138,7 +138,7 @@ def test_requests_that_fail_at_a_healthy_server_are_failures_with_reasons(tmp_pa
     assert result.interruptions == ()
 
 
-def test_a_server_that_is_back_already_gives_itself_away_by_its_counters(tmp_path: Path) -> None:
+def test_a_server_that_is_back_already_is_known_by_its_counters(tmp_path: Path) -> None:
     result = run(tmp_path, Server(5, away_for=1, healthy=True, counts=True))
 
     (interruption,) = result.interruptions

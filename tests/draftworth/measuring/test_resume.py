@@ -1,4 +1,4 @@
-"""A run that is cut off anywhere and goes on is the run that nobody interrupted.
+"""A run that is cut off anywhere and continued gives what an uninterrupted one gives.
 
 The figures come from a fake engine, a function of what is asked: so two runs measure the same, and
 the decisions that hang on the figures must be the same too.

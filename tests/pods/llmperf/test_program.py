@@ -252,7 +252,7 @@ def test_a_run_whose_engine_cannot_start_is_over_and_says_so(image: Path, tmp_pa
 def test_a_run_that_cannot_even_begin_is_over_and_says_so(
     image: Path, tmp_path: Path, broken: str
 ) -> None:
-    """Its servers' nodes are paid for until somebody says that it is over."""
+    """Its servers' nodes are paid for until a file says that it is over."""
     (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     (tmp_path / "deadline").write_text("1")
     run = tmp_path / "out" / RUN_OF_THE_JOB
