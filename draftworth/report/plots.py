@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from draftworth.analysis import metrics
@@ -15,7 +14,7 @@ from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, Metric
 from draftworth.analysis.statistics import Estimate, quantile
 from draftworth.analysis.verdict import INDIFFERENCE, Comparison
 from draftworth.records.results import values_of
-from draftworth.report.drawing import Look, Plot, Theme, label_axes, legend, look, short
+from draftworth.report.drawing import GRID, MUTED, TEXT, Plot, legend, look, short, themed
 from draftworth.report.words import JUDGEMENTS
 
 if TYPE_CHECKING:
@@ -90,23 +89,22 @@ def _over_time_plot(facts: RunFacts, group: GroupFacts, metric: Metric, suffix: 
     found = [[(r.started_at_unix_s, metric.of(r)) for r in v.records] for v in group.variants]
     medians = [None if (m := v.value(metric)) is None else m * 1e3 for v in group.variants]
 
-    def draw(axes: Axes, theme: Theme) -> None:
+    def draw(axes: Axes) -> None:
         for index, (points, median) in enumerate(zip(found, medians, strict=True)):
-            own = look(theme, index)
             x = [(at - start) / divisor for at, value in points if value is not None]
             y = [value for _, value in points if value is not None]
-            axes.plot(x, y, own.marker, color=own.colour, markersize=3.5, alpha=0.6)
+            axes.plot(x, y, **look(index) | {"linestyle": ""}, markersize=3.5, alpha=0.6)
             if median is not None:
-                axes.axhline(median, color=own.colour, linestyle=own.line, linewidth=1.5)
+                axes.axhline(median, **look(index) | {"marker": ""}, linewidth=1.5)
         axes.set_ylim(bottom=0)
         better = f", {metric.better} is better" if metric.better else ""
         axis = f"{metric.label} ({metric.unit.name}{better})"
-        label_axes(axes, theme, x=f"since the run started ({unit})", y=axis)
+        axes.set(xlabel=f"since the run started ({unit})", ylabel=axis)
         names = [
             short(v.name) + (f", median {median:.2f} ms" if median is not None else "")
             for v, median in zip(group.variants, medians, strict=True)
         ]
-        legend(axes, theme, ((name, look(theme, i)) for i, name in enumerate(names)))
+        legend(axes, ((name, look(i)) for i, name in enumerate(names)))
 
     listed = _each(group, medians, digits=1)
     return Plot(
@@ -130,7 +128,7 @@ def _itl_distribution_plot(group: GroupFacts, suffix: str) -> Plot:
         title=f"{group.group.label}: nine in ten requests have an ITL below "
         + _each(group, slow, digits=2),
         caption=f"Share of requests whose ITL is at most x. {sample(group.variants)}",
-        draw=lambda axes, theme: _draw_curves(axes, theme, group, curves, "ITL (ms per token)"),
+        draw=lambda axes: _draw_curves(axes, group, curves, "ITL (ms per token)"),
     )
 
 
@@ -144,47 +142,44 @@ def _step_distribution_plot(group: GroupFacts, suffix: str) -> Plot:
         + _each(group, half, digits=1),
         caption=f"Share of steps (times between chunks) that take at most x, up to the 99.5th "
         f"percentile. Steps: {', '.join(counts)}.",
-        draw=lambda axes, theme: _draw_curves(axes, theme, group, curves, "step latency (ms)"),
+        draw=lambda axes: _draw_curves(axes, group, curves, "step latency (ms)"),
     )
 
 
 def _draw_curves(
-    axes: Axes, theme: Theme, group: GroupFacts, curves: Sequence[Sequence[float]], unit: str
+    axes: Axes, group: GroupFacts, curves: Sequence[Sequence[float]], unit: str
 ) -> None:
     right = 0.0
     for index, values in enumerate(curves):
         if not values:
             continue
-        own, ordered = look(theme, index), sorted(values)
+        ordered = sorted(values)
         points = min(len(ordered), CURVE_POINTS)
         ranks = [math.ceil(len(ordered) * (i + 1) / points) for i in range(points)]
         x = [ordered[0], *(ordered[rank - 1] for rank in ranks)]
         y = [0.0, *(100 * rank / len(ordered) for rank in ranks)]
-        axes.step(x, y, where="post", color=own.colour, linestyle=own.line, linewidth=1.8)
+        axes.step(x, y, where="post", **look(index) | {"marker": ""}, linewidth=1.8)
         right = max(right, quantile(ordered, 0.995))
     axes.set_xlim(0, right * 1.05 or 1)
     axes.set_ylim(0, 101)
-    label_axes(axes, theme, x=unit, y="share (%)")
+    axes.set(xlabel=unit, ylabel="share (%)")
     named = enumerate(group.variants)
-    legend(axes, theme, ((short(v.name), replace(look(theme, i), marker="")) for i, v in named))
+    legend(axes, ((short(v.name), look(i) | {"marker": ""}) for i, v in named))
 
 
 def _acceptance_plot(group: GroupFacts, suffix: str) -> Plot:
     shown = [(i, v) for i, v in enumerate(group.variants) if v.accepted_at]
 
-    def draw(axes: Axes, theme: Theme) -> None:
+    def draw(axes: Axes) -> None:
         for index, variant in shown:
-            own = look(theme, index)
             y = [100 * share for share in variant.accepted_at]
-            axes.plot(
-                range(1, len(y) + 1), y, color=own.colour, marker=own.marker, linestyle=own.line
-            )
+            axes.plot(range(1, len(y) + 1), y, **look(index))
         longest = max(len(v.accepted_at) for _, v in shown)
         axes.set_xticks(range(1, longest + 1))
         axes.set_xlim(0.6, longest + 0.4)
         axes.set_ylim(0, 103)
-        label_axes(axes, theme, x="position in the draft", y="accepted (% of drafts)")
-        legend(axes, theme, ((short(v.name), look(theme, i)) for i, v in shown))
+        axes.set(xlabel="position in the draft", ylabel="accepted (% of drafts)")
+        legend(axes, ((short(v.name), look(i)) for i, v in shown))
 
     _, first = shown[0]
     return Plot(
@@ -198,12 +193,12 @@ def _acceptance_plot(group: GroupFacts, suffix: str) -> Plot:
     )
 
 
-def _rows_axis(axes: Axes, theme: Theme, rows: Sequence[VariantFacts]) -> None:
+def _rows_axis(axes: Axes, rows: Sequence[VariantFacts]) -> None:
     """One row for each variant and group, the first on top."""
     labels = [f"{short(v.summary.group.label)}\n{short(v.name)}" for v in rows]
     axes.set_yticks(range(len(rows)), labels)
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.tick_params(axis="y", labelcolor=theme.text)
+    axes.tick_params(axis="y", labelcolor=themed(TEXT))
     axes.grid(visible=False, axis="y")
 
 
@@ -211,15 +206,15 @@ def _speedup_plot(rows: Sequence[tuple[VariantFacts, Comparison, Estimate]]) -> 
     pays = sum(comparison.judgement == "pays" for _, comparison, _ in rows)
     pairs = ", ".join(f"{v.label}: {s.samples} of {s.prompts} prompts" for v, _, s in rows)
 
-    def draw(axes: Axes, theme: Theme) -> None:
-        axes.axvspan(1 - INDIFFERENCE, 1 + INDIFFERENCE, color=theme.grid, alpha=0.6, linewidth=0)
-        axes.axvline(1, color=theme.muted, linewidth=1)
+    def draw(axes: Axes) -> None:
+        axes.axvspan(1 - INDIFFERENCE, 1 + INDIFFERENCE, color=themed(GRID), alpha=0.6, linewidth=0)
+        axes.axvline(1, color=themed(MUTED), linewidth=1)
         for row, (_, _, speedup) in enumerate(rows):
-            _interval(axes, theme, row, speedup)
-        _rows_axis(axes, theme, [variant for variant, _, _ in rows])
+            _interval(axes, row, speedup)
+        _rows_axis(axes, [variant for variant, _, _ in rows])
         # Room for the figure above the last point.
         axes.set_xlim(0, 1.08 * axes.get_xlim()[1])
-        label_axes(axes, theme, x="ITL speedup (baseline ITL / variant ITL)")
+        axes.set_xlabel("ITL speedup (baseline ITL / variant ITL)")
 
     return Plot(
         name="speedup",
@@ -231,18 +226,16 @@ def _speedup_plot(rows: Sequence[tuple[VariantFacts, Comparison, Estimate]]) -> 
     )
 
 
-def _interval(axes: Axes, theme: Theme, row: int, speedup: Estimate) -> None:
-    colour = theme.colours[0]
+def _interval(axes: Axes, row: int, speedup: Estimate) -> None:
     if speedup.low is not None and speedup.high is not None:
-        axes.plot([speedup.low, speedup.high], [row, row], color=colour, linewidth=2.5)
-    axes.plot([speedup.value], [row], "o", color=colour, markersize=7)
+        axes.plot([speedup.low, speedup.high], [row, row], color="C1", linewidth=2.5)
+    axes.plot([speedup.value], [row], "o", color="C1", markersize=7)
     axes.annotate(
         f"{speedup.value:.2f}x",
         (speedup.value, row),
         xytext=(0, 7),
         textcoords="offset points",
         ha="center",
-        color=theme.text,
     )
 
 
@@ -250,23 +243,18 @@ def _tokens_per_step_plot(rows: Sequence[tuple[VariantFacts, BreakEven]]) -> Plo
     above = sum(prediction.predicted_speedup > 1 for _, prediction in rows)
     requests = ", ".join(f"{v.label}: {v.summary.counted}" for v, _ in rows)
 
-    def draw(axes: Axes, theme: Theme) -> None:
-        measured, needed = theme.colours[0], theme.colours[1]
+    def draw(axes: Axes) -> None:
         for row, (_, figures) in enumerate(rows):
             ends = [figures.needed, figures.tokens_per_step]
-            axes.plot(ends, [row, row], color=theme.grid, linewidth=3, zorder=1)
-            axes.plot([figures.needed], [row], "D", color=needed, markersize=7)
-            axes.plot([figures.tokens_per_step], [row], "o", color=measured, markersize=8)
-            axes.plot([figures.most], [row], "|", color=theme.muted, markersize=14)
-        _rows_axis(axes, theme, [v for v, _ in rows])
+            axes.plot(ends, [row, row], color=themed(GRID), linewidth=3, zorder=1)
+            axes.plot([figures.needed], [row], "D", color="C2", markersize=7)
+            axes.plot([figures.tokens_per_step], [row], "o", color="C1", markersize=8)
+            axes.plot([figures.most], [row], "|", color=themed(MUTED), markersize=14)
+        _rows_axis(axes, [v for v, _ in rows])
         axes.set_xlim(left=0)
-        label_axes(axes, theme, x="output tokens a step")
-        marks = (
-            ("measured", "o", measured),
-            ("break-even", "D", needed),
-            ("most", "|", theme.muted),
-        )
-        legend(axes, theme, ((n, Look(colour=c, marker=m, line="")) for n, m, c in marks))
+        axes.set_xlabel("output tokens a step")
+        marks = (("measured", "o", "C1"), ("break-even", "D", "C2"), ("most", "|", themed(MUTED)))
+        legend(axes, ((n, {"color": c, "marker": m, "linestyle": ""}) for n, m, c in marks))
 
     return Plot(
         name="tokens-per-step",

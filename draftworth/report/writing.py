@@ -1,19 +1,25 @@
-"""A report's files into a folder."""
+"""A report's files into a folder: Markdown, one HTML file, the plots of both, and the CSV files."""
 
 from __future__ import annotations
 
+import base64
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from draftworth.analysis.facts import RunFacts
 from draftworth.errors import DraftworthError
 from draftworth.report.document import Document
-from draftworth.report.drawing import LIGHT, THEMES, render
-from draftworth.report.html import html_of
-from draftworth.report.markdown import markdown_of
+from draftworth.report.drawing import THEMES, render
 from draftworth.report.tables import figures_csv, requests_csv
 
-HTML_FILE, MARKDOWN_FILE = "report.html", "report.md"
-FIGURES_FILE, REQUESTS_FILE = "figures.csv", "requests.csv"
+# PNG bytes of a plot by its name and its theme.
+Images = Mapping[tuple[str, str], bytes]
+
+_SPECIAL = re.compile(r"([\\`*{}\[\]|#$~])")
+_EMPHASIS = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 
 
 def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
@@ -23,18 +29,18 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
         DraftworthError: the folder cannot be written.
     """
     images = {
-        (plot.name, theme.name): render(plot, theme) for plot in document.plots for theme in THEMES
+        (plot.name, theme): render(plot, theme) for plot in document.plots for theme in THEMES
     }
     texts = {
-        MARKDOWN_FILE: markdown_of(document),
-        HTML_FILE: html_of(document, images),
-        FIGURES_FILE: figures_csv(facts),
-        REQUESTS_FILE: requests_csv(facts.run.blocks),
+        "report.md": markdown_of(document),
+        "report.html": html_of(document, images),
+        "figures.csv": figures_csv(facts),
+        "requests.csv": requests_csv(facts.run.blocks),
     }
     # Text of a server may hold half a surrogate pair, which no file can.
     files = {name: text.encode(errors="replace") for name, text in texts.items()}
     for (plot, theme), data in images.items():
-        files[f"{plot}.png" if theme == LIGHT.name else f"{plot}-{theme}.png"] = data
+        files[f"{plot}.png" if theme == "light" else f"{plot}-{theme}.png"] = data
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
@@ -43,3 +49,34 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
         raise DraftworthError(
             f"{folder}: the report cannot be written: {error.strerror}; give another --out DIR"
         ) from error
+
+
+def html_of(document: Document, images: Images) -> str:
+    """The document as one HTML file: plots inside it, no script, no request to anywhere."""
+    encoded = {key: base64.b64encode(data).decode() for key, data in images.items()}
+    return _filled("report.html.jinja", document=document, images=encoded)
+
+
+def markdown_of(document: Document) -> str:
+    """The document as Markdown (GitHub's), with the plots as PNG files beside it."""
+    return _filled("report.md.jinja", escape, document=document)
+
+
+def escape(text: str) -> str:
+    """A text that Markdown shows as it is, in one line: names and outputs are no markup."""
+    line = " ".join(text.split())
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _EMPHASIS.sub(r"\\_", _SPECIAL.sub(r"\\\1", line))
+
+
+def _filled(template: str, finalize: Callable[[str], str] | None = None, **values: object) -> str:
+    """The template with the values, each escaped: by `finalize`, or as HTML by the engine."""
+    environment = Environment(
+        loader=PackageLoader("draftworth.report"),
+        autoescape=select_autoescape(["html.jinja"]),
+        undefined=StrictUndefined,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(values)

@@ -15,9 +15,8 @@ from draftworth.records.results import BlockResult, Price
 from draftworth.records.transcripts import read_transcripts
 from draftworth.report.contents import document_of
 from draftworth.report.document import Document
-from draftworth.report.drawing import DARK, LIGHT, THEMES, render, short
-from draftworth.report.html import html_of
-from draftworth.report.markdown import escape, markdown_of
+from draftworth.report.drawing import THEMES, render, short
+from draftworth.report.writing import escape, html_of, markdown_of
 from tests.draftworth.report.runs import (
     BASELINE,
     make_drafted_block,
@@ -46,7 +45,7 @@ class Tags(HTMLParser):
 
 
 def page_of(document: Document) -> str:
-    images = {(plot.name, theme.name): b"png" for plot in document.plots for theme in THEMES}
+    images = {(plot.name, theme): b"png" for plot in document.plots for theme in THEMES}
     return html_of(document, images)
 
 
@@ -149,7 +148,7 @@ def test_escaping_markdown(text: str, escaped: str) -> None:
 
 def test_plots_of_any_name_render_in_both_themes() -> None:
     for plot in hostile_document().plots:
-        light, dark = render(plot, LIGHT), render(plot, DARK)
+        light, dark = (render(plot, theme) for theme in THEMES)
         assert light.startswith(PNG_SIGNATURE)
         assert dark.startswith(PNG_SIGNATURE)
         assert light != dark
