@@ -14,6 +14,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from draftworth.records.results import BlockResult, RequestRecord
 
@@ -95,14 +96,8 @@ def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
     """Share of drafts whose token at position 1, 2, ... was accepted; empty without counters."""
     counters = [b.speculation for b in blocks if b.speculation]
     drafts = sum(c.drafts for c in counters)
-    longest = max((len(c.accepted_per_position) for c in counters), default=0)
-    if not drafts:
-        return ()
-    return tuple(
-        sum(c.accepted_per_position[i] for c in counters if i < len(c.accepted_per_position))
-        / drafts
-        for i in range(longest)
-    )
+    accepted = zip_longest(*(c.accepted_per_position for c in counters), fillvalue=0)
+    return tuple(sum(position) / drafts for position in accepted) if drafts else ()
 
 
 @dataclass(frozen=True, kw_only=True)

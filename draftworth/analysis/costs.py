@@ -37,17 +37,15 @@ def run_parts(run: RunResult) -> tuple[Part, ...]:
 
     The minutes that nodes are up before the first start and after the end are not in it.
     """
-    price, time = run.price, run.time
+    price = run.price
     usd_per_second = price.nodes * price.usd_per_node_hour / SECONDS_PER_HOUR if price else None
-    seconds = {
-        "measuring": time.measuring_s,
-        "waiting": time.waiting_s,
-        "lost": time.lost_s,
-        "idle": time.idle_s,
-    }
     return tuple(
-        Part(name=name, seconds=s, usd=None if usd_per_second is None else s * usd_per_second)
-        for name, s in seconds.items()
+        Part(
+            name=name.removesuffix("_s"),
+            seconds=seconds,
+            usd=None if usd_per_second is None else seconds * usd_per_second,
+        )
+        for name, seconds in vars(run.time).items()
     )
 
 

@@ -12,14 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.metrics import COST
-from draftworth.analysis.statistics import MIN_CLUSTERS, Estimate, percentile_interval
+from draftworth.analysis.statistics import Estimate, Strata, stratified_estimate
 from draftworth.analysis.summary import Group, VariantSummary, summarize
 from draftworth.analysis.verdict import Judgement, Pairs, judge, paired
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
-
-# ITL of baseline and variant of each pair, prompt by prompt.
-_ClassPairs = Mapping[str, Sequence[Sequence[tuple[float, float]]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +55,9 @@ def judge_mix(run: Run, *, load: Load, variant: str) -> MixVerdict:
         g.prompt_class: _itl_pairs(paired(run.blocks, g, variant=variant, baseline=baseline))
         for g in groups
     }
-    speedup = _mix_speedup(pairs, weights) if all(pairs.values()) else None
+    speedup = None
+    if all(pairs.values()):
+        speedup = stratified_estimate(pairs, lambda drawn: _ratio(drawn, weights))
     judgement, reason = judge(
         speedup, excluded_share=max(s.excluded_share for s in (*plain, *drafted))
     )
@@ -74,6 +73,7 @@ def judge_mix(run: Run, *, load: Load, variant: str) -> MixVerdict:
 
 
 def _itl_pairs(pairs: Pairs) -> list[list[tuple[float, float]]]:
+    """ITL of baseline and variant of each pair, prompt by prompt."""
     clusters = (
         [
             (plain.inter_token_latency_s, drafted.inter_token_latency_s)
@@ -85,25 +85,8 @@ def _itl_pairs(pairs: Pairs) -> list[list[tuple[float, float]]]:
     return [cluster for cluster in clusters if cluster]
 
 
-def _mix_speedup(pairs: _ClassPairs, weights: Mapping[str, float]) -> Estimate:
-    """Weighted baseline ITL / weighted variant ITL, prompts resampled within each class."""
-    low = high = None
-    if all(len(clusters) >= MIN_CLUSTERS for clusters in pairs.values()):
-        low, high = percentile_interval(
-            lambda generator: _ratio(
-                {n: generator.choices(c, k=len(c)) for n, c in pairs.items()}, weights
-            )
-        )
-    return Estimate(
-        value=_ratio(pairs, weights),
-        low=low,
-        high=high,
-        prompts=sum(len(clusters) for clusters in pairs.values()),
-        samples=sum(len(pair) for clusters in pairs.values() for pair in clusters),
-    )
-
-
-def _ratio(pairs: _ClassPairs, weights: Mapping[str, float]) -> float:
+def _ratio(pairs: Strata[tuple[float, float]], weights: Mapping[str, float]) -> float:
+    """Weighted baseline ITL / weighted variant ITL."""
     plain, drafted = (
         sum(
             weights[name] * statistics.median(pair[side] for cluster in c for pair in cluster)

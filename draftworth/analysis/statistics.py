@@ -13,9 +13,13 @@ import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 Statistic = Callable[[Sequence[float]], float]
 Clusters = Mapping[str, Sequence[float]]
+T = TypeVar("T")
+# What was seen of each prompt, by stratum.
+Strata = Mapping[str, Sequence[Sequence[T]]]
 
 CONFIDENCE = 0.95
 RESAMPLES = 2_000
@@ -64,38 +68,40 @@ def estimate(
         ValueError: there are no values.
     """
     kept = [list(values) for values in clusters.values() if values]
-    everything = [value for values in kept for value in values]
-    if not everything:
+    if not kept:
         raise ValueError("no values to estimate from")
-    low = high = None
-    if len(kept) >= MIN_CLUSTERS:
-        low, high = percentile_interval(
-            lambda generator: statistic(
-                [v for values in generator.choices(kept, k=len(kept)) for v in values]
-            ),
-            confidence=confidence,
-            resamples=resamples,
-        )
-    return Estimate(
-        value=statistic(everything),
-        low=low,
-        high=high,
-        prompts=len(kept),
-        samples=len(everything),
+    return stratified_estimate(
+        {"": kept},
+        lambda strata: statistic([value for values in strata[""] for value in values]),
+        confidence=confidence,
+        resamples=resamples,
     )
 
 
-def percentile_interval(
-    draw: Callable[[random.Random], float],
+def stratified_estimate(
+    strata: Strata[T],
+    statistic: Callable[[Strata[T]], float],
     *,
     confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
-) -> tuple[float, float]:
-    """The interval of a statistic that `draw` computes from one resample."""
-    generator = random.Random(SEED)  # noqa: S311 (reproducible resampling, not a secret)
-    figures = [draw(generator) for _ in range(resamples)]
-    tail = (1 - confidence) / 2
-    return quantile(figures, tail), quantile(figures, 1 - tail)
+) -> Estimate:
+    """The same of a statistic over several strata, whose clusters are resampled within each."""
+    low = high = None
+    if all(len(clusters) >= MIN_CLUSTERS for clusters in strata.values()):
+        generator = random.Random(SEED)  # noqa: S311 (reproducible resampling, not a secret)
+        figures = [
+            statistic({name: generator.choices(c, k=len(c)) for name, c in strata.items()})
+            for _ in range(resamples)
+        ]
+        tail = (1 - confidence) / 2
+        low, high = quantile(figures, tail), quantile(figures, 1 - tail)
+    return Estimate(
+        value=statistic(strata),
+        low=low,
+        high=high,
+        prompts=sum(len(clusters) for clusters in strata.values()),
+        samples=sum(len(cluster) for clusters in strata.values() for cluster in clusters),
+    )
 
 
 def equivalent(difference: Estimate, *, margin: float) -> bool | None:

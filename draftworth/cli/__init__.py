@@ -15,7 +15,6 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from draftworth import __version__
@@ -24,50 +23,41 @@ from draftworth.errors import DraftworthError
 EXIT_DONE, EXIT_FAILED, EXIT_WRONG_INPUT = 0, 1, 2
 
 
-@dataclass(frozen=True, kw_only=True)
-class Command:
-    """Where a command is, and one line about it."""
-
-    module: str
-    summary: str
-
-
-COMMANDS: Mapping[str, Command] = {
-    "plan": Command(
-        module="draftworth.cli.plan",
-        summary="variants, placement, artifact keys, flags, time line and cost; no AWS call",
+# Where a command is, and one line about it.
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "plan": (
+        "draftworth.cli.plan",
+        "variants, placement, artifact keys, flags, time line and cost; no AWS call",
     ),
-    "preflight": Command(
-        module="account.preflight",
-        summary="check the account before a deploy: region, quota, reservation, bootstrap, secret",
+    "preflight": (
+        "account.preflight",
+        "check the account before a deploy: region, quota, reservation, bootstrap, secret",
     ),
-    "manifests": Command(
-        module="charts.command",
-        summary="every Kubernetes object as YAML, for kubectl or GitOps on an existing cluster",
+    "manifests": (
+        "charts.command",
+        "every Kubernetes object as YAML, for kubectl or GitOps on an existing cluster",
     ),
-    "measure": Command(
-        module="draftworth.cli.measure",
-        summary="measure one OpenAI-compatible endpoint with the client that the Job uses",
+    "measure": (
+        "draftworth.cli.measure",
+        "measure one OpenAI-compatible endpoint with the client that the Job uses",
     ),
-    "report": Command(
-        module="draftworth.cli.report",
-        summary="the verdict of a run, from its folder or S3: tables, HTML, Markdown, plots, CSV",
+    "report": (
+        "draftworth.cli.report",
+        "the verdict of a run, from its folder or S3: tables, HTML, Markdown, plots, CSV",
     ),
-    "artifacts": Command(
-        module="account.artifacts",
-        summary="which compiled graphs exist, which variants would compile; --run prunes",
+    "artifacts": (
+        "account.artifacts",
+        "which compiled graphs exist, which variants would compile; --run prunes",
     ),
-    "leftovers": Command(
-        module="account.leftovers",
-        summary="what of an experiment still exists in the account, and what it costs a month",
+    "leftovers": (
+        "account.leftovers",
+        "what of an experiment still exists in the account, and what it costs a month",
     ),
-    "rehearse": Command(
-        module="rehearsal.command",
-        summary="run a whole experiment on this machine: real engines, emulated AWS, a verdict",
+    "rehearse": (
+        "rehearsal.command",
+        "run a whole experiment on this machine: real engines, emulated AWS, a verdict",
     ),
-    "schema": Command(
-        module="draftworth.cli.schema", summary="the JSON Schema of experiment files, for editors"
-    ),
+    "schema": ("draftworth.cli.schema", "the JSON Schema of experiment files, for editors"),
 }
 
 
@@ -92,7 +82,7 @@ def _run(argv: Sequence[str]) -> int:
         prog="python -m draftworth",
         description="Does speculative decoding pay for your prompts on AWS Trainium2?",
         epilog="commands:\n"
-        + "\n".join(f"  {name:<10} {command.summary}" for name, command in COMMANDS.items()),
+        + "\n".join(f"  {name:<10} {summary}" for name, (_, summary) in COMMANDS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     outer.add_argument("--version", action="version", version=f"draftworth {__version__}")
@@ -101,14 +91,14 @@ def _run(argv: Sequence[str]) -> int:
     )
     # Only the first word: what follows belongs to the command, whose module is loaded when called.
     chosen = outer.parse_args(argv[:1])
-    command = COMMANDS[chosen.command]
+    module_name, summary = COMMANDS[chosen.command]
     # The virtual environment's Node.js (cdk8s needs one) before the system's, also where the
     # environment was not activated.
     tools = Path(sys.executable).parent
     os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
-    module = importlib.import_module(command.module)
+    module = importlib.import_module(module_name)
     parser = argparse.ArgumentParser(
-        prog=f"python -m draftworth {chosen.command}", description=command.summary
+        prog=f"python -m draftworth {chosen.command}", description=summary
     )
     module.add_arguments(parser)
     return int(module.run(parser.parse_args(argv[1:])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,12 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", required=True, type=Path, help="folder for the run's files")
     parser.add_argument("--name", default="measured", help="the variant's name in the files")
-    parser.add_argument(
-        "--output-tokens",
-        type=positive_int,
-        default=128,
-        help="max_tokens of every request (%(default)s)",
-    )
     load = parser.add_mutually_exclusive_group()
     load.add_argument(
         "--concurrency", type=positive_int, default=1, help="requests in flight (%(default)s)"
@@ -41,37 +36,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive_number,
         help="Poisson load instead: requests at random times, at this mean rate",
     )
-    parser.add_argument(
-        "--requests-per-case",
-        type=positive_int,
-        default=8,
-        help="measured requests of each prompt file (%(default)s)",
-    )
-    parser.add_argument(
-        "--warmup-requests",
-        type=whole_number,
-        default=1,
-        help="requests before each prompt file, not measured (%(default)s)",
-    )
-    parser.add_argument(
-        "--timeout-seconds",
-        type=positive_number,
-        default=300.0,
-        help="a request that takes longer has failed (%(default)s)",
-    )
+    for option, type_, default, about in (
+        ("--output-tokens", positive_int, 128, "max_tokens of every request"),
+        ("--requests-per-case", positive_int, 8, "measured requests of each prompt file"),
+        ("--warmup-requests", whole_number, 1, "requests before each prompt file, not measured"),
+        ("--timeout-seconds", positive_number, 300.0, "a request that takes longer has failed"),
+    ):
+        parser.add_argument(option, type=type_, default=default, help=f"{about} (%(default)s)")
     parser.add_argument(
         "--natural-length", action="store_true", help="let the model end its outputs"
     )
 
 
-def positive_int(text: str) -> int:
-    """An argument type: a whole number of at least 1."""
-    return _whole_number(text, at_least=1)
+def whole_number(text: str, *, at_least: int = 0) -> int:
+    """An argument type: a whole number that is large enough."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = at_least - 1
+    if value < at_least:
+        raise argparse.ArgumentTypeError(
+            f"given {text!r}, allowed: a whole number, {at_least} or more"
+        )
+    return value
 
 
-def whole_number(text: str) -> int:
-    """An argument type: a whole number of at least 0."""
-    return _whole_number(text, at_least=0)
+positive_int = partial(whole_number, at_least=1)
 
 
 def positive_number(text: str) -> float:
@@ -82,18 +72,6 @@ def positive_number(text: str) -> float:
         value = 0.0
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"given {text!r}, allowed: a number above 0")
-    return value
-
-
-def _whole_number(text: str, *, at_least: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = at_least - 1
-    if value < at_least:
-        raise argparse.ArgumentTypeError(
-            f"given {text!r}, allowed: a whole number, {at_least} or more"
-        )
     return value
 
 

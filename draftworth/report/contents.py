@@ -21,7 +21,6 @@ from draftworth.report.document import Card, Document, Section, Table, table, va
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles
 from draftworth.report.plots import group_plots, overview_plots
 from draftworth.report.words import (
-    JUDGEMENTS,
     MISSING,
     TRAFFIC_MIX,
     figure,
@@ -97,7 +96,7 @@ def _card(label: str, judgement: Judgement, speedup: Estimate | None) -> Card:
     return Card(
         label=label,
         judgement=judgement,
-        tone=JUDGEMENTS[judgement].tone,
+        tone={"pays": "good", "costs": "bad"}.get(judgement, "open"),
         speedup=value,
         interval="no interval" if ends == MISSING else f"95%: {ends}",
     )

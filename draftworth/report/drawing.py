@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 # Loaded only where something is drawn: it takes long, and the terminal needs no picture.
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 STYLES = Path(__file__).parent / "styles"
 THEMES = ("light", "dark")
-# The styles' colours for what a plot adds by hand: bands and bars, marks, names of rows.
-GRID, MUTED, TEXT = "grid.color", "axes.labelcolor", "text.color"
 
 WIDTH_INCHES = 4.8
 TITLE_COLUMNS = 56
@@ -57,8 +55,8 @@ def look(index: int) -> Look:
     }
 
 
-def themed(colour: str) -> str:
-    """A colour (`GRID`, ...) of the theme that is being drawn."""
+def themed(colour: Literal["grid.color", "axes.labelcolor", "text.color"]) -> str:
+    """A colour of the theme that is being drawn, for bands, marks and names of rows."""
     from matplotlib import rcParams
 
     return str(rcParams[colour])

@@ -14,8 +14,8 @@ from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, Metric
 from draftworth.analysis.statistics import Estimate, quantile
 from draftworth.analysis.verdict import INDIFFERENCE, Comparison
 from draftworth.records.results import values_of
-from draftworth.report.drawing import GRID, MUTED, TEXT, Plot, legend, look, short, themed
-from draftworth.report.words import JUDGEMENTS
+from draftworth.report.drawing import Plot, legend, look, short, themed
+from draftworth.report.words import FINDINGS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +69,7 @@ def _finding(group: GroupFacts) -> str:
     if best is None:
         return f"{group.group.label}: ITL"
     speedup, comparison = best
-    finding = f"{short(comparison.variant)}{JUDGEMENTS[comparison.judgement].finding}"
+    finding = f"{short(comparison.variant)}{FINDINGS[comparison.judgement]}"
     return f"{group.group.label}: {finding}, ITL {speedup:.2f}x as fast"
 
 
@@ -198,7 +198,7 @@ def _rows_axis(axes: Axes, rows: Sequence[VariantFacts]) -> None:
     labels = [f"{short(v.summary.group.label)}\n{short(v.name)}" for v in rows]
     axes.set_yticks(range(len(rows)), labels)
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.tick_params(axis="y", labelcolor=themed(TEXT))
+    axes.tick_params(axis="y", labelcolor=themed("text.color"))
     axes.grid(visible=False, axis="y")
 
 
@@ -207,8 +207,9 @@ def _speedup_plot(rows: Sequence[tuple[VariantFacts, Comparison, Estimate]]) -> 
     pairs = ", ".join(f"{v.label}: {s.samples} of {s.prompts} prompts" for v, _, s in rows)
 
     def draw(axes: Axes) -> None:
-        axes.axvspan(1 - INDIFFERENCE, 1 + INDIFFERENCE, color=themed(GRID), alpha=0.6, linewidth=0)
-        axes.axvline(1, color=themed(MUTED), linewidth=1)
+        band, around = themed("grid.color"), (1 - INDIFFERENCE, 1 + INDIFFERENCE)
+        axes.axvspan(*around, color=band, alpha=0.6, linewidth=0)
+        axes.axvline(1, color=themed("axes.labelcolor"), linewidth=1)
         for row, (_, _, speedup) in enumerate(rows):
             _interval(axes, row, speedup)
         _rows_axis(axes, [variant for variant, _, _ in rows])
@@ -244,16 +245,17 @@ def _tokens_per_step_plot(rows: Sequence[tuple[VariantFacts, BreakEven]]) -> Plo
     requests = ", ".join(f"{v.label}: {v.summary.counted}" for v, _ in rows)
 
     def draw(axes: Axes) -> None:
+        muted = themed("axes.labelcolor")
         for row, (_, figures) in enumerate(rows):
             ends = [figures.needed, figures.tokens_per_step]
-            axes.plot(ends, [row, row], color=themed(GRID), linewidth=3, zorder=1)
+            axes.plot(ends, [row, row], color=themed("grid.color"), linewidth=3, zorder=1)
             axes.plot([figures.needed], [row], "D", color="C2", markersize=7)
             axes.plot([figures.tokens_per_step], [row], "o", color="C1", markersize=8)
-            axes.plot([figures.most], [row], "|", color=themed(MUTED), markersize=14)
+            axes.plot([figures.most], [row], "|", color=muted, markersize=14)
         _rows_axis(axes, [v for v, _ in rows])
         axes.set_xlim(left=0)
         axes.set_xlabel("output tokens a step")
-        marks = (("measured", "o", "C1"), ("break-even", "D", "C2"), ("most", "|", themed(MUTED)))
+        marks = (("measured", "o", "C1"), ("break-even", "D", "C2"), ("most", "|", muted))
         legend(axes, ((n, {"color": c, "marker": m, "linestyle": ""}) for n, m, c in marks))
 
     return Plot(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
 
 from draftworth.analysis.metrics import Metric
 from draftworth.analysis.statistics import Estimate
@@ -14,19 +12,12 @@ MISSING = "-"
 TRAFFIC_MIX = "traffic mix"
 
 
-@dataclass(frozen=True, kw_only=True)
-class JudgementWords:
-    """How a verdict is said and coloured. finding: of a plot's title, after the variant's name."""
-
-    finding: str
-    tone: Literal["good", "bad", "open"]
-
-
-JUDGEMENTS: Mapping[Judgement, JudgementWords] = {
-    "pays": JudgementWords(finding=" pays", tone="good"),
-    "costs": JudgementWords(finding=" costs", tone="bad"),
-    "does not pay": JudgementWords(finding=" changes nothing", tone="open"),
-    "inconclusive": JudgementWords(finding=": inconclusive", tone="open"),
+# How a plot's title says a verdict, after the variant's name.
+FINDINGS: Mapping[Judgement, str] = {
+    "pays": " pays",
+    "costs": " costs",
+    "does not pay": " changes nothing",
+    "inconclusive": ": inconclusive",
 }
 
 
