@@ -43,8 +43,8 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
 
 
 def source_files(shipped: tuple[str, ...]) -> Iterator[str]:
-    """The Python files of a list, relative to the repository, sorted within each folder."""
+    """The files of a list, relative to the repository, sorted within each folder."""
     for name in shipped:
         path = ROOT / name
-        files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        files = [path] if path.is_file() else sorted((*path.rglob("*.py"), *path.rglob("*.toml")))
         yield from (file.relative_to(ROOT).as_posix() for file in files)

@@ -1,14 +1,16 @@
-"""Every figure is declared here, ONCE; what stores, compares and shows figures iterates over this.
+"""Every figure is declared ONCE, in `metrics.toml`; what stores, compares or shows them iterates.
 
 Standard library only. A new figure of a request is a field of `RequestRecord` (`records.results`),
-its computing (`measuring.client`) and a `Metric` here: CloudWatch, the dashboard, summaries, the
-report's tables, plots and CSV files then have it. Records have seconds, tokens and parts of 1.
+its computing (`measuring.client`) and a `[[metric]]` there: CloudWatch, the dashboard, summaries,
+the report's tables, plots and CSV files then have it. Records have seconds, tokens and parts of 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from draftworth.analysis.costs import usd_per_million_tokens
@@ -30,12 +32,18 @@ class Unit:
 
 
 MILLISECONDS = Unit("ms", "Milliseconds", 1000.0)
-MILLISECONDS_PER_TOKEN = Unit("ms per token", "Milliseconds", 1000.0)
-TOKENS_PER_SECOND = Unit("tokens/s", "Count/Second")
-TOKENS = Unit("tokens", "Count")
-PERCENT = Unit("%", "Percent", 100.0)
-US_DOLLARS = Unit("USD", "None")
-COUNT = Unit("", "Count")
+UNITS = {
+    unit.name: unit
+    for unit in (
+        MILLISECONDS,
+        Unit("ms per token", "Milliseconds", 1000.0),
+        Unit("tokens/s", "Count/Second"),
+        Unit("tokens", "Count"),
+        Unit("%", "Percent", 100.0),
+        Unit("USD", "None"),
+        Unit("", "Count"),
+    )
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,7 +66,7 @@ class Metric:
     title: str
     unit: Unit
     formula: str
-    better: Literal["lower", "higher"] | None
+    better: Literal["lower", "higher"] | None = None
     absent: str = "the request failed"
     name: str = ""
     label: str = ""
@@ -132,148 +140,28 @@ def _cost(blocks: Sequence[BlockResult], price: Price | None) -> float | None:
     return usd_per_million_tokens(price, blocks[0].variant, throughput) if blocks else None
 
 
-INTER_TOKEN_LATENCY = Metric(
-    name="InterTokenLatency",
-    field="inter_token_latency_s",
-    title="Inter-token latency",
-    label="ITL",
-    unit=MILLISECONDS_PER_TOKEN,
-    digits=2,
-    formula="(cK - c1) / (N - n1)",
-    absent="the output came in one chunk, or the server counts no tokens",
-    better="lower",
-    has_speedup=True,
-)
-TTFT = Metric(
-    name="TTFT",
-    field="ttft_s",
-    title="Time to first token",
-    label="TTFT",
-    unit=MILLISECONDS,
-    formula="c1 - t0",
-    better="lower",
-)
-END_TO_END_LATENCY = Metric(
-    name="EndToEndLatency",
-    field="end_to_end_latency_s",
-    title="End-to-end latency",
-    label="E2E",
-    unit=MILLISECONDS,
-    formula="cK - t0",
-    better="lower",
-    has_speedup=True,
-)
-REQUEST_OUTPUT_THROUGHPUT = Metric(
-    name="RequestOutputThroughput",
-    field="request_output_throughput_token_per_s",
-    title="Output throughput of a request",
-    unit=TOKENS_PER_SECOND,
-    formula="N / E2E",
-    absent="the server counts no tokens",
-    better="higher",
-)
-OUTPUT_THROUGHPUT = Metric(
-    field="output_throughput_token_per_s",
-    title="Output throughput of a variant",
-    label="tokens/s",
-    unit=TOKENS_PER_SECOND,
-    formula="all tokens / (last end - first start) of each block, blocks put together",
-    absent="no request finished",
-    better="higher",
-    of_request=False,
-    pooled=_throughput,
-)
-TOKENS_PER_STEP = Metric(
-    name="TokensPerStep",
-    field="tokens_per_step",
-    title="Output tokens per step",
-    label="tokens/step",
-    unit=TOKENS,
-    digits=2,
-    formula="(N - n1) / (K - 1); of a variant: both sums over its requests",
-    absent="one chunk only",
-    better="higher",
-    pooled=_tokens_per_step,
-)
-ACCEPTANCE_RATE = Metric(
-    name="AcceptanceRate",
-    field="acceptance_rate_counted",
-    title="Acceptance rate",
-    label="acceptance",
-    unit=PERCENT,
-    formula="accepted / drafted tokens, the server's counters over a block, stored at its end",
-    absent="the server has no counters, or drafted nothing",
-    better="higher",
-    of_request=False,
-    speculative_only=True,
-    pooled=_acceptance,
-)
-COST = Metric(
-    field="usd_per_million_output_tokens",
-    title="Cost of a million output tokens",
-    label="USD/M tokens",
-    unit=US_DOLLARS,
-    digits=2,
-    formula="price of a node x share of the node / output throughput of the variant",
-    absent="the experiment has no price",
-    better="lower",
-    of_request=False,
-    pooled=_cost,
-)
-INPUT_TOKENS = Metric(
-    name="InputTokens",
-    field="number_input_tokens",
-    title="Input tokens",
-    unit=TOKENS,
-    formula="the server's usage",
-    absent="the server sends none",
-    better=None,
-)
-OUTPUT_TOKENS = Metric(
-    name="OutputTokens",
-    field="number_output_tokens",
-    title="Output tokens",
-    unit=TOKENS,
-    formula="the server's usage (N)",
-    absent="the server sends none",
-    better=None,
-)
-LLMPERF_INTER_TOKEN_LATENCY = Metric(
-    field="llmperf_inter_token_latency_s",
-    title="Inter-token latency by llmperf's definition",
-    unit=MILLISECONDS,
-    digits=2,
-    formula="(cK - t0) / number of events",
-    better=None,
-)
-# 1 or 0 a request, so that a minute without errors is a point and not a gap: Sum is the number of
-# failed requests, Average their share.
-ERRORS = Metric(
-    name="Errors",
-    field="failed",
-    title="Failed requests",
-    unit=COUNT,
-    formula="1 for a request that failed, else 0",
-    absent="never",
-    better="lower",
-    every_request=True,
-)
+_POOLED = {
+    "output_throughput_token_per_s": _throughput,
+    "tokens_per_step": _tokens_per_step,
+    "acceptance_rate_counted": _acceptance,
+    "usd_per_million_output_tokens": _cost,
+}
 
-# In the order of the report's columns and the dashboard's graphs.
-METRICS = (
-    INTER_TOKEN_LATENCY,
-    TTFT,
-    END_TO_END_LATENCY,
-    REQUEST_OUTPUT_THROUGHPUT,
-    OUTPUT_THROUGHPUT,
-    TOKENS_PER_STEP,
-    ACCEPTANCE_RATE,
-    COST,
-    INPUT_TOKENS,
-    OUTPUT_TOKENS,
-    LLMPERF_INTER_TOKEN_LATENCY,
-    ERRORS,
-)
+
+def _declared() -> Iterator[Metric]:
+    for row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text())["metric"]:
+        yield Metric(**row | {"unit": UNITS[row["unit"]], "pooled": _POOLED.get(row["field"])})
+
+
+METRICS = tuple(_declared())
+_BY_FIELD = {metric.field: metric for metric in METRICS}
+INTER_TOKEN_LATENCY = _BY_FIELD["inter_token_latency_s"]
+TTFT = _BY_FIELD["ttft_s"]
+TOKENS_PER_STEP = _BY_FIELD["tokens_per_step"]
+ACCEPTANCE_RATE = _BY_FIELD["acceptance_rate_counted"]
+COST = _BY_FIELD["usd_per_million_output_tokens"]
+LLMPERF_INTER_TOKEN_LATENCY = _BY_FIELD["llmperf_inter_token_latency_s"]
+ERRORS = _BY_FIELD["failed"]
 
 
 def shown_latencies() -> tuple[Metric, ...]:

@@ -13,7 +13,6 @@ from draftworth.analysis.metrics import (
     ACCEPTANCE_RATE,
     ERRORS,
     NAMESPACE,
-    OUTPUT_TOKENS,
     TTFT,
     dimension_values,
     published,
@@ -52,7 +51,8 @@ def test_a_published_file_reads_back_from_cloudwatch(aws: Aws) -> None:
     assert list(aws.read(block, TTFT, "Maximum").values()) == pytest.approx([400, 250])
     assert list(aws.read(block, ERRORS, "Sum").values()) == [0, 1]
     assert list(aws.read(block, ACCEPTANCE_RATE, "Average").values()) == [75]
-    assert list(aws.read(block, OUTPUT_TOKENS, "Sum").values()) == [300, 100]
+    (output_tokens,) = (metric for metric in published() if metric.name == "OutputTokens")
+    assert list(aws.read(block, output_tokens, "Sum").values()) == [300, 100]
 
 
 def test_percentile_queries_get_single_values_not_statistic_sets(aws: Aws) -> None:
