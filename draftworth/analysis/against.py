@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from draftworth.analysis.facts import GroupFacts, RunFacts
+from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY
 from draftworth.analysis.statistics import Estimate
 from draftworth.errors import UserInputError
@@ -50,33 +50,29 @@ def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
     Raises:
         UserInputError: the runs did not measure the same thing.
     """
-    _check_comparable(facts.run, other.run)
-    others = {group.group: group for group in other.groups}
-    return tuple(c for group in facts.groups for c in _of_group(group, others[group.group]))
-
-
-def _of_group(group: GroupFacts, other: GroupFacts) -> Iterator[Change]:
-    others = {variant.name: variant for variant in other.speculative}
-    for variant in group.speculative:
-        match = others.get(variant.name)
-        if match and variant.comparison and match.comparison:
-            yield Change(
-                label=variant.label,
-                speedup=variant.comparison.itl_speedup,
-                other_speedup=match.comparison.itl_speedup,
-                baseline_itl_s=group.baseline.value(INTER_TOKEN_LATENCY),
-                other_baseline_itl_s=other.baseline.value(INTER_TOKEN_LATENCY),
-            )
-
-
-def _check_comparable(run: Run, other: Run) -> None:
-    differences = list(_differences(run, other))
+    differences = list(_differences(facts.run, other.run))
     if differences:
         raise UserInputError(
-            f"--against: {run.result.run_id} and {other.result.run_id} cannot be compared: "
-            + "; ".join(differences)
-            + ". Give two runs of the same experiment file"
+            f"--against: {facts.run.result.run_id} and {other.run.result.run_id} cannot be "
+            f"compared: {'; '.join(differences)}. Give two runs of the same experiment file"
         )
+    return tuple(_changes(facts, other))
+
+
+def _changes(facts: RunFacts, other: RunFacts) -> Iterator[Change]:
+    others = {(g.group, v.name): (v, g.baseline) for g in other.groups for v in g.speculative}
+    for group in facts.groups:
+        for variant in group.speculative:
+            key = group.group, variant.name
+            match, other_baseline = others.get(key, (None, group.baseline))
+            if match and variant.comparison and match.comparison:
+                yield Change(
+                    label=variant.label,
+                    speedup=variant.comparison.itl_speedup,
+                    other_speedup=match.comparison.itl_speedup,
+                    baseline_itl_s=group.baseline.value(INTER_TOKEN_LATENCY),
+                    other_baseline_itl_s=other_baseline.value(INTER_TOKEN_LATENCY),
+                )
 
 
 def _differences(run: Run, other: Run) -> Iterator[str]:

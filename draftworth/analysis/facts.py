@@ -95,11 +95,6 @@ class GroupFacts:
         """The others."""
         return self.variants[1:]
 
-    def speedup_of_medians(self, variant: VariantFacts, metric: Metric) -> float | None:
-        """The baseline's latency / the variant's, both as medians; not paired."""
-        ours, theirs = self.baseline.value(metric), variant.value(metric)
-        return ours / theirs if ours and theirs else None
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:

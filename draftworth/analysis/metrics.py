@@ -8,7 +8,7 @@ the report's tables, plots and CSV files then have it. Records have seconds, tok
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,8 +18,6 @@ from draftworth.records.results import BlockResult, Price, RequestRecord
 
 NAMESPACE = "Draftworth"
 DIMENSIONS = ("Experiment", "Variant", "PromptClass")
-
-_NANOSECOND_IN_MS_DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ class Metric:
             return None
         scaled = float(value * self.unit.scale)
         # To the nanosecond, the resolution of the clock that took it.
-        return round(scaled, _NANOSECOND_IN_MS_DIGITS) if self.is_latency else scaled
+        return round(scaled, 6) if self.is_latency else scaled
 
 
 def _throughput(blocks: Sequence[BlockResult], _: Price | None = None) -> float | None:
@@ -148,12 +146,10 @@ _POOLED = {
 }
 
 
-def _declared() -> Iterator[Metric]:
-    for row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text())["metric"]:
-        yield Metric(**row | {"unit": UNITS[row["unit"]], "pooled": _POOLED.get(row["field"])})
-
-
-METRICS = tuple(_declared())
+METRICS = tuple(
+    Metric(**row | {"unit": UNITS[row["unit"]], "pooled": _POOLED.get(row["field"])})
+    for row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text())["metric"]
+)
 _BY_FIELD = {metric.field: metric for metric in METRICS}
 INTER_TOKEN_LATENCY = _BY_FIELD["inter_token_latency_s"]
 TTFT = _BY_FIELD["ttft_s"]

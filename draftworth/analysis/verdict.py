@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics as stdlib_statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -90,10 +90,9 @@ def judge(speedup: Estimate | None, *, excluded_share: float = 0.0) -> tuple[Jud
 
 
 def compare(
-    blocks: Iterable[BlockResult], group: Group, *, variant: str, baseline: str
+    blocks: Sequence[BlockResult], group: Group, *, variant: str, baseline: str
 ) -> Comparison:
     """The verdict on one speculative variant in one group."""
-    blocks = list(blocks)
     pairs = paired(blocks, group, variant=variant, baseline=baseline)
     both = [pair for cluster in pairs.values() for pair in cluster]
     speedups = {m: _speedup(pairs, m) for m in metrics.with_speedup()}
@@ -118,19 +117,18 @@ def compare(
 
 
 def itl_speedup(
-    blocks: Iterable[BlockResult], group: Group, *, variant: str, baseline: str
+    blocks: Sequence[BlockResult], group: Group, *, variant: str, baseline: str
 ) -> Estimate | None:
     """Baseline ITL / variant ITL over the pairs of a group; None without a pair."""
     pairs = paired(blocks, group, variant=variant, baseline=baseline)
     return _speedup(pairs, INTER_TOKEN_LATENCY)
 
 
-def paired(blocks: Iterable[BlockResult], group: Group, *, variant: str, baseline: str) -> Pairs:
+def paired(blocks: Sequence[BlockResult], group: Group, *, variant: str, baseline: str) -> Pairs:
     """The requests of a group that count on both sides, by case and prompt.
 
     Matched by case, round, prompt and its repetition in the block.
     """
-    blocks = list(blocks)
     plain, drafted = (_by_identity(group.blocks(blocks, name)) for name in (baseline, variant))
     clusters: defaultdict[str, list[Pair]] = defaultdict(list)
     for key in sorted(plain.keys() & drafted.keys()):

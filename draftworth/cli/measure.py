@@ -13,7 +13,7 @@ from draftworth.errors import UserInputError
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import measure_here
 from draftworth.measuring.sink import FolderSink
-from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
+from draftworth.records.load import ConcurrencyLoad, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
 from draftworth.records.reading import read_run
 
@@ -92,7 +92,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def checked_base_url(url: str, *, option: str = "--base-url") -> str:
     """A base URL without a trailing slash or `/v1`; raises UserInputError when it is not one."""
-    if not _is_http_address(url):
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, or too large
+        good = False
+    if not good:
         raise UserInputError(
             f"{option}: given {url!r}, allowed: http://HOST:PORT or https://HOST, for example "
             "http://localhost:8000"
@@ -100,20 +105,11 @@ def checked_base_url(url: str, *, option: str = "--base-url") -> str:
     return url.rstrip("/").removesuffix("/v1")
 
 
-def _is_http_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, or too large
-        return False
-
-
 def find_cases(path: Path) -> tuple[Case, ...]:
     """Cases of a prompt file, of a class folder, or of every class folder below a folder."""
-    if path.is_file():
-        return (load_case(path, prompt_class=path.resolve().parent.name),)
     pattern = f"*{CASE_SUFFIX}"
-    files = sorted(path.glob(pattern)) or sorted(path.glob(f"*/{pattern}"))
+    files = [path] if path.is_file() else sorted(path.glob(pattern))
+    files = files or sorted(path.glob(f"*/{pattern}"))
     if not files:
         raise UserInputError(
             f"--prompts: {path}: no {CASE_SUFFIX} file there; give a file, a folder of them, or a "
@@ -129,6 +125,11 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
         max_tokens_per_step=1,
         is_baseline=True,
     )
+    load = (
+        ConcurrencyLoad(concurrency=arguments.concurrency)
+        if arguments.requests_per_second is None
+        else PoissonLoad(requests_per_second=arguments.requests_per_second)
+    )
     return RunSpec(
         experiment="measure",
         endpoints=(endpoint,),
@@ -142,7 +143,7 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
             timeout_seconds=arguments.timeout_seconds,
         ),
         cases=find_cases(arguments.prompts),
-        loads=(_load(arguments),),
+        loads=(load,),
         load_generator="asyncio",
         sampling=Sampling(
             requests_per_round=arguments.requests_per_case,
@@ -156,9 +157,3 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
         price=None,
         ready_deadline_seconds=30.0,
     )
-
-
-def _load(arguments: argparse.Namespace) -> Load:
-    if arguments.requests_per_second is not None:
-        return PoissonLoad(requests_per_second=arguments.requests_per_second)
-    return ConcurrencyLoad(concurrency=arguments.concurrency)

@@ -98,7 +98,13 @@ def _known_variants(experiment: ResolvedNeuron, names: Sequence[str]) -> Sequenc
 
 
 def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> Iterator[str]:
-    yield f"variant     {variant.name}: {_decoding(variant)}"
+    decoding = "one token a step (the baseline)"
+    if isinstance(variant.spec, Speculative):
+        decoding = (
+            f"{variant.spec.method}, draft {variant.draft}, window {variant.spec.window}, at most "
+            f"{variant.max_tokens_per_step} tokens a step"
+        )
+    yield f"variant     {variant.name}: {decoding}"
     if isinstance(variant, NeuronVariant):
         yield f"  artifact key  {variant.artifact_key}"
         command = variant.command
@@ -107,15 +113,6 @@ def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> 
     yield f"  environment   {' '.join(f'{k}={v}' for k, v in sorted(command.environment.items()))}"
     yield f"  command       vllm serve {shlex.join(command.arguments)}"
     yield ""
-
-
-def _decoding(variant: ResolvedVariant) -> str:
-    if not isinstance(variant.spec, Speculative):
-        return "one token a step (the baseline)"
-    return (
-        f"{variant.spec.method}, draft {variant.draft}, window {variant.spec.window}, at most "
-        f"{variant.max_tokens_per_step} tokens a step"
-    )
 
 
 def _workload_lines(experiment: ResolvedExperiment) -> Iterator[str]:

@@ -15,12 +15,13 @@ from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.metrics import COST, Metric
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY as ITL
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.verdict import Comparison, Judgement
+from draftworth.analysis.verdict import Comparison
 from draftworth.records.results import Interruption, RunResult
 from draftworth.report.document import Card, Document, Section, Table, table, variant_table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles
 from draftworth.report.plots import group_plots, overview_plots
 from draftworth.report.words import (
+    ABOUT,
     MISSING,
     TRAFFIC_MIX,
     figure,
@@ -31,11 +32,6 @@ from draftworth.report.words import (
     yes_or_no,
 )
 
-ABOUT_COSTS = (
-    "The cost of a million tokens is that of serving alone: waiting, interruptions and idle time "
-    "are not in it. Nor are, in either, the minutes that nodes are up before the run's first pod "
-    "and after its end; `draftworth plan` estimates those."
-)
 PART_NAMES = {
     "measuring": "measuring (with warm-ups)",
     "waiting": "waiting for servers (image pull, load, compile)",
@@ -84,22 +80,20 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
 
 
 def _cards(facts: RunFacts) -> Iterator[Card]:
-    for mix in facts.mixes:
-        label = f"{TRAFFIC_MIX} at {mix.load.label}, {mix.variant}"
-        yield _card(label, mix.judgement, mix.speedup)
-    for variant, comparison in _compared(facts):
-        yield _card(variant.label, comparison.judgement, comparison.itl_speedup)
-
-
-def _card(label: str, judgement: Judgement, speedup: Estimate | None) -> Card:
-    value, ends = ratio_and_interval(speedup)
-    return Card(
-        label=label,
-        judgement=judgement,
-        tone={"pays": "good", "costs": "bad"}.get(judgement, "open"),
-        speedup=value,
-        interval="no interval" if ends == MISSING else f"95%: {ends}",
-    )
+    judged = [
+        (f"{TRAFFIC_MIX} at {m.load.label}, {m.variant}", m.judgement, m.speedup)
+        for m in facts.mixes
+    ]
+    judged += [(v.label, c.judgement, c.itl_speedup) for v, c in _compared(facts)]
+    for label, judgement, speedup in judged:
+        value, ends = ratio_and_interval(speedup)
+        yield Card(
+            label=label,
+            judgement=judgement,
+            tone={"pays": "good", "costs": "bad"}.get(judgement, "open"),
+            speedup=value,
+            interval="no interval" if ends == MISSING else f"95%: {ends}",
+        )
 
 
 def _compared(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
@@ -228,12 +222,9 @@ def _groups(facts: RunFacts) -> Iterator[Section]:
     for index, group in enumerate(facts.groups, start=1):
         notes = []
         if not any(v.step_latencies_s for v in group.variants):
-            notes.append("Step latencies are not shown: no transcript lies beside the results.")
+            notes.append(ABOUT["no_transcripts"])
         if group.speculative and not any(v.accepted_at for v in group.speculative):
-            notes.append(
-                "Acceptance by position is not shown: the server does not count it; acceptance "
-                "rates are estimates from tokens per step."
-            )
+            notes.append(ABOUT["no_counters"])
         plots = tuple(group_plots(facts, index, group))
         yield Section(title=group.group.label, paragraphs=tuple(notes), plots=plots)
 
@@ -251,7 +242,7 @@ def _spending(run: RunResult) -> Section:
         lost = "nothing of what was lost is in any figure"
         sentences.append(f"Interrupted {_interruption_count(run)}; {lost}.")
     if run.price:
-        sentences.append(ABOUT_COSTS)
+        sentences.append(ABOUT["costs"])
     rows = (
         (
             PART_NAMES.get(part.name, part.name),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from draftworth.analysis import metrics
-from draftworth.analysis.checks import AcceptanceCheck, BreakEven, ServerCheck
+from draftworth.analysis.checks import BreakEven, ServerCheck
 from draftworth.analysis.facts import QUANTILE_SHARES, GroupFacts, RunFacts, VariantFacts
 from draftworth.analysis.metrics import (
     ACCEPTANCE_RATE,
@@ -15,6 +15,7 @@ from draftworth.analysis.metrics import (
 from draftworth.analysis.outputs import tokens_before
 from draftworth.report.document import Section, variant_table
 from draftworth.report.words import (
+    ABOUT,
     MISSING,
     figure,
     number,
@@ -25,29 +26,6 @@ from draftworth.report.words import (
 )
 
 MOST_DIVERGENCES = 10
-ABOUT_LLMPERF = (
-    "llmperf's figure for the same requests: it divides a request's time by its chunks, not its "
-    "tokens. A speculative step sends several tokens in one chunk, so llmperf's inter-token "
-    "latency is the time of a step and hides what speculation saves."
-)
-ABOUT_MEDIANS = (
-    "Medians over requests; throughput over whole blocks. Latencies are measured at the client; "
-    "tokens are the server's own count."
-)
-ABOUT_QUANTILES = (
-    "In milliseconds, with 95% intervals that take prompts, not requests, as independent; a figure "
-    "without an interval has too few prompts."
-)
-ABOUT_CROSS_CHECKS = (
-    "Where the server has histograms of its own, and counters of accepted tokens, they are "
-    "compared with what the client saw. Break-even is the tokens a step must yield to be no slower "
-    "than the baseline."
-)
-ABOUT_OUTPUTS = (
-    "At temperature 0 speculation should not change the output; numerics may differ in the last "
-    "bits. Texts are compared character by character; the place of a difference is given in output "
-    "tokens, by the baseline's chunks."
-)
 
 
 def figures(facts: RunFacts) -> Section:
@@ -70,7 +48,7 @@ def figures(facts: RunFacts) -> Section:
     headings = ("n", "failed", "excluded", *(metric.heading for metric in columns))
     return Section(
         title="Figures",
-        paragraphs=(ABOUT_MEDIANS,),
+        paragraphs=(ABOUT["medians"],),
         tables=variant_table(headings, rows),
         brief=True,
     )
@@ -93,7 +71,7 @@ def quantiles(facts: RunFacts) -> Section:
     headings = ("ms", *(f"p{100 * s:g}" for s in QUANTILE_SHARES))
     return Section(
         title="Quantiles of latencies",
-        paragraphs=(ABOUT_QUANTILES,),
+        paragraphs=(ABOUT["quantiles"],),
         tables=variant_table(headings, rows, more_names=1),
     )
 
@@ -102,7 +80,7 @@ def cross_checks(facts: RunFacts) -> Section:
     """Figures beside what another source says of the same thing."""
     return Section(
         title="Cross-checks",
-        paragraphs=(ABOUT_LLMPERF, ABOUT_CROSS_CHECKS),
+        paragraphs=(ABOUT["llmperf"], ABOUT["cross_checks"]),
         tables=(
             *variant_table(
                 ("median ITL ms", "llmperf's", "speedup of medians", "llmperf's"),
@@ -119,7 +97,11 @@ def cross_checks(facts: RunFacts) -> Section:
             ),
             *variant_table(
                 ("acceptance, counted", "estimated from tokens per step", "within 5 points"),
-                ((v, _acceptance_cells(v.acceptance)) for v in facts.speculative),
+                (
+                    (v, (share(a.counted), share(a.estimated), yes_or_no(a.agrees, no="NO")))
+                    for v in facts.speculative
+                    for a in [v.acceptance]
+                ),
             ),
             *variant_table(
                 ("step ms", "tokens/step", "break-even", "most", "predicted ITL speedup"),
@@ -129,12 +111,15 @@ def cross_checks(facts: RunFacts) -> Section:
     )
 
 
-def _llmperf_cells(group: GroupFacts, variant: VariantFacts) -> tuple[str, ...]:
+def _llmperf_cells(group: GroupFacts, variant: VariantFacts) -> list[str]:
+    """Both definitions: the variant's medians, and the baseline's divided by them; not paired."""
     both = (INTER_TOKEN_LATENCY, LLMPERF_INTER_TOKEN_LATENCY)
-    speedups = [
-        None if variant is group.baseline else group.speedup_of_medians(variant, m) for m in both
-    ]
-    return (*(figure(m, variant.value(m)) for m in both), *(ratio(s) for s in speedups))
+    cells = [figure(metric, variant.value(metric)) for metric in both]
+    for metric in both:
+        plain, own = group.baseline.value(metric), variant.value(metric)
+        compared = variant is not group.baseline
+        cells.append(ratio(plain / own) if compared and plain and own else MISSING)
+    return cells
 
 
 def _server_cells(check: ServerCheck) -> tuple[str, ...]:
@@ -145,11 +130,6 @@ def _server_cells(check: ServerCheck) -> tuple[str, ...]:
         f"{check.difference:+.1%}",
         yes_or_no(check.agrees, no="NO"),
     )
-
-
-def _acceptance_cells(check: AcceptanceCheck) -> tuple[str, ...]:
-    agrees = yes_or_no(check.agrees, no="NO")
-    return share(check.counted), share(check.estimated), agrees
 
 
 def _break_even_cells(prediction: BreakEven) -> tuple[str, ...]:
@@ -189,7 +169,7 @@ def outputs(facts: RunFacts) -> tuple[Section, Section]:
         ),
         Section(
             title="Where greedy outputs differ",
-            paragraphs=(ABOUT_OUTPUTS,),
+            paragraphs=(ABOUT["outputs"],),
             tables=(
                 *variant_table(("texts compared", "tokens before, fewest", "median"), places),
                 *variant_table(

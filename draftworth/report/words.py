@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 
 from draftworth.analysis.metrics import Metric
 from draftworth.analysis.statistics import Estimate
@@ -10,6 +12,8 @@ from draftworth.analysis.verdict import Judgement
 
 MISSING = "-"
 TRAFFIC_MIX = "traffic mix"
+# What the report explains, by subject.
+ABOUT = tomllib.loads(Path(__file__).with_name("about.toml").read_text())
 
 
 # How a plot's title says a verdict, after the variant's name.
