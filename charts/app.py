@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cdk8s
 
 from charts.bindings import Bindings
@@ -15,14 +13,9 @@ from charts.storage import StorageChart
 from draftworth.planning.resolved import ResolvedNeuron
 
 
-def benchmark_charts(
-    experiment: ResolvedNeuron,
-    bindings: Bindings,
-    *,
-    app: cdk8s.App | None = None,
-) -> tuple[cdk8s.Chart, ...]:
+def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cdk8s.Chart, ...]:
     """Foundation, storage, staging, serving, load generator: each needs the ones before it."""
-    scope = app or cdk8s.App()
+    scope = cdk8s.App()
     serving = ServingChart(scope, "serving", experiment=experiment, bindings=bindings)
     return (
         FoundationChart(scope, "foundation", experiment=experiment),
@@ -37,8 +30,3 @@ def benchmark_charts(
             serving=serving,
         ),
     )
-
-
-def objects_of(chart: cdk8s.Chart) -> list[dict[str, Any]]:
-    """The Kubernetes objects of a chart, as plain data."""
-    return list(chart.to_json())

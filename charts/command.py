@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from charts.app import benchmark_charts, objects_of
+from charts.app import benchmark_charts
 from charts.bindings import Bindings
 from charts.names import (
     CPU_NODE_LABELS,
@@ -76,7 +76,7 @@ def write_manifests(
     experiment = load_neuron(experiment_path)
     charts = benchmark_charts(experiment, _bindings(experiment, given or {}))
     texts = {
-        f"{number:02}-{chart.node.id}.yaml": _yaml(objects_of(chart))
+        f"{number:02}-{chart.node.id}.yaml": _yaml(chart.to_json())
         for number, chart in enumerate(charts, start=1)
     }
     try:

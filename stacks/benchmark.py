@@ -6,7 +6,7 @@ from aws_cdk import aws_cloudwatch
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from charts.app import benchmark_charts, objects_of
+from charts.app import benchmark_charts
 from charts.bindings import Bindings
 from charts.load_generator import LoadGeneratorChart
 from draftworth.planning.resolved import ResolvedNeuron
@@ -78,7 +78,7 @@ class BenchmarkStack(ExperimentStack):
                 self,
                 f"Chart-{chart.node.id}",
                 cluster=cluster,
-                manifest=objects_of(chart),
+                manifest=chart.to_json(),
                 prune=True,
             )
             manifest.node.add_dependency(previous)

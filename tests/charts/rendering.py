@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from charts.app import benchmark_charts, objects_of
+from charts.app import benchmark_charts
 from charts.bindings import Bindings
 from draftworth.planning.resolved import ResolvedNeuron
 from tests.support.experiments import resolved
@@ -36,7 +36,7 @@ def rendered(name: str = "qwen3-32b") -> Mapping[str, list[Object]]:
 def render(experiment: ResolvedNeuron, bindings: Bindings = BINDINGS) -> dict[str, list[Object]]:
     """Objects by chart, rendered anew: for what is not shipped."""
     charts = benchmark_charts(experiment, bindings)
-    return {chart.node.id: objects_of(chart) for chart in charts}
+    return {chart.node.id: chart.to_json() for chart in charts}
 
 
 def all_objects(name: str = "qwen3-32b") -> list[Object]:

@@ -41,7 +41,7 @@ def test_buckets_refuse_what_comes_without_tls(fragment: str) -> None:
 
 
 @pytest.mark.parametrize("name", tuple(experiments()))
-def test_fate_of_the_buckets_is_the_experiments(name: str) -> None:
+def test_the_experiment_says_whether_checkpoints_are_kept(name: str) -> None:
     template = storage(name)
     kept = experiments()[name].spec.aws.keep_checkpoints
     policies = {k: r["DeletionPolicy"] for k, r in of_type(template, BUCKET).items()}
