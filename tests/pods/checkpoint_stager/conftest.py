@@ -109,19 +109,15 @@ class Bench:
             sleep=lambda seconds: self.log.append(f"slept {seconds:g}"),
         )
 
-    def store(self, s3: S3Client | None = None) -> Store:
-        return Store(
-            s3 or self.s3, bucket=self.bucket, model=MODEL, revision=REVISION, transfer=TRANSFER
-        )
+    def store(self) -> Store:
+        return Store(self.s3, bucket=self.bucket, model=MODEL, revision=REVISION, transfer=TRANSFER)
 
-    def staging(
-        self, *, s3: S3Client | None = None, parallel_files: int = 1, scratch_bytes: int = 8 * MIB
-    ) -> Staging:
+    def staging(self, *, parallel_files: int = 1, scratch_bytes: int = 8 * MIB) -> Staging:
         return Staging(
             model=MODEL,
             revision=REVISION,
             open_hub=self.hub_client,
-            store=self.store(s3),
+            store=self.store(),
             scratch=ScratchSpace(self.scratch, scratch_bytes),
             parallel_files=parallel_files,
             progress=self.log.append,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import httpx2
 import pytest
 from huggingface_hub import set_client_factory
@@ -44,12 +44,21 @@ class Stager:
             if self.killed_at is not None and self.steps >= self.killed_at:
                 raise KilledError
 
-    def s3(self) -> S3Client:
-        client = boto3.client("s3", region_name="us-east-1")
-        client.meta.events.register("before-call.s3", self.step)
-        for call in ("PutObject", "CompleteMultipartUpload"):
-            client.meta.events.register(f"after-call.s3.{call}", self.step)
-        return client
+    @contextmanager
+    def counting(self, s3: S3Client) -> Iterator[None]:
+        """Requests of the client are steps of this process."""
+        calls = (
+            "before-call.s3",
+            "after-call.s3.PutObject",
+            "after-call.s3.CompleteMultipartUpload",
+        )
+        for call in calls:
+            s3.meta.events.register(call, self.step)
+        try:
+            yield
+        finally:
+            for call in calls:
+                s3.meta.events.unregister(call, self.step)
 
     def hub_session(self) -> httpx2.Client:
         hooks = {"request": [self.step]}
@@ -66,12 +75,10 @@ def run_stager(bench: Bench, killed_at: int | None, *, parallel_files: int = 1) 
     """One stager from its start to its end, or to its kill."""
     stager = Stager(killed_at)
     set_client_factory(stager.hub_session)
-    staging = bench.staging(s3=stager.s3(), parallel_files=parallel_files, scratch_bytes=2**26)
-    if killed_at is None:
+    staging = bench.staging(parallel_files=parallel_files, scratch_bytes=2**26)
+    killed = nullcontext() if killed_at is None else pytest.raises(KilledError)
+    with stager.counting(bench.s3), killed:
         staging.run()
-    else:
-        with pytest.raises(KilledError):
-            staging.run()
     return stager
 
 
@@ -128,10 +135,9 @@ def test_a_stager_that_is_killed_again_and_again_gets_there(bench: Bench) -> Non
         stagers += 1
         stager = Stager(15 + 3 * stagers)
         set_client_factory(stager.hub_session)
-        staging = bench.staging(s3=stager.s3())
-        try:
-            staging.run()
-        except KilledError:
+        with stager.counting(bench.s3), suppress(KilledError):
+            bench.staging().run()
+        if bench.ready() is None:
             assert what_is_wrong_after_a_kill(bench.objects()) == []
     assert 1 < stagers < 20
     assert what_is_wrong_after_a_kill(bench.objects()) == []

@@ -41,8 +41,8 @@ from tests.pods.compiled_graphs.pods import (
 pytestmark = pytest.mark.emulator
 
 MIB = 1024 * 1024
-FILES = {"neuron_config.json": b"{}", "model.pt": b"g" * (6 * MIB), "weights/tp0": b"w"}
-# In this thread, so that a kill is one; a file of 6 MiB goes in two parts.
+FILES = {"neuron_config.json": b"{}", "model.pt": b"g" * (5 * MIB + 1), "weights/tp0": b"w"}
+# In this thread, so that a kill is one; a file above 5 MiB goes in two parts.
 TRANSFER = TransferConfig(
     multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB, use_threads=False
 )
