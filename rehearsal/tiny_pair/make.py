@@ -13,12 +13,14 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
+import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch.nn import functional
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
@@ -41,84 +43,34 @@ VARIATIONS = 1200  # of each class
 CONTEXT_TOKENS = 2048
 
 # Qwen3's format with thinking switched off for good: a tiny model has nothing to think about.
-CHAT_TEMPLATE = (
-    "{%- for message in messages %}"
-    "{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}"
-    "{%- endfor %}"
-    "{%- if add_generation_prompt %}"
-    "{{- '<|im_start|>assistant\\n<think>\\n\\n</think>\\n\\n' }}"
-    "{%- endif %}"
-)
+CHAT_TEMPLATE = (HERE / "chat_template.jinja").read_text(encoding="utf-8")
 END_OF_TEXT, IM_START, IM_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 SPECIAL_TOKENS = [END_OF_TEXT, IM_START, IM_END, "<think>", "</think>"]
+RECIPE: dict[str, Any] = yaml.safe_load((HERE / "recipe.yaml").read_text(encoding="utf-8"))
+CROSS_ENTROPY_SHARE = 0.3  # of the draft's loss; the rest is the divergence from the target
 
-
-# Both models; cost on a CPU follows the number of layers, hardly their width.
-SHAPE = {
-    "hidden_size": 128,
-    "intermediate_size": 256,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 32,  # the smallest that vLLM's CPU attention has
-}
-TARGET_LAYERS, DRAFT_LAYERS = 8, 1
+Batch = tuple[torch.Tensor, torch.Tensor]  # ids and labels
+Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One stretch of training: how long, how fast, and the shares of a batch (they add up to 1)."""
+    """One stretch of training: the shares of a batch by kind of example, how long and how fast."""
 
     name: str
+    mix: dict[str, float]
     steps: int
     batch: int
     peak_learning_rate: float
-    shares: Mapping[str, float]
-    warm_up_steps: int = 40
+    warm_up_steps: int
 
 
-TARGET_STAGES = (
-    Stage(
-        name="target",
-        steps=500,
-        batch=16,
-        peak_learning_rate=3e-3,
-        shares={
-            "shipped_structured": 0.20,
-            "shipped_open": 0.45,
-            "varied_structured": 0.20,
-            "varied_open": 0.15,
-        },
-    ),
-    # Counting is learned last and slowest: it takes a stretch in which it is half of the text.
-    Stage(
-        name="target, counting",
-        steps=160,
-        batch=16,
-        peak_learning_rate=2e-3,
-        shares={
-            "shipped_structured": 0.15,
-            "shipped_open": 0.25,
-            "varied_structured": 0.05,
-            "varied_open": 0.05,
-            "counting": 0.50,
-        },
-        warm_up_steps=10,
-    ),
-)
-# No shipped open-ended answer for the draft: it knows the manner of the texts, not the texts.
-DRAFT_STAGE = Stage(
-    name="draft",
-    steps=450,
-    batch=12,
-    peak_learning_rate=4e-3,
-    shares={
-        "shipped_structured": 0.35,
-        "varied_structured": 0.15,
-        "varied_open": 0.35,
-        "counting": 0.15,
-    },
-)
-CROSS_ENTROPY_SHARE = 0.3  # of the draft's loss; the rest is the divergence from the target
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One tokenized example; its labels are IGNORED where the prompt stands."""
+
+    ids: list[int]
+    labels: list[int]
 
 
 # --- tokenizer -----------------------------------------------------------------------------------
@@ -154,11 +106,7 @@ def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
 # --- examples as tensors -------------------------------------------------------------------------
 
 
-# Token ids and labels of an example; labels are IGNORED where the prompt stands.
-Tokens = tuple[list[int], list[int]]
-
-
-def encode(tokenizer: PreTrainedTokenizerFast, example: Example) -> Tokens:
+def encode(tokenizer: PreTrainedTokenizerFast, example: Example) -> Row:
     """Token ids and labels of one example, the answer cut to ANSWER_TOKENS."""
     prompt: list[int] = tokenizer.apply_chat_template(
         [{"role": "user", "content": example.prompt}],
@@ -166,60 +114,56 @@ def encode(tokenizer: PreTrainedTokenizerFast, example: Example) -> Tokens:
         return_dict=False,
     )
     answer: list[int] = tokenizer.encode(example.answer, verbose=False)[:ANSWER_TOKENS]
-    return prompt + answer, [IGNORED] * len(prompt) + answer
+    return Row(ids=prompt + answer, labels=[IGNORED] * len(prompt) + answer)
 
 
-def collate(rows: list[Tokens], padding: int) -> tuple[torch.Tensor, ...]:
-    """Ids and labels of a batch, padded on the right (causal attention needs no mask then)."""
-    width = max(len(ids) for ids, _ in rows)
-    ids = torch.tensor([ids + [padding] * (width - len(ids)) for ids, _ in rows])
-    labels = torch.tensor([labels + [IGNORED] * (width - len(labels)) for _, labels in rows])
+def collate(rows: list[Row], padding: int) -> Batch:
+    """A batch, padded on the right (causal attention needs no mask then)."""
+    width = max(len(row.ids) for row in rows)
+    ids = torch.tensor([row.ids + [padding] * (width - len(row.ids)) for row in rows])
+    labels = torch.tensor([row.labels + [IGNORED] * (width - len(row.labels)) for row in rows])
     return ids, labels
 
 
 def batches(
-    pools: dict[str, list[Tokens]], stage: Stage, rng: random.Random, padding: int
-) -> Iterator[tuple[torch.Tensor, ...]]:
-    """Batches drawn by the shares of a stage, without end."""
-    shares = [stage.shares.get(name, 0.0) for name in pools]
+    pools: dict[str, list[Row]], stage: Stage, rng: random.Random, padding: int
+) -> Iterator[Batch]:
+    """Batches drawn by the shares of the stage's mix, without end."""
+    names = list(pools)
+    shares = [stage.mix[name] for name in names]
     while True:
-        drawn = rng.choices(list(pools), weights=shares, k=stage.batch)
+        drawn = rng.choices(names, weights=shares, k=stage.batch)
         yield collate([rng.choice(pools[name]) for name in drawn], padding)
 
 
-def build_pools(
-    tokenizer: PreTrainedTokenizerFast,
-    shipped: list[Example],
-    varied_structured: list[Example],
-    varied_open: list[Example],
-) -> dict[str, list[Tokens]]:
-    """The kinds of example, under the names that a stage gives their shares."""
-    kinds = {
+def kinds_of_example(
+    shipped: list[Example], varied_structured: list[Example], varied_open: list[Example]
+) -> dict[str, list[Example]]:
+    """The examples under the names that a stage's mix gives their shares."""
+    return {
         "shipped_structured": [example for example in shipped if not example.open_ended],
         "shipped_open": [example for example in shipped if example.open_ended],
         "varied_structured": varied_structured,
         "varied_open": varied_open,
         "counting": [e for e in (*shipped * 10, *varied_structured) if e.case == "count"],
     }
-    return {name: [encode(tokenizer, example) for example in e] for name, e in kinds.items()}
 
 
 # --- model ---------------------------------------------------------------------------------------
 
 
-def new_model(layers: int, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A Qwen3 of so many layers with random weights, the same ones at every call."""
+def new_model(shape: dict[str, int], tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+    """A Qwen3 of the given shape with random weights, the same ones at every call."""
     torch.manual_seed(SEED)
     return Qwen3ForCausalLM(
         Qwen3Config(
             vocab_size=VOCABULARY_TOKENS,
-            num_hidden_layers=layers,
-            **SHAPE,
             max_position_embeddings=CONTEXT_TOKENS,
             tie_word_embeddings=True,
             bos_token_id=None,
             eos_token_id=tokenizer.eos_token_id,
             pad_token_id=tokenizer.pad_token_id,
+            **shape,
         )
     )
 
@@ -235,14 +179,17 @@ def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
 
 # --- training ------------------------------------------------------------------------------------
 
-Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
-
-def cross_entropy(logits: torch.Tensor, _: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """The target's loss: the mean over the answer's tokens, in nats."""
+def next_token_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Mean cross-entropy over the answer's tokens, in nats."""
     return functional.cross_entropy(
         logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED
     )
+
+
+def cross_entropy(logits: torch.Tensor, _: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The target's loss."""
+    return next_token_loss(logits, labels)
 
 
 def distillation_loss(target: Qwen3ForCausalLM) -> Loss:
@@ -258,18 +205,13 @@ def distillation_loss(target: Qwen3ForCausalLM) -> Loss:
             log_target=True,
             reduction="batchmean",
         )
-        plain = cross_entropy(logits, ids, labels)
+        plain = next_token_loss(logits, labels)
         return CROSS_ENTROPY_SHARE * plain + (1 - CROSS_ENTROPY_SHARE) * divergence
 
     return loss
 
 
-def train(
-    model: Qwen3ForCausalLM,
-    data: Iterator[tuple[torch.Tensor, ...]],
-    stage: Stage,
-    loss_of: Loss,
-) -> None:
+def train(model: Qwen3ForCausalLM, data: Iterator[Batch], stage: Stage, loss_of: Loss) -> None:
     """Train in place with AdamW, a linear warm-up and a cosine decay."""
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=stage.peak_learning_rate, betas=(0.9, 0.98), weight_decay=0.01
@@ -286,7 +228,8 @@ def train(
         optimizer.step()
         if step % 50 == 0 or step == stage.steps - 1:
             seconds = time.monotonic() - started_seconds
-            say(f"{stage.name}: step {step}/{stage.steps}, loss {loss.item():.3f}, {seconds:.0f} s")
+            place = f"{stage.name}: step {step}/{stage.steps}"
+            sys.stderr.write(f"{place}, loss {loss.item():.3f}, {seconds:.0f} s\n")
     model.eval()
 
 
@@ -301,33 +244,30 @@ def learning_rate(stage: Stage, step: int) -> float:
 # --- the whole -----------------------------------------------------------------------------------
 
 
-def make_pair(out: Path, *, draft_only: bool = False, prompts_dir: Path = PROMPTS_DIR) -> None:
+def make_pair(out: Path, *, draft_only: bool) -> None:
     """Make `out/target` and `out/draft`; with `draft_only` from the target that is there."""
     rng = random.Random(SEED)  # noqa: S311 (no secret)
-    shipped = shipped_examples(prompts_dir)
-    varied_structured = list(islice(structured_variations(prompts_dir, rng), VARIATIONS))
+    shipped = shipped_examples(PROMPTS_DIR)
+    varied_structured = list(islice(structured_variations(PROMPTS_DIR, rng), VARIATIONS))
     varied_open = list(islice(open_ended_variations(rng), VARIATIONS))
     everything = shipped * 4 + varied_structured + varied_open
     tokenizer = train_tokenizer([f"{e.prompt}\n{e.answer}" for e in everything])
-    pools = build_pools(tokenizer, shipped, varied_structured, varied_open)
+    kinds = kinds_of_example(shipped, varied_structured, varied_open)
+    pools = {kind: [encode(tokenizer, e) for e in examples] for kind, examples in kinds.items()}
     if not draft_only:
-        target = new_model(TARGET_LAYERS, tokenizer)
-        for stage in TARGET_STAGES:
-            train(target, batches(pools, stage, rng, tokenizer.pad_token_id), stage, cross_entropy)
+        target = new_model(RECIPE["target_shape"], tokenizer)
+        for stage in (Stage(**fields) for fields in RECIPE["target_stages"]):
+            data = batches(pools, stage, rng, tokenizer.pad_token_id)
+            train(target, data, stage, cross_entropy)
         save(target, tokenizer, out / "target")
 
     # From the saved target and with seeds of its own: the same draft with and without draft_only.
     target = Qwen3ForCausalLM.from_pretrained(out / "target", dtype=torch.float32).eval()
-    draft = new_model(DRAFT_LAYERS, tokenizer)
+    draft, stage = new_model(RECIPE["draft_shape"], tokenizer), Stage(**RECIPE["draft_stage"])
     rng = random.Random(SEED + 1)  # noqa: S311 (no secret)
-    data = batches(pools, DRAFT_STAGE, rng, tokenizer.pad_token_id)
-    train(draft, data, DRAFT_STAGE, distillation_loss(target))
+    data = batches(pools, stage, rng, tokenizer.pad_token_id)
+    train(draft, data, stage, distillation_loss(target))
     save(draft, tokenizer, out / "draft")
-
-
-def say(line: str) -> None:
-    """One line of progress on standard error."""
-    sys.stderr.write(line + "\n")
 
 
 def main() -> None:
