@@ -18,8 +18,8 @@ from account.clients import client, explained, or_none
 from account.graph_store import Removal, StoredKey, read_store, removals, remove
 from account.terminal import duration_text, print_lines, size_text
 from draftworth.errors import DraftworthError
-from draftworth.experiment.model import HubModel
 from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT
+from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron, load_neuron
 from draftworth.records.artifact_manifest import differences
 from draftworth.records.codec import RecordError, load_record

@@ -14,7 +14,7 @@ from charts.jobs import ProgramJob, add_job, on_exit
 from charts.names import STAGER_SERVICE_ACCOUNT, stager_labels
 from charts.pods import empty_folder, resources
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.model import HubModel
+from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
 
 CONTAINER_NAME = "checkpoint-stager"

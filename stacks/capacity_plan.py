@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.model import CapacityBlock, HubModel
+from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.capacity import CapacityPlan, DraftRef, ModelRef
 from stacks.constructs.accelerator_nodes import node_group_name

@@ -10,7 +10,7 @@ from typing import Any
 
 from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
 from account.clients import DeniedError, tags_of
-from draftworth.experiment.model import CapacityBlock
+from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.naming import EXPERIMENT_TAG
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
 

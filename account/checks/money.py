@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
-from draftworth.experiment.model import Spot
+from draftworth.experiment.aws import Spot
 from draftworth.planning.assumptions import assumption_data
 from draftworth.planning.timeline import forecast
 

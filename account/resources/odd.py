@@ -12,7 +12,7 @@ from account.clients import listed, tags_of
 from account.prices import GIB, HOURS_A_MONTH, monthly_usd
 from account.resources.kind import Entry, Leftover
 from account.resources.scope import Scope, of_stack
-from draftworth.experiment.model import CapacityBlock
+from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.naming import EXPERIMENT_TAG, STACK_PARTS
 
 # Counting stops there: a bucket with more objects is reported without a size.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from draftworth.errors import UserInputError, suggestion
-from draftworth.experiment.model import Speculative
+from draftworth.experiment.variants import Speculative
 from draftworth.planning.advice import advice_lines, time_advice
 from draftworth.planning.assumptions import OPTION, assumption_data
 from draftworth.planning.resolved import (

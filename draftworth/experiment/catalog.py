@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from draftworth.experiment.strict import StrictModel
 from draftworth.records.capacity import DraftTokenizer
@@ -19,8 +19,6 @@ from draftworth.records.capacity import DraftTokenizer
 # No draft, no speculation: the baseline's method.
 NO_SPECULATION = "none"
 
-Platform = Literal["neuron", "local"]
-WindowYield = Literal["window", "window_plus_one"]
 ModelKind = Literal["causal_lm", "eagle3_head"]
 
 
@@ -35,7 +33,7 @@ class Method(StrictModel):
 class MethodFacts(StrictModel):
     """How one release serves one method."""
 
-    window_yield: WindowYield = Field(alias="yield")
+    window_yield: Literal["window", "window_plus_one"] = Field(alias="yield")
     min_window: Annotated[int, Field(ge=1)]
     engine_settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of the engine that only this method wants, in the dialect's own words."""
@@ -43,10 +41,6 @@ class MethodFacts(StrictModel):
     def max_tokens_per_step(self, window: int) -> int:
         """Most output tokens one verification step can give."""
         return window if self.window_yield == "window" else window + 1
-
-    def checked_drafts_per_step(self, window: int) -> int:
-        """Drafted tokens that one verification step checks."""
-        return self.max_tokens_per_step(window) - 1
 
 
 class ArtifactFolder(StrictModel):
@@ -73,7 +67,7 @@ CompiledGraphs = Annotated[ArtifactFolder | CompilerCache, Field(discriminator="
 class Release(StrictModel):
     """One servable image: which vLLM, which command-line dialect, which methods."""
 
-    platform: Platform
+    platform: Literal["neuron", "local"]
     image: str | None
     vllm_version: str
     dialect: str
@@ -119,18 +113,6 @@ class Catalog(StrictModel):
     releases: dict[str, Release]
     models: dict[str, ModelFacts]
     instances: dict[str, Accelerator]
-
-    @model_validator(mode="after")
-    def _methods_are_known(self) -> Self:
-        served = {method for release in self.releases.values() for method in release.methods}
-        if unknown := served - self.methods.keys():
-            raise ValueError(f"methods that a release serves and nobody describes: {unknown}")
-        return self
-
-    def releases_that_serve(self, method: str) -> tuple[str, ...]:
-        """Names of the releases that can serve a method; all of them for the baseline."""
-        everywhere = method == NO_SPECULATION
-        return tuple(n for n, r in self.releases.items() if everywhere or method in r.methods)
 
 
 @cache

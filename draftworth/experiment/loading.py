@@ -18,7 +18,7 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment
 from draftworth.experiment.prompt_sets import read_prompt_sets
 from draftworth.experiment.rules import broken_rules
-from draftworth.experiment.shape_problems import shape_problems, shown
+from draftworth.experiment.shape_problems import misspelt_key, shape_problems, shown
 from draftworth.experiment.yaml_source import Source, read_source
 from draftworth.records.prompts import Case
 
@@ -55,9 +55,7 @@ def load_experiment(path: Path) -> LoadedExperiment:
 
 def experiment_json_schema() -> dict[str, Any]:
     """The JSON Schema of experiment files, for editors."""
-    schema = TypeAdapter(Experiment).json_schema()
-    schema["title"] = "draftworth experiment"
-    return schema
+    return {**TypeAdapter(Experiment).json_schema(), "title": "draftworth experiment"}
 
 
 def _model_for(source: Source) -> type[NeuronExperiment] | type[LocalExperiment]:
@@ -65,10 +63,7 @@ def _model_for(source: Source) -> type[NeuronExperiment] | type[LocalExperiment]
     given, releases = source.data.get("release"), catalog().releases
     if isinstance(given, str) and given in releases:
         return NeuronExperiment if releases[given].platform == "neuron" else LocalExperiment
-    misspelt = [k for k in source.data if suggestion(k, ["release"])] if given is None else []
-    nearest = (
-        f"; did you mean 'release' by {misspelt[0]!r}?" if misspelt else suggestion(given, releases)
-    )
+    nearest = misspelt_key("release", source.data) if given is None else suggestion(given, releases)
     problem = Problem(
         key=("release",),
         given=shown(given) if "release" in source.data else "nothing",

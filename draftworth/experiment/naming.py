@@ -7,7 +7,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from draftworth.experiment.model import NeuronExperiment
 from draftworth.records.results import RUNS_FOLDER
 
 PROJECT = "draftworth"
@@ -40,11 +39,6 @@ class Names:
     """Every name that is made from the experiment's own."""
 
     experiment: str
-
-    @classmethod
-    def of(cls, experiment: NeuronExperiment) -> Names:
-        """The names of an experiment."""
-        return cls(experiment=experiment.name)
 
     @property
     def prefix(self) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from draftworth.errors import Key, Problem, PromptSetError, suggestion
-from draftworth.experiment.model import PATTERN_WORDS, SET_NAME_PATTERN, Experiment, beside
+from draftworth.experiment.model import Experiment, beside
+from draftworth.experiment.patterns import PATTERN_WORDS, SET_NAME_PATTERN
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
 
 

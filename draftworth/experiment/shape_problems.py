@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from draftworth.errors import Key, Problem, suggestion
 from draftworth.experiment.catalog import NO_SPECULATION, catalog
-from draftworth.experiment.model import PATTERN_WORDS
+from draftworth.experiment.patterns import PATTERN_WORDS
 
 # What pydantic puts into an error's place to say which type of variant it tried.
 _VARIANT_TAGS = {"baseline", "speculative"}
@@ -30,6 +30,12 @@ def shown(value: object) -> str:
     """A value of the file, cut to a line."""
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def misspelt_key(name: str, given: Iterable[str]) -> str:
+    """`; did you mean 'kind' by 'knd'?` where one of the given keys is near to a missing one."""
+    misspelt = [key for key in given if suggestion(key, [name])]
+    return f"; did you mean {name!r} by {misspelt[0]!r}?" if misspelt else ""
 
 
 def _is_repeated(detail: ErrorDetails, data: Any) -> bool:
@@ -92,9 +98,7 @@ def _unknown_kind(key: Key, data: Any, model: type[BaseModel]) -> Problem:
     if name in keys:
         given, nearest = shown(node[name]), suggestion(node[name], known)
     else:
-        given = "nothing"
-        misspelt = [k for k in keys if suggestion(k, [name])]
-        nearest = f"; did you mean {name!r} by {misspelt[0]!r}?" if misspelt else ""
+        given, nearest = "nothing", misspelt_key(name, keys)
     return Problem(key=(*key, name), given=given, allowed=", ".join(known), reason=reason + nearest)
 
 
@@ -155,17 +159,14 @@ def _where_it_belongs(name: str | int, model: type[BaseModel]) -> str:
 def _description(model: type[BaseModel], key: Key) -> str:
     while key and isinstance(key[-1], int):
         key = key[:-1]
-    return (
-        str(_fields_at(model, key[:-1]).get(str(key[-1]), {}).get("description", "")) if key else ""
-    )
+    field = _fields_at(model, key[:-1]).get(str(key[-1]), {}) if key else {}
+    return str(field.get("description", ""))
 
 
 def _fields_at(model: type[BaseModel], key: Key) -> dict[str, Any]:
     """JSON Schema properties of the mapping(s) a key points to; a union's are put together."""
-    properties: dict[str, Any] = {}
-    for node in _nodes_at(model, key):
-        properties.update(node.get("properties", {}))
-    return properties
+    nodes = _nodes_at(model, key)
+    return {name: field for n in nodes for name, field in n.get("properties", {}).items()}
 
 
 def _nodes_at(model: type[BaseModel], key: Key) -> list[dict[str, Any]]:

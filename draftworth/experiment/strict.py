@@ -12,6 +12,4 @@ from pydantic import BaseModel, ConfigDict
 class StrictModel(BaseModel):
     """Base of the experiment and catalogue models."""
 
-    model_config = ConfigDict(
-        strict=True, frozen=True, extra="forbid", use_attribute_docstrings=False
-    )
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from draftworth.experiment.model import Workload
+from draftworth.experiment.workload import Workload
 from draftworth.measuring.runner import rounds
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds, exactly, longest, total

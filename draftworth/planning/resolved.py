@@ -14,20 +14,17 @@ from typing import Any
 
 from draftworth.errors import UserInputError
 from draftworth.experiment.loading import LoadedExperiment, load_experiment
-from draftworth.experiment.model import (
-    Baseline,
-    Experiment,
-    HubModel,
-    HubSpeculative,
-    LocalExperiment,
-    LocalSpeculative,
-    NeuronExperiment,
-    Variant,
-)
+from draftworth.experiment.model import LocalExperiment, NeuronExperiment
 from draftworth.experiment.naming import Names
 from draftworth.experiment.placement import PlacedSlot, Placement, place
+from draftworth.experiment.variants import (
+    Baseline,
+    HubModel,
+    HubSpeculative,
+    LocalSpeculative,
+    Variant,
+)
 from draftworth.records.load import Load
-from draftworth.records.prompts import Case
 from draftworth.records.results import Price
 from draftworth.serving.artifacts import artifact_inputs, artifact_key
 from draftworth.serving.command import ModelPaths, ServingCommand
@@ -73,12 +70,9 @@ class NeuronVariant(ResolvedVariant):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResolvedExperiment:
-    """What every experiment has: the file's content, its prompts, its loads, its variants."""
+class ResolvedExperiment(LoadedExperiment):
+    """What every experiment has: what was loaded, its loads, its variants."""
 
-    spec: Experiment
-    path: Path
-    cases: tuple[Case, ...]
     loads: tuple[Load, ...]
     variants: tuple[ResolvedVariant, ...]
 
@@ -156,10 +150,9 @@ def load_neuron(path: Path) -> ResolvedNeuron:
 
 def resolve(loaded: LoadedExperiment) -> ResolvedNeuron | ResolvedLocal:
     """Work out what follows from a checked experiment."""
-    spec = loaded.spec
-    loads = spec.workload.load.shapes()
+    spec, loads = loaded.spec, loaded.spec.workload.load.shapes()
     if isinstance(spec, LocalExperiment):
-        variants = tuple(
+        local = tuple(
             ResolvedVariant(
                 spec=variant,
                 draft=variant.draft.path if isinstance(variant, LocalSpeculative) else None,
@@ -167,20 +160,14 @@ def resolve(loaded: LoadedExperiment) -> ResolvedNeuron | ResolvedLocal:
             )
             for variant in spec.variants
         )
-        return ResolvedLocal(
-            spec=spec, path=loaded.path, cases=loaded.cases, loads=loads, variants=variants
-        )
+        return ResolvedLocal(**vars(loaded), loads=loads, variants=local)
     placement = place(spec)
+    slots = zip(spec.variants, placement.slots, strict=True)
     return ResolvedNeuron(
-        spec=spec,
-        path=loaded.path,
-        cases=loaded.cases,
+        **vars(loaded),
         loads=loads,
-        variants=tuple(
-            _neuron_variant(spec, variant, slot)
-            for variant, slot in zip(spec.variants, placement.slots, strict=True)
-        ),
-        names=Names.of(spec),
+        variants=tuple(_neuron_variant(spec, variant, slot) for variant, slot in slots),
+        names=Names(experiment=spec.name),
         placement=placement,
     )
 

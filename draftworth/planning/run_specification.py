@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from draftworth.experiment.model import Workload
+from draftworth.experiment.workload import Workload
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.serving.command import served_model_name

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from draftworth.experiment.model import HubModel
+from draftworth.experiment.variants import HubModel
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds, exactly, total
 from draftworth.planning.measuring_time import round_counts, round_minutes

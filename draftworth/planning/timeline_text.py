@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from draftworth.experiment.model import CapacityBlock
+from draftworth.experiment.aws import CapacityBlock
 from draftworth.planning.assumptions import OPTION, assumption_data
 from draftworth.planning.bounds import CASES, Bounds
 from draftworth.planning.measuring_time import block_seconds, round_minutes

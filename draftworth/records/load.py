@@ -2,7 +2,7 @@
 
 A shape is a type that has its limits, label, schedule and duration; what sends requests or
 forecasts a run asks the shape. Another shape is a class here, in `Load`, and its form in the
-experiment file (`shapes` in `experiment/model.py`). Standard library only.
+experiment file (`shapes` in `experiment/workload.py`). Standard library only.
 """
 
 from __future__ import annotations

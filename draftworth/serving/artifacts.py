@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from draftworth.experiment.model import HubSpeculative, NeuronExperiment, Variant
+from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.naming import content_hash
+from draftworth.experiment.variants import HubSpeculative, Variant
 from draftworth.serving.dialects import neuron_dialect
 
 KEY_LENGTH = 24

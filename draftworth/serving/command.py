@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from draftworth.experiment.model import Experiment, NeuronExperiment, Speculative, Variant
+from draftworth.experiment.model import Experiment, NeuronExperiment
+from draftworth.experiment.variants import Speculative, Variant
 
 SERVING_PORT = 8000
 
@@ -71,7 +72,7 @@ def engine_settings(experiment: NeuronExperiment, variant: Variant) -> dict[str,
     """What only the variant's method wants, by the catalogue; nothing for the baseline."""
     if not isinstance(variant, Speculative):
         return {}
-    return dict(experiment.method_facts(variant).engine_settings)
+    return dict(experiment.release_facts.methods[variant.method].engine_settings)
 
 
 def speculative_config(variant: Variant, paths: ModelPaths) -> list[str]:

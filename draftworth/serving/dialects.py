@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment, Variant
+from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment
+from draftworth.experiment.variants import Variant
 from draftworth.serving import neuron_v0_nxdi, neuron_v1_nxdi, vllm_cpu, vllm_neuron
 from draftworth.serving.command import ModelPaths, ServingCommand
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from draftworth.experiment.model import NeuronExperiment, Variant
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.variants import Variant
 from draftworth.serving.command import (
     ModelPaths,
     ServingCommand,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from draftworth.experiment.model import NeuronExperiment, Variant
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.variants import Variant
 from draftworth.serving.command import (
     ModelPaths,
     ServingCommand,

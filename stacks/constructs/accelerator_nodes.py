@@ -9,7 +9,7 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY
-from draftworth.experiment.model import CapacityBlock
+from draftworth.experiment.aws import CapacityBlock
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.constructs.nodes import NodePlace, launch_template, node_group
 

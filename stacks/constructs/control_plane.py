@@ -10,7 +10,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct
 
-from draftworth.experiment.model import Aws
+from draftworth.experiment.aws import Aws
 from stacks.constructs.findings import accept, accept_managed_policies
 from stacks.constructs.log_groups import own_function_logs, owned_log_group
 

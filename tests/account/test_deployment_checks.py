@@ -15,7 +15,7 @@ from moto import mock_aws
 from account.checks.check import Outcome, Situation
 from account.checks.deployment import bootstrap, existing_stacks, hub_token
 from account.checks.tools import cdk_cli, container_engine, node
-from draftworth.experiment.model import HubModel
+from draftworth.experiment.variants import HubModel
 from tests.account.stubs import NOW, ROOT, Answer, experiment, situation
 from tests.support.experiments import changed
 

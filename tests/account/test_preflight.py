@@ -19,7 +19,7 @@ from account.checks.money import budget, price_date, revisions, spot_price
 from account.clients import client
 from account.preflight import CHECKS, GATES, outcomes, run_program, table_lines
 from draftworth.cli import main
-from draftworth.experiment.model import HubModel
+from draftworth.experiment.variants import HubModel
 from tests.account.stubs import NOW, ROOT, Answer, RefusingClient, experiment, situation
 from tests.support.experiments import changed
 

@@ -12,7 +12,7 @@ import pytest
 from charts.bindings import Bindings
 from charts.checkpoint_stager import scratch_gib
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.model import HubModel
+from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
 from pods.checkpoint_stager.program import _parser
 from tests.charts.rendering import (

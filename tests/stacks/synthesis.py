@@ -15,7 +15,7 @@ from typing import Any
 import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
-from draftworth.experiment.model import OnDemand, Spot
+from draftworth.experiment.aws import OnDemand, Spot
 from draftworth.experiment.naming import Names
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.application import build_application

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from charts.shipped import CAPACITY_CONTROLLER
-from draftworth.experiment.model import CapacityBlock
+from draftworth.experiment.aws import CapacityBlock
 from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
 from draftworth.records.codec import load_record
 from stacks.constructs.capacity_controller import ANSWER_TIMEOUT_MINUTES, TIMEOUT_MINUTES

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY, CPU_NODE_LABELS
-from draftworth.experiment.model import CapacityBlock
+from draftworth.experiment.aws import CapacityBlock
 from stacks.constructs.accelerator_nodes import BUYING_NAMES, NODE_CONFIG, node_group_name
 from tests.stacks.synthesis import Resource, Template, experiments, of_type, only, synthesis
 

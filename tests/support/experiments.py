@@ -10,8 +10,9 @@ from typing import Any
 
 import yaml
 
+from draftworth.experiment.aws import Aws
 from draftworth.experiment.loading import LoadedExperiment, load_experiment
-from draftworth.experiment.model import Aws, Experiment
+from draftworth.experiment.model import Experiment
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron, resolve
 from tests.conftest import ROOT
 

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from draftworth.errors import Key, Problem
+from draftworth.errors import Problem
 from draftworth.experiment.catalog import ModelKind, catalog
-from draftworth.experiment.model import (
-    HubSpeculative,
-    LocalExperiment,
-    LocalModel,
-    LocalSpeculative,
-    NeuronExperiment,
-    beside,
-)
+from draftworth.experiment.model import LocalExperiment, NeuronExperiment, beside, variants_of
+from draftworth.experiment.variants import HubSpeculative, LocalSpeculative
 
 _KIND_WORDS: dict[ModelKind, str] = {
     "causal_lm": "a causal language model",
@@ -24,7 +18,8 @@ _OTHER_IDS = "the target checks the draft's token ids: with another vocabulary t
 
 
 def _tokenizer_family_is_known(experiment: NeuronExperiment) -> Iterator[Problem]:
-    drafts = ((key, variant.draft) for key, variant in _hub_drafts(experiment))
+    speculative = variants_of(experiment, HubSpeculative)
+    drafts = (((*key, "draft"), variant.draft) for key, variant in speculative)
     for key, model in ((("target",), experiment.target), *drafts):
         stated = model.tokenizer_family
         if model.facts is None and stated is None:
@@ -47,12 +42,12 @@ def _tokenizer_family_is_known(experiment: NeuronExperiment) -> Iterator[Problem
 def _draft_is_of_the_targets_family(experiment: NeuronExperiment) -> Iterator[Problem]:
     target = experiment.target
     wanted = target.known_tokenizer_family
-    for key, variant in _hub_drafts(experiment):
+    for key, variant in variants_of(experiment, HubSpeculative):
         family = variant.draft.known_tokenizer_family
         if wanted is not None and family is not None and family != wanted:
             known = (n for n, f in catalog().models.items() if f.tokenizer_family == wanted)
             yield Problem(
-                key=(*key, "model"),
+                key=(*key, "draft", "model"),
                 given=f"{variant.draft.model} (tokenizer family {family}) for {target.model} "
                 f"({wanted})",
                 allowed=f"a draft of the family {wanted}: {', '.join(known)}",
@@ -62,12 +57,12 @@ def _draft_is_of_the_targets_family(experiment: NeuronExperiment) -> Iterator[Pr
 
 def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Problem]:
     """An EAGLE-3 head is no draft model, and a whole model is no head."""
-    for key, variant in _hub_drafts(experiment):
+    for key, variant in variants_of(experiment, HubSpeculative):
         method, facts = catalog().methods.get(variant.method), variant.draft.facts
         if method is None or facts is None or method.draft == "any" or method.draft == facts.kind:
             continue
         yield Problem(
-            key=(*key, "model"),
+            key=(*key, "draft", "model"),
             given=f"{_KIND_WORDS[facts.kind]} for method {variant.method}",
             allowed=_KIND_WORDS[method.draft],
             reason="eagle3 reads the target's hidden states with a small head; a draft model is "
@@ -87,7 +82,9 @@ def _target_is_a_model(experiment: NeuronExperiment) -> Iterator[Problem]:
 
 
 def _local_models_are_there(experiment: LocalExperiment, path: Path) -> Iterator[Problem]:
-    for key, model in ((("target",), experiment.target), *_local_drafts(experiment)):
+    speculative = variants_of(experiment, LocalSpeculative)
+    drafts = (((*key, "draft"), variant.draft) for key, variant in speculative)
+    for key, model in ((("target",), experiment.target), *drafts):
         folder = beside(path, model.path)
         if not (folder / "config.json").is_file():
             yield Problem(
@@ -99,27 +96,16 @@ def _local_models_are_there(experiment: LocalExperiment, path: Path) -> Iterator
 
 
 def _local_tokenizers_are_equal(experiment: LocalExperiment, path: Path) -> Iterator[Problem]:
-    for key, draft in _local_drafts(experiment):
-        files = [beside(path, m.path) / "tokenizer.json" for m in (experiment.target, draft)]
+    for key, variant in variants_of(experiment, LocalSpeculative):
+        models = (experiment.target, variant.draft)
+        files = [beside(path, model.path) / "tokenizer.json" for model in models]
         if all(f.is_file() for f in files) and files[0].read_bytes() != files[1].read_bytes():
             yield Problem(
-                key=(*key, "path"),
-                given=f'"{draft.path}", whose tokenizer.json differs from the target\'s',
+                key=(*key, "draft", "path"),
+                given=f'"{variant.draft.path}", whose tokenizer.json differs from the target\'s',
                 allowed="a draft with the target's tokenizer",
                 reason=_OTHER_IDS,
             )
-
-
-def _hub_drafts(experiment: NeuronExperiment) -> Iterator[tuple[Key, HubSpeculative]]:
-    for index, variant in enumerate(experiment.variants):
-        if isinstance(variant, HubSpeculative):
-            yield ("variants", index, "draft"), variant
-
-
-def _local_drafts(experiment: LocalExperiment) -> Iterator[tuple[Key, LocalModel]]:
-    for index, variant in enumerate(experiment.variants):
-        if isinstance(variant, LocalSpeculative):
-            yield ("variants", index, "draft"), variant.draft
 
 
 NEURON = (

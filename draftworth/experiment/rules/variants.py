@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from draftworth.errors import Problem, suggestion
 from draftworth.experiment.catalog import NO_SPECULATION, catalog
-from draftworth.experiment.model import Baseline, Experiment, speculative_by_index
+from draftworth.experiment.model import Experiment, variants_of
 from draftworth.experiment.naming import dns_label
+from draftworth.experiment.variants import Baseline, Speculative
 
 
 def _exactly_one_baseline(experiment: Experiment) -> Iterator[Problem]:
-    names = [v.name for v in experiment.variants if isinstance(v, Baseline)]
+    names = [variant.name for _, variant in variants_of(experiment, Baseline)]
     if len(names) != 1:
         yield Problem(
             key=("variants",),
@@ -36,40 +37,33 @@ def _unique_variant_names(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _methods_the_release_serves(experiment: Experiment) -> Iterator[Problem]:
-    served = experiment.release_facts.methods
-    for index, variant in speculative_by_index(experiment):
-        if variant.method in served:
-            continue
-        if variant.method not in catalog().methods:
-            yield _unknown_method(index, variant.method)
-            continue
-        able = catalog().releases_that_serve(variant.method)
-        yield Problem(
-            key=("variants", index, "method"),
-            given=f"{variant.method} on release {experiment.release}",
-            allowed=", ".join([NO_SPECULATION, *served]) + f" on {experiment.release}; "
-            f"{variant.method} needs release {' or '.join(able)}",
-            reason=f"the image of {experiment.release} (vLLM "
-            f"{experiment.release_facts.vllm_version}) cannot serve this method",
-        )
-
-
-def _unknown_method(index: int, method: str) -> Problem:
-    known = [NO_SPECULATION, *catalog().methods]
-    return Problem(
-        key=("variants", index, "method"),
-        given=f'"{method}"',
-        allowed=", ".join(known),
-        reason="the method says how tokens are drafted" + suggestion(method, known),
-    )
+    served, known = experiment.release_facts.methods, [NO_SPECULATION, *catalog().methods]
+    for key, variant in variants_of(experiment, Speculative):
+        if variant.method not in known:
+            yield Problem(
+                key=(*key, "method"),
+                given=f'"{variant.method}"',
+                allowed=", ".join(known),
+                reason="the method says how tokens are drafted" + suggestion(variant.method, known),
+            )
+        elif variant.method not in served:
+            able = [n for n, r in catalog().releases.items() if variant.method in r.methods]
+            yield Problem(
+                key=(*key, "method"),
+                given=f"{variant.method} on release {experiment.release}",
+                allowed=", ".join([NO_SPECULATION, *served]) + f" on {experiment.release}; "
+                f"{variant.method} needs release {' or '.join(able)}",
+                reason=f"the image of {experiment.release} (vLLM "
+                f"{experiment.release_facts.vllm_version}) cannot serve this method",
+            )
 
 
 def _window_drafts_something(experiment: Experiment) -> Iterator[Problem]:
-    for index, variant in speculative_by_index(experiment):
+    for key, variant in variants_of(experiment, Speculative):
         facts = experiment.release_facts.methods.get(variant.method)
         if facts and variant.window < facts.min_window:
             yield Problem(
-                key=("variants", index, "window"),
+                key=(*key, "window"),
                 given=str(variant.window),
                 allowed=f"{facts.min_window} or more",
                 reason=f"{variant.method} on {experiment.release} checks window - 1 drafts and "
@@ -78,10 +72,10 @@ def _window_drafts_something(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _window_fits_the_output(experiment: Experiment) -> Iterator[Problem]:
-    for index, variant in speculative_by_index(experiment):
+    for key, variant in variants_of(experiment, Speculative):
         if variant.window >= experiment.workload.output_tokens:
             yield Problem(
-                key=("variants", index, "window"),
+                key=(*key, "window"),
                 given=f"{variant.window} with workload.output_tokens "
                 f"{experiment.workload.output_tokens}",
                 allowed=f"less than {experiment.workload.output_tokens}",
@@ -91,11 +85,11 @@ def _window_fits_the_output(experiment: Experiment) -> Iterator[Problem]:
 
 def _distinct_variants(experiment: Experiment) -> Iterator[Problem]:
     seen: dict[str, str] = {}
-    for index, variant in speculative_by_index(experiment):
+    for key, variant in variants_of(experiment, Speculative):
         identity = variant.model_dump_json(exclude={"name"})
         if identity in seen:
             yield Problem(
-                key=("variants", index),
+                key=key,
                 given=f'"{variant.name}", which decodes exactly as "{seen[identity]}"',
                 allowed="variants that differ in method, draft or window",
                 reason="the same variant twice costs a second slot and answers nothing",

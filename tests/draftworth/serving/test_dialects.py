@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.model import Experiment, baseline, speculative
+from draftworth.experiment.model import Experiment
+from draftworth.experiment.variants import Baseline
 from draftworth.serving.command import ModelPaths, ServingCommand
 from draftworth.serving.dialects import serving_command
 from tests.support.experiments import Edit, both, load_spec, put, write_experiment
@@ -18,8 +19,10 @@ SPECULATION_KEYS = {"enable_eagle_speculation", "is_eagle3"}
 
 
 def commands(experiment: Experiment) -> tuple[ServingCommand, ServingCommand]:
-    plain = serving_command(experiment, baseline(experiment), PATHS)
-    drafted = serving_command(experiment, speculative(experiment)[0], PATHS)
+    without = next(v for v in experiment.variants if isinstance(v, Baseline))
+    speculating = next(v for v in experiment.variants if not isinstance(v, Baseline))
+    plain = serving_command(experiment, without, PATHS)
+    drafted = serving_command(experiment, speculating, PATHS)
     return plain, drafted
 
 

@@ -1,0 +1,101 @@
+"""The experiment file's variants: ways to decode, and the checkpoints that they take."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from draftworth.experiment.catalog import NO_SPECULATION, ModelFacts, catalog
+from draftworth.experiment.patterns import HUB_ID_PATTERN, REVISION_PATTERN, Name, PositiveInt
+from draftworth.experiment.strict import StrictModel
+
+
+class HubModel(StrictModel):
+    """A checkpoint of the model hub, staged in the checkpoints bucket."""
+
+    model: str = Field(
+        pattern=HUB_ID_PATTERN,
+        description="hub id, OWNER/NAME, as in Qwen/Qwen3-32B",
+    )
+    revision: str = Field(
+        default="main",
+        pattern=REVISION_PATTERN,
+        description="branch, tag or commit; a commit makes runs comparable over months",
+    )
+    tokenizer_family: str | None = Field(
+        default=None,
+        description="needed only for a model the catalogue does not know: models of one family "
+        "share token ids",
+    )
+
+    @property
+    def facts(self) -> ModelFacts | None:
+        """The catalogue's entry; None for a model that it does not know."""
+        return catalog().models.get(self.model)
+
+    @property
+    def known_tokenizer_family(self) -> str | None:
+        """The catalogue's word, else the file's, else None."""
+        return self.facts.tokenizer_family if self.facts else self.tokenizer_family
+
+    @property
+    def storage_prefix(self) -> str:
+        """Where the checkpoint lies in the checkpoints bucket, without a trailing slash."""
+        return f"{self.model}/{self.revision}"
+
+
+class LocalModel(StrictModel):
+    """A checkpoint folder on this machine."""
+
+    path: str = Field(description="checkpoint folder, relative to the experiment file")
+
+
+class Baseline(StrictModel):
+    """Decoding without speculation."""
+
+    name: Name = Field(description="DNS name, unique in the experiment")
+    method: Literal["none"] = Field(description="`none` is the baseline; there is exactly one")
+
+
+class Speculative(StrictModel):
+    """Decoding with drafts that the target verifies."""
+
+    name: Name = Field(description="DNS name, unique in the experiment")
+    method: str = Field(
+        description="how tokens are drafted", json_schema_extra={"enum": [*catalog().methods]}
+    )
+    window: PositiveInt = Field(
+        description="num_speculative_tokens: tokens drafted for each verification step"
+    )
+
+
+class HubSpeculative(Speculative):
+    """Speculation with a draft of the model hub."""
+
+    draft: HubModel = Field(description="the draft model or EAGLE head")
+
+
+class LocalSpeculative(Speculative):
+    """Speculation with a draft folder on this machine."""
+
+    draft: LocalModel = Field(description="the draft model")
+
+
+def variant_tag(value: Any) -> str | None:
+    """Which variant type a mapping means: `method: none` is the baseline, all else speculates."""
+    method = value.get("method") if isinstance(value, dict) else getattr(value, "method", None)
+    if method is None:
+        return None
+    return "baseline" if method == NO_SPECULATION else "speculative"
+
+
+HubVariant = Annotated[
+    Annotated[Baseline, Tag("baseline")] | Annotated[HubSpeculative, Tag("speculative")],
+    Discriminator(variant_tag),
+]
+LocalVariant = Annotated[
+    Annotated[Baseline, Tag("baseline")] | Annotated[LocalSpeculative, Tag("speculative")],
+    Discriminator(variant_tag),
+]
+Variant = Baseline | HubSpeculative | LocalSpeculative

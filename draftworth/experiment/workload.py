@@ -1,0 +1,122 @@
+"""The experiment file's workload: what is asked of every variant, and how it is sent."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from draftworth.experiment.patterns import MAX_NAME_LENGTH, SET_NAME_PATTERN, PositiveInt
+from draftworth.experiment.strict import StrictModel
+from draftworth.records import load as load_shapes
+
+
+class PromptClass(StrictModel):
+    """A kind of traffic: a folder of cases."""
+
+    name: Annotated[str, Field(pattern=SET_NAME_PATTERN, max_length=MAX_NAME_LENGTH)] = Field(
+        description="folder below prompts_dir, e.g. structured"
+    )
+    cases: tuple[str, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="file stems in the folder; all of them when left out",
+    )
+    weight: Annotated[float, Field(gt=0)] = Field(
+        default=1.0, description="this class's part of your output tokens, relative to the others'"
+    )
+
+
+class ConcurrencyLoad(StrictModel):
+    """So many requests in flight, always."""
+
+    kind: Literal["concurrency"]
+    concurrency: PositiveInt = Field(description="requests in flight")
+
+    def shapes(self) -> tuple[load_shapes.Load, ...]:
+        """The one load."""
+        return (load_shapes.ConcurrencyLoad(concurrency=self.concurrency),)
+
+
+class PoissonLoad(StrictModel):
+    """Requests at random times, whatever is still in flight."""
+
+    kind: Literal["poisson"]
+    requests_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        description="mean rate"
+    )
+
+    def shapes(self) -> tuple[load_shapes.Load, ...]:
+        """The one load."""
+        return (load_shapes.PoissonLoad(requests_per_second=self.requests_per_second),)
+
+
+class LadderLoad(StrictModel):
+    """One concurrency after the other."""
+
+    kind: Literal["ladder"]
+    concurrencies: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = Field(
+        description="requests in flight on each rung"
+    )
+
+    def shapes(self) -> tuple[load_shapes.Load, ...]:
+        """A load a rung, one after the other."""
+        return tuple(load_shapes.ConcurrencyLoad(concurrency=n) for n in self.concurrencies)
+
+
+LoadSpec = Annotated[ConcurrencyLoad | PoissonLoad | LadderLoad, Field(discriminator="kind")]
+
+
+class Workload(StrictModel):
+    """What is asked of every variant."""
+
+    prompts_dir: str = Field(
+        description="folder of prompt classes, relative to the experiment file"
+    )
+    classes: Annotated[tuple[PromptClass, ...], Field(min_length=1)] = Field(
+        description="the prompt classes to measure"
+    )
+    input_tokens: PositiveInt = Field(
+        description="longest prompt, chat template included, tokens; used to check max_model_len"
+    )
+    output_tokens: PositiveInt = Field(description="max_tokens of every request")
+    fixed_output_length: bool = Field(
+        default=True, description="true: ignore end-of-sequence so that every output is as long"
+    )
+    temperature: Annotated[float, Field(ge=0)] = Field(
+        default=0.0, description="0: greedy, the outputs of the variants can be compared"
+    )
+    load: LoadSpec = Field(description="how requests are sent")
+    load_generator: load_shapes.LoadGenerator = Field(
+        default="asyncio",
+        description="what sends them: `asyncio`, one process; `llmperf`, its library on Ray, a "
+        "process for each request in flight",
+    )
+    requests_per_round: PositiveInt = Field(
+        default=8, description="measured requests of each case and variant in one round"
+    )
+    min_requests: PositiveInt = Field(
+        default=16, description="measured requests of each case and variant, at least"
+    )
+    max_requests: PositiveInt = Field(
+        default=64, description="measured requests of each case and variant, at most"
+    )
+    target_interval_width: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.1,
+        description="rounds go on until the 95% interval of every class's speedup is no wider than "
+        "this part of the speedup",
+    )
+    warmup_requests: Annotated[int, Field(ge=0)] = Field(
+        default=1, description="requests before each block, not measured"
+    )
+    parallel: bool = Field(
+        default=False,
+        description="true: load all variants at once, as llmperf examples do; false: one by one",
+    )
+    seed: int = Field(default=0, description="seed sent with every request")
+    enable_thinking: bool = Field(
+        default=False, description="chat template switch of reasoning models such as Qwen3"
+    )
+    request_timeout_seconds: Annotated[float, Field(gt=0)] = Field(
+        default=300.0, description="a request that takes longer is recorded as failed"
+    )
