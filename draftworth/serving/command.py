@@ -53,19 +53,27 @@ def common_arguments(experiment: Experiment, paths: ModelPaths) -> list[str]:
     ]
 
 
-def neuron_arguments(experiment: NeuronExperiment, paths: ModelPaths) -> list[str]:
-    """What every dialect on Neuron devices says in the same words."""
-    size = experiment.serving.tensor_parallel_size
-    common = common_arguments(experiment, paths)
-    return [*common, f"--port={SERVING_PORT}", f"--tensor-parallel-size={size}"]
-
-
-def neuron_environment(experiment: NeuronExperiment) -> dict[str, str]:
-    """The environment of every dialect on Neuron devices."""
+def neuron_command(
+    experiment: NeuronExperiment, paths: ModelPaths, *own: str, **environment: str
+) -> ServingCommand:
+    """What every dialect on Neuron devices says in the same words, then the dialect's own."""
+    serving = experiment.serving
     # Two names for one setting: NxD Inference reads the first, older runtimes the second.
     # NEURON_RT_VISIBLE_CORES is left alone: with DRA the claim decides which devices are visible.
-    lnc = str(experiment.serving.lnc)
-    return {"NEURON_LOGICAL_NC_CONFIG": lnc, "NEURON_RT_VIRTUAL_CORE_SIZE": lnc}
+    lnc = str(serving.lnc)
+    return ServingCommand(
+        arguments=(
+            *common_arguments(experiment, paths),
+            f"--port={SERVING_PORT}",
+            f"--tensor-parallel-size={serving.tensor_parallel_size}",
+            *own,
+        ),
+        environment={
+            "NEURON_LOGICAL_NC_CONFIG": lnc,
+            "NEURON_RT_VIRTUAL_CORE_SIZE": lnc,
+            **environment,
+        },
+    )
 
 
 def engine_settings(experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
@@ -75,15 +83,11 @@ def engine_settings(experiment: NeuronExperiment, variant: Variant) -> dict[str,
     return dict(experiment.release_facts.methods[variant.method].engine_settings)
 
 
-def speculative_config(variant: Variant, paths: ModelPaths) -> list[str]:
-    """The flag as upstream vLLM has it; none for the baseline."""
+def speculative_config(variant: Variant, paths: ModelPaths, **own: Any) -> list[str]:
+    """The flag with the draft, the window and the dialect's own settings; none for the baseline."""
     if not isinstance(variant, Speculative):
         return []
-    settings = {
-        "method": variant.method,
-        "model": paths.draft,
-        "num_speculative_tokens": variant.window,
-    }
+    settings = {"model": paths.draft, "num_speculative_tokens": variant.window, **own}
     return [json_flag("--speculative-config", settings)]
 
 

@@ -9,8 +9,7 @@ from draftworth.serving.command import (
     ServingCommand,
     engine_settings,
     json_flag,
-    neuron_arguments,
-    neuron_environment,
+    neuron_command,
     speculative_config,
 )
 from draftworth.serving.nxdi import shared_config as shared_config
@@ -21,15 +20,13 @@ VERSION = 1
 def command(experiment: NeuronExperiment, variant: Variant, paths: ModelPaths) -> ServingCommand:
     """The plugin's flags."""
     config = {**shared_config(experiment), **engine_settings(experiment, variant)}
-    return ServingCommand(
-        arguments=(
-            *neuron_arguments(experiment, paths),
-            "--no-enable-prefix-caching",
-            "--no-enable-chunked-prefill",
-            # Without prefix caching and chunked prefill the plugin keeps one block a sequence.
-            f"--num-gpu-blocks-override={experiment.serving.max_num_seqs}",
-            json_flag("--additional-config", {"override_neuron_config": config}),
-            *speculative_config(variant, paths),
-        ),
-        environment=neuron_environment(experiment),
+    return neuron_command(
+        experiment,
+        paths,
+        "--no-enable-prefix-caching",
+        "--no-enable-chunked-prefill",
+        # Without prefix caching and chunked prefill the plugin keeps one block a sequence.
+        f"--num-gpu-blocks-override={experiment.serving.max_num_seqs}",
+        json_flag("--additional-config", {"override_neuron_config": config}),
+        *speculative_config(variant, paths, method=variant.method),
     )

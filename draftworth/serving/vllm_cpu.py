@@ -22,7 +22,7 @@ def command(experiment: LocalExperiment, variant: Variant, paths: ModelPaths) ->
             f"--max-num-batched-tokens={experiment.serving.max_model_len}",
             # A prompt that was sent before must not come out of a cache.
             "--no-enable-prefix-caching",
-            *speculative_config(variant, paths),
+            *speculative_config(variant, paths, method=variant.method),
         ),
         environment={
             "VLLM_TARGET_DEVICE": "cpu",

@@ -11,8 +11,7 @@ from draftworth.serving.command import (
     ServingCommand,
     engine_settings,
     json_flag,
-    neuron_arguments,
-    neuron_environment,
+    neuron_command,
     speculative_config,
 )
 
@@ -31,12 +30,10 @@ def command(experiment: NeuronExperiment, variant: Variant, paths: ModelPaths) -
         **shared_config(experiment),
         **engine_settings(experiment, variant),
     }
-    return ServingCommand(
-        arguments=(
-            *neuron_arguments(experiment, paths),
-            "--no-enable-prefix-caching",
-            json_flag("--additional-config", {"neuron_config": config}),
-            *speculative_config(variant, paths),
-        ),
-        environment=neuron_environment(experiment),
+    return neuron_command(
+        experiment,
+        paths,
+        "--no-enable-prefix-caching",
+        json_flag("--additional-config", {"neuron_config": config}),
+        *speculative_config(variant, paths, method=variant.method),
     )

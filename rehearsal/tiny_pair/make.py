@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,8 @@ CONTEXT_TOKENS = 2048
 
 # Qwen3's format with thinking switched off for good: a tiny model has nothing to think about.
 CHAT_TEMPLATE = (HERE / "chat_template.jinja").read_text(encoding="utf-8")
-END_OF_TEXT, IM_START, IM_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
-SPECIAL_TOKENS = [END_OF_TEXT, IM_START, IM_END, "<think>", "</think>"]
+END_OF_TEXT, IM_END = "<|endoftext|>", "<|im_end|>"
+SPECIAL_TOKENS = [END_OF_TEXT, "<|im_start|>", IM_END, "<think>", "</think>"]
 RECIPE: dict[str, Any] = yaml.safe_load((HERE / "recipe.yaml").read_text(encoding="utf-8"))
 CROSS_ENTROPY_SHARE = 0.3  # of the draft's loss; the rest is the divergence from the target
 
@@ -152,15 +153,13 @@ def kinds_of_example(
 # --- model ---------------------------------------------------------------------------------------
 
 
-def new_model(shape: dict[str, int], tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+def new_model(shape: dict[str, Any], tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
     """A Qwen3 of the given shape with random weights, the same ones at every call."""
     torch.manual_seed(SEED)
     return Qwen3ForCausalLM(
         Qwen3Config(
             vocab_size=VOCABULARY_TOKENS,
             max_position_embeddings=CONTEXT_TOKENS,
-            tie_word_embeddings=True,
-            bos_token_id=None,
             eos_token_id=tokenizer.eos_token_id,
             pad_token_id=tokenizer.pad_token_id,
             **shape,
@@ -180,35 +179,28 @@ def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
 # --- training ------------------------------------------------------------------------------------
 
 
-def next_token_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def next_token_loss(logits: torch.Tensor, _ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Mean cross-entropy over the answer's tokens, in nats."""
     return functional.cross_entropy(
         logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED
     )
 
 
-def cross_entropy(logits: torch.Tensor, _: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """The target's loss."""
-    return next_token_loss(logits, labels)
-
-
-def distillation_loss(target: Qwen3ForCausalLM) -> Loss:
+def distillation_loss(
+    target: Qwen3ForCausalLM, logits: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor
+) -> torch.Tensor:
     """Cross-entropy mixed with the divergence from what the target would have said."""
-
-    def loss(logits: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        with torch.no_grad():
-            wanted = target(ids).logits
-        counted = labels[:, 1:] != IGNORED
-        divergence = functional.kl_div(
-            functional.log_softmax(logits[:, :-1][counted], -1),
-            functional.log_softmax(wanted[:, :-1][counted], -1),
-            log_target=True,
-            reduction="batchmean",
-        )
-        plain = next_token_loss(logits, labels)
-        return CROSS_ENTROPY_SHARE * plain + (1 - CROSS_ENTROPY_SHARE) * divergence
-
-    return loss
+    with torch.no_grad():
+        wanted = target(ids).logits
+    counted = labels[:, 1:] != IGNORED
+    divergence = functional.kl_div(
+        functional.log_softmax(logits[:, :-1][counted], -1),
+        functional.log_softmax(wanted[:, :-1][counted], -1),
+        log_target=True,
+        reduction="batchmean",
+    )
+    plain = next_token_loss(logits, ids, labels)
+    return CROSS_ENTROPY_SHARE * plain + (1 - CROSS_ENTROPY_SHARE) * divergence
 
 
 def train(model: Qwen3ForCausalLM, data: Iterator[Batch], stage: Stage, loss_of: Loss) -> None:
@@ -258,7 +250,7 @@ def make_pair(out: Path, *, draft_only: bool) -> None:
         target = new_model(RECIPE["target_shape"], tokenizer)
         for stage in (Stage(**fields) for fields in RECIPE["target_stages"]):
             data = batches(pools, stage, rng, tokenizer.pad_token_id)
-            train(target, data, stage, cross_entropy)
+            train(target, data, stage, next_token_loss)
         save(target, tokenizer, out / "target")
 
     # From the saved target and with seeds of its own: the same draft with and without draft_only.
@@ -266,7 +258,7 @@ def make_pair(out: Path, *, draft_only: bool) -> None:
     draft, stage = new_model(RECIPE["draft_shape"], tokenizer), Stage(**RECIPE["draft_stage"])
     rng = random.Random(SEED + 1)  # noqa: S311 (no secret)
     data = batches(pools, stage, rng, tokenizer.pad_token_id)
-    train(draft, data, stage, distillation_loss(target))
+    train(draft, data, stage, partial(distillation_loss, target))
     save(draft, tokenizer, out / "draft")
 
 

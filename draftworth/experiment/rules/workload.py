@@ -49,20 +49,17 @@ def _load_generator_can_send(experiment: Experiment) -> Iterator[Problem]:
 
 def _request_counts_agree(experiment: Experiment) -> Iterator[Problem]:
     work = experiment.workload
-    if work.min_requests > work.max_requests:
-        yield Problem(
-            key=("workload", "min_requests"),
-            given=f"{work.min_requests} with max_requests {work.max_requests}",
-            allowed=f"at most {work.max_requests}",
-            reason="a run cannot need more requests than it may send",
-        )
-    if work.requests_per_round > work.max_requests:
-        yield Problem(
-            key=("workload", "requests_per_round"),
-            given=f"{work.requests_per_round} with max_requests {work.max_requests}",
-            allowed=f"at most {work.max_requests}",
-            reason="one round would send more requests than the run may",
-        )
+    for name, reason in (
+        ("min_requests", "a run cannot need more requests than it may send"),
+        ("requests_per_round", "one round would send more requests than the run may"),
+    ):
+        if getattr(work, name) > work.max_requests:
+            yield Problem(
+                key=("workload", name),
+                given=f"{getattr(work, name)} with max_requests {work.max_requests}",
+                allowed=f"at most {work.max_requests}",
+                reason=reason,
+            )
 
 
 def _classes_and_cases_once(experiment: Experiment) -> Iterator[Problem]:
