@@ -12,6 +12,7 @@ from draftworth.experiment.patterns import (
     REGION_PATTERN,
     RESERVATION_PATTERN,
     SECRET_NAME_PATTERN,
+    PositiveFloat,
     PositiveInt,
 )
 from draftworth.experiment.strict import StrictModel
@@ -46,9 +47,7 @@ Capacity = Annotated[OnDemand | Spot | CapacityBlock, Field(discriminator="kind"
 class Price(StrictModel):
     """What an accelerator node costs. Prices move: this is data with a date, never code."""
 
-    usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
-        description="US dollars a node and hour"
-    )
+    usd_per_hour: PositiveFloat = Field(description="US dollars a node and hour")
     as_of: date = Field(description="the day this price was looked up, YYYY-MM-DD")
     source: str = Field(min_length=1, description="where it was looked up")
 
@@ -74,7 +73,7 @@ class Aws(StrictModel):
     )
     capacity: Capacity = Field(description="how accelerator nodes are bought")
     price: Price = Field(description="price of one accelerator node")
-    budget_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+    budget_usd: PositiveFloat = Field(
         description="accelerator nodes go to zero when their hours x price reach this, US dollars"
     )
     notify_email: str | None = Field(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import Field
 
@@ -76,8 +76,7 @@ class ExperimentBase(StrictModel):
     name: Name = Field(description="DNS label; names stacks, metrics and result folders")
     description: str = Field(default="", description="one line for people")
     release: str = Field(
-        description="an entry of the catalogue",
-        json_schema_extra={"enum": [*catalog().releases]},
+        description="an entry of the catalogue", json_schema_extra={"enum": [*catalog().releases]}
     )
     workload: Workload
     repetition: PositiveInt = Field(
@@ -101,8 +100,8 @@ class NeuronExperiment(ExperimentBase):
 
     target: HubModel = Field(description="the model whose decoding is measured")
     serving: NeuronServing
-    variants: Annotated[tuple[HubVariant, ...], Field(min_length=2)] = Field(
-        description="two or more; exactly one has method none"
+    variants: tuple[HubVariant, ...] = Field(
+        min_length=2, description="two or more; exactly one has method none"
     )
     aws: Aws
 
@@ -146,8 +145,8 @@ class LocalExperiment(ExperimentBase):
 
     target: LocalModel = Field(description="the model whose decoding is measured")
     serving: LocalServing
-    variants: Annotated[tuple[LocalVariant, ...], Field(min_length=2)] = Field(
-        description="two or more; exactly one has method none"
+    variants: tuple[LocalVariant, ...] = Field(
+        min_length=2, description="two or more; exactly one has method none"
     )
 
 

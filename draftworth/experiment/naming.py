@@ -49,15 +49,9 @@ class Names:
         """A stack's name: `draftworth-qwen3-32b-network`."""
         return f"{self.prefix}-{part}"
 
-    @property
-    def cluster(self) -> str:
-        """The EKS cluster; fixed, because the names of its log groups are made from it."""
-        return self.prefix
-
-    @property
-    def dashboard(self) -> str:
-        """The CloudWatch dashboard; fixed, so that its address is known before it exists."""
-        return self.prefix
+    # The log groups' names are made from the cluster's, and the dashboard's address is to be known
+    # before it exists: both are fixed.
+    cluster = dashboard = prefix
 
     def tags(self, part: str) -> dict[str, str]:
         """Tags of everything in a stack: what `leftovers` and a bill are sorted by."""

@@ -15,8 +15,7 @@ class HubModel(StrictModel):
     """A checkpoint of the model hub, staged in the checkpoints bucket."""
 
     model: str = Field(
-        pattern=HUB_ID_PATTERN,
-        description="hub id, OWNER/NAME, as in Qwen/Qwen3-32B",
+        pattern=HUB_ID_PATTERN, description="hub id, OWNER/NAME, as in Qwen/Qwen3-32B"
     )
     revision: str = Field(
         default="main",

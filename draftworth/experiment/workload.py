@@ -6,7 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from draftworth.experiment.patterns import MAX_NAME_LENGTH, SET_NAME_PATTERN, PositiveInt
+from draftworth.experiment.patterns import (
+    MAX_NAME_LENGTH,
+    SET_NAME_PATTERN,
+    PositiveFloat,
+    PositiveInt,
+)
 from draftworth.experiment.strict import StrictModel
 from draftworth.records import load as load_shapes
 
@@ -42,9 +47,7 @@ class PoissonLoad(StrictModel):
     """Requests at random times, whatever is still in flight."""
 
     kind: Literal["poisson"]
-    requests_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
-        description="mean rate"
-    )
+    requests_per_second: PositiveFloat = Field(description="mean rate")
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
         """The one load."""

@@ -110,9 +110,7 @@ def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
 def encode(tokenizer: PreTrainedTokenizerFast, example: Example) -> Row:
     """Token ids and labels of one example, the answer cut to ANSWER_TOKENS."""
     prompt: list[int] = tokenizer.apply_chat_template(
-        [{"role": "user", "content": example.prompt}],
-        add_generation_prompt=True,
-        return_dict=False,
+        [{"role": "user", "content": example.prompt}], add_generation_prompt=True, return_dict=False
     )
     answer: list[int] = tokenizer.encode(example.answer, verbose=False)[:ANSWER_TOKENS]
     return Row(ids=prompt + answer, labels=[IGNORED] * len(prompt) + answer)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from draftworth.errors import Problem
 from draftworth.experiment.model import NeuronExperiment
 
-# An access token of the model hub: a secret may well be NAMED hf_token.
 PINNED_IMAGE_WORDS = "an image with a tag other than latest, or with a digest (NAME@sha256:...)"
+# An access token of the model hub: a secret may well be NAMED hf_token.
 _HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
@@ -28,24 +28,21 @@ def _zone_is_in_the_region(experiment: NeuronExperiment) -> Iterator[Problem]:
 
 def _public_access_is_limited(experiment: NeuronExperiment) -> Iterator[Problem]:
     for index, cidr in enumerate(experiment.aws.public_access_cidrs):
-        try:
-            network = ipaddress.IPv4Network(cidr)
-        except ValueError as error:
-            reason = f"not an IPv4 range: {error}"
-        else:
-            reason = _unfit_range(network)
-            if not reason:
-                continue
-        yield Problem(
-            key=("aws", "public_access_cidrs", index),
-            given=f'"{cidr}"',
-            allowed="public IPv4 ranges of /8 or narrower: your own address and /32",
-            reason=reason,
-        )
+        if reason := _unfit_range(cidr):
+            yield Problem(
+                key=("aws", "public_access_cidrs", index),
+                given=f'"{cidr}"',
+                allowed="public IPv4 ranges of /8 or narrower: your own address and /32",
+                reason=reason,
+            )
 
 
-def _unfit_range(network: ipaddress.IPv4Network) -> str:
+def _unfit_range(cidr: str) -> str:
     """Why EKS or common sense refuses a range; empty if neither does."""
+    try:
+        network = ipaddress.IPv4Network(cidr)
+    except ValueError as error:
+        return f"not an IPv4 range: {error}"
     if network.prefixlen < 8:
         return "so wide a range opens the Kubernetes API to the internet"
     if not network.is_global:
