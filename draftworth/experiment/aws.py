@@ -60,27 +60,18 @@ class Aws(StrictModel):
         description="the one zone of the accelerator nodes, e.g. us-east-2c: EFA, placement group "
         "and Capacity Block all live in one zone"
     )
-    kubernetes_version: Literal["1.35"] = Field(
-        default="1.35",
-        description="quoted; DRA needs 1.34 or later, 1.35 is what is supported here",
-    )
-    public_access_cidrs: tuple[str, ...] = Field(
-        default=(),
-        description="IPv4 ranges that may reach the Kubernetes API from outside; none: private",
-    )
-    admin_principal_arns: tuple[str, ...] = Field(
-        default=(), description="IAM roles or users who get cluster administrator access"
-    )
+    kubernetes_version: Literal["1.35"] = "1.35"
+    """quoted; DRA needs 1.34 or later, 1.35 is what is supported here"""
+    public_access_cidrs: tuple[str, ...] = ()
+    """IPv4 ranges that may reach the Kubernetes API from outside; none: private"""
+    admin_principal_arns: tuple[str, ...] = ()
+    """IAM roles or users who get cluster administrator access"""
     capacity: Capacity = Field(description="how accelerator nodes are bought")
     price: Price = Field(description="price of one accelerator node")
-    budget_usd: PositiveFloat = Field(
-        description="accelerator nodes go to zero when their hours x price reach this, US dollars"
-    )
-    notify_email: str | None = Field(
-        default=None,
-        pattern=EMAIL_PATTERN,
-        description="gets each decision about the accelerator nodes, once the address is confirmed",
-    )
+    budget_usd: PositiveFloat
+    """accelerator nodes go to zero when their hours x price reach this, US dollars"""
+    notify_email: str | None = Field(default=None, pattern=EMAIL_PATTERN)
+    """gets each decision about the accelerator nodes, once the address is confirmed"""
     hub_token_secret: str | None = Field(
         default=None,
         pattern=SECRET_NAME_PATTERN,
@@ -88,12 +79,10 @@ class Aws(StrictModel):
         description="NAME of the Secrets Manager secret that holds the hub token, for gated "
         "models; the token itself belongs in no file",
     )
-    keep_checkpoints: bool = Field(
-        description="true: the checkpoints bucket outlives `cdk destroy`; false: it goes"
-    )
-    load_generator_image: str | None = Field(
-        default=None, description="image URI of the load generator; left out: built by CDK"
-    )
+    keep_checkpoints: bool
+    """true: the checkpoints bucket outlives `cdk destroy`; false: it goes"""
+    load_generator_image: str | None = None
+    """image URI of the load generator; left out: built by CDK"""
     deadline_minutes: PositiveInt = Field(
         default=240,
         description="accelerator nodes go to zero this many minutes after the deploy, whatever the "

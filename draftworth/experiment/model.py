@@ -55,19 +55,14 @@ class LocalServing(Serving):
 class NeuronServing(Serving):
     """Engine settings on Neuron devices."""
 
-    tensor_parallel_size: PositiveInt = Field(
-        description="logical cores one service spans: slot_devices x logical cores per device"
-    )
-    lnc: PositiveInt = Field(
-        default=2, description="logical NeuronCore configuration: physical cores in a logical one"
-    )
-    slot_devices: PositiveInt = Field(
-        description="connected Neuron devices one service claims: 1, 4, 8 or 16"
-    )
-    neuron_config: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Neuron engine settings for ALL variants, over what the dialect sets itself",
-    )
+    tensor_parallel_size: PositiveInt
+    """logical cores one service spans: slot_devices x logical cores per device"""
+    lnc: PositiveInt = 2
+    """logical NeuronCore configuration: physical cores in a logical one"""
+    slot_devices: PositiveInt
+    """connected Neuron devices one service claims: 1, 4, 8 or 16"""
+    neuron_config: dict[str, Any] = Field(default_factory=dict)
+    """Neuron engine settings for ALL variants, over what the dialect sets itself"""
 
 
 class ExperimentBase(StrictModel):
@@ -75,13 +70,11 @@ class ExperimentBase(StrictModel):
 
     name: Name = Field(description="DNS label; names stacks, metrics and result folders")
     description: str = Field(default="", description="one line for people")
-    release: str = Field(
-        description="an entry of the catalogue", json_schema_extra={"enum": [*catalog().releases]}
-    )
+    release: str = Field(json_schema_extra={"enum": [*catalog().releases]})
+    """an entry of the catalogue"""
     workload: Workload
-    repetition: PositiveInt = Field(
-        default=1, description="raise it to measure once more what is otherwise unchanged"
-    )
+    repetition: PositiveInt = 1
+    """raise it to measure once more what is otherwise unchanged"""
 
     @property
     def release_facts(self) -> Release:
@@ -100,9 +93,8 @@ class NeuronExperiment(ExperimentBase):
 
     target: HubModel = Field(description="the model whose decoding is measured")
     serving: NeuronServing
-    variants: tuple[HubVariant, ...] = Field(
-        min_length=2, description="two or more; exactly one has method none"
-    )
+    variants: tuple[HubVariant, ...] = Field(min_length=2)
+    """two or more; exactly one has method none"""
     aws: Aws
 
     @property
@@ -145,9 +137,8 @@ class LocalExperiment(ExperimentBase):
 
     target: LocalModel = Field(description="the model whose decoding is measured")
     serving: LocalServing
-    variants: tuple[LocalVariant, ...] = Field(
-        min_length=2, description="two or more; exactly one has method none"
-    )
+    variants: tuple[LocalVariant, ...] = Field(min_length=2)
+    """two or more; exactly one has method none"""
 
 
 Experiment = NeuronExperiment | LocalExperiment

@@ -12,4 +12,7 @@ from pydantic import BaseModel, ConfigDict
 class StrictModel(BaseModel):
     """Base of the experiment and catalogue models."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    # A field without `description=` is described by the line below it.
+    model_config = ConfigDict(
+        strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True
+    )

@@ -14,19 +14,12 @@ from draftworth.experiment.strict import StrictModel
 class HubModel(StrictModel):
     """A checkpoint of the model hub, staged in the checkpoints bucket."""
 
-    model: str = Field(
-        pattern=HUB_ID_PATTERN, description="hub id, OWNER/NAME, as in Qwen/Qwen3-32B"
-    )
-    revision: str = Field(
-        default="main",
-        pattern=REVISION_PATTERN,
-        description="branch, tag or commit; a commit makes runs comparable over months",
-    )
-    tokenizer_family: str | None = Field(
-        default=None,
-        description="needed only for a model the catalogue does not know: models of one family "
-        "share token ids",
-    )
+    model: str = Field(pattern=HUB_ID_PATTERN)
+    """hub id, OWNER/NAME, as in Qwen/Qwen3-32B"""
+    revision: str = Field(default="main", pattern=REVISION_PATTERN)
+    """branch, tag or commit; a commit makes runs comparable over months"""
+    tokenizer_family: str | None = None
+    """needed only for a model the catalogue does not know: models of one family share token ids"""
 
     @property
     def facts(self) -> ModelFacts | None:
@@ -61,12 +54,10 @@ class Speculative(StrictModel):
     """Decoding with drafts that the target verifies."""
 
     name: Name = Field(description="DNS name, unique in the experiment")
-    method: str = Field(
-        description="how tokens are drafted", json_schema_extra={"enum": [*catalog().methods]}
-    )
-    window: PositiveInt = Field(
-        description="num_speculative_tokens: tokens drafted for each verification step"
-    )
+    method: str = Field(json_schema_extra={"enum": [*catalog().methods]})
+    """how tokens are drafted"""
+    window: PositiveInt
+    """num_speculative_tokens: tokens drafted for each verification step"""
 
 
 class HubSpeculative(Speculative):

@@ -19,17 +19,12 @@ from draftworth.records import load as load_shapes
 class PromptClass(StrictModel):
     """A kind of traffic: a folder of cases."""
 
-    name: Annotated[str, Field(pattern=SET_NAME_PATTERN, max_length=MAX_NAME_LENGTH)] = Field(
-        description="folder below prompts_dir, e.g. structured"
-    )
-    cases: tuple[str, ...] | None = Field(
-        default=None,
-        min_length=1,
-        description="file stems in the folder; all of them when left out",
-    )
-    weight: Annotated[float, Field(gt=0)] = Field(
-        default=1.0, description="this class's part of your output tokens, relative to the others'"
-    )
+    name: Annotated[str, Field(pattern=SET_NAME_PATTERN, max_length=MAX_NAME_LENGTH)]
+    """folder below prompts_dir, e.g. structured"""
+    cases: tuple[str, ...] | None = Field(default=None, min_length=1)
+    """file stems in the folder; all of them when left out"""
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    """this class's part of your output tokens, relative to the others'"""
 
 
 class ConcurrencyLoad(StrictModel):
@@ -58,9 +53,8 @@ class LadderLoad(StrictModel):
     """One concurrency after the other."""
 
     kind: Literal["ladder"]
-    concurrencies: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = Field(
-        description="requests in flight on each rung"
-    )
+    concurrencies: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    """requests in flight on each rung"""
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
         """A load a rung, one after the other."""
@@ -73,53 +67,40 @@ LoadSpec = Annotated[ConcurrencyLoad | PoissonLoad | LadderLoad, Field(discrimin
 class Workload(StrictModel):
     """What is asked of every variant."""
 
-    prompts_dir: str = Field(
-        description="folder of prompt classes, relative to the experiment file"
-    )
-    classes: Annotated[tuple[PromptClass, ...], Field(min_length=1)] = Field(
-        description="the prompt classes to measure"
-    )
-    input_tokens: PositiveInt = Field(
-        description="longest prompt, chat template included, tokens; used to check max_model_len"
-    )
+    prompts_dir: str
+    """folder of prompt classes, relative to the experiment file"""
+    classes: Annotated[tuple[PromptClass, ...], Field(min_length=1)]
+    """the prompt classes to measure"""
+    input_tokens: PositiveInt
+    """longest prompt, chat template included, tokens; used to check max_model_len"""
     output_tokens: PositiveInt = Field(description="max_tokens of every request")
-    fixed_output_length: bool = Field(
-        default=True, description="true: ignore end-of-sequence so that every output is as long"
-    )
-    temperature: Annotated[float, Field(ge=0)] = Field(
-        default=0.0, description="0: greedy, the outputs of the variants can be compared"
-    )
+    fixed_output_length: bool = True
+    """true: ignore end-of-sequence so that every output is as long"""
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    """0: greedy, the outputs of the variants can be compared"""
     load: LoadSpec = Field(description="how requests are sent")
     load_generator: load_shapes.LoadGenerator = Field(
         default="asyncio",
         description="what sends them: `asyncio`, one process; `llmperf`, its library on Ray, a "
         "process for each request in flight",
     )
-    requests_per_round: PositiveInt = Field(
-        default=8, description="measured requests of each case and variant in one round"
-    )
-    min_requests: PositiveInt = Field(
-        default=16, description="measured requests of each case and variant, at least"
-    )
-    max_requests: PositiveInt = Field(
-        default=64, description="measured requests of each case and variant, at most"
-    )
+    requests_per_round: PositiveInt = 8
+    """measured requests of each case and variant in one round"""
+    min_requests: PositiveInt = 16
+    """measured requests of each case and variant, at least"""
+    max_requests: PositiveInt = 64
+    """measured requests of each case and variant, at most"""
     target_interval_width: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.1,
         description="rounds go on until the 95% interval of every class's speedup is no wider than "
         "this part of the speedup",
     )
-    warmup_requests: Annotated[int, Field(ge=0)] = Field(
-        default=1, description="requests before each block, not measured"
-    )
-    parallel: bool = Field(
-        default=False,
-        description="true: load all variants at once, as llmperf examples do; false: one by one",
-    )
+    warmup_requests: Annotated[int, Field(ge=0)] = 1
+    """requests before each block, not measured"""
+    parallel: bool = False
+    """true: load all variants at once, as llmperf examples do; false: one by one"""
     seed: int = Field(default=0, description="seed sent with every request")
-    enable_thinking: bool = Field(
-        default=False, description="chat template switch of reasoning models such as Qwen3"
-    )
-    request_timeout_seconds: Annotated[float, Field(gt=0)] = Field(
-        default=300.0, description="a request that takes longer is recorded as failed"
-    )
+    enable_thinking: bool = False
+    """chat template switch of reasoning models such as Qwen3"""
+    request_timeout_seconds: Annotated[float, Field(gt=0)] = 300.0
+    """a request that takes longer is recorded as failed"""
