@@ -39,16 +39,9 @@ def place(experiment: NeuronExperiment) -> Placement:
     Legal slot sizes (1, 4, 8, 16) divide a node's devices, and all slots of an experiment are of
     one size, so filling in order leaves no gap and needs the fewest nodes.
     """
-    devices = experiment.accelerator.devices
-    per_node = devices // experiment.serving.slot_devices
-    return Placement(
-        devices_per_node=devices,
-        slots=tuple(
-            PlacedSlot(
-                variant=variant.name,
-                node=index // per_node,
-                devices=experiment.serving.slot_devices,
-            )
-            for index, variant in enumerate(experiment.variants)
-        ),
+    devices, of_a_slot = experiment.accelerator.devices, experiment.serving.slot_devices
+    slots = (
+        PlacedSlot(variant=v.name, node=index * of_a_slot // devices, devices=of_a_slot)
+        for index, v in enumerate(experiment.variants)
     )
+    return Placement(devices_per_node=devices, slots=tuple(slots))

@@ -15,6 +15,26 @@ from draftworth.experiment.patterns import PATTERN_WORDS
 
 # What pydantic puts into an error's place to say which type of variant it tried.
 _VARIANT_TAGS = {"baseline", "speculative"}
+# pydantic's error types in words; in braces the limits that pydantic gives with them.
+_ALLOWED = {
+    "literal_error": "{expected}",
+    "greater_than_equal": "{ge} or more",
+    "greater_than": "more than {gt}",
+    "string_too_long": "at most {max_length} characters",
+    "string_too_short": "at least {min_length} character(s)",
+    "too_short": "at least {min_length} entries",
+    "int_type": "a whole number, not in quotes",
+    "int_from_float": "a whole number",
+    "float_type": "a number, not in quotes",
+    "finite_number": "a finite number",
+    "string_type": "text (in quotes if it looks like a number)",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    **dict.fromkeys(("dict_type", "model_type"), "a mapping"),
+    **dict.fromkeys(
+        ("date_from_datetime_parsing", "date_parsing", "date_type"), "a date, YYYY-MM-DD"
+    ),
+}
 
 
 def shape_problems(
@@ -65,7 +85,7 @@ def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem
     return Problem(
         key=key,
         given=shown(_at(data, key)),
-        allowed=_allowed(kind, detail.get("ctx", {}), detail["msg"]),
+        allowed=_allowed(detail),
         reason=description or detail["msg"],
     )
 
@@ -108,32 +128,11 @@ def _kinds(model: type[BaseModel], key: Key) -> list[str]:
     return [str(kind["const"]) for kind in kinds if "const" in kind]
 
 
-def _allowed(kind: str, context: Mapping[str, Any], message: str) -> str:
-    """pydantic's error type in words."""
-    texts = {
-        "literal_error": f"{context.get('expected')}",
-        "greater_than_equal": f"{context.get('ge')} or more",
-        "greater_than": f"more than {context.get('gt')}",
-        "string_too_long": f"at most {context.get('max_length')} characters",
-        "string_too_short": f"at least {context.get('min_length')} character(s)",
-        "too_short": f"at least {context.get('min_length')} entries",
-        "string_pattern_mismatch": PATTERN_WORDS.get(
-            context.get("pattern", ""), f"text that matches {context.get('pattern')}"
-        ),
-        "int_type": "a whole number, not in quotes",
-        "int_from_float": "a whole number",
-        "float_type": "a number, not in quotes",
-        "finite_number": "a finite number",
-        "string_type": "text (in quotes if it looks like a number)",
-        "bool_type": "true or false",
-        "tuple_type": "a list",
-        "dict_type": "a mapping",
-        "model_type": "a mapping",
-        "date_from_datetime_parsing": "a date, YYYY-MM-DD",
-        "date_parsing": "a date, YYYY-MM-DD",
-        "date_type": "a date, YYYY-MM-DD",
-    }
-    return texts.get(kind, message)
+def _allowed(detail: ErrorDetails) -> str:
+    kind, limits = detail["type"], detail.get("ctx", {})
+    if kind == "string_pattern_mismatch":
+        return PATTERN_WORDS[limits["pattern"]]
+    return _ALLOWED[kind].format(**limits) if kind in _ALLOWED else detail["msg"]
 
 
 def _unknown_key(key: Key, model: type[BaseModel]) -> Problem:
