@@ -6,10 +6,19 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support import shared
 from tests.support.emulator import service_models_read_once
+
+# No test fails because the machine is busy: neither a slow example nor a slow draw is a failure.
+hypothesis.settings.register_profile(
+    "draftworth",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("draftworth")
 
 ROOT = Path(__file__).resolve().parents[1]
 _STRIPPED_PREFIXES = ("AWS_", "CDK_", "DRAFTWORTH_")
