@@ -7,13 +7,13 @@ in turn, each in processes of its own (Python and Node.js) into new folders, so 
 same load. CPU seconds, user and system together, are what repeats on a busy machine.
 
 Two thirds of the floor are CDK's template validation, a WebAssembly engine that is built once an
-app; the rest of it is loading `aws-cdk-lib`. What the experiment adds, about 1.2 s on the machine
-where the floor took 2.5:
+app; the rest of it is loading `aws-cdk-lib`. What the experiment adds, about 1 s where the floor
+took 2.5, by profiles of both processes:
 
-- 0.45 s the Kubernetes objects: loading `cdk8s-plus`, checking the types of its structs, and
-  rendering them through jsii; what a name is the hash of is rendered once more;
-- 0.3 s the stacks' own constructs, 0.5 ms for each of their 500 jsii calls, in both processes;
-- 0.25 s validating and writing four templates, 121 resources against 40;
+- 0.35 s the Kubernetes objects: loading `cdk8s-plus`, checking the types of its structs, and
+  rendering them through jsii;
+- 0.25 s the stacks' own constructs, 0.5 ms for each of their 500 jsii calls, in both processes;
+- 0.2 s validating and writing four templates, 121 resources against 40;
 - 0.2 s modules: pydantic and the experiment's rules, ten more of `aws_cdk`.
 """
 
