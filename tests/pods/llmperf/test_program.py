@@ -349,7 +349,7 @@ def test_a_run_ends_at_its_deadline_and_says_so(image: Path, tmp_path: Path) -> 
     with stream_server(stalled) as server:
         spec = dataclasses.replace(spec_for(server.base_url), ready_deadline_seconds=None)
         (tmp_path / "spec.json").write_text(dump_text(spec))
-        (tmp_path / "deadline").write_text("0.01\n")
+        (tmp_path / "deadline").write_text("0.05\n")
         arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
         arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
         process = start(image, *arguments, **IN_A_JOB)
@@ -357,7 +357,7 @@ def test_a_run_ends_at_its_deadline_and_says_so(image: Path, tmp_path: Path) -> 
 
     assert process.returncode == 1, log
     result = read_run(tmp_path / "out" / RUN_OF_THE_JOB).result
-    assert "the deadline, 0.01 minutes from the run's start, passed in block 1" in result.reason
+    assert "the deadline, 0.05 minutes from the run's start, passed in block 1" in result.reason
 
 
 @pytest.mark.parametrize(
