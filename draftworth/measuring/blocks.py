@@ -42,13 +42,8 @@ class CaseRound:
 
     def key(self, endpoint: Endpoint) -> BlockKey:
         """The key of the block for one variant."""
-        return BlockKey(
-            load=self.load,
-            round=self.round,
-            prompt_class=self.case.prompt_class,
-            case=self.case.name,
-            variant=endpoint.variant,
-        )
+        case = self.case
+        return BlockKey(self.load, self.round, case.prompt_class, case.name, endpoint.variant)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,31 +60,30 @@ class BlockSender:
 
     async def send(self, case_round: CaseRound, endpoint: Endpoint, *, number: int) -> Sent:
         """Send one block; `number` is its own in the run."""
-        client = self.make_client(
-            base_url=endpoint.base_url, shape=self.spec.shape, api_key=self.api_key
-        )
-        await self._warm_up(client, case_round, number)
-        planned = self._planned(case_round, number)
+        case, load, round_number = case_round.case, case_round.load, case_round.round
+        shape, sampling = self.spec.shape, self.spec.sampling
+        client = self.make_client(base_url=endpoint.base_url, shape=shape, api_key=self.api_key)
+        warmup = self._plan(case, sampling.warmup_requests, 0, f"{number:04d}-warmup")
+        await self.engine.send(client, warmup, load, seed=shape.seed)
+        # Each round continues with the case's prompts.
+        first = (round_number - 1) * sampling.requests_per_round
+        planned = self._plan(case, sampling.requests_per_round, first, f"{number:04d}")
         before = await read_metrics(endpoint.base_url, api_key=self.api_key)
         started_at_unix_s = self.wall_clock()
         with EventLoopLag() as lag:
-            seed = self.spec.shape.seed + case_round.round
-            measured = await self.engine.send(client, planned, case_round.load, seed=seed)
+            seed = shape.seed + round_number
+            measured = await self.engine.send(client, planned, load, seed=seed)
         ended_at_unix_s = self.wall_clock()
         after = await read_metrics(endpoint.base_url, api_key=self.api_key)
         block = BlockResult(
+            **case_round.key(endpoint)._asdict(),
             run_id=self.run_id,
             experiment=self.spec.experiment,
-            variant=endpoint.variant,
-            prompt_class=case_round.case.prompt_class,
-            case=case_round.case.name,
-            round=case_round.round,
             block=number,
-            model=self.spec.shape.model,
-            load=case_round.load,
+            model=shape.model,
             started_at_unix_s=started_at_unix_s,
             ended_at_unix_s=ended_at_unix_s,
-            warmup_requests=self.spec.sampling.warmup_requests,
+            warmup_requests=sampling.warmup_requests,
             speculation=speculation_between(before, after),
             server=timings_between(before, after),
             event_loop_lag_s=lag.longest_s,
@@ -97,18 +91,6 @@ class BlockSender:
         )
         lost = await self._why_lost(endpoint, block, before, after)
         return Sent(block=block, measured=measured, lost=lost)
-
-    async def _warm_up(self, client: Client, case_round: CaseRound, number: int) -> None:
-        requests = self.spec.sampling.warmup_requests
-        planned = self._plan(case_round.case, requests, 0, f"{number:04d}-warmup")
-        await self.engine.send(client, planned, case_round.load, seed=self.spec.shape.seed)
-
-    def _planned(self, case_round: CaseRound, number: int) -> list[Planned]:
-        """The block's requests: each round continues with the case's prompts."""
-        requests = self.spec.sampling.requests_per_round
-        return self._plan(
-            case_round.case, requests, (case_round.round - 1) * requests, f"{number:04d}"
-        )
 
     async def _why_lost(
         self, endpoint: Endpoint, block: BlockResult, before: Reading, after: Reading

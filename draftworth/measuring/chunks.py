@@ -10,7 +10,7 @@ hold one token. Role-only and empty events are no chunks.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from draftworth.measuring.http import HttpError
@@ -20,12 +20,8 @@ MAX_EVENT_BYTES = 1_000_000
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning")
 
 
-class StreamFormatError(HttpError):
-    """The stream is not what an OpenAI-compatible server sends."""
-
-
-class ServerStreamError(HttpError):
-    """The server reported an error inside the stream."""
+class BadStreamError(HttpError):
+    """The stream is not what an OpenAI-compatible server sends, or reports the server's error."""
 
 
 @dataclass(kw_only=True)
@@ -60,24 +56,18 @@ class ChunkReader:
     def __init__(self) -> None:
         self._buffer = b""
         self._after_cr = False
-        self._times_ns: list[int] = []  # events with text or tokens
-        self._tokens: list[int | None] = []  # tokens of each, None where the event had no usage
-        self._characters: list[int] = []
+        self._so_far = Timeline()  # its chunks are the events with text or tokens
+        self._tokens: list[int | None] = []  # of each chunk, None where the event had no usage
         self._counted = 0
         self._text: list[str] = []
-        self._input_tokens: int | None = None
-        self._final_tokens: int | None = None
-        self._finish_reason: str | None = None
-        self._ended = False
-        self._events = 0
 
     def feed(self, data: bytes, now_ns: int) -> None:
-        """Take bytes that arrived at `now_ns`; raises StreamFormatError or ServerStreamError."""
+        """Take bytes that arrived at `now_ns`; raises BadStreamError."""
         *events, self._buffer = (self._buffer + self._newlines(data)).split(b"\n\n")
         for event in events:
             self._event(event, now_ns)
         if len(self._buffer) > MAX_EVENT_BYTES:
-            raise StreamFormatError(f"an event of more than {MAX_EVENT_BYTES:,} bytes")
+            raise BadStreamError(f"an event of more than {MAX_EVENT_BYTES:,} bytes")
 
     def _newlines(self, data: bytes) -> bytes:
         """Bytes with every line end (\\n, \\r\\n or \\r, one of which may be cut in two) as \\n."""
@@ -87,81 +77,75 @@ class ChunkReader:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
 
     def _event(self, event: bytes, now_ns: int) -> None:
-        if b"\n" in event:
-            lines = [line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")]
-            data = b"\n".join(lines)
-        else:
-            data = event[5:].strip() if event.startswith(b"data:") else b""
+        lines = event.split(b"\n")
+        data = b"\n".join(line[5:].strip() for line in lines if line.startswith(b"data:"))
         if not data:
             return
         if data == b"[DONE]":
-            self._ended = True
+            self._so_far.ended = True
             return
         try:
             value = json.loads(data)
         except ValueError as error:
-            raise StreamFormatError(f"not JSON in the stream: {data[:80]!r}") from error
+            raise BadStreamError(f"not JSON in the stream: {data[:80]!r}") from error
         if not isinstance(value, dict):
-            raise StreamFormatError(f"not an object in the stream: {data[:80]!r}")
+            raise BadStreamError(f"not an object in the stream: {data[:80]!r}")
         if value.get("error"):
-            raise ServerStreamError(_error_text(value["error"]))
+            raise BadStreamError(_error_text(value["error"]))
         try:
             self._chunk(value, now_ns)
         except (AttributeError, IndexError, KeyError, TypeError) as error:
-            raise StreamFormatError(f"not a completion chunk: {data[:80]!r}") from error
+            raise BadStreamError(f"not a completion chunk: {data[:80]!r}") from error
 
     def _chunk(self, value: dict[str, Any], now_ns: int) -> None:
-        self._events += 1
+        line = self._so_far
+        line.events += 1
         choices = value.get("choices") or []
         text = ""
         if choices:
             delta = choices[0].get("delta") or {}
             text = "".join(delta.get(name) or "" for name in _TEXT_FIELDS)
-            self._finish_reason = choices[0].get("finish_reason") or self._finish_reason
+            line.finish_reason = choices[0].get("finish_reason") or line.finish_reason
         tokens = self._usage(value.get("usage"), in_stream=bool(choices))
         if tokens or (text and tokens is None):
-            self._times_ns.append(now_ns)
+            line.chunk_times_ns.append(now_ns)
+            line.chunk_characters.append(0)
             self._tokens.append(tokens)
-            self._characters.append(0)
         if text:
             self._text.append(text)
-            if self._characters:  # text that came without a token belongs to the last one
-                self._characters[-1] += len(text)
+            if line.chunk_characters:  # text that came without a token belongs to the last one
+                line.chunk_characters[-1] += len(text)
 
     def _usage(self, usage: dict[str, Any] | None, *, in_stream: bool) -> int | None:
         """Tokens that this event adds; None when it does not say."""
         if not usage:
             return None
         total = usage["completion_tokens"]
-        self._input_tokens = usage.get("prompt_tokens", self._input_tokens)
-        self._final_tokens = total
+        self._so_far.input_tokens = usage.get("prompt_tokens", self._so_far.input_tokens)
+        self._so_far.output_tokens = total
         if not in_stream:
             return 0
         added = total - self._counted
         if added < 0:
-            raise StreamFormatError(f"completion_tokens fell from {self._counted} to {total}")
+            raise BadStreamError(f"completion_tokens fell from {self._counted} to {total}")
         self._counted = total
         return int(added)
 
     @property
     def has_chunks(self) -> bool:
         """At least one output token has come."""
-        return bool(self._times_ns)
+        return bool(self._tokens)
 
     def timeline(self) -> Timeline:
         """Everything read so far."""
+        so_far = self._so_far
         exact = [t for t in self._tokens if t is not None]
-        every_chunk = len(exact) == len(self._tokens) and sum(exact) == self._final_tokens
-        return Timeline(
-            chunk_times_ns=self._times_ns,
+        every_chunk = len(exact) == len(self._tokens) and sum(exact) == so_far.output_tokens
+        return replace(
+            so_far,
             chunk_tokens=exact if every_chunk and exact else None,
-            chunk_characters=self._characters,
-            output_tokens=self._final_tokens,
-            input_tokens=self._input_tokens,
             text="".join(self._text),
-            finish_reason=self._finish_reason,
-            ended=self._ended or self._finish_reason is not None,
-            events=self._events,
+            ended=so_far.ended or so_far.finish_reason is not None,
         )
 
 

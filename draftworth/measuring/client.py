@@ -16,15 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from draftworth.measuring.chunks import ChunkReader, ServerStreamError, StreamFormatError, Timeline
-from draftworth.measuring.http import (
-    Clock,
-    ConnectError,
-    HttpError,
-    Response,
-    bearer,
-    exchange,
-)
+from draftworth.measuring.chunks import BadStreamError, ChunkReader, Timeline
+from draftworth.measuring.http import Clock, ConnectError, HttpError, Response, bearer, exchange
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.measuring.scheduling import WaitReader, Waits, exclusion_reason, run_queue_wait_ns
 from draftworth.records.prompts import Prompt
@@ -179,9 +172,7 @@ class _Stream:
 def _error_code(error: HttpError) -> int:
     if isinstance(error, ConnectError):
         return ERROR_CONNECT
-    if isinstance(error, StreamFormatError | ServerStreamError):
-        return ERROR_BAD_STREAM
-    return ERROR_BROKEN_STREAM
+    return ERROR_BAD_STREAM if isinstance(error, BadStreamError) else ERROR_BROKEN_STREAM
 
 
 def _measured(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple
 
 from draftworth.errors import DraftworthError
 from draftworth.measuring.journal import JOURNAL_FOLDER, Entry
@@ -27,11 +27,9 @@ from draftworth.records.results import (
 )
 
 _PARALLEL_READS = 8
-T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True)
-class BlockKey:
+class BlockKey(NamedTuple):
     """What a block measures: no two blocks of a run have the same."""
 
     load: Load
@@ -43,13 +41,7 @@ class BlockKey:
     @classmethod
     def of(cls, block: BlockResult) -> BlockKey:
         """The key of a block that was measured."""
-        return cls(
-            load=block.load,
-            round=block.round,
-            prompt_class=block.prompt_class,
-            case=block.case,
-            variant=block.variant,
-        )
+        return cls._make(getattr(block, field) for field in cls._fields)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +83,13 @@ def read_history(store: Store, run_id: str) -> History:
 
     with ThreadPoolExecutor(_PARALLEL_READS) as pool:
         files = list(pool.map(load, names))
-    blocks = tuple(sorted(_of(BlockResult, files), key=lambda b: b.block))
-    entries = tuple(sorted(_of(Entry, files), key=lambda e: (e.attempt, e.number)))
+    blocks = [file for file in files if isinstance(file, BlockResult)]
+    blocks.sort(key=lambda block: block.block)
+    entries = [file for file in files if isinstance(file, Entry)]
+    entries.sort(key=lambda entry: (entry.attempt, entry.number))
     return History(
-        result=next(iter(_of(RunResult, files)), None),
-        blocks=blocks,
+        result=next((file for file in files if isinstance(file, RunResult)), None),
+        blocks=tuple(blocks),
         entries=(*entries, *_without_entry(blocks, entries)),
         names=frozenset(names),
     )
@@ -109,10 +103,6 @@ def _kind(name: str) -> type[RunResult | BlockResult | Entry] | None:
         return Entry
     is_block = name.startswith(f"{BLOCKS_FOLDER}/") and name.endswith(RESULT_SUFFIX)
     return BlockResult if is_block else None
-
-
-def _of(kind: type[T], files: Sequence[object]) -> Iterator[T]:
-    return (file for file in files if isinstance(file, kind))
 
 
 def _numbers(names: frozenset[str]) -> Iterator[int]:

@@ -325,12 +325,11 @@ async def _plain_socket(host: str, port: int) -> socket.socket:
             if sys.platform == "linux":
                 _stamped(connecting)
             await loop.sock_connect(connecting, address)
-        except OSError as error:
+        except BaseException as error:
             connecting.close()
+            if not isinstance(error, OSError):
+                raise
             failure = error
-        except BaseException:
-            connecting.close()
-            raise
         else:
             return connecting
     raise failure

@@ -9,7 +9,7 @@ are wall-clock time (UTC), because those of several machines are compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count, groupby, pairwise
 from typing import Literal
 
@@ -49,22 +49,15 @@ class Entry:
         return max(0.0, self.ended_at_unix_s - self.started_at_unix_s)
 
 
+@dataclass(kw_only=True)
 class Journal:
     """The entries of all pods, this one's among them. `write` keeps one for the pods to come."""
 
-    def __init__(
-        self,
-        earlier: Sequence[Entry],
-        *,
-        attempt: int,
-        clock: Callable[[], float],
-        write: Callable[[Entry], None],
-    ) -> None:
-        self.entries = list(earlier)
-        self._attempt = attempt
-        self._clock = clock
-        self._write = write
-        self._numbers = count()
+    entries: list[Entry]
+    attempt: int
+    clock: Callable[[], float]
+    write: Callable[[Entry], None]
+    _numbers: Iterator[int] = field(default_factory=count)
 
     @property
     def started_at_unix_s(self) -> float:
@@ -80,9 +73,9 @@ class Journal:
         reason: str = "",
     ) -> None:
         """What was done from then until now; without a start, a moment."""
-        now = self._clock()
+        now = self.clock()
         entry = Entry(
-            attempt=self._attempt,
+            attempt=self.attempt,
             number=next(self._numbers),
             kind=kind,
             started_at_unix_s=now if started_at_unix_s is None else started_at_unix_s,
@@ -91,7 +84,7 @@ class Journal:
             reason=reason,
         )
         self.entries.append(entry)
-        self._write(entry)
+        self.write(entry)
 
 
 def unrecorded_ends(entries: Sequence[Entry]) -> int:

@@ -31,10 +31,8 @@ _SUMMARIZED = (
 
 def llmperf_responses(block: BlockResult) -> bytes:
     """The block as llmperf's `*_individual_responses.json`: its fields, then ours."""
-    context = {
-        name: getattr(block, name)
-        for name in ("experiment", "variant", "prompt_class", "case", "round", "run_id")
-    }
+    names = ("experiment", "variant", "prompt_class", "case", "round", "run_id")
+    context = {name: getattr(block, name) for name in names}
     return dump_json([{**asdict(record), **context} for record in block.requests])
 
 
@@ -69,12 +67,11 @@ def llmperf_summary(block: BlockResult) -> bytes:
 
 def _statistics(name: str, values: Sequence[float]) -> dict[str, float | None]:
     prefix = f"results_{name}"
-    row: dict[str, float | None] = {
-        f"{prefix}_quantiles_p{q}": quantile(values, q / 100) if values else None
-        for q in _QUANTILES
+    quantiles = {q: quantile(values, q / 100) if values else None for q in _QUANTILES}
+    return {
+        **{f"{prefix}_quantiles_p{q}": value for q, value in quantiles.items()},
+        f"{prefix}_mean": statistics.fmean(values) if values else None,
+        f"{prefix}_min": min(values, default=None),
+        f"{prefix}_max": max(values, default=None),
+        f"{prefix}_stddev": statistics.stdev(values) if len(values) > 1 else None,
     }
-    row[f"{prefix}_mean"] = statistics.fmean(values) if values else None
-    row[f"{prefix}_min"] = min(values, default=None)
-    row[f"{prefix}_max"] = max(values, default=None)
-    row[f"{prefix}_stddev"] = statistics.stdev(values) if len(values) > 1 else None
-    return row

@@ -13,7 +13,6 @@ from draftworth.measuring.run_specification import Endpoint
 
 READY = "ready"
 API_KEY_VARIABLE = "OPENAI_API_KEY"
-READY_POLL_SECONDS = 1.0
 _TIMEOUT_SECONDS = 5.0
 
 
@@ -28,7 +27,7 @@ class Readiness:
     api_key: str | None
     progress: Callable[[str], None]
     clock: Callable[[], float]
-    poll_seconds: float = READY_POLL_SECONDS
+    poll_seconds: float
 
     async def wait(self, endpoints: Sequence[Endpoint], *, at_most_seconds: float | None) -> None:
         """Wait for `/health` of every server; raises NotReadyError. None: without an end."""

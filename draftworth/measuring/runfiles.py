@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from draftworth.measuring.client import Measured
 from draftworth.measuring.llmperf_files import llmperf_responses, llmperf_summary
@@ -21,26 +22,26 @@ from draftworth.records.results import (
 from draftworth.records.transcripts import dump_transcripts
 
 
+@dataclass(kw_only=True)
 class RunFiles:
     """Writes below the run's folder. A file that cannot be written now is kept for `flush`."""
 
-    def __init__(self, sink: Sink, run_id: str, progress: Callable[[str], None]) -> None:
-        self._sink = sink
-        self._run_id = run_id
-        self._progress = progress
-        self._unwritten: dict[str, bytes] = {}
+    sink: Sink
+    run_id: str
+    progress: Callable[[str], None]
+    _unwritten: dict[str, bytes] = field(default_factory=dict)
 
     def write(self, name: str, data: bytes) -> None:
         """Write one file, or keep it."""
         try:
             self.write_now(name, data)
         except SinkError as error:
-            self._progress(f"not written yet, will be tried again: {error}")
+            self.progress(f"not written yet, will be tried again: {error}")
             self._unwritten[name] = data
 
     def write_now(self, name: str, data: bytes) -> None:
         """Write one file; raises SinkError."""
-        self._sink.write(f"{self._run_id}/{name}", data)
+        self.sink.write(f"{self.run_id}/{name}", data)
 
     def flush(self) -> list[str]:
         """Try again what could not be written; the names that still cannot."""

@@ -33,7 +33,7 @@ from draftworth.measuring.journal import (
 )
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.precision import Precision
-from draftworth.measuring.readiness import API_KEY_VARIABLE, READY_POLL_SECONDS, Readiness
+from draftworth.measuring.readiness import API_KEY_VARIABLE, Readiness
 from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.scheduling import raise_scheduling_class
@@ -46,7 +46,6 @@ Progress = Callable[[str], None]
 
 # Of a deadline: the first wait for servers gets so much, the rest is for measuring.
 READY_SHARE_OF_DEADLINE = 0.75
-DEADLINE_POLL_SECONDS = 30.0
 # A block whose servers are lost so often may be what ends them.
 MAX_LOSSES_OF_A_BLOCK = 3
 
@@ -60,14 +59,9 @@ def rounds(sampling: Sampling) -> int:
     return max(1, sampling.max_requests // sampling.requests_per_round)
 
 
-class ServersLostError(DraftworthError):
-    """Servers were lost in the same block time and again."""
-
-
-def new_run_id(experiment: str, *, now: datetime | None = None) -> str:
+def new_run_id(experiment: str) -> str:
     """A run's id: sorts by time and cannot collide."""
-    moment = now or datetime.now(UTC)
-    return f"{experiment}-{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+    return f"{experiment}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
 def measure_here(spec: RunSpec, sink: Sink, progress: Progress) -> RunResult:
@@ -103,8 +97,8 @@ class Runner:
     wall_clock: Callable[[], float] = time.time
     make_client: Callable[..., Client] = Client
     engine: LoadEngine = field(default_factory=AsyncioEngine)
-    ready_poll_seconds: float = READY_POLL_SECONDS
-    deadline_poll_seconds: float = DEADLINE_POLL_SECONDS
+    ready_poll_seconds: float = 1.0
+    deadline_poll_seconds: float = 30.0
     _blocks: list[BlockResult] = field(default_factory=list)
     _doing: str = ""
 
@@ -112,9 +106,12 @@ class Runner:
         known = self.history or History()
         self._earlier = {BlockKey.of(block): block for block in known.blocks}
         self._numbers = itertools.count(known.next_block)
-        self._files = RunFiles(self.sink, self.run_id, self.progress)
+        self._files = RunFiles(sink=self.sink, run_id=self.run_id, progress=self.progress)
         self._journal = Journal(
-            known.entries, attempt=known.attempt, clock=self.wall_clock, write=self._write_entry
+            entries=list(known.entries),
+            attempt=known.attempt,
+            clock=self.wall_clock,
+            write=self._write_entry,
         )
         self._precision = Precision(spec=self.spec, progress=self.progress)
         self._readiness = Readiness(
@@ -224,19 +221,17 @@ class Runner:
 
     async def _measure_all(self) -> None:
         """Round after round, until every class has its interval or its requests."""
+        is_enough = self._precision.is_enough
         for load in self.spec.loads:
-            open_classes = dict.fromkeys(case.prompt_class for case in self.spec.cases)
+            classes = dict.fromkeys(case.prompt_class for case in self.spec.cases)
+            unknown = [Group(prompt_class=name, load=load) for name in classes]
             for number in range(1, rounds(self.spec.sampling) + 1):
-                await self._measure_round(load, number, set(open_classes))
+                await self._measure_round(load, number, {group.prompt_class for group in unknown})
                 sent = number * self.spec.sampling.requests_per_round
-                for name in list(open_classes):
-                    group = Group(prompt_class=name, load=load)
-                    if self._precision.is_enough(self._blocks, group, requests=sent):
-                        del open_classes[name]
-                if not open_classes:
+                unknown = [g for g in unknown if not is_enough(self._blocks, g, requests=sent)]
+                if not unknown:
                     break
-            for name in open_classes:
-                group = Group(prompt_class=name, load=load)
+            for group in unknown:
                 self._precision.report_missing(self._blocks, group)
 
     async def _measure_round(self, load: Load, round_number: int, classes: set[str]) -> None:
@@ -302,18 +297,15 @@ class Runner:
         self.progress(f"[block {sent[0].block.block}] given up, will be measured again: {reason}")
         times = times_lost(self._journal.entries, subject_of(stems[0]))
         if times >= MAX_LOSSES_OF_A_BLOCK:
-            raise ServersLostError(
+            raise DraftworthError(
                 f"servers were lost {times} times in {subject_of(stems[0])}, which may be what "
                 f"ends them; the last time: {reason}"
             )
 
     def _finish(self, reason: str) -> RunResult:
-        unwritten = self._files.flush()
-        if unwritten:
-            names = ", ".join(unwritten)
-            reason = (
-                f"{reason}; " * bool(reason) + f"result files that could not be written: {names}"
-            )
+        if unwritten := self._files.flush():
+            lost = f"result files that could not be written: {', '.join(unwritten)}"
+            reason = f"{reason}; {lost}" if reason else lost
         ended_at_unix_s = self.wall_clock()
         status: RunStatus = "failed" if reason else "complete"
         result = RunResult(

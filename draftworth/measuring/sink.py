@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -31,11 +32,11 @@ class Store(Sink, Protocol):
         """One file; raises SinkError."""
 
 
+@dataclass
 class FolderSink:
     """Writes below a local folder, and reads back."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    folder: Path
 
     def check(self) -> None:
         """Raise SinkError now rather than after the first block when nothing can be written."""

@@ -20,6 +20,7 @@ from draftworth.records.files import StoredFile, check_files, is_below
 
 MANIFEST_SCHEMA = "draftworth.artifacts/1"
 MANIFEST_NAME = "_ARTIFACTS.json"
+_NOTHING = "(nothing)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +76,11 @@ def differences(
     `checkpoints` are the commits that are asked for, by role; one that either side does not know is
     not compared.
     """
-    compiled, asked = dict(_leaves(manifest.inputs)), dict(_leaves(expected_inputs))
-    names = sorted(compiled.keys() | asked.keys())
+    built, asked = dict(_leaves(manifest.inputs)), dict(_leaves(expected_inputs))
     found = [
-        f"{name}: compiled for {_shown(compiled, name)}, asked for {_shown(asked, name)}"
-        for name in names
-        if _shown(compiled, name) != _shown(asked, name)
+        f"{name}: compiled for {built.get(name, _NOTHING)}, asked for {asked.get(name, _NOTHING)}"
+        for name in sorted(built.keys() | asked.keys())
+        if built.get(name) != asked.get(name)
     ]
     for role, commit in sorted((checkpoints or {}).items()):
         before = manifest.checkpoints.get(role, commit)
@@ -102,14 +102,10 @@ def size_differences(manifest: ArtifactManifest, size_bytes: Mapping[str, int | 
     return found
 
 
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted names and values; an empty mapping is a value of its own."""
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Dotted names and values as JSON; an empty mapping is a value of its own."""
     if isinstance(value, Mapping) and value:
         for key, item in value.items():
             yield from _leaves(item, f"{name}.{key}" if name else str(key))
     elif name:
-        yield name, value
-
-
-def _shown(values: Mapping[str, Any], name: str) -> str:
-    return json.dumps(values[name], sort_keys=True) if name in values else "(nothing)"
+        yield name, json.dumps(value, sort_keys=True)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from draftworth.errors import DraftworthError
 
@@ -51,19 +51,14 @@ def dump_json(value: object, *, indent: int | None = None) -> bytes:
 
 def load_record(kind: type[T], data: bytes | str) -> T:
     """Read a record; raises RecordError."""
-    return convert(kind, load_object(data))
-
-
-def convert(kind: type[T], value: dict[str, Any]) -> T:
-    """A record from an object of JSON; raises RecordError."""
+    value = load_object(data)
     allowed = getattr(kind, "schema", None)
     if allowed is not None and value.get("schema") != allowed:
         raise RecordError(
             f"schema: given {value.get('schema')!r}, allowed {allowed!r}; files of another version "
             "are read by that version of draftworth"
         )
-    record: T = _convert_record(kind, value, "")
-    return record
+    return cast(T, _convert_record(kind, value, ""))
 
 
 def load_object(data: bytes | str) -> dict[str, Any]:

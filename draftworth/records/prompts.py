@@ -47,25 +47,18 @@ def load_case(path: Path, *, prompt_class: str) -> Case:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise PromptSetError(f"{path}: cannot be read as UTF-8 text: {error}") from error
-    return parse_case(text, prompt_class=prompt_class, name=path.stem, source=str(path))
-
-
-def parse_case(text: str, *, prompt_class: str, name: str, source: str) -> Case:
-    """The prompts of JSON Lines text; `source` names it in errors."""
-    prompts: list[Prompt] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            prompts.append(_parse_prompt(line, f"{source}:{number}"))
+    lines = enumerate(text.split("\n"), start=1)
+    prompts = tuple(_parse_prompt(line, f"{path}:{n}") for n, line in lines if line.strip())
     if not prompts:
-        raise PromptSetError(f"{source}: no prompts; allowed: one or more lines; {_EXAMPLE}")
+        raise PromptSetError(f"{path}: no prompts; allowed: one or more lines; {_EXAMPLE}")
     ids = [prompt.id for prompt in prompts]
     twice = sorted({i for i in ids if ids.count(i) > 1})
     if twice:
         raise PromptSetError(
-            f"{source}: ids given twice: {', '.join(twice)}; allowed: ids that are unique in the "
+            f"{path}: ids given twice: {', '.join(twice)}; allowed: ids that are unique in the "
             "file, because results are paired by them"
         )
-    return Case(prompt_class=prompt_class, name=name, prompts=tuple(prompts))
+    return Case(prompt_class=prompt_class, name=path.stem, prompts=prompts)
 
 
 def _parse_prompt(line: str, where: str) -> Prompt:

@@ -52,8 +52,9 @@ InterruptionKind = Literal["servers", "load generator"]
 
 @dataclass(frozen=True, kw_only=True)
 class RequestRecord:
-    """One request. The first nine fields are llmperf's; a failed one has no figure.
+    """One request; a failed one has no figure.
 
+    The first nine fields are llmperf's, named as its token_benchmark_ray.py at f1d6bed does.
     inter_token_latency_s: (last chunk - first chunk) / (output tokens - tokens of the first chunk).
     tokens_per_step: output tokens after the first chunk / chunks after the first.
     run_queue_wait_s: how long the client was ready to run but had no core during this request.

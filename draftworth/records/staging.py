@@ -29,12 +29,7 @@ TOKENIZER_FILE = "tokenizer.json"
 VOCABULARY_FILE = "vocab.json"
 # Where tokens and their ids can stand. Of a checkpoint with none of the first two, they are in a
 # form that is not read here.
-TOKENIZER_FILES = (
-    TOKENIZER_FILE,
-    VOCABULARY_FILE,
-    "added_tokens.json",
-    "tokenizer_config.json",
-)
+TOKENIZER_FILES = (TOKENIZER_FILE, VOCABULARY_FILE, "added_tokens.json", "tokenizer_config.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,12 +93,8 @@ def tokenizer_mismatch(
 
     A target verifies the ids that a draft proposes: with another vocabulary, or the same one in
     another order, it would reject nearly everything, or worse, take one word for another.
-
-    Args:
-        target: the staged target.
-        draft: the staged draft model or EAGLE head.
-        draft_may_lack_tokenizer: True for EAGLE heads, which are trained on the target's ids and
-            often published without a tokenizer. A draft model has ids of its own.
+    `draft_may_lack_tokenizer` is for EAGLE heads, which are trained on the target's ids and often
+    published without a tokenizer; a draft model has ids of its own.
     """
     if target.tokenizer_fingerprint == draft.tokenizer_fingerprint is not None:
         return None
@@ -160,9 +151,9 @@ def _tokenizer_pairs(tokenizer: dict[str, Any]) -> Iterator[Pair]:
             yield _pair(token, index, f"{TOKENIZER_FILE}: model.vocab[{index}]")
     else:
         raise RecordError(f"{TOKENIZER_FILE}: model.vocab: allowed: an object or a list")
-    for added in _list(tokenizer.get("added_tokens"), f"{TOKENIZER_FILE}: added_tokens"):
+    where = f"{TOKENIZER_FILE}: added_tokens"
+    for added in _list(tokenizer.get("added_tokens"), where):
         content = added if isinstance(added, dict) else {}
-        where = f"{TOKENIZER_FILE}: added_tokens"
         yield _pair(content.get("content"), content.get("id"), where)
 
 

@@ -6,37 +6,22 @@ Nothing here needs Ray until an engine on it is opened.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.scheduling import raise_scheduling_class
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
-from pods.llmperf.ray_engine import Actor, Progress, RayEngine
+from pods.llmperf.ray_engine import Progress, RayEngine
+
+if TYPE_CHECKING:
+    from pods.llmperf.ray_actors import RayActors
 
 _NEEDED_MODULES = ("ray", "llmperf.requests_launcher")
-
-
-class Actors(Protocol):
-    """Actors that are ready, until they are closed."""
-
-    @property
-    def actors(self) -> Sequence[Actor]:
-        """Every one of them."""
-
-    @property
-    def scheduling(self) -> str:
-        """The scheduling class that requests are measured in."""
-
-    def end_actors(self) -> None:
-        """End every actor at once, whatever it measures."""
-
-    def close(self) -> None:
-        """Leave Ray, or end it where it was started here. No thread may still call an actor."""
 
 
 @contextmanager
@@ -66,7 +51,7 @@ def open_engine(
         yield opened
 
 
-def start_actors(count: int, ray_address: str | None) -> Actors:
+def start_actors(count: int, ray_address: str | None) -> RayActors:
     """Start Ray, or join it, and `count` actors."""
     from pods.llmperf.ray_actors import RayActors
 

@@ -118,7 +118,7 @@ class RayActors:
             self._init_ray(address)
             cpus = CLUSTER_ACTOR_CPUS if address else 0
             self.actors = _create(count, cpus)
-            self.scheduling = self._ready_scheduling(count, address)
+            self.scheduling = self._ready_scheduling(address)
         except BaseException:
             self.end_actors()
             self.close()
@@ -137,13 +137,13 @@ class RayActors:
                 "address, or load_generator asyncio"
             ) from error
 
-    def _ready_scheduling(self, count: int, address: str | None) -> str:
+    def _ready_scheduling(self, address: str | None) -> str:
         asked = [actor.handle.scheduling.remote() for actor in self.actors]
         try:
             answers = ray.get(asked, timeout=START_DEADLINE_SECONDS)
         except RayError as error:
             raise DraftworthError(
-                f"Ray at {address or 'this machine'} did not start {count} actors within "
+                f"Ray at {address or 'this machine'} did not start {len(asked)} actors within "
                 f"{START_DEADLINE_SECONDS:g} s: {error}\n"
                 f"A cluster must have {CLUSTER_ACTOR_CPUS} CPU for each, and the load generator's "
                 "own image on every node."

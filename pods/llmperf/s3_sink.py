@@ -30,7 +30,7 @@ class S3Sink:
         try:
             self._client.put_object(Bucket=self.bucket, Key=key, Body=data, IfNoneMatch="*")
         except (BotoCoreError, ClientError) as error:
-            if not self._holds(key, data):
+            if not self._holds(name, data):
                 raise SinkError(f"s3://{self.bucket}/{key}: cannot be written: {error}") from error
 
     def names(self, folder: str) -> list[str]:
@@ -56,9 +56,8 @@ class S3Sink:
     def _key(self, name: str) -> str:
         return f"{self.prefix}/{name}" if self.prefix else name
 
-    def _holds(self, key: str, data: bytes) -> bool:
+    def _holds(self, name: str, data: bytes) -> bool:
         try:
-            stored = self._client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
-        except (BotoCoreError, ClientError):
+            return self.read(name) == data
+        except SinkError:
             return False
-        return bool(stored == data)

@@ -25,7 +25,7 @@ from benchmarks.ground_truth.timeline import (
     events_of,
     plan_of,
 )
-from draftworth.measuring.chunks import ChunkReader, StreamFormatError, Timeline
+from draftworth.measuring.chunks import BadStreamError, ChunkReader, Timeline
 from draftworth.measuring.client import figures_of
 
 # Figures are floats: a few units in the last of 16 digits.
@@ -209,7 +209,7 @@ def test_what_is_not_json_is_refused_with_its_beginning(data: bytes) -> None:
             return
     except ValueError:
         pass
-    with pytest.raises(StreamFormatError, match="in the stream"):
+    with pytest.raises(BadStreamError, match="in the stream"):
         ChunkReader().feed(b"data: " + line + b"\n\n", 0)
 
 

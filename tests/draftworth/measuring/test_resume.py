@@ -417,7 +417,10 @@ def test_only_the_first_wait_has_less_than_the_deadline(
     """What is left after it must be worth beginning; a run that has begun takes all there is."""
     if lost_before:
         journal = Journal(
-            (), attempt=1, clock=time.time, write=lambda e: write_entry(FolderSink(tmp_path), e)
+            entries=[],
+            attempt=1,
+            clock=time.time,
+            write=lambda e: write_entry(FolderSink(tmp_path), e),
         )
         journal.note("started")
         journal.note("lost", blocks=("0001-a",), reason="gone")

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from draftworth.errors import PromptSetError
-from draftworth.records.prompts import load_case, parse_case
+from draftworth.records.prompts import load_case
 from tests.conftest import ROOT
 
 
-def parse(text: str) -> list[str]:
-    case = parse_case(text, prompt_class="mine", name="case", source="case.jsonl")
-    return [prompt.id for prompt in case.prompts]
+def parse(text: str, folder: Path) -> list[str]:
+    path = folder / "case.jsonl"
+    path.write_text(text, encoding="utf-8")
+    return [prompt.id for prompt in load_case(path, prompt_class="mine").prompts]
 
 
 @pytest.mark.parametrize(
@@ -32,18 +33,20 @@ def parse(text: str) -> list[str]:
         ('{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}', r"ids given twice: a"),
     ],
 )
-def test_wrong_lines_are_refused_with_place_and_allowed_form(text: str, message: str) -> None:
+def test_wrong_lines_are_refused_with_place_and_allowed_form(
+    tmp_path: Path, text: str, message: str
+) -> None:
     with pytest.raises(PromptSetError, match=message):
-        parse(text)
+        parse(text, tmp_path)
 
 
-def test_prompts_and_conversations_are_read_in_order() -> None:
+def test_prompts_and_conversations_are_read_in_order(tmp_path: Path) -> None:
     text = (
         '{"id": "b", "prompt": "x"}\n\n'
         '{"id": "a", "messages": [{"role": "system", "content": "s"}, '
         '{"role": "user", "content": "u"}]}\n'
     )
-    assert parse(text) == ["b", "a"]
+    assert parse(text, tmp_path) == ["b", "a"]
 
 
 def test_unusual_line_separators_inside_a_prompt_and_a_byte_order_mark_are_read(
