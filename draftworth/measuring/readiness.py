@@ -35,15 +35,13 @@ class Readiness:
         give_up_at_seconds = self.clock() + wait_seconds
         for endpoint in endpoints:
             self.progress(f"waiting for {endpoint.variant} at {endpoint.base_url}")
-            answer = await self.health(endpoint)
-            while answer != READY:
+            while (answer := await self.health(endpoint)) != READY:
                 if self.clock() >= give_up_at_seconds:
                     raise NotReadyError(
                         f"{endpoint.variant} at {endpoint.base_url} was not ready within "
                         f"{wait_seconds:g} s; last answer: {answer}"
                     )
                 await asyncio.sleep(self.poll_seconds)
-                answer = await self.health(endpoint)
 
     async def health(self, endpoint: Endpoint) -> str:
         """`READY`, or the answer of a server that is not; raises NotReadyError without a key."""

@@ -61,12 +61,8 @@ class FolderSink:
 
     def names(self, folder: str) -> list[str]:
         """Whole files only: what a killed writer left half done begins with a dot."""
-        paths = (path for path in (self.folder / folder).rglob("*") if path.is_file())
-        return sorted(
-            path.relative_to(self.folder).as_posix()
-            for path in paths
-            if not path.name.startswith(".")
-        )
+        paths = (self.folder / folder).rglob("[!.]*")
+        return sorted(p.relative_to(self.folder).as_posix() for p in paths if p.is_file())
 
     def read(self, name: str) -> bytes:
         """One file."""
