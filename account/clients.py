@@ -64,34 +64,24 @@ _CONNECT = (
 class AwsError(DraftworthError):
     """AWS could not be asked, or refused.
 
-    `reason`: what happened; `next_step`: what to do; `code`: AWS's word for the error, empty when
-    no answer came.
+    `reason`: what happened; `next_step`: what to do.
     """
 
-    def __init__(self, reason: str, *, next_step: str = _TRY_AGAIN, code: str = "") -> None:
+    def __init__(self, reason: str, *, next_step: str) -> None:
         super().__init__(f"{reason}; next: {next_step}")
         self.reason = reason
         self.next_step = next_step
-        self.code = code
-
-
-class CredentialsError(AwsError):
-    """There are no credentials, or AWS does not take them (any more): every call would fail."""
 
 
 class DeniedError(AwsError):
     """The credentials are good, and may not do this."""
 
 
-class UnreachableError(AwsError):
-    """The service's address does not answer: no network, or no such region."""
-
-
 def client(service: str, region: str = "") -> Any:
     """A client by its boto3 name; without a region boto3 looks one up.
 
     Raises:
-        CredentialsError: the profile that the environment names does not exist or is incomplete.
+        AwsError: the profile that the environment names does not exist or is incomplete.
     """
     with explained(f"make a client of {service}", region=region):
         return boto3.client(service, region_name=region or None, config=CONFIG)  # type: ignore[call-overload]
@@ -112,27 +102,20 @@ def explained(doing: str, *, region: str = "") -> Iterator[None]:
 def explanation(error: ClientError | BotoCoreError, doing: str, *, region: str = "") -> AwsError:
     """What went wrong, where, and what to do next."""
     failed = f"could not {doing} in {region}" if region else f"could not {doing}"
+    code, found = "", str(error).rstrip(".")
     if isinstance(error, ClientError):
-        return _of_answer(error, failed)
-    reason = f"{failed}: {str(error).rstrip('.')}"
-    if isinstance(error, _NO_CREDENTIALS):
-        return CredentialsError(reason, next_step=_LOG_IN)
-    if isinstance(error, (EndpointConnectionError, HTTPClientError)):
-        return UnreachableError(reason, next_step=_CONNECT)
-    return AwsError(reason)
-
-
-def _of_answer(error: ClientError, failed: str) -> AwsError:
-    """An error that AWS itself answered with."""
-    code = error_code(error)
-    message = str(error.response.get("Error", {}).get("Message", "")).strip() or "no message"
-    reason = f"{failed}: {code}: {message}"
-    if code in _BAD_CREDENTIAL_CODES:
-        return CredentialsError(reason, next_step=_LOG_IN, code=code)
-    if code in _DENIED_CODES:
-        next_step = f"allow {error.operation_name} to the role or user you work with"
-        return DeniedError(reason, next_step=next_step, code=code)
-    return AwsError(reason, code=code)
+        code = error_code(error)
+        message = str(error.response.get("Error", {}).get("Message", "")).strip()
+        found = f"{code}: {message or 'no message'}"
+        if code in _DENIED_CODES:
+            next_step = f"allow {error.operation_name} to the role or user you work with"
+            return DeniedError(f"{failed}: {found}", next_step=next_step)
+    next_step = _TRY_AGAIN
+    if code in _BAD_CREDENTIAL_CODES or isinstance(error, _NO_CREDENTIALS):
+        next_step = _LOG_IN
+    elif isinstance(error, (EndpointConnectionError, HTTPClientError)):
+        next_step = _CONNECT
+    return AwsError(f"{failed}: {found}", next_step=next_step)
 
 
 def error_code(error: ClientError) -> str:

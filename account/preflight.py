@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from account.checks import capacity, deployment, graphs, identity, money, tools
+from account.checks import capacity, deployment, identity, money, tools
 from account.checks.check import Check, Outcome, Situation, failed, skipped
 from account.clients import AwsError, client
 from account.terminal import print_lines
@@ -36,7 +36,7 @@ CHECKS: Sequence[Check] = (
     Check(name="bootstrap", run=deployment.bootstrap),
     Check(name="stacks", run=deployment.existing_stacks),
     Check(name="hub token", run=deployment.hub_token),
-    Check(name="compiled graphs", run=graphs.compiled_graphs),
+    Check(name="compiled graphs", run=deployment.compiled_graphs),
     Check(name="price date", run=money.price_date, asks_aws=False),
     Check(name="spot price", run=money.spot_price),
     Check(name="budget", run=money.budget, asks_aws=False),

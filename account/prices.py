@@ -7,17 +7,16 @@ from datetime import date
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, Field
+from pydantic import Field, TypeAdapter
 
 from draftworth.experiment.strict import StrictModel
 from draftworth.planning.assumptions import assumption_data
 
 HOURS_A_MONTH = 730
 GIB = 1024**3
-Shipped = TypeVar("Shipped", bound=BaseModel)
 
 
 class ListPrice(StrictModel):
@@ -34,22 +33,19 @@ class ListPrice(StrictModel):
         return self.usd * HOURS_A_MONTH if self.per == "hour" else self.usd
 
 
-class PriceList(StrictModel):
-    """Everything of `prices.yaml`."""
-
-    prices: dict[str, ListPrice]
-
-
-def read_shipped(model: type[Shipped], file: Traversable) -> Shipped:
-    """A data file of this package."""
+def read_shipped(kind: Any, file: Traversable) -> Any:
+    """A data file of this package, as pydantic reads it into that type."""
     data = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return model.model_validate_json(json.dumps(data, default=str))
+    return TypeAdapter(kind).validate_json(json.dumps(data, default=str))
 
 
 @cache
 def price_list() -> dict[str, ListPrice]:
     """The shipped prices, read once."""
-    return read_shipped(PriceList, files("account").joinpath("prices.yaml")).prices
+    prices: dict[str, ListPrice] = read_shipped(
+        dict[str, ListPrice], files("account").joinpath("prices.yaml")
+    )
+    return prices
 
 
 def monthly_usd(what: str, *, amount: float = 1) -> float | None:

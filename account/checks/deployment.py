@@ -1,9 +1,10 @@
-"""What a deploy builds on: the bootstrap, stacks of an earlier one, the hub token."""
+"""What a deploy builds on: the bootstrap, stacks and graphs of an earlier one, the token."""
 
 from __future__ import annotations
 
 import json
 
+from account.artifacts import listings
 from account.checks.check import Outcome, Situation, failed, passed, warned
 from account.checks.tools import pinned_cdk_version
 from account.clients import DeniedError, tags_of
@@ -136,3 +137,19 @@ def _without_token(situation: Situation) -> Outcome:
             "look at its page on the hub; a gated one needs aws.hub_token_secret",
         )
     return passed("no model is gated: no token needed")
+
+
+def compiled_graphs(situation: Situation) -> Outcome:
+    """No server on a paid node would refuse the graphs of earlier runs under its key."""
+    if situation.experiment.names.stack("storage") not in stack_states(situation):
+        return passed("nothing is deployed yet: first starts compile")
+    (listing,) = listings([situation.experiment], bucket=None, now=situation.now)
+    told = [f"{wanted.variant}: {wanted.refusal[0]}" for wanted in listing.wanted if wanted.refusal]
+    if told:
+        return failed(
+            f"would be refused: {'; '.join(told)}",
+            f"python -m draftworth artifacts {situation.experiment.path} --run; the next start "
+            "compiles",
+        )
+    found = sum(wanted.start(listing.now) == "load" for wanted in listing.wanted)
+    return passed(f"{found} of {len(listing.wanted)} variants load, the others compile")

@@ -18,7 +18,7 @@ def home_region(region: str) -> str:
     """The region to ask about the account itself.
 
     Raises:
-        CredentialsError: the profile that the environment names does not exist.
+        AwsError: the profile that the environment names does not exist.
     """
     with explained("read the AWS configuration", region=region):
         session = boto3.Session()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import Any
 
 from account.clients import listed, or_none, tags_of
 from account.prices import monthly_usd
@@ -83,21 +83,17 @@ def _is_ours(kind: Kind, scope: Scope, entry: Entry, name: str) -> bool:
     return scope.owns(name, lambda: tags_of(or_none(call, *_NOT_THERE, **asked) or {}))
 
 
-class Arn(NamedTuple):
-    """The parts of an ARN that say what a thing is: `ec2:subnet` and `subnet-0abc`."""
+def parse_arn(arn: str) -> tuple[str, str]:
+    """What an ARN says of a thing: kind and id, `ec2:subnet` and `subnet-0abc`.
 
-    kind: str
-    id: str
-
-
-def parse_arn(arn: str) -> Arn:
-    """Of `arn:PARTITION:SERVICE:REGION:ACCOUNT:TYPE/ID`; some services put a colon for the slash,
-    some have no type."""
+    Of `arn:PARTITION:SERVICE:REGION:ACCOUNT:TYPE/ID`; some services put a colon for the slash,
+    some have no type.
+    """
     service, resource = arn.split(":", 5)[2], arn.split(":", 5)[5]
     typed = _TYPED.match(resource)
     if service in _UNTYPED or typed is None:
-        return Arn(service, resource)
-    return Arn(f"{service}:{typed['kind']}", typed["id"])
+        return service, resource
+    return f"{service}:{typed['kind']}", typed["id"]
 
 
 def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[Leftover]:
@@ -109,11 +105,11 @@ def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[Lefto
     wanted = [{"Key": EXPERIMENT_TAG, "Values": [scope.experiment.name]}]
     arns = "ResourceTagMappingList[].ResourceARN"
     for text in listed(index, "get_resources", arns, TagFilters=wanted):
-        arn = parse_arn(text)
-        if arn.kind not in known_better:
+        kind, id_ = parse_arn(text)
+        if kind not in known_better:
             yield Leftover(
-                kind=arn.kind,
-                id=arn.id,
+                kind=kind,
+                id=id_,
                 usd_per_month=None,
                 remove=f"look for {text}, which may be gone already: AWS's index of tags is late",
             )

@@ -75,13 +75,10 @@ class Kind(StrictModel):
         return f"{self.kind}es" if self.kind.endswith("s") else f"{self.kind}s"
 
 
-class Table(StrictModel):
-    """Everything of `table.yaml`."""
-
-    kinds: tuple[Kind, ...]
-
-
 @cache
 def kinds() -> Sequence[Kind]:
     """Every kind of resource, read once."""
-    return read_shipped(Table, files("account.resources").joinpath("table.yaml")).kinds
+    table: Sequence[Kind] = read_shipped(
+        tuple[Kind, ...], files("account.resources").joinpath("table.yaml")
+    )
+    return table

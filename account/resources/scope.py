@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
-from account.checks.check import Clients
 from account.clients import explained, listed
 from draftworth.experiment.naming import EXPERIMENT_TAG, PROJECT, STACK_PARTS, Names
 from draftworth.planning.resolved import ResolvedNeuron
 
+# Makes a client of a service in a region: `account.clients.client`, or a test's.
+Clients = Callable[[str, str], Any]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Scope:
     """Where to look, and whose resources to look for."""
 
     experiment: ResolvedNeuron
     clients: Clients
     now: datetime
-    _made: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def names(self) -> Names:
@@ -33,11 +34,10 @@ class Scope:
         """The experiment's region."""
         return self.experiment.spec.aws.region
 
-    def client(self, service: str) -> Any:
-        """A client in the experiment's region, made once."""
-        if service not in self._made:
-            self._made[service] = self.clients(service, self.region)
-        return self._made[service]
+    @cached_property
+    def client(self) -> Callable[[str], Any]:
+        """Gives the client of a service in the experiment's region, made once."""
+        return cache(lambda service: self.clients(service, self.region))
 
     @cached_property
     def vpc_ids(self) -> list[str]:

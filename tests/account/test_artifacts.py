@@ -15,7 +15,7 @@ from moto import mock_aws
 
 from account import artifacts, graph_store
 from account.checks.check import Outcome, Situation
-from account.checks.graphs import compiled_graphs
+from account.checks.deployment import compiled_graphs
 from account.clients import client
 from draftworth.cli import main
 from draftworth.errors import DraftworthError

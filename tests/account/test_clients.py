@@ -10,9 +10,7 @@ from moto import mock_aws
 
 from account.clients import (
     AwsError,
-    CredentialsError,
     DeniedError,
-    UnreachableError,
     client,
     explained,
     explanation,
@@ -31,14 +29,14 @@ def answer(code: str) -> ClientError:
 @pytest.mark.parametrize(
     ("error", "kind", "next_step"),
     [
-        (boto.NoCredentialsError(), CredentialsError, "aws sso login"),
-        (boto.ProfileNotFound(profile="mine"), CredentialsError, "AWS_PROFILE"),
-        (answer("ExpiredToken"), CredentialsError, "aws sso login"),
+        (boto.NoCredentialsError(), AwsError, "aws sso login"),
+        (boto.ProfileNotFound(profile="mine"), AwsError, "AWS_PROFILE"),
+        (answer("ExpiredToken"), AwsError, "aws sso login"),
         (answer("AccessDenied"), DeniedError, "allow ListThings"),
         (answer("UnauthorizedOperation"), DeniedError, "allow ListThings"),
         (
             boto.EndpointConnectionError(endpoint_url="https://x"),
-            UnreachableError,
+            AwsError,
             "check the network",
         ),
         (answer("Throttling"), AwsError, "try again"),
@@ -63,7 +61,6 @@ def test_without_a_region_the_error_names_none() -> None:
 
 def test_an_answers_code_and_message_are_repeated() -> None:
     told = explanation(answer("Throttling"), "list", region=REGION)
-    assert told.code == "Throttling"
     assert "Throttling: because" in told.reason
 
 
@@ -80,7 +77,7 @@ def test_what_is_no_error_of_botocore_passes_through() -> None:
 
 def test_a_profile_that_does_not_exist_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
-    with pytest.raises(CredentialsError, match="nobody"):
+    with pytest.raises(AwsError, match="nobody"):
         client("s3", REGION)
 
 

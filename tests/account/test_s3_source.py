@@ -10,7 +10,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from account.clients import AwsError, CredentialsError
+from account.clients import AwsError
 from account.s3_source import download_run
 from draftworth.errors import UserInputError
 
@@ -85,5 +85,5 @@ def test_without_credentials_the_error_says_how_to_log_in(
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    with pytest.raises(CredentialsError, match="aws sso login"):
+    with pytest.raises(AwsError, match="aws sso login"):
         download_run("s3://results/one", tmp_path)
