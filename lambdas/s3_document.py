@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from botocore.exceptions import ClientError
 
@@ -42,11 +42,6 @@ class Document:
 
 
 D = TypeVar("D", bound=Document)
-
-
-class _Condition(TypedDict, total=False):
-    IfNoneMatch: str
-    IfMatch: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +87,7 @@ class S3Document(Generic[D]):
             ConflictError: another invocation wrote in between.
         """
         document = replace(document, written_by=uuid.uuid4().hex)
-        condition: _Condition = {"IfMatch": over.etag} if over else {"IfNoneMatch": "*"}
+        condition: dict[str, Any] = {"IfMatch": over.etag} if over else {"IfNoneMatch": "*"}
         try:
             answer = self.s3.put_object(
                 Bucket=self.bucket,

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -41,7 +40,6 @@ MAX_DIMENSION_LENGTH = 1024
 MAX_CALL_BYTES = 900_000
 _BYTES_PER_VALUE = 120
 _BYTES_PER_DATUM = 600
-_SECONDS_PER_MINUTE = 60
 
 Call = tuple["MetricDatumTypeDef", ...]
 
@@ -63,11 +61,8 @@ def plan_block(block: BlockResult) -> Plan:
         UnusableError: a figure or a name that CloudWatch does not take.
     """
     groups = _groups(block)
-    dimensions: list[DimensionTypeDef] = [
-        {"Name": name, "Value": _checked_dimension(name, value)}
-        for name, value in dimension_values(block).items()
-    ]
-    calls = tuple(_calls(_data(groups, dimensions), _datum_bytes(dimensions)))
+    dimensions = [*map(_dimension, dimension_values(block).items())]
+    calls = tuple(_calls(_data(groups, dimensions)))
     text = json.dumps(calls, default=datetime.isoformat, separators=(",", ":"))
     minutes = [minute for minute, _ in groups]
     return Plan(
@@ -78,26 +73,32 @@ def plan_block(block: BlockResult) -> Plan:
     )
 
 
-_Groups = dict[tuple[int, Metric], Counter[float]]
+_Groups = defaultdict[tuple[int, Metric], Counter[float]]
 
 
 def _groups(block: BlockResult) -> _Groups:
     """How often each value occurs, by minute and metric."""
-    groups: defaultdict[tuple[int, Metric], Counter[float]] = defaultdict(Counter)
-    published = metrics.published()
+    groups: _Groups = defaultdict(Counter)
+
+    def add(minute: int, metric: Metric, value: float | None, where: str) -> None:
+        # Written so that NaN, which compares as false, is refused too.
+        if value is not None and not abs(value) <= MAX_VALUE:
+            raise UnusableError(
+                f"{where}{metric.field}: given {value}, allowed: a finite number within +-2**360"
+            )
+        if value is not None:
+            groups[minute, metric][value] += 1
+
     for index, record in enumerate(block.requests):
-        where = f"requests[{index}]"
-        minute = _minute(record.started_at_unix_s, f"{where}.started_at_unix_s")
-        for metric in published:
+        where = f"requests[{index}]."
+        minute = _minute(record.started_at_unix_s, f"{where}started_at_unix_s")
+        for metric in metrics.published():
             if metric.of_request:
-                value = _checked_value(metric.of(record), f"{where}.{metric.field}")
-                if value is not None:
-                    groups[minute, metric][value] += 1
-    for metric in published:
+                add(minute, metric, metric.of(record), where)
+    minute = _minute(block.ended_at_unix_s, "ended_at_unix_s")
+    for metric in metrics.published():
         if not metric.of_request:
-            value = _checked_value(metric.of_block(block), metric.field)
-            if value is not None:
-                groups[_minute(block.ended_at_unix_s, "ended_at_unix_s"), metric][value] += 1
+            add(minute, metric, metric.of_block(block), "")
     return groups
 
 
@@ -116,11 +117,13 @@ def _data(groups: _Groups, dimensions: list[DimensionTypeDef]) -> Iterator[Metri
             }
 
 
-def _calls(data: Iterator[MetricDatumTypeDef], datum_bytes: int) -> Iterator[Call]:
+def _calls(data: Iterator[MetricDatumTypeDef]) -> Iterator[Call]:
     call: list[MetricDatumTypeDef] = []
     call_bytes = 0
     for datum in data:
-        size = datum_bytes + _BYTES_PER_VALUE * len(datum["Values"])
+        # URL encoding makes 3 bytes of a character of a dimension's value.
+        named = 3 * sum(len(dimension["Value"]) for dimension in datum["Dimensions"])
+        size = _BYTES_PER_DATUM + named + _BYTES_PER_VALUE * len(datum["Values"])
         if call and (len(call) == MAX_DATA_PER_CALL or call_bytes + size > MAX_CALL_BYTES):
             yield tuple(call)
             call, call_bytes = [], 0
@@ -130,29 +133,16 @@ def _calls(data: Iterator[MetricDatumTypeDef], datum_bytes: int) -> Iterator[Cal
         yield tuple(call)
 
 
-def _datum_bytes(dimensions: Sequence[DimensionTypeDef]) -> int:
-    """A bound of what a datum takes without its values; URL encoding makes 3 bytes of one."""
-    return _BYTES_PER_DATUM + 3 * sum(len(d["Value"]) for d in dimensions)
-
-
 def _minute(unix_s: float, where: str) -> int:
-    if not math.isfinite(unix_s):
-        raise UnusableError(f"{where}: given {unix_s}, allowed: Unix seconds")
     try:
         datetime.fromtimestamp(unix_s, UTC)
     except (OverflowError, ValueError, OSError) as error:
         raise UnusableError(f"{where}: given {unix_s}, allowed: Unix seconds") from error
-    return int(unix_s // _SECONDS_PER_MINUTE) * _SECONDS_PER_MINUTE
+    return int(unix_s // 60) * 60
 
 
-def _checked_value(value: float | None, where: str) -> float | None:
-    # Written so that NaN, which compares as false, is refused too.
-    if value is not None and not abs(value) <= MAX_VALUE:
-        raise UnusableError(f"{where}: given {value}, allowed: a finite number within +-2**360")
-    return value
-
-
-def _checked_dimension(name: str, value: str) -> str:
+def _dimension(item: tuple[str, str]) -> DimensionTypeDef:
+    name, value = item
     printable = value.isascii() and value.isprintable()
     if not (printable and value.strip() and len(value) <= MAX_DIMENSION_LENGTH):
         raise UnusableError(
@@ -161,4 +151,4 @@ def _checked_dimension(name: str, value: str) -> str:
         )
     if value.startswith(":"):
         raise UnusableError(f"dimension {name}: given {value!r:.60}, must not start with a colon")
-    return value
+    return {"Name": name, "Value": value}

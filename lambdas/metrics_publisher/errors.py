@@ -1,10 +1,4 @@
-"""Why a message is not done. SQS delivers it again; after enough tries it is a dead letter.
-
-PublishError
-├── UnusableError     trying again does not help: the message, the file or its age is at fault
-└── NotNowError       trying again helps
-    └── ClaimedError  another delivery of the same file is being published at this moment
-"""
+"""Why a message is not done. SQS delivers it again; after enough tries it is a dead letter."""
 
 from __future__ import annotations
 

@@ -14,8 +14,6 @@ from urllib.parse import unquote_plus
 
 from lambdas.metrics_publisher.errors import UnusableError
 
-TEST_EVENT = "s3:TestEvent"
-_CREATED = "ObjectCreated:"
 _SHOWN_CHARACTERS = 200
 
 
@@ -39,7 +37,7 @@ def created_objects(body: str) -> tuple[ObjectCreated, ...]:
         raise UnusableError(f"message body is not JSON ({error}): {_shown(body)}") from error
     if not isinstance(event, dict):
         raise UnusableError(f"message body is not an S3 event: {_shown(body)}")
-    if event.get("Event") == TEST_EVENT:
+    if event.get("Event") == "s3:TestEvent":
         return ()
     records = event.get("Records")
     if not isinstance(records, list) or not records:
@@ -51,13 +49,13 @@ def _created_object(record: Any) -> ObjectCreated:
     try:
         name, bucket = record["eventName"], record["s3"]["bucket"]["name"]
         key = record["s3"]["object"]["key"]
-    except (KeyError, TypeError) as error:
-        raise UnusableError(f"not an S3 event record: {_shown(json.dumps(record))}") from error
+    except (KeyError, TypeError):
+        name = bucket = key = None
     if not (isinstance(name, str) and isinstance(bucket, str) and isinstance(key, str)):
         raise UnusableError(f"not an S3 event record: {_shown(json.dumps(record))}")
-    if not name.startswith(_CREATED):
+    if not name.startswith("ObjectCreated:"):
         raise UnusableError(
-            f"event {name!r} on {key!r}: only {_CREATED}* can be published; "
+            f"event {name!r} on {key!r}: only ObjectCreated:* can be published; "
             "narrow the bucket's notification"
         )
     return ObjectCreated(bucket=bucket, key=unquote_plus(key))

@@ -14,8 +14,8 @@ import functools
 import os
 import time
 import traceback
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
@@ -30,16 +30,9 @@ BUCKET_VARIABLE = "RESULTS_BUCKET"
 DEFAULT_INVOCATION_SECONDS = 60.0
 
 
-class BatchItemFailure(TypedDict):
-    """A message that is not done."""
-
-    itemIdentifier: str
-
-
-class BatchResponse(TypedDict):
-    """The messages that are not done; all others are deleted from the queue."""
-
-    batchItemFailures: list[BatchItemFailure]
+# The messages that are not done, `{"batchItemFailures": [{"itemIdentifier": ID}, ...]}`; all others
+# are deleted from the queue.
+BatchResponse = dict[str, list[dict[str, str]]]
 
 
 def handler(event: Mapping[str, Any], context: Context | None) -> BatchResponse:
@@ -60,67 +53,69 @@ def handle_batch(
         if context is None
         else context.get_remaining_time_in_millis() / 1000
     )
-    batch = _Batch(publisher, log=log, deadline_unix_s=publisher.clock() + seconds)
-    failed = [m["messageId"] for m in event["Records"] if not batch.handle_message(m)]
+    publish = functools.partial(
+        _publish, publisher=publisher, log=log, deadline_unix_s=publisher.clock() + seconds
+    )
+    failed = [m["messageId"] for m in event["Records"] if not _handle_message(m, publish, log)]
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
 
 
-class _Batch:
-    """What the messages of one invocation share."""
+def _handle_message(message: Mapping[str, Any], publish: Callable[..., bool], log: Log) -> bool:
+    """Whether the message is done. One failure must not hold up its neighbours."""
+    about = {"message_id": message["messageId"]}
+    try:
+        sources = created_objects(message["body"])
+    except Exception as error:  # noqa: BLE001 - logged with its reason, message reported as failed
+        log(_failure(about, error))
+        return False
+    if not sources:
+        log({"level": "INFO", "event": "ignored", "reason": "test event of S3", **about})
+    results = [publish(source, about) for source in sources]
+    return all(results)
 
-    def __init__(self, publisher: Publisher, *, log: Log, deadline_unix_s: float) -> None:
-        self._publisher = publisher
-        self._log = log
-        self._deadline_unix_s = deadline_unix_s
 
-    def handle_message(self, message: Mapping[str, Any]) -> bool:
-        """Whether the message is done. One failure must not hold up its neighbours."""
-        about = {"message_id": message["messageId"]}
-        try:
-            sources = created_objects(message["body"])
-        except Exception as error:  # noqa: BLE001 - logged with its reason, message reported as failed
-            self._log_failure(about, error)
-            return False
-        if not sources:
-            self._log({"level": "INFO", "event": "ignored", "reason": "test event of S3", **about})
-        results = [self._handle_object(source, about) for source in sources]
-        return all(results)
-
-    def _handle_object(self, source: ObjectCreated, about: Mapping[str, str]) -> bool:
-        about = {**about, "bucket": source.bucket, "key": source.key}
-        started = time.monotonic()
-        try:
-            outcome = self._publisher.publish(source, deadline_unix_s=self._deadline_unix_s)
-        except Exception as error:  # noqa: BLE001 - logged with its reason, message reported as failed
-            self._log_failure(about, error)
-            return False
-        self._log(
-            {
-                "level": "WARNING" if outcome.may_repeat_a_call else "INFO",
-                "event": "published before" if outcome.nothing_left else "published",
-                **about,
-                "calls": outcome.calls,
-                "calls_already_done": outcome.already_done,
-                "may_repeat_a_call": outcome.may_repeat_a_call,
-                "seconds": round(time.monotonic() - started, 3),
-            }
-        )
-        return True
-
-    def _log_failure(self, about: Mapping[str, str], error: Exception) -> None:
-        expected = isinstance(error, PublishError | ClientError | BotoCoreError)
-        retry_helps = error.retry_helps if isinstance(error, PublishError) else None
-        entry: dict[str, Any] = {
-            "level": "WARNING" if retry_helps else "ERROR",
-            "event": "not published",
+def _publish(
+    source: ObjectCreated,
+    about: Mapping[str, str],
+    *,
+    publisher: Publisher,
+    log: Log,
+    deadline_unix_s: float,
+) -> bool:
+    about = {**about, "bucket": source.bucket, "key": source.key}
+    started = time.monotonic()
+    try:
+        outcome = publisher.publish(source, deadline_unix_s=deadline_unix_s)
+    except Exception as error:  # noqa: BLE001 - logged with its reason, message reported as failed
+        log(_failure(about, error))
+        return False
+    log(
+        {
+            "level": "WARNING" if outcome.may_repeat_a_call else "INFO",
+            "event": "published before" if outcome.nothing_left else "published",
             **about,
-            "error": type(error).__name__,
-            "reason": str(error),
-            "retry_helps": retry_helps,
+            "calls": outcome.calls,
+            "calls_already_done": outcome.already_done,
+            "may_repeat_a_call": outcome.may_repeat_a_call,
+            "seconds": round(time.monotonic() - started, 3),
         }
-        if not expected:
-            entry["traceback"] = "".join(traceback.format_exception(error))
-        self._log(entry)
+    )
+    return True
+
+
+def _failure(about: Mapping[str, str], error: Exception) -> dict[str, Any]:
+    retry_helps = error.retry_helps if isinstance(error, PublishError) else None
+    entry = {
+        "level": "WARNING" if retry_helps else "ERROR",
+        "event": "not published",
+        **about,
+        "error": type(error).__name__,
+        "reason": str(error),
+        "retry_helps": retry_helps,
+    }
+    if not isinstance(error, PublishError | ClientError | BotoCoreError):
+        entry["traceback"] = "".join(traceback.format_exception(error))
+    return entry
 
 
 @functools.cache

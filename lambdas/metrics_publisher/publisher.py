@@ -30,12 +30,7 @@ from draftworth.records.codec import RecordError, load_record
 from draftworth.records.results import RESULT_SUFFIX, RUNS_FOLDER, BlockResult, claim_key
 from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS, Claim, claim_document
 from lambdas.metrics_publisher.datums import Plan, plan_block
-from lambdas.metrics_publisher.errors import (
-    ClaimedError,
-    NotNowError,
-    PublishError,
-    UnusableError,
-)
+from lambdas.metrics_publisher.errors import ClaimedError, NotNowError, PublishError, UnusableError
 from lambdas.metrics_publisher.events import ObjectCreated
 from lambdas.s3_document import ConflictError, DocumentError, S3Document, Stored, read_object
 
@@ -93,7 +88,7 @@ class Publisher:
             NotNowError: the next one can.
             ClientError, BotoCoreError: AWS failed; the next one can.
         """
-        _check_source(source, self._bucket)
+        self._check_source(source)
         data = read_object(self._s3, self._bucket, source.key)
         if data is None:
             raise UnusableError(
@@ -159,7 +154,12 @@ class Publisher:
         claim, failures = held.document, (PublishError, ConflictError, ClientError, BotoCoreError)
         try:
             for call in plan.calls[claim.calls_done :]:
-                self._check_time_left(claim, deadline_unix_s)
+                if self.clock() > deadline_unix_s - RESERVE_SECONDS:
+                    raise NotNowError(
+                        f"the invocation ends in less than {RESERVE_SECONDS:.0f} s: "
+                        f"{claim.calls_done} of {claim.calls} calls are done, the next delivery "
+                        "goes on"
+                    )
                 self._cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=list(call))
                 claim = replace(claim, calls_done=claim.calls_done + 1)
                 held = claims.write(claim, over=held)
@@ -169,11 +169,13 @@ class Publisher:
                 claims.write(replace(claim, lease_until_unix_s=0.0), over=held)
             raise
 
-    def _check_time_left(self, claim: Claim, deadline_unix_s: float) -> None:
-        if self.clock() > deadline_unix_s - RESERVE_SECONDS:
-            raise NotNowError(
-                f"the invocation ends in less than {RESERVE_SECONDS:.0f} s: "
-                f"{claim.calls_done} of {claim.calls} calls are done, the next delivery goes on"
+    def _check_source(self, source: ObjectCreated) -> None:
+        if source.bucket != self._bucket:
+            raise UnusableError(f"bucket: given {source.bucket!r}, allowed: {self._bucket!r}")
+        if not (source.key.startswith(f"{RUNS_FOLDER}/") and source.key.endswith(RESULT_SUFFIX)):
+            raise UnusableError(
+                f"key: given {source.key!r}, allowed: {RUNS_FOLDER}/*{RESULT_SUFFIX}; "
+                "narrow the bucket's notification"
             )
 
     def _check_timestamps(self, plan: Plan) -> None:
@@ -192,16 +194,6 @@ class Publisher:
                 "CloudWatch takes timestamps up to two hours ahead. Set the clock of the load "
                 "generator's node; redrive the message when that time has come"
             )
-
-
-def _check_source(source: ObjectCreated, bucket: str) -> None:
-    if source.bucket != bucket:
-        raise UnusableError(f"bucket: given {source.bucket!r}, allowed: {bucket!r}")
-    if not (source.key.startswith(f"{RUNS_FOLDER}/") and source.key.endswith(RESULT_SUFFIX)):
-        raise UnusableError(
-            f"key: given {source.key!r}, allowed: {RUNS_FOLDER}/*{RESULT_SUFFIX}; "
-            "narrow the bucket's notification"
-        )
 
 
 def _load(key: str, data: bytes) -> BlockResult:
