@@ -115,11 +115,7 @@ def _stored_key(s3: Any, bucket: str, key: str, items: Sequence[StoredObject]) -
 
 
 def removals(
-    stored: Mapping[str, StoredKey],
-    *,
-    used: Set[str],
-    refused: Set[str],
-    now: datetime,
+    stored: Mapping[str, StoredKey], *, used: Set[str], refused: Set[str], now: datetime
 ) -> tuple[Removal, ...]:
     """What can go: keys that nothing uses, graphs that would be refused, uploads cut off.
 

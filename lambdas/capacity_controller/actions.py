@@ -1,4 +1,7 @@
-"""Changes AWS: the node group's size, waiting drains, the deadline's schedule, notifications."""
+"""Changes AWS: the node group's size, waiting drains, the deadline's schedule, notifications.
+
+Every function raises ClientError or BotoCoreError where AWS refuses.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,10 @@ DEADLINE_EVENT = '{"trigger": "deadline"}'
 DRAIN_HOOK = "Terminate-LC-Hook"
 # EKS is busy with the group: another change is under way, or it is not active yet.
 BUSY = {"ResourceInUseException", "InvalidRequestException"}
-_NO_SCHEDULE = "ResourceNotFoundException"
 
 
 def set_desired_size(plan: CapacityPlan, clients: Clients, size: int) -> None:
-    """Ask for this many nodes; EKS takes no maximum below 1.
-
-    Raises:
-        ClientError, BotoCoreError: EKS refused it.
-    """
+    """Ask for this many nodes; EKS takes no maximum below 1."""
     clients.eks.update_nodegroup_config(
         clusterName=plan.cluster_name,
         nodegroupName=plan.nodegroup_name,
@@ -42,9 +40,6 @@ def end_drain(nodes: NodeGroup, clients: Clients, instance: str) -> None:
     EKS tries to evict each pod of such a node, and waits for a quarter of an hour where a
     disruption budget refuses, as the servers' budgets always do. The node is paid for all the time,
     and there is nothing left on it to save.
-
-    Raises:
-        ClientError, BotoCoreError: Auto Scaling refused it.
     """
     clients.autoscaling.complete_lifecycle_action(
         AutoScalingGroupName=nodes.auto_scaling_group,
@@ -61,10 +56,10 @@ def schedule_deadline(
 
     A schedule deletes itself when it has fired.
     """
-    scheduler = clients.scheduler
+    scheduler, missing = clients.scheduler, "ResourceNotFoundException"
     name = {"Name": DEADLINE_SCHEDULE, "GroupName": settings.schedule_group}
     if at_unix_s is None:
-        _done(scheduler.delete_schedule, name, unless=_NO_SCHEDULE)
+        _done(scheduler.delete_schedule, name, unless=missing)
         return
     request = {
         **name,
@@ -79,9 +74,8 @@ def schedule_deadline(
         },
         "ActionAfterCompletion": "DELETE",
     }
-    if _done(scheduler.update_schedule, request, unless=_NO_SCHEDULE):
-        return
-    if not _done(scheduler.create_schedule, request, unless="ConflictException"):
+    updated = _done(scheduler.update_schedule, request, unless=missing)
+    if not updated and not _done(scheduler.create_schedule, request, unless="ConflictException"):
         # Another invocation created it at this moment.
         scheduler.update_schedule(**request)
 

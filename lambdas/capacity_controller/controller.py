@@ -14,7 +14,7 @@ import random
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -43,14 +43,6 @@ class TooManyConflictsError(Exception):
 
 class NotZeroError(Exception):
     """The nodes could not be taken to zero in time; the message says why."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Resize:
-    """Whether the size was changed, and the error that kept it from changing."""
-
-    done: bool = False
-    error: Exception | None = None
 
 
 class Controller:
@@ -160,21 +152,21 @@ class Controller:
         if step.state != stored.document:
             stored = self.document.write(step.state, over=stored)
         self._log_decision(step, nodes, trigger)
-        resize = self._resize(step, nodes)
+        resized, error = self._resize(step, nodes)
         if step.decision.desired_size == 0:
             self._end_drains(nodes)
         scheduled = self._schedule(step, function_arn)
-        refused = self._refused_size(stored.document, resize, now)
+        refused = self._refused_size(stored.document, error, now)
         sent = self._send(stored.document, (*step.notifications, *refused), now)
         undisturbed = self._record(
             stored,
-            resize,
+            resized,
             sent,
             problems=tuple(SIZE_NOT_SET for one in refused if one.id in sent),
             schedule_at_unix_s=scheduled,
         )
-        if resize.error and error_code(resize.error) not in actions.BUSY:
-            raise resize.error
+        if error and error_code(error) not in actions.BUSY:
+            raise error
         return undisturbed
 
     def _attempt(
@@ -191,8 +183,8 @@ class Controller:
 
     def _log_decision(self, step: Transition, nodes: NodeGroup, trigger: str) -> None:
         """One line a decision; nothing where nothing changed."""
-        deployment, decision = step.state.deployment, step.decision
-        if deployment is None or not (step.is_new or decision.reason == "unknown"):
+        deployment, decision = step.deployment, step.decision
+        if not step.is_new and decision.reason != "unknown":
             return
         self._log(
             {
@@ -212,18 +204,18 @@ class Controller:
             }
         )
 
-    def _resize(self, step: Transition, nodes: NodeGroup) -> _Resize:
-        size, deployment = step.decision.desired_size, step.state.deployment
-        if size is None or deployment is None or size == nodes.desired_size:
-            return _Resize()
-        error = self._attempt(
-            lambda: actions.set_desired_size(deployment.plan, self._clients, size),
-            "size not set",
-            desired_size=size,
+    def _resize(self, step: Transition, nodes: NodeGroup) -> tuple[bool, Exception | None]:
+        """Whether the size was changed, and the error that kept it from changing."""
+        size = step.decision.desired_size
+        if size is None or size == nodes.desired_size:
+            return False, None
+        resize = functools.partial(
+            actions.set_desired_size, step.deployment.plan, self._clients, size
         )
+        error = self._attempt(resize, "size not set", desired_size=size)
         if error is None and not step.is_new:
             self._log({"level": "INFO", "event": "size set again", "desired_size": size})
-        return _Resize(done=error is None, error=error)
+        return error is None, error
 
     def _end_drains(self, nodes: NodeGroup) -> None:
         for instance in nodes.draining:
@@ -249,7 +241,7 @@ class Controller:
     def _record(
         self,
         stored: Stored[State],
-        resize: _Resize,
+        resized: bool,  # noqa: FBT001
         sent: set[str],
         *,
         problems: tuple[str, ...],
@@ -269,29 +261,29 @@ class Controller:
             try:
                 if following != state:
                     self.document.write(following, over=stored)
-                elif resize.done and self.document.read() != stored:
+                elif resized and self.document.read() != stored:
                     return False  # overtaken while the size was being set
             except ConflictError:
                 undisturbed = False
                 self.pause()
-                again = self.document.read()
-                if again is None:
+                if (again := self.document.read()) is None:
                     return False
                 stored = again
             else:
                 return undisturbed
         raise TooManyConflictsError("the state changed at each attempt to write what was done")
 
-    def _refused_size(self, state: State, resize: _Resize, now: float) -> tuple[Notification, ...]:
+    def _refused_size(
+        self, state: State, error: Exception | None, now: float
+    ) -> tuple[Notification, ...]:
         """A notification, once, of a size that EKS refuses for long."""
         deployment, last = state.deployment, state.last_decision
-        if resize.error is None or not deployment or not last or last.desired_size is None:
+        if not error or not deployment or not last or last.desired_size is None:
             return ()
         refused_seconds = now - last.since_unix_s
         if SIZE_NOT_SET in state.problems or refused_seconds < REPORT_REFUSED_SIZE_AFTER_SECONDS:
             return ()
-        error = str(resize.error)
-        return (notifications.of_refused_size(deployment, last.desired_size, error, now=now),)
+        return (notifications.of_refused_size(deployment, last.desired_size, str(error), now=now),)
 
     def _send(self, state: State, new: tuple[Notification, ...], now: float) -> set[str]:
         """Send these, and those that another invocation left unsent; ids of what was sent."""

@@ -50,15 +50,16 @@ def handle(event: Mapping[str, Any], context: Context, *, controller: Controller
 
 def _reconcile(event: Mapping[str, Any], arn: str, controller: Controller) -> None:
     """The heartbeat carries the template's plan, only to scale to zero when the state is lost."""
-    try:
-        if not controller.reconcile(trigger_of(event), function_arn=arn) and "plan" in event:
-            plan = load_record(CapacityPlan, event["plan"])
-            controller.scale_to_zero_without_state(plan, f"there is no {STATE_KEY}")
-    except DocumentError as error:
+
+    def without_state(why: str) -> None:
         if "plan" in event:
-            controller.scale_to_zero_without_state(
-                load_record(CapacityPlan, event["plan"]), str(error)
-            )
+            controller.scale_to_zero_without_state(load_record(CapacityPlan, event["plan"]), why)
+
+    try:
+        if not controller.reconcile(trigger_of(event), function_arn=arn):
+            without_state(f"there is no {STATE_KEY}")
+    except DocumentError as error:
+        without_state(str(error))
         raise
 
 

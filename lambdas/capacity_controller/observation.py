@@ -5,10 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Staging = Literal["ready", "missing", "mismatch"]
-RunState = Literal["none", "begun", "complete", "failed"]
-Ownership = Literal["ours", "foreign", "missing"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown:
@@ -21,7 +17,7 @@ class Unknown:
 class Models:
     """The checkpoints that are needed; `text` names those missing, or the two that do not match."""
 
-    staging: Staging
+    staging: Literal["ready", "missing", "mismatch"]
     text: str = ""
 
 
@@ -29,7 +25,7 @@ class Models:
 class Run:
     """Whether a run of the deployed Job has begun, and is over; `text` is its own reason."""
 
-    state: RunState
+    state: Literal["none", "begun", "complete", "failed"]
     run_id: str = ""
     text: str = ""
 
@@ -67,7 +63,7 @@ class NodeGroup:
     draining: ids of instances that wait for their drain before they are terminated.
     """
 
-    ownership: Ownership
+    ownership: Literal["ours", "foreign", "missing"]
     desired_size: int = 0
     instances: int = 0
     draining: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ request", "We currently do not have sufficient trn2.48xlarge capacity in the Ava
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,21 +20,9 @@ CAPACITY = "insufficient_capacity"
 QUOTA = "quota"
 LAUNCH = "launch_failure"
 _WORDS = {
-    QUOTA: (
-        "vcpulimitexceeded",
-        "vcpu limit",
-        "maxspotinstancecount",
-        "max spot instance count",
-        "instancelimitexceeded",
-    ),
-    CAPACITY: (
-        "insufficientinstancecapacity",
-        "insufficient capacity",
-        "do not have sufficient",
-        "no spot capacity",
-        "reservationcapacityexceeded",
-        "unfulfillablecapacity",
-    ),
+    QUOTA: r"vcpu ?limit|max ?spot ?instance ?count|instancelimitexceeded",
+    CAPACITY: r"insufficient(instance| )capacity|do not have sufficient|no spot capacity"
+    r"|reservationcapacityexceeded|unfulfillablecapacity",
 }
 _ISSUE_KINDS = {"InstanceLimitExceeded": QUOTA, "AsgInstanceLaunchFailures": LAUNCH}
 _OTHER_ZONE = "another zone (destroy, change aws.availability_zone, deploy)"
@@ -43,11 +32,6 @@ _CAPACITY_ADVICE: dict[CapacityKind, str] = {
     "capacity_block": "whether the block is active, in this zone, of this instance type, and has "
     "as many instances as the plan needs nodes: `python -m draftworth preflight EXPERIMENT`",
 }
-_QUOTA_ADVICE = (
-    "more vCPUs in the quota of Trn instances for this kind of capacity (Service Quotas, EC2): "
-    "`python -m draftworth preflight EXPERIMENT` shows quota and need"
-)
-_LAUNCH_ADVICE = "what the message names; the group's activity history in EC2 Auto Scaling has more"
 _SHOWN_CHARACTERS = 400
 
 
@@ -60,11 +44,8 @@ def problems_of(
 ) -> tuple[Problem, ...]:
     """Why nodes are missing, one problem a kind.
 
-    Args:
-        plan: says the zone, and what can be tried besides.
-        issues: health issues of the node group.
-        activities: of its Auto Scaling group, the newest first.
-        since: activities from before this time do not matter any more, Unix seconds.
+    issues: the node group's health. activities: of its Auto Scaling group, the newest first; those
+    from before `since`, Unix seconds, do not matter any more.
     """
     found = [*_failed_launch(plan, activities, since)] or [*_health_issues(plan, issues)]
     return tuple({problem.kind: problem for problem in found}.values())
@@ -95,21 +76,22 @@ def _health_issues(plan: CapacityPlan, issues: Sequence[dict[str, Any]]) -> Iter
 
 
 def _kind(message: str) -> str:
-    lowered = message.lower()
-    return next((k for k, words in _WORDS.items() if any(w in lowered for w in words)), LAUNCH)
+    found = (kind for kind, words in _WORDS.items() if re.search(words, message, re.IGNORECASE))
+    return next(found, LAUNCH)
 
 
 def _problem(plan: CapacityPlan, kind: str, message: str, zone: str) -> Problem:
-    what, advice = {
-        CAPACITY: (
-            f"no {plan.capacity} capacity for {plan.instance_type} in {zone}",
-            _CAPACITY_ADVICE[plan.capacity],
-        ),
-        QUOTA: (
-            f"the account's quota does not allow {plan.nodes} x {plan.instance_type} in {zone}",
-            _QUOTA_ADVICE,
-        ),
-    }.get(kind, (f"{plan.instance_type} does not start in {zone}", _LAUNCH_ADVICE))
+    what = f"{plan.instance_type} does not start in {zone}"
+    advice = "what the message names; the group's activity history in EC2 Auto Scaling has more"
+    if kind == CAPACITY:
+        what = f"no {plan.capacity} capacity for {plan.instance_type} in {zone}"
+        advice = _CAPACITY_ADVICE[plan.capacity]
+    elif kind == QUOTA:
+        what = f"the account's quota does not allow {plan.nodes} x {plan.instance_type} in {zone}"
+        advice = (
+            "more vCPUs in the quota of Trn instances for this kind of capacity (Service Quotas, "
+            "EC2): `python -m draftworth preflight EXPERIMENT` shows quota and need"
+        )
     return Problem(
         kind=kind,
         text=f"{what}. AWS says: {message[:_SHOWN_CHARACTERS]}\n"

@@ -6,10 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 
-class SettingsError(RuntimeError):
-    """The function's environment is incomplete; the message names the variables."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Names of AWS resources. The variable of a field is its name in capital letters.
@@ -29,10 +25,10 @@ def load_settings(environment: Mapping[str, str]) -> Settings:
     """Read the settings.
 
     Raises:
-        SettingsError: naming every variable that is missing or empty.
+        RuntimeError: naming every variable that is missing or empty.
     """
     names = {field.name: field.name.upper() for field in fields(Settings)}
     missing = [variable for variable in names.values() if not environment.get(variable)]
     if missing:
-        raise SettingsError(f"environment variables not set on the function: {', '.join(missing)}")
+        raise RuntimeError(f"environment variables not set on the function: {', '.join(missing)}")
     return Settings(**{name: environment[variable] for name, variable in names.items()})

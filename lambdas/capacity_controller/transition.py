@@ -20,6 +20,7 @@ class Transition:
     """What an observation leads to.
 
     state: the next one; equal to the one before when nothing is to be remembered.
+    deployment: the state's current one.
     decision: what holds now.
     is_new: the decision's size or reason differs from the last one's.
     notifications: that come of it; they are in the state's outbox too.
@@ -27,6 +28,7 @@ class Transition:
     """
 
     state: State
+    deployment: Deployment
     decision: Decision
     is_new: bool
     notifications: tuple[Notification, ...]
@@ -67,6 +69,7 @@ def transition(
             problems=problems,
             outbox=(*state.outbox, *made),
         ),
+        deployment=deployment,
         decision=decision,
         is_new=is_new,
         notifications=tuple(made),
@@ -107,11 +110,7 @@ def _problems(state: State, decision: Decision, observation: Observation) -> tup
 
 
 def _schedule(
-    state: State,
-    deployment: Deployment,
-    decision: Decision,
-    observation: Observation,
-    now: float,
+    state: State, deployment: Deployment, decision: Decision, observation: Observation, now: float
 ) -> float | None:
     """The deadline as a full minute, not before it: schedules are exact to a minute."""
     if decision.reason == "unknown":

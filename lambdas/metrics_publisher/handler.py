@@ -41,11 +41,7 @@ def handler(event: Mapping[str, Any], context: Context | None) -> BatchResponse:
 
 
 def handle_batch(
-    event: Mapping[str, Any],
-    context: Context | None,
-    *,
-    publisher: Publisher,
-    log: Log = log_line,
+    event: Mapping[str, Any], context: Context | None, *, publisher: Publisher, log: Log = log_line
 ) -> BatchResponse:
     """Publish what the messages of an SQS batch are about; the answer names those not done."""
     seconds = (

@@ -11,7 +11,7 @@ import pytest
 
 from lambdas.capacity_controller import handler as handler_module
 from lambdas.capacity_controller.handler import handler
-from lambdas.capacity_controller.settings import SettingsError, load_settings
+from lambdas.capacity_controller.settings import load_settings
 from tests.lambdas.capacity_controller.conftest import (
     FUNCTION_ARN,
     READY_EVENT,
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.emulator
 
 
 def test_missing_settings_are_named_together() -> None:
-    with pytest.raises(SettingsError, match=r"TOPIC_ARN, SCHEDULE_GROUP, SCHEDULE_ROLE_ARN"):
+    with pytest.raises(RuntimeError, match=r"TOPIC_ARN, SCHEDULE_GROUP, SCHEDULE_ROLE_ARN"):
         load_settings({"CHECKPOINTS_BUCKET": "a", "RESULTS_BUCKET": "b", "TOPIC_ARN": ""})
 
 
