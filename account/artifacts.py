@@ -26,8 +26,6 @@ from draftworth.records.codec import RecordError, load_record
 from draftworth.records.staging import ReadyModel, ready_key
 from draftworth.terminal import table_lines
 
-_HEADINGS = ("experiment", "variant", "key", "a start would", "size", "compiled in", "uploaded")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Buckets:
@@ -103,7 +101,11 @@ def run(arguments: argparse.Namespace) -> int:
     for listing in listings(experiments, bucket=arguments.bucket, now=datetime.now(UTC)):
         print_lines(listing_lines(listing, run=arguments.run))
         if arguments.run and listing.removals:
-            _remove_all(listing)
+            bucket, region = listing.buckets.artifacts, listing.buckets.region
+            for removal in listing.removals:
+                with explained(f"remove s3://{bucket}/{removal.what}", region=region):
+                    remove(client("s3", region), bucket, removal)
+            print_lines([f"removed {size_text(listing.removable_bytes)}"])
     return 0
 
 
@@ -120,11 +122,7 @@ def listings(
 
 
 def find_buckets(experiment: ResolvedNeuron, bucket: str | None) -> Buckets:
-    """The buckets of an experiment.
-
-    Raises:
-        DraftworthError: its storage stack cannot be asked, or does not name them.
-    """
+    """An experiment's; raises DraftworthError where its storage stack does not name them."""
     region, stack = experiment.spec.aws.region, experiment.names.stack("storage")
     if bucket:
         return Buckets(region=region, artifacts=bucket, checkpoints=None)
@@ -191,7 +189,8 @@ def listing_lines(listing: Listing, *, run: bool) -> Iterator[str]:
     """The listing as text."""
     yield f"bucket  s3://{listing.buckets.artifacts} in {listing.buckets.region}"
     yield ""
-    yield from table_lines((_row(wanted, listing.now) for wanted in listing.wanted), _HEADINGS)
+    headings = ("experiment", "variant", "key", "a start would", "size", "compiled in", "uploaded")
+    yield from table_lines((_row(wanted, listing.now) for wanted in listing.wanted), headings)
     for wanted in listing.wanted:
         for reason in wanted.refusal:
             yield f"{wanted.experiment} {wanted.variant}: refused: {reason}"
@@ -214,20 +213,6 @@ def _row(wanted: Wanted, now: datetime) -> tuple[str, ...]:
     if wanted.stored is None or wanted.stored.manifest is None:
         return cells
     manifest = wanted.stored.manifest
-    age_seconds = max(0.0, now.timestamp() - manifest.uploaded_at_unix_s)
+    age = duration_text(max(0.0, now.timestamp() - manifest.uploaded_at_unix_s))
     compiled_in = duration_text(manifest.compile_seconds)
-    return (
-        *cells,
-        size_text(manifest.size_bytes),
-        compiled_in,
-        f"{duration_text(age_seconds)} ago",
-    )
-
-
-def _remove_all(listing: Listing) -> None:
-    bucket, region = listing.buckets.artifacts, listing.buckets.region
-    s3 = client("s3", region)
-    for removal in listing.removals:
-        with explained(f"remove s3://{bucket}/{removal.what}", region=region):
-            remove(s3, bucket, removal)
-    print_lines([f"removed {size_text(listing.removable_bytes)}"])
+    return (*cells, size_text(manifest.size_bytes), compiled_in, f"{age} ago")

@@ -12,19 +12,9 @@ from typing import Any
 
 import boto3
 import jmespath
+from botocore import exceptions
 from botocore.config import Config
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    CredentialRetrievalError,
-    EndpointConnectionError,
-    HTTPClientError,
-    NoCredentialsError,
-    PartialCredentialsError,
-    ProfileNotFound,
-    SSOError,
-    TokenRetrievalError,
-)
+from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import DraftworthError
 
@@ -33,12 +23,12 @@ CONFIG = Config(
     connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 4}
 )
 _NO_CREDENTIALS = (
-    NoCredentialsError,
-    PartialCredentialsError,
-    CredentialRetrievalError,
-    ProfileNotFound,
-    SSOError,
-    TokenRetrievalError,
+    exceptions.NoCredentialsError,
+    exceptions.PartialCredentialsError,
+    exceptions.CredentialRetrievalError,
+    exceptions.ProfileNotFound,
+    exceptions.SSOError,
+    exceptions.TokenRetrievalError,
 )
 _BAD_CREDENTIAL_CODES = {
     "AuthFailure",
@@ -78,11 +68,7 @@ class DeniedError(AwsError):
 
 
 def client(service: str, region: str = "") -> Any:
-    """A client by its boto3 name; without a region boto3 looks one up.
-
-    Raises:
-        AwsError: the profile that the environment names does not exist or is incomplete.
-    """
+    """A client by its boto3 name; without a region boto3 looks one up."""
     with explained(f"make a client of {service}", region=region):
         return boto3.client(service, region_name=region or None, config=CONFIG)  # type: ignore[call-overload]
 
@@ -113,7 +99,7 @@ def explanation(error: ClientError | BotoCoreError, doing: str, *, region: str =
     next_step = _TRY_AGAIN
     if code in _BAD_CREDENTIAL_CODES or isinstance(error, _NO_CREDENTIALS):
         next_step = _LOG_IN
-    elif isinstance(error, (EndpointConnectionError, HTTPClientError)):
+    elif isinstance(error, (exceptions.EndpointConnectionError, exceptions.HTTPClientError)):
         next_step = _CONNECT
     return AwsError(f"{failed}: {found}", next_step=next_step)
 

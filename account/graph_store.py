@@ -140,8 +140,7 @@ def removals(
 def remove(s3: Any, bucket: str, removal: Removal) -> None:
     """Delete, one batch after the other; a manifest goes before the files it promises.
 
-    Raises:
-        DraftworthError: S3 answered, and did not delete an object.
+    Raises DraftworthError where S3 answers, and did not delete an object.
     """
     names = [item.name for item in removal.objects]
     if names[0].endswith(f"/{MANIFEST_NAME}"):

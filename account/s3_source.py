@@ -18,11 +18,7 @@ def download_run(url: str, folder: Path) -> None:
     """Download what the report needs of the run at `s3://BUCKET/PREFIX`.
 
     Credentials and region are those of boto3's own lookup. A prefix without a run leaves the
-    folder empty: its reader says so.
-
-    Raises:
-        UserInputError: the address is not one.
-        AwsError: S3 could not be asked, or refused.
+    folder empty: its reader says so. Raises UserInputError for what is no address.
     """
     bucket, prefix = parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")
@@ -40,11 +36,6 @@ def _names(s3: Any, bucket: str, start: str) -> Iterator[str]:
     """Names of the run's files below its prefix; a key with other parts in it is not one."""
     for key in listed(s3, "list_objects_v2", "Contents[].Key", Bucket=bucket, Prefix=start):
         name = key.removeprefix(start)
-        if name == RUN_FILE or _is_block_file(name):
+        of_block = name == f"{BLOCKS_FOLDER}/{PurePosixPath(name).name}"
+        if name == RUN_FILE or (of_block and name.endswith((RESULT_SUFFIX, TRANSCRIPT_SUFFIX))):
             yield name
-
-
-def _is_block_file(name: str) -> bool:
-    path = PurePosixPath(name)
-    wanted = name.endswith((RESULT_SUFFIX, TRANSCRIPT_SUFFIX))
-    return wanted and name == f"{BLOCKS_FOLDER}/{path.name}"

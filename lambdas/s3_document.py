@@ -63,11 +63,7 @@ class S3Document(Generic[D]):
     repair: str
 
     def read(self) -> Stored[D] | None:
-        """The document, None if there is none.
-
-        Raises:
-            DocumentError: the object is something else.
-        """
+        """The document, None if there is none; DocumentError for an object that is none."""
         answer = _get(self.s3, self.bucket, self.key)
         if answer is None:
             return None
@@ -81,11 +77,7 @@ class S3Document(Generic[D]):
         return Stored(document=document, etag=answer["ETag"])
 
     def write(self, document: D, *, over: Stored[D] | None) -> Stored[D]:
-        """Write over the document that was read, or where there was none.
-
-        Raises:
-            ConflictError: another invocation wrote in between.
-        """
+        """Write over the document that was read, or where there was none; or ConflictError."""
         document = replace(document, written_by=uuid.uuid4().hex)
         condition: dict[str, Any] = {"IfMatch": over.etag} if over else {"IfNoneMatch": "*"}
         try:

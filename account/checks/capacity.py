@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,21 +13,10 @@ from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.naming import EXPERIMENT_TAG
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
 
-_FAMILY = "trn"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Quota:
-    """A quota of EC2, in vCPUs (Service Quotas; the code is the same in every region)."""
-
-    code: str
-    name: str
-    spot: bool
-
-
-QUOTAS: Mapping[str, Quota] = {
-    "on_demand": Quota(code="L-2C3B7624", name="Running On-Demand Trn instances", spot=False),
-    "spot": Quota(code="L-6B0D517C", name="All Trn Spot Instance Requests", spot=True),
+# Quotas of EC2 in vCPUs, code and name (Service Quotas; the code is the same in every region).
+QUOTAS: Mapping[str, tuple[str, str]] = {
+    "on_demand": ("L-2C3B7624", "Running On-Demand Trn instances"),
+    "spot": ("L-6B0D517C", "All Trn Spot Instance Requests"),
 }
 
 
@@ -61,42 +49,42 @@ def zone_offering(situation: Situation) -> Outcome:
 
 def vcpu_quota(situation: Situation) -> Outcome:
     """The quota has room for the planned nodes beside what runs already."""
-    quota = QUOTAS.get(situation.experiment.spec.aws.capacity.kind)
-    if quota is None:
+    kind = situation.experiment.spec.aws.capacity.kind
+    if kind not in QUOTAS:
         return passed("a Capacity Block counts against no vCPU quota")
+    code, name = QUOTAS[kind]
     need = situation.experiment.spec.accelerator.vcpus * situation.nodes
-    limit = _quota_vcpus(situation, quota)
-    raise_it = _raise_quota(situation, quota, need)
+    limit = _quota_vcpus(situation, code, name)
     if limit < need:
-        return failed(f"{quota.name} ({quota.code}): {limit} vCPU, {need} needed", raise_it)
+        raise_it = _raise_quota(situation, code, need)
+        return failed(f"{name} ({code}): {limit} vCPU, {need} needed", raise_it)
     try:
-        used = _vcpus_in_use(situation, spot=quota.spot)
+        used = _vcpus_in_use(situation, spot=kind == "spot")
     except DeniedError as error:
         return warned(
-            f"{quota.name} ({quota.code}): {limit} vCPU, {need} needed; what is in use cannot be "
-            f"told: {error.reason}",
+            f"{name} ({code}): {limit} vCPU, {need} needed; what is in use cannot be told: "
+            f"{error.reason}",
             error.next_step,
         )
-    found = f"{quota.name} ({quota.code}): {limit} vCPU, {used} in use, {need} needed"
+    found = f"{name} ({code}): {limit} vCPU, {used} in use, {need} needed"
     if limit - used < need:
-        raise_it = _raise_quota(situation, quota, need + used)
-        return failed(found, f"end what uses it, or {raise_it}")
+        return failed(found, f"end what uses it, or {_raise_quota(situation, code, need + used)}")
     return passed(found)
 
 
-def _quota_vcpus(situation: Situation, quota: Quota) -> int:
+def _quota_vcpus(situation: Situation, code: str, name: str) -> int:
     """The account's value; AWS's default where the account has none of its own."""
-    doing, asked = f"read the quota {quota.name!r}", {"ServiceCode": "ec2", "QuotaCode": quota.code}
+    doing, asked = f"read the quota {name!r}", {"ServiceCode": "ec2", "QuotaCode": code}
     service, missing = "service-quotas", "NoSuchResourceException"
     answer = situation.ask(doing, service, "get_service_quota", missing, **asked)
     answer = answer or situation.ask(doing, service, "get_aws_default_service_quota", **asked)
     return int(answer["Quota"]["Value"])
 
 
-def _raise_quota(situation: Situation, quota: Quota, vcpus: int) -> str:
+def _raise_quota(situation: Situation, code: str, vcpus: int) -> str:
     return (
         f"aws service-quotas request-service-quota-increase --region {situation.region} "
-        f"--service-code ec2 --quota-code {quota.code} --desired-value {vcpus} "
+        f"--service-code ec2 --quota-code {code} --desired-value {vcpus} "
         "(takes hours to days)"
     )
 
@@ -105,7 +93,7 @@ def _vcpus_in_use(situation: Situation, *, spot: bool) -> int:
     """vCPUs of instances that count against the quota, without this experiment's own."""
     filters = [
         {"Name": "instance-state-name", "Values": ["pending", "running"]},
-        {"Name": "instance-type", "Values": [f"{_FAMILY}*"]},
+        {"Name": "instance-type", "Values": ["trn*"]},
     ]
     instances = situation.list_all(
         "list running Trn instances",
@@ -114,18 +102,13 @@ def _vcpus_in_use(situation: Situation, *, spot: bool) -> int:
         "Reservations[].Instances[]",
         Filters=filters,
     )
-    lifecycle = "spot" if spot else None
-    return sum(
-        _vcpus(instance)
-        for instance in instances
-        if instance.get("InstanceLifecycle") == lifecycle
-        and tags_of(instance).get(EXPERIMENT_TAG) != situation.experiment.name
-    )
-
-
-def _vcpus(instance: Mapping[str, Any]) -> int:
-    options = instance.get("CpuOptions", {})
-    return int(options.get("CoreCount", 0)) * int(options.get("ThreadsPerCore", 1))
+    vcpus = 0
+    for instance in instances:
+        others = tags_of(instance).get(EXPERIMENT_TAG) != situation.experiment.name
+        if others and instance.get("InstanceLifecycle") == ("spot" if spot else None):
+            options = instance.get("CpuOptions", {})
+            vcpus += options.get("CoreCount", 0) * options.get("ThreadsPerCore", 1)
+    return vcpus
 
 
 def capacity_block(situation: Situation) -> Outcome:
@@ -133,28 +116,24 @@ def capacity_block(situation: Situation) -> Outcome:
     capacity = situation.experiment.spec.aws.capacity
     if not isinstance(capacity, CapacityBlock):
         return skipped(f"aws.capacity is {capacity.kind}")
-    block = _describe_block(situation, capacity.reservation_id)
-    if block is None:
+    answer = situation.ask(
+        f"look at the Capacity Block {capacity.reservation_id}",
+        "ec2",
+        "describe_capacity_reservations",
+        "InvalidCapacityReservationId",
+        CapacityReservationIds=[capacity.reservation_id],
+    )
+    if not answer or not answer["CapacityReservations"]:
         return failed(
             f"there is no reservation {capacity.reservation_id} in {situation.region}",
             "correct aws.capacity.reservation_id, or buy a block: "
             "`aws ec2 describe-capacity-block-offerings` lists what there is",
         )
+    block = answer["CapacityReservations"][0]
     mismatches = list(_mismatches(situation, block))
     if mismatches:
         return failed("; ".join(mismatches), "name another block, or change the experiment")
     return _window_outcome(situation, block)
-
-
-def _describe_block(situation: Situation, reservation_id: str) -> Mapping[str, Any] | None:
-    answer = situation.ask(
-        f"look at the Capacity Block {reservation_id}",
-        "ec2",
-        "describe_capacity_reservations",
-        "InvalidCapacityReservationId",
-        CapacityReservationIds=[reservation_id],
-    )
-    return next(iter(answer["CapacityReservations"]), None) if answer else None
 
 
 # States of a block that comes or is there. The others (expired, cancelled, failed, payment-failed,

@@ -53,8 +53,7 @@ class Situation(Scope):
     def ask(self, doing: str, service: str, operation: str, *missing: str, **asked: Any) -> Any:
         """The answer of a call; None at an error whose code begins with one of `missing`.
 
-        Raises:
-            AwsError: any other error; `doing` completes "could not ...".
+        At another error an AwsError, which says "could not" with `doing`.
         """
         with explained(doing, region=self.region):
             return or_none(getattr(self.client(service), operation), *missing, **asked)
@@ -62,11 +61,7 @@ class Situation(Scope):
     def list_all(
         self, doing: str, service: str, operation: str, result: str, **asked: Any
     ) -> list[Any]:
-        """Every entry of a listing; `result`: their JMESPath in an answer.
-
-        Raises:
-            AwsError: AWS could not be asked, or refused; `doing` completes "could not ...".
-        """
+        """Every entry of a listing; `result`: their JMESPath in an answer."""
         with explained(doing, region=self.region):
             return [*listed(self.client(service), operation, result, **asked)]
 

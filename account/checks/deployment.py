@@ -15,18 +15,13 @@ from draftworth.experiment.naming import EXPERIMENT_TAG, STACK_PARTS
 DEFAULT_QUALIFIER = "hnb659fds"
 BOOTSTRAP_VERSION = 6
 _SECRETS = "secretsmanager"
-_QUALIFIER_KEY = "@aws-cdk/core:bootstrapQualifier"
-
-
-def bootstrap_parameter(situation: Situation) -> str:
-    """The SSM parameter that holds the bootstrap's version, with the qualifier of cdk.json."""
-    context = json.loads((situation.root / "cdk.json").read_text(encoding="utf-8"))["context"]
-    return f"/cdk-bootstrap/{context.get(_QUALIFIER_KEY, DEFAULT_QUALIFIER)}/version"
 
 
 def bootstrap(situation: Situation) -> Outcome:
     """The account is bootstrapped for CDK in this region, and recently enough."""
-    name = bootstrap_parameter(situation)
+    context = json.loads((situation.root / "cdk.json").read_text(encoding="utf-8"))["context"]
+    qualifier = context.get("@aws-cdk/core:bootstrapQualifier", DEFAULT_QUALIFIER)
+    name = f"/cdk-bootstrap/{qualifier}/version"
     command = (
         f"npx aws-cdk@{pinned_cdk_version(situation.root)} bootstrap "
         f"aws://ACCOUNT/{situation.region}"
@@ -104,8 +99,8 @@ def hub_token(situation: Situation) -> Outcome:
 
 def _readable(situation: Situation, name: str) -> Outcome:
     """Only whether it can be read and is not empty: the value goes nowhere."""
+    doing = f"read the secret {name!r}"
     try:
-        doing = f"read the secret {name!r}"
         answer = situation.ask(doing, _SECRETS, "get_secret_value", SecretId=name)
     except DeniedError as error:
         return warned(

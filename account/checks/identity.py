@@ -15,11 +15,7 @@ _OPEN = ("opt-in-not-required", "opted-in")
 
 
 def home_region(region: str) -> str:
-    """The region to ask about the account itself.
-
-    Raises:
-        AwsError: the profile that the environment names does not exist.
-    """
+    """The region to ask about the account itself; AwsError for a profile that does not exist."""
     with explained("read the AWS configuration", region=region):
         session = boto3.Session()
     try:

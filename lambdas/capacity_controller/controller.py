@@ -105,11 +105,7 @@ class Controller:
         self.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
 
     def scale_to_zero_without_state(self, plan: CapacityPlan, why: str) -> None:
-        """Take nodes to zero whose deadline and budget are not known: the state is lost.
-
-        Raises:
-            ClientError, BotoCoreError: AWS failed; a later invocation can succeed.
-        """
+        """Take nodes to zero whose deadline and budget are not known: the state is lost."""
         if self._is_at_zero(plan):
             return
         self._log({"level": "ERROR", "event": "scaled to zero without a state", "text": why})
@@ -117,11 +113,7 @@ class Controller:
         actions.publish(lost, self._clients, self._settings)
 
     def scale_to_zero(self, plan: CapacityPlan, *, until_unix_s: float) -> None:
-        """Take the nodes to zero, and wait until EKS has accepted it.
-
-        Raises:
-            NotZeroError: it did not until then.
-        """
+        """Take the nodes to zero, and wait until EKS has accepted it; NotZeroError if not."""
         while True:
             try:
                 if self._is_at_zero(plan):

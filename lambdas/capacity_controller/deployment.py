@@ -39,11 +39,7 @@ class DeploymentError(Exception):
 def handle_request(
     event: Mapping[str, Any], controller: Controller, *, function_arn: str, ends_unix_s: float
 ) -> None:
-    """Do one request of CloudFormation; `ends_unix_s` ends the invocation.
-
-    Raises:
-        DeploymentError: it cannot be done.
-    """
+    """Do one request of CloudFormation, or DeploymentError; `ends_unix_s` ends the invocation."""
     plan, kind = _plan(event), event["RequestType"]
     if kind == "Delete":
         _delete(event, plan, controller, function_arn, ends_unix_s)
@@ -62,11 +58,7 @@ def handle_request(
 
 
 def send_response(event: Mapping[str, Any], *, error: str | None) -> None:
-    """Tell CloudFormation how its request ended.
-
-    Raises:
-        OSError: it could not be told.
-    """
+    """Tell CloudFormation how its request ended; OSError if it could not be told."""
     stack_name = str(event["StackId"]).split("/")[1]
     body = {
         "Status": "SUCCESS" if error is None else "FAILED",
@@ -102,11 +94,8 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
     that is created anew has a new deadline. What was spent on a Job is never forgotten.
     """
     known, before = state.deployments.get(plan.job_name), state.deployment
-    node_time = (
-        known.node_time
-        if known
-        else NodeTime(node_seconds=0.0, instances=0, observed_at_unix_s=now)
-    )
+    new = NodeTime(node_seconds=0.0, instances=0, observed_at_unix_s=now)
+    node_time = known.node_time if known else new
     if before is None or state.status == "ended":
         node_time = replace(node_time, instances=0, observed_at_unix_s=now)
     elif before.plan.job_name != plan.job_name:

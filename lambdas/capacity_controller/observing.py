@@ -1,7 +1,7 @@
 """Observes AWS: staged models, runs, the Capacity Block, the node group.
 
 What a decision can do without is `Unknown` where AWS fails. The node group is not such a part: its
-error ends the invocation, and the next one observes again.
+error (ClientError or BotoCoreError) ends the invocation, and the next one observes again.
 """
 
 from __future__ import annotations
@@ -54,11 +54,7 @@ class Clients:
 def observe(
     plan: CapacityPlan, clients: Clients, settings: Settings, *, since: float
 ) -> Observation:
-    """AWS as it is now. `since`: launches that failed before this time do not matter any more.
-
-    Raises:
-        ClientError, BotoCoreError: the node group could not be read.
-    """
+    """AWS as it is now. `since`: launches that failed before this time do not matter any more."""
     s3, results = clients.s3, settings.results_bucket
     return Observation(
         models=_or_unknown(lambda: _models(s3, settings.checkpoints_bucket, plan)),
@@ -149,11 +145,7 @@ def _block(clients: Clients, plan: CapacityPlan) -> CapacityBlock | NoCapacityBl
 
 
 def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGroup:
-    """The node group and its instances.
-
-    Raises:
-        ClientError, BotoCoreError: it could not be read.
-    """
+    """The node group and its instances."""
     try:
         group = clients.eks.describe_nodegroup(
             clusterName=plan.cluster_name, nodegroupName=plan.nodegroup_name

@@ -22,11 +22,7 @@ class Settings:
 
 
 def load_settings(environment: Mapping[str, str]) -> Settings:
-    """Read the settings.
-
-    Raises:
-        RuntimeError: naming every variable that is missing or empty.
-    """
+    """Read the settings; RuntimeError names every variable that is missing or empty."""
     names = {field.name: field.name.upper() for field in fields(Settings)}
     missing = [variable for variable in names.values() if not environment.get(variable)]
     if missing:

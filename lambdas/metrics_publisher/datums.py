@@ -55,11 +55,7 @@ class Plan:
 
 
 def plan_block(block: BlockResult) -> Plan:
-    """The calls that publish a block.
-
-    Raises:
-        UnusableError: a figure or a name that CloudWatch does not take.
-    """
+    """The calls that publish a block; UnusableError for what CloudWatch does not take."""
     groups = _groups(block)
     dimensions = [*map(_dimension, dimension_values(block).items())]
     calls = tuple(_calls(_data(groups, dimensions)))

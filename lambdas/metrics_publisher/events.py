@@ -26,11 +26,7 @@ class ObjectCreated:
 
 
 def created_objects(body: str) -> tuple[ObjectCreated, ...]:
-    """The objects that a message is about; none for S3's test event.
-
-    Raises:
-        UnusableError: the body is not an S3 event about written objects.
-    """
+    """The objects that a message is about; none for S3's test event, UnusableError for others."""
     try:
         event = json.loads(body)
     except ValueError as error:
