@@ -96,8 +96,9 @@ def outcome_of(check: Check, situation: Situation) -> Outcome:
 def table_lines(answers: Iterable[tuple[str, Outcome]]) -> Iterator[str]:
     """Name, status and finding aligned; the next step below what needs one; the count."""
     answers = list(answers)
+    steps = (f"\nnext: {o.next_step}" if o.next_step else "" for _, o in answers)
     yield from terminal.table_lines(
-        (name, outcome.status, outcome.told) for name, outcome in answers
+        (name, o.status, o.found + step) for (name, o), step in zip(answers, steps, strict=True)
     )
     statuses = [outcome.status for _, outcome in answers]
     counts = (f"{statuses.count(s)} {s}" for s in ("pass", "warn", "fail", "skip"))

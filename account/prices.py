@@ -27,11 +27,6 @@ class ListPrice(StrictModel):
     as_of: date
     source: str
 
-    @property
-    def usd_per_month(self) -> float:
-        """What it is in a month of 730 hours."""
-        return self.usd * HOURS_A_MONTH if self.per == "hour" else self.usd
-
 
 def read_shipped(kind: Any, file: Traversable) -> Any:
     """A data file of this package, as pydantic reads it into that type."""
@@ -54,8 +49,8 @@ def monthly_usd(what: str, *, amount: float = 1) -> float | None:
     `what`: a name of `prices.yaml`, or one of what a deployed experiment always has (`standing` in
     the assumptions of planning), such as an instance type.
     """
-    if what in price_list():
-        return price_list()[what].usd_per_month * amount
+    if price := price_list().get(what):
+        return price.usd * amount * (HOURS_A_MONTH if price.per == "hour" else 1)
     standing = {cost.what: cost.usd_per_hour for cost in assumption_data().standing}
     return standing[what] * HOURS_A_MONTH * amount if what in standing else None
 

@@ -24,11 +24,6 @@ class Outcome:
     found: str
     next_step: str = ""
 
-    @property
-    def told(self) -> str:
-        """What was found, and the next step below."""
-        return f"{self.found}\nnext: {self.next_step}" if self.next_step else self.found
-
 
 passed, warned = partial(Outcome, "pass"), partial(Outcome, "warn")
 failed, skipped = partial(Outcome, "fail"), partial(Outcome, "skip")

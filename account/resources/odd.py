@@ -38,10 +38,6 @@ def _is_tagged(scope: Scope, entry: Entry) -> bool:
     return tags_of(entry).get(EXPERIMENT_TAG) == scope.experiment.name
 
 
-def _stack_is_ours(scope: Scope, entry: Entry) -> bool:
-    return _is_tagged(scope, entry) or of_stack(scope.names, entry["StackName"])
-
-
 def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
     """In the account's default group those with our names, in groups of ours all."""
     name, group = entry["Name"], entry["GroupName"]
@@ -60,11 +56,6 @@ def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
     return known and entry["State"] in USABLE_STATES
 
 
-def _is_in_network(scope: Scope, entry: Entry) -> bool:
-    """Classic load balancers spell it differently."""
-    return (entry.get("VpcId") or entry.get("VPCId")) in scope.vpc_ids
-
-
 def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
     """Groups that services made have no tags: their names are all there is, and may be cut."""
     name = entry["logGroupName"]
@@ -80,11 +71,6 @@ def _instance_usd(scope: Scope, entry: Entry) -> float | None:
     if entry["InstanceType"] == scope.experiment.spec.instance_type:
         return scope.experiment.spec.aws.price.usd_per_hour * HOURS_A_MONTH
     return monthly_usd(entry["InstanceType"])
-
-
-def _instance(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
-    kind = f"{found.kind} {entry['InstanceType']}"
-    return replace(found, kind=kind, usd_per_month=_instance_usd(scope, entry))
 
 
 def _reservation(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
@@ -128,14 +114,21 @@ def _log_group(_: Scope, entry: Entry, found: Leftover) -> Leftover:
 
 
 OURS: Mapping[str, Callable[[Scope, Entry], bool]] = {
-    "stack": _stack_is_ours,
+    "stack": lambda scope, entry: (
+        _is_tagged(scope, entry) or of_stack(scope.names, entry["StackName"])
+    ),
     "schedule": _schedule_is_ours,
     "reservation": _reservation_is_ours,
-    "in network": _is_in_network,
+    # Classic load balancers spell it differently.
+    "in network": lambda scope, entry: (entry.get("VpcId") or entry.get("VPCId")) in scope.vpc_ids,
     "log group": _log_group_is_ours,
 }
 AMEND: Mapping[str, Callable[[Scope, Entry, Leftover], Leftover]] = {
-    "instance": _instance,
+    "instance": lambda scope, entry, found: replace(
+        found,
+        kind=f"{found.kind} {entry['InstanceType']}",
+        usd_per_month=_instance_usd(scope, entry),
+    ),
     "reservation": _reservation,
     "interface": _interface,
     "bucket": _bucket,

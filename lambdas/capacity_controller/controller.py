@@ -14,7 +14,7 @@ import random
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -45,26 +45,22 @@ class NotZeroError(Exception):
     """The nodes could not be taken to zero in time; the message says why."""
 
 
+@dataclass(kw_only=True)
 class Controller:
     """Keeps one node group at the desired size; `clock` gives Unix seconds."""
 
-    def __init__(
-        self,
-        *,
-        clients: Clients,
-        settings: Settings,
-        log: Log,
-        clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._clients = clients
-        self._settings = settings
-        self._log = log
-        self.clock = clock
-        self.sleep = sleep
-        self.document = S3Document(
-            s3=clients.s3,
-            bucket=settings.results_bucket,
+    clients: Clients
+    settings: Settings
+    log: Log
+    clock: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+
+    @property
+    def document(self) -> S3Document[State]:
+        """The state, as it lies in the results bucket."""
+        return S3Document(
+            s3=self.clients.s3,
+            bucket=self.settings.results_bucket,
             key=STATE_KEY,
             kind=State,
             repair="restore it, or delete it and deploy again with another `repetition`",
@@ -91,7 +87,7 @@ class Controller:
 
     def log_failure(self, event: str, error: Exception) -> None:
         """Log a failure that does not end the invocation, with its traceback."""
-        self._log(
+        self.log(
             {
                 "level": "ERROR",
                 "event": event,
@@ -108,9 +104,9 @@ class Controller:
         """Take nodes to zero whose deadline and budget are not known: the state is lost."""
         if self._is_at_zero(plan):
             return
-        self._log({"level": "ERROR", "event": "scaled to zero without a state", "text": why})
+        self.log({"level": "ERROR", "event": "scaled to zero without a state", "text": why})
         lost = notifications.of_lost_state(plan, why, now=self.clock())
-        actions.publish(lost, self._clients, self._settings)
+        actions.publish(lost, self.clients, self.settings)
 
     def scale_to_zero(self, plan: CapacityPlan, *, until_unix_s: float) -> None:
         """Take the nodes to zero, and wait until EKS has accepted it; NotZeroError if not."""
@@ -125,9 +121,9 @@ class Controller:
 
     def _is_at_zero(self, plan: CapacityPlan) -> bool:
         """Whether no nodes of ours are desired; if some are, this asks for none."""
-        nodes = node_group(plan, self._clients, since=self.clock())
+        nodes = node_group(plan, self.clients, since=self.clock())
         if nodes.ownership == "ours" and nodes.desired_size:
-            actions.set_desired_size(plan, self._clients, 0)
+            actions.set_desired_size(plan, self.clients, 0)
             return False
         self._end_drains(nodes)
         return True
@@ -138,7 +134,7 @@ class Controller:
         """True when no other invocation wrote the state meanwhile."""
         last = stored.document.last_decision
         since = last.since_unix_s if last else deployment.deployed_at_unix_s
-        observation = observe(deployment.plan, self._clients, self._settings, since=since)
+        observation = observe(deployment.plan, self.clients, self.settings, since=since)
         now, nodes = self.clock(), observation.nodes
         step = transition(stored.document, deployment, observation, now=now)
         if step.state != stored.document:
@@ -169,7 +165,7 @@ class Controller:
             action()
         except (ClientError, BotoCoreError) as error:
             level = "INFO" if error_code(error) in actions.BUSY else "ERROR"
-            self._log({"level": level, "event": event, **fields, "error": str(error)})
+            self.log({"level": level, "event": event, **fields, "error": str(error)})
             return error
         return None
 
@@ -178,7 +174,7 @@ class Controller:
         deployment, decision = step.deployment, step.decision
         if not step.is_new and decision.reason != "unknown":
             return
-        self._log(
+        self.log(
             {
                 "level": "INFO" if step.is_new else "WARNING",
                 "event": "decision" if step.is_new else "not decided",
@@ -202,16 +198,16 @@ class Controller:
         if size is None or size == nodes.desired_size:
             return False, None
         resize = functools.partial(
-            actions.set_desired_size, step.deployment.plan, self._clients, size
+            actions.set_desired_size, step.deployment.plan, self.clients, size
         )
         error = self._attempt(resize, "size not set", desired_size=size)
         if error is None and not step.is_new:
-            self._log({"level": "INFO", "event": "size set again", "desired_size": size})
+            self.log({"level": "INFO", "event": "size set again", "desired_size": size})
         return error is None, error
 
     def _end_drains(self, nodes: NodeGroup) -> None:
         for instance in nodes.draining:
-            end = functools.partial(actions.end_drain, nodes, self._clients, instance)
+            end = functools.partial(actions.end_drain, nodes, self.clients, instance)
             self._attempt(end, "drain not ended", instance=instance)
 
     def _schedule(self, step: Transition, function_arn: str) -> float | None:
@@ -224,7 +220,7 @@ class Controller:
             return current
         error = self._attempt(
             lambda: actions.schedule_deadline(
-                self._clients, self._settings, at_unix_s=wanted, function_arn=function_arn
+                self.clients, self.settings, at_unix_s=wanted, function_arn=function_arn
             ),
             "schedule not set",
         )
@@ -280,7 +276,7 @@ class Controller:
     def _send(self, state: State, new: tuple[Notification, ...], now: float) -> set[str]:
         """Send these, and those that another invocation left unsent; ids of what was sent."""
         left = [n for n in state.outbox if n.made_at_unix_s < now - UNSENT_AFTER_SECONDS]
-        send = functools.partial(actions.publish, clients=self._clients, settings=self._settings)
+        send = functools.partial(actions.publish, clients=self.clients, settings=self.settings)
         return {
             one.id
             for one in (*left, *new)

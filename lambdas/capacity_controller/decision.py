@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
 
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
 from lambdas.capacity_controller.observation import (
@@ -24,26 +23,6 @@ from lambdas.capacity_controller.state import Deployment, Status
 # Nodes that are paid for so long without one serve nobody: the pod has no image or no memory.
 BEGIN_WITHIN_NODE_SECONDS = 45 * 60
 _BLOCK_NOT_STARTED = {"scheduled", "pending", "payment-pending", "assessing", "delayed"}
-_BLOCK_ACTIVE = "active"
-
-Reason = Literal[
-    "ready",
-    "ended",
-    "stopped",
-    "complete",
-    "failed",
-    "not_begun",
-    "deadline",
-    "budget",
-    "no_block",
-    "block_not_started",
-    "block_over",
-    "tokenizer_mismatch",
-    "waiting_for_models",
-    "no_node_group",
-    "foreign_node_group",
-    "unknown",
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +34,7 @@ class Decision:
     """
 
     desired_size: int | None
-    reason: Reason
+    reason: str
     text: str
 
 
@@ -65,7 +44,7 @@ def decide(
     """The size that the node group must have now."""
     for decision in _reasons_against(deployment, status, observation, now):
         return decision
-    unknowns = observation.unknowns()
+    unknowns = [part.why for part in vars(observation).values() if isinstance(part, Unknown)]
     if unknowns:
         return Decision(desired_size=None, reason="unknown", text="; ".join(unknowns))
     nodes = deployment.plan.nodes
@@ -166,9 +145,9 @@ def _outside_the_block(block: CapacityBlock, now: float) -> Iterator[Decision]:
             "block_over",
             f"the Capacity Block ends at {utc(end)}; EKS takes its nodes away 40 minutes before",
         )
-    elif block.state in _BLOCK_NOT_STARTED or (block.state == _BLOCK_ACTIVE and now < start):
+    elif block.state in _BLOCK_NOT_STARTED or (block.state == "active" and now < start):
         yield _zero("block_not_started", f"the Capacity Block is {block.state} until {utc(start)}")
-    elif block.state != _BLOCK_ACTIVE:
+    elif block.state != "active":
         yield _zero("block_over", f"the Capacity Block is {block.state}")
 
 
@@ -181,5 +160,5 @@ def _not_staged(observation: Observation) -> Iterator[Decision]:
     yield _zero("waiting_for_models", f"not staged yet: {models.text}")
 
 
-def _zero(reason: Reason, text: str) -> Decision:
+def _zero(reason: str, text: str) -> Decision:
     return Decision(desired_size=0, reason=reason, text=text)

@@ -27,6 +27,8 @@ RequestType = Literal["Create", "Update", "Delete"]
 MAX_ATTEMPTS = 20
 # Of the invocation's time, for the response.
 RESERVE_SECONDS = 20.0
+# CloudFormation repeats a request at most a few times.
+REMEMBERED_REQUESTS = 20
 RESPONSE_ATTEMPTS = 3
 RESPONSE_TIMEOUT_SECONDS = 10
 MAX_REASON_CHARACTERS = 1000
@@ -132,8 +134,9 @@ def _update_state(
         state = stored.document if stored else State(deployments={})
         if request_id in state.requests:
             return
+        requests = (*state.requests, request_id)[-REMEMBERED_REQUESTS:]
         try:
-            controller.document.write(change(state).with_request(request_id), over=stored)
+            controller.document.write(replace(change(state), requests=requests), over=stored)
         except ConflictError:
             controller.pause()
         else:

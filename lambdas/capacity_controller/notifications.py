@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 
 from draftworth.records.capacity import STATE_KEY, CapacityPlan
-from lambdas.capacity_controller.decision import Decision, Reason, deadline_unix_s, utc
+from lambdas.capacity_controller.decision import Decision, deadline_unix_s, utc
 from lambdas.capacity_controller.observation import Observation, Problem
 from lambdas.capacity_controller.state import Deployment, LastDecision, Notification
 
@@ -14,7 +14,8 @@ from lambdas.capacity_controller.state import Deployment, LastDecision, Notifica
 MAX_SUBJECT_CHARACTERS = 99
 _RUN_AGAIN = "To measure again, raise `repetition` in the experiment and deploy."
 _RESUMES = "A run whose run.json does not say failed by then goes on where it stopped."
-_NEXT: Mapping[Reason, str] = {
+# By the decision's reason; what is not here needs nothing but its text.
+NEXT: Mapping[str, str] = {
     "ready": "nothing. The nodes start, the servers compile or load, the run begins.",
     "ended": "nothing.",
     "stopped": "delete the object control/stop of the results bucket to go on.",
@@ -51,7 +52,7 @@ def of_decision(
     lines = [
         f"Accelerator nodes of {deployment.plan.experiment}: {was} -> {size}",
         f"Reason: {decision.text}",
-        f"Next: {_NEXT[decision.reason]}" if decision.reason in _NEXT else "",
+        f"Next: {NEXT[decision.reason]}" if decision.reason in NEXT else "",
         "",
         *_facts(deployment, deadline_unix_s(deployment, observation)),
     ]

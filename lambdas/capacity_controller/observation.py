@@ -84,8 +84,3 @@ class Observation:
     stopped: bool | Unknown
     block: CapacityBlock | NoCapacityBlock | Unknown | None
     nodes: NodeGroup
-
-    def unknowns(self) -> tuple[str, ...]:
-        """Why parts could not be observed."""
-        parts = (self.models, self.run, self.stopped, self.block)
-        return tuple(part.why for part in parts if isinstance(part, Unknown))

@@ -9,9 +9,6 @@ from typing import Literal
 from draftworth.records.capacity import CapacityPlan
 from lambdas.s3_document import Document
 
-# CloudFormation's requests that were done already; it repeats one at most a few times.
-REMEMBERED_REQUESTS = 20
-
 Status = Literal["active", "ended"]
 
 
@@ -113,7 +110,3 @@ class State(Document):
         """With this deployment as the current one."""
         name = deployment.plan.job_name
         return replace(self, current=name, deployments={**self.deployments, name: deployment})
-
-    def with_request(self, request_id: str) -> State:
-        """With a CloudFormation request marked as done."""
-        return replace(self, requests=(*self.requests, request_id)[-REMEMBERED_REQUESTS:])

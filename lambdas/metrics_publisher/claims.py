@@ -41,11 +41,6 @@ class Claim(Document):
     calls_done: int
     lease_until_unix_s: float
 
-    @property
-    def published(self) -> bool:
-        """All of the file is in CloudWatch."""
-        return self.calls_done == self.calls
-
 
 def claim_document(s3: S3Client, bucket: str, key: str) -> S3Document[Claim]:
     """The claim of the file with this key."""

@@ -85,10 +85,11 @@ def _publish(
     except Exception as error:  # noqa: BLE001 - logged with its reason, message reported as failed
         log(_failure(about, error))
         return False
+    published_before = outcome.already_done > 0 and outcome.calls == 0
     log(
         {
             "level": "WARNING" if outcome.may_repeat_a_call else "INFO",
-            "event": "published before" if outcome.nothing_left else "published",
+            "event": "published before" if published_before else "published",
             **about,
             "calls": outcome.calls,
             "calls_already_done": outcome.already_done,

@@ -58,27 +58,15 @@ class Outcome:
     already_done: int
     may_repeat_a_call: bool
 
-    @property
-    def nothing_left(self) -> bool:
-        """An earlier delivery had published all of it."""
-        return self.already_done > 0 and self.calls == 0
 
-
+@dataclass(kw_only=True)
 class Publisher:
     """Publishes the result files of one bucket; `clock` gives Unix seconds."""
 
-    def __init__(
-        self,
-        *,
-        s3: S3Client,
-        cloudwatch: CloudWatchClient,
-        bucket: str,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._s3 = s3
-        self._cloudwatch = cloudwatch
-        self._bucket = bucket
-        self.clock = clock
+    s3: S3Client
+    cloudwatch: CloudWatchClient
+    bucket: str
+    clock: Callable[[], float] = time.time
 
     def publish(self, source: ObjectCreated, *, deadline_unix_s: float) -> Outcome:
         """Publish one file, unless it is published; `deadline_unix_s` ends the invocation.
@@ -89,10 +77,10 @@ class Publisher:
             ClientError, BotoCoreError: AWS failed; the next one can.
         """
         self._check_source(source)
-        data = read_object(self._s3, self._bucket, source.key)
+        data = read_object(self.s3, self.bucket, source.key)
         if data is None:
             raise UnusableError(
-                f"no object {source.key!r} in bucket {self._bucket!r}: it was deleted after its "
+                f"no object {source.key!r} in bucket {self.bucket!r}: it was deleted after its "
                 "event"
             )
         plan = plan_block(_load(source.key, data))
@@ -107,13 +95,13 @@ class Publisher:
             raise UnusableError(str(error)) from error
 
     def _publish_once(self, key: str, data: bytes, plan: Plan, deadline_unix_s: float) -> Outcome:
-        claims = claim_document(self._s3, self._bucket, key)
+        claims = claim_document(self.s3, self.bucket, key)
         stored, done = claims.read(), 0
         sha256 = hashlib.sha256(data).hexdigest()
         if stored is not None:
             done = stored.document.calls_done
             _check_same_file(key, stored.document, sha256)
-            if stored.document.published:
+            if done == stored.document.calls:
                 return Outcome(calls=0, already_done=done, may_repeat_a_call=False)
         self._check_timestamps(plan)
         if stored is not None:
@@ -160,7 +148,7 @@ class Publisher:
                         f"{claim.calls_done} of {claim.calls} calls are done, the next delivery "
                         "goes on"
                     )
-                self._cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=list(call))
+                self.cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=list(call))
                 claim = replace(claim, calls_done=claim.calls_done + 1)
                 held = claims.write(claim, over=held)
         except failures:
@@ -170,8 +158,8 @@ class Publisher:
             raise
 
     def _check_source(self, source: ObjectCreated) -> None:
-        if source.bucket != self._bucket:
-            raise UnusableError(f"bucket: given {source.bucket!r}, allowed: {self._bucket!r}")
+        if source.bucket != self.bucket:
+            raise UnusableError(f"bucket: given {source.bucket!r}, allowed: {self.bucket!r}")
         if not (source.key.startswith(f"{RUNS_FOLDER}/") and source.key.endswith(RESULT_SUFFIX)):
             raise UnusableError(
                 f"key: given {source.key!r}, allowed: {RUNS_FOLDER}/*{RESULT_SUFFIX}; "
