@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment
 from draftworth.experiment.variants import Variant
 from draftworth.serving import neuron_v0_nxdi, neuron_v1_nxdi, vllm_cpu, vllm_neuron
-from draftworth.serving.command import ModelPaths, ServingCommand
+from draftworth.serving.command import ModelPaths, ServingCommand, engine_settings
 
 
 class NeuronDialect(Protocol):
@@ -28,9 +28,13 @@ class NeuronDialect(Protocol):
         """Engine settings that every variant gets, the experiment's own on top."""
 
     def command(
-        self, experiment: NeuronExperiment, variant: Variant, paths: ModelPaths
+        self,
+        experiment: NeuronExperiment,
+        variant: Variant,
+        paths: ModelPaths,
+        config: dict[str, Any],
     ) -> ServingCommand:
-        """Arguments and environment of one variant's server."""
+        """One variant's server; `config`: the shared settings and those of the variant's method."""
 
 
 NEURON_DIALECTS: Mapping[str, NeuronDialect] = {
@@ -49,4 +53,6 @@ def serving_command(experiment: Experiment, variant: Variant, paths: ModelPaths)
     """What to run for one variant, in the dialect of the experiment's release."""
     if isinstance(experiment, LocalExperiment):
         return vllm_cpu.command(experiment, variant, paths)
-    return neuron_dialect(experiment).command(experiment, variant, paths)
+    dialect = neuron_dialect(experiment)
+    config = {**dialect.shared_config(experiment), **engine_settings(experiment, variant)}
+    return dialect.command(experiment, variant, paths, config)

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.variants import Variant
-from draftworth.serving.command import (
-    ModelPaths,
-    ServingCommand,
-    engine_settings,
-    json_flag,
-    neuron_command,
-    speculative_config,
-)
+from draftworth.serving import command as vllm
 from draftworth.serving.nxdi import shared_config as shared_config
 
 VERSION = 1
 
 
-def command(experiment: NeuronExperiment, variant: Variant, paths: ModelPaths) -> ServingCommand:
+def command(
+    experiment: NeuronExperiment, variant: Variant, paths: vllm.ModelPaths, config: dict[str, Any]
+) -> vllm.ServingCommand:
     """The plugin's flags."""
-    config = {**shared_config(experiment), **engine_settings(experiment, variant)}
-    return neuron_command(
+    return vllm.neuron_command(
         experiment,
         paths,
         "--no-enable-prefix-caching",
         "--no-enable-chunked-prefill",
         # Without prefix caching and chunked prefill the plugin keeps one block a sequence.
         f"--num-gpu-blocks-override={experiment.serving.max_num_seqs}",
-        json_flag("--additional-config", {"override_neuron_config": config}),
-        *speculative_config(variant, paths, method=variant.method),
+        vllm.json_flag("--additional-config", {"override_neuron_config": config}),
+        *vllm.speculative_config(variant, paths, method=variant.method),
     )

@@ -6,14 +6,7 @@ from typing import Any
 
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.variants import Variant
-from draftworth.serving.command import (
-    ModelPaths,
-    ServingCommand,
-    engine_settings,
-    json_flag,
-    neuron_command,
-    speculative_config,
-)
+from draftworth.serving import command as vllm
 
 VERSION = 1
 
@@ -23,17 +16,15 @@ def shared_config(experiment: NeuronExperiment) -> dict[str, Any]:
     return dict(experiment.serving.neuron_config)
 
 
-def command(experiment: NeuronExperiment, variant: Variant, paths: ModelPaths) -> ServingCommand:
+def command(
+    experiment: NeuronExperiment, variant: Variant, paths: vllm.ModelPaths, config: dict[str, Any]
+) -> vllm.ServingCommand:
     """vLLM Neuron's flags."""
-    config = {
-        "on_device_sampling_config": {"all_greedy": True},
-        **shared_config(experiment),
-        **engine_settings(experiment, variant),
-    }
-    return neuron_command(
+    config = {"on_device_sampling_config": {"all_greedy": True}, **config}
+    return vllm.neuron_command(
         experiment,
         paths,
         "--no-enable-prefix-caching",
-        json_flag("--additional-config", {"neuron_config": config}),
-        *speculative_config(variant, paths, method=variant.method),
+        vllm.json_flag("--additional-config", {"neuron_config": config}),
+        *vllm.speculative_config(variant, paths, method=variant.method),
     )
