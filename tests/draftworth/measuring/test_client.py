@@ -41,7 +41,7 @@ SHAPE = RequestShape(
     temperature=0.0,
     seed=3,
     enable_thinking=False,
-    timeout_seconds=5.0,
+    timeout_seconds=60.0,
 )
 PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "count"},))
 

@@ -87,7 +87,7 @@ def spec(
             temperature=0.0,
             seed=0,
             enable_thinking=False,
-            timeout_seconds=5.0,
+            timeout_seconds=60.0,
         ),
         cases=tuple(cases),
         loads=loads,

@@ -164,7 +164,7 @@ def test_sigterm_ends_a_pod_at_once(pods: Pods) -> None:
     process = pods.start()
     _wait_for(lambda: pods.hub.downloads(LARGE) == 1)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=5)
+    process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM
     assert "_READY.json" not in pods.names()
 

@@ -208,7 +208,7 @@ def test_room_that_could_not_be_used_is_given_back(tmp_path: Path) -> None:
     folder.mkdir()
     waiting = threading.Thread(target=_use, args=(scratch, 10), daemon=True)
     waiting.start()
-    waiting.join(timeout=5)
+    waiting.join(timeout=60)
     assert not waiting.is_alive()
 
 

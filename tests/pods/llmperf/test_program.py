@@ -99,7 +99,7 @@ def spec_for(url: str, *, load_generator: LoadGenerator = "asyncio") -> RunSpec:
             temperature=0.0,
             seed=0,
             enable_thinking=False,
-            timeout_seconds=5.0,
+            timeout_seconds=60.0,
         ),
         cases=(CASE,),
         loads=(ConcurrencyLoad(concurrency=1),),
@@ -114,7 +114,7 @@ def spec_for(url: str, *, load_generator: LoadGenerator = "asyncio") -> RunSpec:
         parallel=False,
         class_weights={"structured": 1.0},
         price=None,
-        ready_deadline_seconds=10.0,
+        ready_deadline_seconds=60.0,
     )
 
 

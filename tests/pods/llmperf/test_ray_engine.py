@@ -34,7 +34,7 @@ SHAPE = RequestShape(
     temperature=0.0,
     seed=0,
     enable_thinking=False,
-    timeout_seconds=5.0,
+    timeout_seconds=60.0,
 )
 CLIENT = Client(base_url="http://127.0.0.1:9", shape=SHAPE)
 POISSON = PoissonLoad(requests_per_second=200.0)
@@ -76,7 +76,7 @@ def spec(
         parallel=parallel,
         class_weights={"c": 1.0},
         price=None,
-        ready_deadline_seconds=1.0,
+        ready_deadline_seconds=30.0,
     )
 
 
