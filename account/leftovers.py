@@ -17,12 +17,10 @@ from account.clients import AwsError, client, explained
 from account.prices import oldest_price
 from account.resources.finding import find, find_in_tag_index
 from account.resources.kind import Kind, Leftover, kinds
-from account.resources.scope import Scope
+from account.scope import Scope
 from account.terminal import duration_text, print_lines
 from draftworth.planning.resolved import load_neuron
 from draftworth.terminal import table_lines
-
-TAG_INDEX = "the index of tags"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,19 +71,20 @@ def look(scope: Scope, table: Sequence[Kind] | None = None) -> Report:
     """
     leftovers: list[Leftover] = []
     unseen: list[tuple[str, str]] = []
-    known_better: set[str] = set()
-    for kind in kinds() if table is None else table:
+
+    def add(what: str, found: Iterator[Leftover], verb: str = "list") -> bool:
         try:
-            with explained(f"list {kind.looks_at}", region=scope.region):
-                leftovers.extend(find(kind, scope))
-            known_better.add(kind.covers)
+            with explained(f"{verb} {what}", region=scope.region):
+                leftovers.extend(found)
         except AwsError as error:
-            unseen.append((kind.looks_at, str(error)))
-    try:
-        with explained(f"read {TAG_INDEX}", region=scope.region):
-            leftovers.extend(find_in_tag_index(scope, known_better=known_better))
-    except AwsError as error:
-        unseen.append((TAG_INDEX, str(error)))
+            unseen.append((what, str(error)))
+            return False
+        return True
+
+    rows = kinds() if table is None else table
+    known_better = {kind.covers for kind in rows if add(kind.looks_at, find(kind, scope))}
+    in_index = find_in_tag_index(scope, known_better=known_better)
+    add("the index of tags", in_index, "read")
     return Report(leftovers=tuple(leftovers), unseen=tuple(unseen))
 
 

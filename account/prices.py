@@ -7,7 +7,7 @@ from datetime import date
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, TypeVar
 
 import yaml
 from pydantic import Field, TypeAdapter
@@ -17,6 +17,7 @@ from draftworth.planning.assumptions import assumption_data
 
 HOURS_A_MONTH = 730
 GIB = 1024**3
+T = TypeVar("T")
 
 
 class ListPrice(StrictModel):
@@ -28,7 +29,7 @@ class ListPrice(StrictModel):
     source: str
 
 
-def read_shipped(kind: Any, file: Traversable) -> Any:
+def read_shipped(kind: type[T], file: Traversable) -> T:
     """A data file of this package, as pydantic reads it into that type."""
     data = yaml.safe_load(file.read_text(encoding="utf-8"))
     return TypeAdapter(kind).validate_json(json.dumps(data, default=str))
@@ -37,10 +38,7 @@ def read_shipped(kind: Any, file: Traversable) -> Any:
 @cache
 def price_list() -> dict[str, ListPrice]:
     """The shipped prices, read once."""
-    prices: dict[str, ListPrice] = read_shipped(
-        dict[str, ListPrice], files("account").joinpath("prices.yaml")
-    )
-    return prices
+    return read_shipped(dict[str, ListPrice], files("account") / "prices.yaml")
 
 
 def monthly_usd(what: str, *, amount: float = 1) -> float | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from account.clients import explained, listed, or_none
-from account.resources.scope import Scope
+from account.scope import Scope
 
 
 @dataclass(frozen=True)

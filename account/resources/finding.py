@@ -10,7 +10,7 @@ from account.clients import listed, or_none, tags_of
 from account.prices import monthly_usd
 from account.resources.kind import Entry, Kind, Leftover
 from account.resources.odd import AMEND, FILTERS, OURS
-from account.resources.scope import Scope
+from account.scope import Scope
 from draftworth.experiment.naming import EXPERIMENT_TAG, PROJECT
 
 # Codes for what is not there, or was removed since it was listed.

@@ -78,7 +78,4 @@ class Kind(StrictModel):
 @cache
 def kinds() -> Sequence[Kind]:
     """Every kind of resource, read once."""
-    table: Sequence[Kind] = read_shipped(
-        tuple[Kind, ...], files("account.resources").joinpath("table.yaml")
-    )
-    return table
+    return read_shipped(list[Kind], files("account.resources") / "table.yaml")

@@ -11,7 +11,7 @@ from account.checks.capacity import USABLE_STATES
 from account.clients import listed, tags_of
 from account.prices import GIB, HOURS_A_MONTH, monthly_usd
 from account.resources.kind import Entry, Leftover
-from account.resources.scope import Scope, of_stack
+from account.scope import Scope, of_stack
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.naming import EXPERIMENT_TAG, STACK_PARTS
 

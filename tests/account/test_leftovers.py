@@ -17,7 +17,7 @@ from account.prices import monthly_usd, oldest_price
 from account.resources.finding import find, parse_arn
 from account.resources.kind import Kind, Leftover, kinds
 from account.resources.odd import AMEND, FILTERS, LAMBDA_KEEPS, OURS
-from account.resources.scope import Scope, of_stack
+from account.scope import Scope, of_stack
 from draftworth.cli import main
 from draftworth.experiment.naming import Names
 from draftworth.planning.resolved import ResolvedNeuron
