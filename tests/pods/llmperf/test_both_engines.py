@@ -261,9 +261,9 @@ def test_a_killed_actor_costs_its_request_and_nothing_else(
 
 def test_ray_keeps_as_many_requests_in_flight_as_the_load_says(on_ray: Sent) -> None:
     spans = [
-        (m["record"]["started_at_unix_s"], m["chunk_offsets_us"][-1] / 1e6)
+        (m["record"]["started_at_unix_s"], m["transcript"]["chunk_offsets_us"][-1] / 1e6)
         for m in on_ray.records["four"]
-        if m["chunk_offsets_us"]
+        if m["transcript"]["chunk_offsets_us"]
     ]
     together = [
         sum(start <= moment < start + seconds for start, seconds in spans) for moment, _ in spans
