@@ -25,6 +25,7 @@ import argparse
 import dataclasses
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -37,7 +38,6 @@ from pathlib import Path
 
 from benchmarks.clients.observed import Observed
 from benchmarks.ground_truth.timeline import WINDOWS, TimelineSpec
-from benchmarks.ground_truth.tokenizer import write_tokenizer
 from benchmarks.ground_truth.truth import RequestTruth, output_tokens, throughput_token_per_s
 from benchmarks.peers import PEERS, Job, UnavailableError, environment_of
 from benchmarks.processes import Finished, ProcessFailedError, run_measured
@@ -45,6 +45,10 @@ from draftworth.analysis.statistics import quantile
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
 
 ROOT = Path(__file__).resolve().parents[1]
+# For peers that want one. Every printable ASCII character is a token, as in the server's text: who
+# counts by tokenizing, whole text or chunk by chunk, comes to the server's own number. And any
+# sequence of tokens is a text that gives the same tokens back, which makers of prompts rely on.
+TOKENIZER = ROOT / "benchmarks" / "ground_truth" / "tokenizer"
 OWN = ("bare", "ours", "ours-ray")
 TITLES = {
     "bare": "bare asyncio reader",
@@ -97,7 +101,7 @@ def measure(client: str, cell: Cell, options: argparse.Namespace) -> Row:
             folder=Path(folder) / "job",
             tokenizer=Path(folder) / "ground-truth",
         )
-        write_tokenizer(job.tokenizer)
+        shutil.copytree(TOKENIZER, job.tokenizer)
         job.folder.mkdir()
         finished, observed = _run(client, job, options)
         return _row(observed, finished, truths_of(url, cell.requests))
@@ -282,13 +286,7 @@ def _single_line(client: str, found: list[Row] | str) -> str:
     return SINGLE_LINE.format(title=TITLES[client], told=told, **row)
 
 
-def as_json(results: Results) -> str:
-    """Every row of every round."""
-    cells = [{**dataclasses.asdict(cell), "clients": rows} for cell, rows in results.items()]
-    return json.dumps({"cores": os.cpu_count(), "cells": cells}, indent=1) + "\n"
-
-
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="clients against a server with known times")
     add = parser.add_argument
     add("--cache", type=Path, required=True, help="folder for the peers' environments")
@@ -302,15 +300,15 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--timeout", type=float, default=180.0, help="seconds for one client in one cell")
     add("--markdown", type=Path, help="write the tables here too")
     add("--json", type=Path, help="write every row here")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     for name in ("cache", "engine", "llmperf"):
         setattr(options, name, getattr(options, name).absolute())
     return options
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Measure and print."""
-    options = _options(arguments)
+    options = _options()
     for name in options.peers:  # before anything is timed
         try:
             environment_of(PEERS[name], options.cache, options.engine)
@@ -322,7 +320,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.markdown:
         options.markdown.write_text(table)
     if options.json:
-        options.json.write_text(as_json(results))
+        cells = [{**dataclasses.asdict(cell), "clients": rows} for cell, rows in results.items()]
+        found = {"cores": os.cpu_count(), "cells": cells}
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
     return 0
 
 

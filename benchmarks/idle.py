@@ -24,11 +24,11 @@ from draftworth.planning.assumptions import (
     PublishedAssumptions,
     assumption_data,
 )
-from draftworth.planning.bounds import Bounds, exactly, longest, total
+from draftworth.planning.bounds import CASES, Bounds, exactly, longest, total
 from draftworth.planning.measuring_time import round_counts, sending_seconds
 from draftworth.planning.phases import Phase, Timeline
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from draftworth.planning.timeline import load_minutes, run_phases, transfer_minutes
+from draftworth.planning.timeline import forecast, load_minutes, transfer_minutes
 from draftworth.planning.timeline_text import phase_table
 from draftworth.records.load import Load
 from draftworth.terminal import table_lines
@@ -101,7 +101,7 @@ class Comparison:
     def rows(self) -> Iterator[tuple[str, Bounds, Bounds]]:
         """Billed minutes of a node, this design's and the sample's."""
         for run, second in (("first run", False), ("second run", True)):
-            ours = Timeline.of(list(run_phases(self.experiment, self.assumed, second=second)))
+            ours = forecast(self.experiment, self.assumed, second=second).unlimited
             theirs = self.published_run(second=second)
             for label, minutes in (
                 ("before the first measured token", lambda r: r.billed_minutes_before_first_token),
@@ -112,17 +112,15 @@ class Comparison:
 
     def lines(self) -> Iterator[str]:
         """The comparison as text; the ratio is published over ours."""
-        yield (
-            f"minutes that an accelerator node is billed, {self.experiment.name}, best and worst "
-            "case"
-        )
+        name = self.experiment.name
+        yield f"minutes that an accelerator node is billed, {name}, best and worst case"
         titles = ("ours", "", "published", "", "ratio", "")
-        headings = [f"{t}\n{case}" for t, case in zip(titles, ("best", "worst") * 3, strict=True)]
+        headings = [f"{title}\n{case}" for title, case in zip(titles, CASES * 3, strict=True)]
         rows = (
             (
                 label,
-                *(f"{minutes:.1f}" for b in (ours, theirs) for minutes in (b.best, b.worst)),
-                *(f"{ratio:.2f}" for ratio in ((theirs / ours).best, (theirs / ours).worst)),
+                *(f"{minutes.at(case):.1f}" for minutes in (ours, theirs) for case in CASES),
+                *(f"{(theirs / ours).at(case):.2f}" for case in CASES),
             )
             for label, ours, theirs in self.rows()
         )

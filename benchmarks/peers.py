@@ -31,8 +31,6 @@ INSTALL_TIMEOUT_SECONDS = 900.0
 PROMPT_TOKENS = 16
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 QUIET = {"DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_TARGET_DEVICE": "cpu"}
-
-
 _HERE = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -129,8 +127,8 @@ def _read_aiperf(folder: Path) -> Observed:
     metrics = [json.loads(line)["metrics"] for line in lines]
     summary = _json(folder / "profile_export_aiperf.json")
     return Observed(
-        ttft_s=tuple(m["time_to_first_token"]["value"] / 1e3 for m in metrics),
-        itl_s=tuple(m["inter_token_latency"]["value"] / 1e3 for m in metrics),
+        ttft_s=[m["time_to_first_token"]["value"] / 1e3 for m in metrics],
+        itl_s=[m["inter_token_latency"]["value"] / 1e3 for m in metrics],
         throughput_token_per_s=summary["output_token_throughput"]["avg"],
     )
 
@@ -151,12 +149,11 @@ def _guidellm(binaries: Path, job: Job) -> list[str | Path]:
 def _read_guidellm(folder: Path) -> Observed:
     benchmark = _json(folder / "guidellm.json")["benchmarks"][0]
     requests = benchmark["requests"]["successful"]
+    throughput = benchmark["metrics"]["output_tokens_per_second"]["successful"]
     return Observed(
-        ttft_s=tuple(r["time_to_first_token_ms"] / 1e3 for r in requests),
-        itl_s=tuple(r["inter_token_latency_ms"] / 1e3 for r in requests),
-        throughput_token_per_s=benchmark["metrics"]["output_tokens_per_second"]["successful"][
-            "mean"
-        ],
+        ttft_s=[r["time_to_first_token_ms"] / 1e3 for r in requests],
+        itl_s=[r["inter_token_latency_ms"] / 1e3 for r in requests],
+        throughput_token_per_s=throughput["mean"],
     )
 
 
@@ -178,8 +175,8 @@ def _read_vllm_bench(folder: Path) -> Observed:
     value = _json(folder / "vllm.json")
     rows = zip(value["ttfts"], value["latencies"], value["output_lens"], strict=True)
     return Observed(
-        ttft_s=tuple(value["ttfts"]),
-        itl_s=tuple((e2e - ttft) / (tokens - 1) for ttft, e2e, tokens in rows),
+        ttft_s=value["ttfts"],
+        itl_s=[(e2e - ttft) / (tokens - 1) for ttft, e2e, tokens in rows],
         throughput_token_per_s=value["output_throughput"],
     )
 
@@ -214,8 +211,8 @@ def _read_inference_perf(folder: Path) -> Observed:
     summary = _json(folder / "report" / "summary_lifecycle_metrics.json")
     metrics = [row["computed_metrics"] for row in rows]
     return Observed(
-        ttft_s=tuple(m["time_to_first_token"] for m in metrics),
-        itl_s=tuple(m["time_per_output_token"] for m in metrics),
+        ttft_s=[m["time_to_first_token"] for m in metrics],
+        itl_s=[m["time_per_output_token"] for m in metrics],
         throughput_token_per_s=summary["successes"]["throughput"]["output_tokens_per_sec"],
     )
 

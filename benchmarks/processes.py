@@ -14,7 +14,6 @@ from pathlib import Path
 POLL_SECONDS = 0.1
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_MIB = 1024 * 1024
 
 
 class ProcessFailedError(Exception):
@@ -42,16 +41,15 @@ def run_measured(
     *,
     folder: Path,
     timeout_seconds: float,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str],
 ) -> Finished:
     """Run a command in a process group of its own; its output goes to files in `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
         child = subprocess.Popen(
             [str(part) for part in command],
             cwd=folder,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
@@ -70,7 +68,7 @@ def run_measured(
     return Finished(
         output=(folder / "stdout").read_text(),
         cpu_seconds=max(usage, polled_seconds),
-        peak_mib=peak_bytes / _MIB,
+        peak_mib=peak_bytes / 2**20,
         seconds=time.monotonic() - started,
     )
 

@@ -14,14 +14,13 @@ from pathlib import Path
 
 from draftworth.cli.report import print_verdict
 from draftworth.errors import UserInputError
-from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import Progress, measure_here
 from draftworth.measuring.sink import FolderSink, Tee
 from draftworth.planning.resolved import load
 from draftworth.records.reading import read_run
-from draftworth.records.results import RUNS_FOLDER, RunResult
+from draftworth.records.results import RUNS_FOLDER
 from pods.llmperf.s3_sink import S3Sink
-from rehearsal.emulator import RESULTS_BUCKET, Emulator, embedded_aws
+from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 from rehearsal.endpoints import local_engines, own_endpoints
 from rehearsal.publishing import publish
 
@@ -53,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     progress = _progress()
     experiment = load(arguments.experiment)
     _check_endpoint_arguments(arguments)
-    FolderSink(arguments.out).check()
+    folder = FolderSink(arguments.out)
+    folder.check()
     servers = (
         own_endpoints(
             experiment,
@@ -66,7 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     with embedded_aws() as emulator:
         with servers as spec:
-            result = _measure(spec, arguments.out, emulator, progress)
+            bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)
+            result = measure_here(spec, Tee(folder, bucket), progress)
         completed = read_run(arguments.out / result.run_id)
         publish(emulator, completed, progress)
     print_verdict(completed)
@@ -96,8 +97,3 @@ def _check_endpoint_arguments(arguments: argparse.Namespace) -> None:
             f"{', '.join(missing)} missing: your own endpoints take all of {', '.join(given)}; "
             "without any of them the local engine is used"
         )
-
-
-def _measure(spec: RunSpec, out: Path, emulator: Emulator, progress: Progress) -> RunResult:
-    bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)
-    return measure_here(spec, Tee(FolderSink(out), bucket), progress)

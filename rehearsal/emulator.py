@@ -24,13 +24,11 @@ from draftworth.records.results import MAX_RECEIVE_COUNT, RESULT_SUFFIX, RUNS_FO
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import QueueConfigurationTypeDef
     from mypy_boto3_sqs import SQSClient
 
 REGION: Literal["us-east-2"] = "us-east-2"
 RESULTS_BUCKET = "draftworth-rehearsal-results"
-_BATCH_SIZE = 10
-
-Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +67,8 @@ def _create(endpoint_url: str) -> Emulator:
         Bucket=RESULTS_BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
     )
     dead_letter_url = sqs.create_queue(QueueName="results-dead-letters")["QueueUrl"]
-    redrive = {
-        "deadLetterTargetArn": _arn(sqs, dead_letter_url),
-        "maxReceiveCount": MAX_RECEIVE_COUNT,
-    }
+    dead_letters = _arn(sqs, dead_letter_url)
+    redrive = {"deadLetterTargetArn": dead_letters, "maxReceiveCount": MAX_RECEIVE_COUNT}
     queue_url = sqs.create_queue(
         QueueName="results",
         Attributes={"RedrivePolicy": json.dumps(redrive), "VisibilityTimeout": "0"},
@@ -93,28 +89,24 @@ def _arn(sqs: SQSClient, queue_url: str) -> str:
 
 
 def _notify(s3: S3Client, queue_arn: str) -> None:
-    s3.put_bucket_notification_configuration(
-        Bucket=RESULTS_BUCKET,
-        NotificationConfiguration={
-            "QueueConfigurations": [
-                {
-                    "QueueArn": queue_arn,
-                    "Events": ["s3:ObjectCreated:*"],
-                    "Filter": {
-                        "Key": {
-                            "FilterRules": [
-                                {"Name": "prefix", "Value": f"{RUNS_FOLDER}/"},
-                                {"Name": "suffix", "Value": RESULT_SUFFIX},
-                            ]
-                        }
-                    },
-                }
-            ]
+    to_queue: QueueConfigurationTypeDef = {
+        "QueueArn": queue_arn,
+        "Events": ["s3:ObjectCreated:*"],
+        "Filter": {
+            "Key": {
+                "FilterRules": [
+                    {"Name": "prefix", "Value": f"{RUNS_FOLDER}/"},
+                    {"Name": "suffix", "Value": RESULT_SUFFIX},
+                ]
+            }
         },
+    }
+    s3.put_bucket_notification_configuration(
+        Bucket=RESULTS_BUCKET, NotificationConfiguration={"QueueConfigurations": [to_queue]}
     )
 
 
-def feed(emulator: Emulator, handler: Handler) -> None:
+def feed(emulator: Emulator, handler: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Give the queue's messages to the function, as Lambda does.
 
     Raises:
@@ -136,7 +128,7 @@ def feed(emulator: Emulator, handler: Handler) -> None:
 
 
 def _receive(emulator: Emulator, queue_url: str) -> list[Any]:
-    answer = emulator.sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=_BATCH_SIZE)
+    answer = emulator.sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=10)
     return list(answer.get("Messages", []))
 
 

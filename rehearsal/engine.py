@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,8 +28,7 @@ _GUARD = Path(__file__).with_name("guard.py")
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
+    with socket.create_server((HOST, 0)) as probe:
         port: int = probe.getsockname()[1]
         return port
 
@@ -112,10 +111,8 @@ class EngineServer:
         if guard is None:
             return
         try:
-            if guard.stdin is not None:
-                guard.stdin.close()
-            with suppress(subprocess.TimeoutExpired):
-                guard.wait(timeout=self.stop_grace_seconds + 2.0)
+            with suppress(subprocess.TimeoutExpired):  # closes the pipe, then waits
+                guard.communicate(timeout=self.stop_grace_seconds + 2.0)
         finally:
             # The group may be gone already (macOS answers EPERM for a group of zombies).
             with suppress(ProcessLookupError, PermissionError):
@@ -123,14 +120,13 @@ class EngineServer:
             guard.wait()
 
     def _is_healthy(self) -> bool:
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=2.0)
-        try:
+        with (
+            suppress(OSError, http.client.HTTPException),
+            closing(http.client.HTTPConnection(HOST, self.port, timeout=2.0)) as connection,
+        ):
             connection.request("GET", "/health")
             return connection.getresponse().status == 200
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
+        return False
 
     def _unavailable(self, what: str) -> EngineUnavailableError:
         return EngineUnavailableError(f"the engine for {self.name} {what}", log_path=self.log_path)

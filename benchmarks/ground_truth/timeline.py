@@ -19,7 +19,7 @@ DONE = b"data: [DONE]\n\n"
 Usage = Literal["every_chunk", "last_chunk", "off"]
 Api = Literal["chat", "completion"]
 
-# One ASCII letter is one token of the tokenizer in `tokenizer.py`: peers that count tokens
+# One ASCII letter is one token of the tokenizer in `tokenizer/`: peers that count tokens
 # themselves come to the right number.
 _LETTERS = "speculative decoding "
 

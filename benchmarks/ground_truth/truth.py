@@ -8,7 +8,7 @@ are nanoseconds of CLOCK_MONOTONIC, which every process of a Linux machine share
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(kw_only=True)
@@ -24,14 +24,13 @@ class RequestTruth:
     complete: the whole stream was written and the client had not gone away.
     """
 
-    index: int
     prompt: str
     arrived_ns: int
     handled_ns: int
-    tokens: list[int]
-    due_ns: list[int]
-    written_ns: list[int]
-    complete: bool
+    tokens: list[int] = field(default_factory=list)
+    due_ns: list[int] = field(default_factory=list)
+    written_ns: list[int] = field(default_factory=list)
+    complete: bool = False
 
     @property
     def ttft_s(self) -> float:

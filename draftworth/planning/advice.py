@@ -47,7 +47,9 @@ def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
             f"{most} requests in flight are more than serving.max_num_seqs "
             f"{serving.max_num_seqs}: requests queue in the server and TTFT holds the queue's time"
         )
-    longest = _longest_prompt_words(experiment)
+    # Words: a lower bound of the tokens in languages with spaces.
+    prompts = (prompt for case in experiment.cases for prompt in case.prompts)
+    longest = max(sum(len(m["content"].split()) for m in prompt.messages) for prompt in prompts)
     if longest > work.input_tokens:
         yield (
             f"the longest prompt has {longest} words, so more tokens than workload.input_tokens "
@@ -72,9 +74,3 @@ def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
         )
     for model in spec.unpinned_models:
         yield f"{model} is not pinned to a commit: a branch or tag may move; give a commit"
-
-
-def _longest_prompt_words(experiment: ResolvedExperiment) -> int:
-    """Words of the longest prompt: a lower bound of its tokens in languages with spaces."""
-    prompts = (prompt for case in experiment.cases for prompt in case.prompts)
-    return max(sum(len(m["content"].split()) for m in prompt.messages) for prompt in prompts)

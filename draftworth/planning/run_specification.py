@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 
 from draftworth.experiment.workload import Workload
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
@@ -18,6 +19,7 @@ def run_spec(
 ) -> RunSpec:
     """The run specification; `base_urls` gives each variant's server, without `/v1`."""
     work = experiment.spec.workload
+    all_weights = sum(c.weight for c in work.classes)
     return RunSpec(
         experiment=experiment.name,
         endpoints=tuple(
@@ -43,7 +45,7 @@ def run_spec(
         load_generator=work.load_generator,
         sampling=sampling(work),
         parallel=work.parallel,
-        class_weights=class_weights(work),
+        class_weights={c.name: c.weight / all_weights for c in work.classes},
         price=experiment.price,
         ready_deadline_seconds=ready_deadline_seconds,
     )
@@ -51,16 +53,4 @@ def run_spec(
 
 def sampling(work: Workload) -> Sampling:
     """How many requests a run sends."""
-    return Sampling(
-        requests_per_round=work.requests_per_round,
-        min_requests=work.min_requests,
-        max_requests=work.max_requests,
-        target_interval_width=work.target_interval_width,
-        warmup_requests=work.warmup_requests,
-    )
-
-
-def class_weights(work: Workload) -> dict[str, float]:
-    """Each class's part of the traffic; the parts add up to 1."""
-    total = sum(c.weight for c in work.classes)
-    return {c.name: c.weight / total for c in work.classes}
+    return Sampling(**{field.name: getattr(work, field.name) for field in fields(Sampling)})

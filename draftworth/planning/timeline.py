@@ -71,7 +71,7 @@ def forecast(
     compiled: variants whose graph is in the bucket. second: a run after another one, which finds
     the cluster, every checkpoint and every compiled graph.
     """
-    phases = tuple(run_phases(experiment, assumed, compiled=compiled, second=second))
+    phases = tuple(_phases(experiment, assumed, compiled=compiled, second=second))
     return Forecast(
         experiment=experiment,
         assumed=assumed,
@@ -80,17 +80,16 @@ def forecast(
     )
 
 
-def run_phases(
-    experiment: ResolvedNeuron,
-    assumed: Assumptions,
-    *,
-    compiled: Collection[str] = (),
-    second: bool = False,
+def _phases(
+    experiment: ResolvedNeuron, assumed: Assumptions, *, compiled: Collection[str], second: bool
 ) -> Iterator[Phase]:
     """The phases: nothing that a CPU node can do happens on an accelerator node."""
     minutes = assumed.bounds
     deploy = minutes("redeploy_minutes" if second else "deploy_minutes")
-    stage = exactly(0, "in the bucket already") if second else _staging_minutes(experiment, assumed)
+    stage = exactly(0, "in the bucket already")
+    if not second:  # all models at once, over the one link of a CPU node
+        transfer = transfer_minutes(experiment.spec.models, assumed, "hub_gbit_per_s")
+        stage = transfer + minutes("stager_start_minutes")
     yield Phase(name=DEPLOY, minutes=deploy, billed=False)
     yield Phase(name=STAGE, minutes=stage, after=(DEPLOY,), billed=False)
     yield Phase(name=SCALE_UP, minutes=minutes("scale_up_minutes"), after=(STAGE,), billed=False)
@@ -139,12 +138,6 @@ def _checkpoint_gib(model: HubModel, assumed: Assumptions) -> Bounds:
     if model.facts is None:
         return assumed.bounds("unknown_checkpoint_gib")
     return exactly(model.facts.checkpoint_gib, f"{model.facts.checkpoint_gib:.1f} GiB")
-
-
-def _staging_minutes(experiment: ResolvedNeuron, assumed: Assumptions) -> Bounds:
-    """All models at once, over the one link of a CPU node."""
-    transfer = transfer_minutes(experiment.spec.models, assumed, "hub_gbit_per_s")
-    return transfer + assumed.bounds("stager_start_minutes")
 
 
 def _limits(experiment: ResolvedNeuron, assumed: Assumptions) -> tuple[Limit, ...]:
