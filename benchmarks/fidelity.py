@@ -34,6 +34,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from benchmarks.clients.observed import Observed
@@ -201,15 +202,14 @@ def run_all(options: argparse.Namespace) -> Results:
     """Every client in every cell, `--rounds` times; a reason in place of rows where it failed."""
     results: Results = {}
     clients = [*OWN, *options.peers]
-    for window in options.windows:
-        for streams in options.streams:
-            requests = max(MIN_REQUESTS, streams * options.requests_per_stream)
-            cell = Cell(window=window, streams=streams, requests=requests)
-            results[cell] = {client: [] for client in clients}
-            for number in range(options.rounds):
-                # What comes first may find the machine in another state: take turns.
-                for client in clients if number % 2 == 0 else clients[::-1]:
-                    _add(results[cell], client, cell, options)
+    for window, streams in product(options.windows, options.streams):
+        requests = max(MIN_REQUESTS, streams * options.requests_per_stream)
+        cell = Cell(window=window, streams=streams, requests=requests)
+        results[cell] = {client: [] for client in clients}
+        for number in range(options.rounds):
+            # What comes first may find the machine in another state: take turns.
+            for client in clients if number % 2 == 0 else clients[::-1]:
+                _add(results[cell], client, cell, options)
     return results
 
 

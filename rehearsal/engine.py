@@ -18,9 +18,6 @@ from draftworth.measuring.runner import Progress
 from rehearsal.errors import EngineUnavailableError
 
 HOST = "127.0.0.1"  # a rehearsal listens to this machine only
-# A first start compiles bytecode; a server that ends early is noticed at once.
-STARTUP_TIMEOUT_SECONDS = 600.0
-STOP_GRACE_SECONDS = 5.0
 POLL_SECONDS = 0.1
 PROGRESS_EVERY_SECONDS = 5.0
 
@@ -43,7 +40,8 @@ class EngineServer:
     environment: variables on top of our own, as the dialect gives them.
     log_path: file for the server's output; overwritten.
     progress: called with one line now and then while the server starts.
-    startup_timeout_seconds: how long `wait_until_healthy` waits, counted from `start`.
+    startup_timeout_seconds: how long `wait_until_healthy` waits, counted from `start`. A first
+        start compiles bytecode; a server that ends early is noticed at once.
     stop_grace_seconds: how long a server may take to end by itself before it is killed.
     """
 
@@ -53,8 +51,8 @@ class EngineServer:
     environment: Mapping[str, str]
     log_path: Path
     progress: Progress = lambda _: None
-    startup_timeout_seconds: float = STARTUP_TIMEOUT_SECONDS
-    stop_grace_seconds: float = STOP_GRACE_SECONDS
+    startup_timeout_seconds: float = 600.0
+    stop_grace_seconds: float = 5.0
     port: int = field(default_factory=_free_port)
     _guard: subprocess.Popen[bytes] | None = field(init=False, default=None)
     _started_at_seconds: float = field(init=False, default=0.0)

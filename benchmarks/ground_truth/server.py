@@ -24,6 +24,7 @@ from functools import cache
 from typing import Any
 
 from benchmarks.ground_truth.timeline import (
+    MODEL,
     POOL,
     Api,
     Event,
@@ -34,7 +35,6 @@ from benchmarks.ground_truth.timeline import (
 )
 from benchmarks.ground_truth.truth import RequestTruth
 
-MODEL = "ground-truth"
 _APIS: dict[str, Api] = {"/v1/chat/completions": "chat", "/v1/completions": "completion"}
 _STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
@@ -56,8 +56,7 @@ class Server:
                 self.events(api, spec.usage, index)
 
     def _events(self, api: Api, usage: Usage, index: int) -> tuple[Event, ...]:
-        plan = plan_of(self.spec, index)
-        events = events_of(plan, api=api, model=MODEL, usage=usage)
+        events = events_of(plan_of(self.spec, index), api=api, usage=usage)
         return tuple(replace(event, data=_framed(event.data)) for event in events)
 
     def usage_for(self, options: dict[str, Any]) -> Usage:

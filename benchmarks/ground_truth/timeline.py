@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+MODEL = "ground-truth"
 POOL = 64
 PROMPT_TOKENS = 16
 DONE = b"data: [DONE]\n\n"
@@ -119,23 +120,23 @@ class Event:
     data: bytes
 
 
-def events_of(plan: Plan, *, api: Api, model: str, usage: Usage) -> Iterator[Event]:
+def events_of(plan: Plan, *, api: Api, usage: Usage) -> Iterator[Event]:
     """A plan as the server-sent events that vLLM would write."""
     every = usage == "every_chunk"
     if plan.role_chunk and api == "chat":
         choice: dict[str, Any] = {"delta": {"role": "assistant", "content": ""}}
-        yield Event(0, 0, _encode(api, model, choice, 0 if every else None))
+        yield Event(0, 0, _encode(api, choice, 0 if every else None))
     sent = 0
     for chunk in plan.chunks:
         choice = _choice(api, chunk, sent)
         sent += chunk.tokens
         if chunk is plan.chunks[-1]:
             choice["finish_reason"] = "length"
-        data = _encode(api, model, choice, sent if every else None)
+        data = _encode(api, choice, sent if every else None)
         yield Event(chunk.offset_ns, chunk.tokens, data)
     end_ns = plan.chunks[-1].offset_ns
     if usage != "off":
-        yield Event(end_ns, 0, _encode(api, model, None, sent))
+        yield Event(end_ns, 0, _encode(api, None, sent))
     yield Event(end_ns, 0, DONE)
 
 
@@ -146,12 +147,12 @@ def _choice(api: Api, chunk: Chunk, sent: int) -> dict[str, Any]:
     return {"delta": {"reasoning_content" if chunk.reasoning else "content": text}}
 
 
-def _encode(api: Api, model: str, choice: dict[str, Any] | None, tokens: int | None) -> bytes:
+def _encode(api: Api, choice: dict[str, Any] | None, tokens: int | None) -> bytes:
     value: dict[str, Any] = {
         "id": "chatcmpl-ground-truth",
         "object": "chat.completion.chunk" if api == "chat" else "text_completion",
         "created": 1_795_168_800,
-        "model": model,
+        "model": MODEL,
         "choices": [],
     }
     if choice is not None:

@@ -57,7 +57,7 @@ def plans(draw: st.DrawFn) -> Plan:
 def measured(plan: Plan, usage: Usage) -> tuple[Timeline, dict[str, Any]]:
     """What the client makes of the plan when every event arrives at the moment it is due."""
     reader = ChunkReader()
-    for event in events_of(plan, api="chat", model="m", usage=usage):
+    for event in events_of(plan, api="chat", usage=usage):
         reader.feed(event.data, SENT_NS + event.offset_ns)
     timeline = reader.timeline()
     return timeline, figures_of(timeline, SENT_NS)
@@ -137,7 +137,7 @@ def transmissions(draw: st.DrawFn) -> tuple[bytes, list[bytes], bytes]:
     plan = draw(plans())
     end = draw(st.sampled_from(LINE_ENDS))
     body = b""
-    for event in events_of(plan, api="chat", model="m", usage=draw(st.sampled_from(MODES))):
+    for event in events_of(plan, api="chat", usage=draw(st.sampled_from(MODES))):
         data = event.data.strip().removeprefix(b"data: ")
         match draw(st.integers(0, 4)):
             case 0:
@@ -232,5 +232,5 @@ def test_a_timeline_that_makes_no_sense_is_refused(text: str) -> None:
 
 def test_done_ends_every_stream() -> None:
     for usage in MODES:
-        *_, last = events_of(plan_of(TimelineSpec(), 0), api="completion", model="m", usage=usage)
+        *_, last = events_of(plan_of(TimelineSpec(), 0), api="completion", usage=usage)
         assert last.data == DONE
