@@ -10,23 +10,16 @@ from __future__ import annotations
 from aws_cdk import IgnoreMode, aws_ecr_assets, aws_lambda
 from constructs import Construct
 
-from charts.shipped import CAPACITY_CONTROLLER, MEASURING_IMAGE, METRICS_PUBLISHER, ROOT
+from charts.shipped import MEASURING_IMAGE, ROOT
 
 NEVER = ("**/__pycache__", "**/.*")
 
-PUBLISHER_HANDLER = "lambdas.metrics_publisher.handler.handler"
-CAPACITY_HANDLER = "lambdas.capacity_controller.handler.handler"
-LOAD_GENERATOR_DOCKERFILE = "pods/llmperf/Dockerfile"
 
-
-def publisher_code() -> aws_lambda.Code:
-    """The metrics publisher's package."""
-    return _code(METRICS_PUBLISHER)
-
-
-def capacity_code() -> aws_lambda.Code:
-    """The capacity controller's package."""
-    return _code(CAPACITY_CONTROLLER)
+def function_code(shipped: tuple[str, ...]) -> aws_lambda.Code:
+    """The package of a function."""
+    return aws_lambda.Code.from_asset(
+        str(ROOT), exclude=_all_but(shipped), ignore_mode=IgnoreMode.DOCKER
+    )
 
 
 def load_generator_image(scope: Construct, id_: str) -> aws_ecr_assets.DockerImageAsset:
@@ -35,19 +28,13 @@ def load_generator_image(scope: Construct, id_: str) -> aws_ecr_assets.DockerIma
         scope,
         id_,
         directory=str(ROOT),
-        file=LOAD_GENERATOR_DOCKERFILE,
-        exclude=all_but(MEASURING_IMAGE),
+        file="pods/llmperf/Dockerfile",
+        exclude=_all_but(MEASURING_IMAGE),
         ignore_mode=IgnoreMode.DOCKER,
         platform=aws_ecr_assets.Platform.LINUX_AMD64,
     )
 
 
-def _code(shipped: tuple[str, ...]) -> aws_lambda.Code:
-    return aws_lambda.Code.from_asset(
-        str(ROOT), exclude=all_but(shipped), ignore_mode=IgnoreMode.DOCKER
-    )
-
-
-def all_but(files: tuple[str, ...]) -> list[str]:
+def _all_but(files: tuple[str, ...]) -> list[str]:
     """Ignore patterns that leave only these files and folders."""
     return ["*", *(f"!{file}" for file in files), *NEVER]

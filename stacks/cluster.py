@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from draftworth.planning.resolved import ResolvedNeuron
@@ -26,14 +29,14 @@ class ClusterStack(ExperimentStack):
         self, scope: Construct, *, experiment: ResolvedNeuron, network: NetworkStack
     ) -> None:
         super().__init__(scope, "cluster", experiment=experiment, description="EKS cluster")
-        self.control_plane = ControlPlane(
+        control_plane = ControlPlane(
             self,
             "ControlPlane",
             aws=experiment.spec.aws,
             cluster_name=self.names.cluster,
             vpc=network.vpc,
         )
-        self.cluster = self.control_plane.cluster
+        self.cluster = cast(eks.ICluster, control_plane.cluster)
         tag_raw_resources(self.cluster.node.find_child("KubectlReadyBarrier"), self.own_tags)
         node_add_ons = NodeAddOns(self, "NodeAddOns", cluster=self.cluster)
         logs = InsightsLogs(self, "InsightsLogs", cluster_name=self.names.cluster)

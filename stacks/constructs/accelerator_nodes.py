@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 from aws_cdk import Fn, aws_ec2
@@ -15,34 +16,13 @@ from stacks.constructs.nodes import NodePlace, launch_template, node_group
 
 # Containers and kubelet are on the NVMe disks; the root disk holds the system alone.
 ROOT_GIB = 100
-NODE_CONFIG = """\
-MIME-Version: 1.0
-Content-Type: multipart/mixed; boundary="NODECONFIG"
-
---NODECONFIG
-Content-Type: application/node.eks.aws
-
----
-apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-spec:
-  instance:
-    localStorage:
-      strategy: RAID0
-
---NODECONFIG--
-"""
+NODE_CONFIG = Path(__file__).with_name("node_config.mime").read_text(encoding="utf-8")
 # The part of the node group's name that says how its nodes are bought.
 BUYING_NAMES = {"on_demand": "od", "spot": "spot", "capacity_block": "block"}
 # The same for every experiment: a deploy that finds it unchanged leaves the size alone, and the
 # capacity controller sets it (decision record 5). EKS takes no maximum below 1.
 SIZE_AT_CREATION = 0
 MAX_SIZE_AT_CREATION = 1
-CAPACITY_TYPES = {
-    "on_demand": eks.CapacityType.ON_DEMAND,
-    "spot": eks.CapacityType.SPOT,
-    "capacity_block": eks.CapacityType.CAPACITY_BLOCK,
-}
 
 
 def node_group_name(cluster_name: str, kind: str) -> str:
@@ -68,20 +48,17 @@ class AcceleratorNodes(Construct):
         self.group = self._build_group()
 
     def _build_template(self) -> aws_ec2.CfnLaunchTemplate:
-        settings: dict[str, Any] = {
-            # Here and not in the node group: CDK takes no Trainium type there with the Neuron
-            # image, and EKS wants it here for Capacity Blocks.
-            "instance_type": self._experiment.spec.instance_type,
-            "user_data": Fn.base64(NODE_CONFIG),
-            "network_interfaces": self._efa_interfaces(self._build_efa_group()),
-            **self._buying(),
-        }
         return launch_template(
             self,
             name=f"{self._experiment.names.cluster}-accelerator",
             root_gib=ROOT_GIB,
             tags=self._place.tags,
-            settings=settings,
+            # Here and not in the node group: CDK takes no Trainium type there with the Neuron
+            # image, and EKS wants it here for Capacity Blocks.
+            instance_type=self._experiment.spec.instance_type,
+            user_data=Fn.base64(NODE_CONFIG),
+            network_interfaces=self._efa_interfaces(self._build_efa_group()),
+            **self._buying(),
         )
 
     def _build_efa_group(self) -> aws_ec2.SecurityGroup:
@@ -147,7 +124,7 @@ class AcceleratorNodes(Construct):
             place=self._place,
             template=self._build_template(),
             ami_type=eks.NodegroupAmiType.AL2023_X86_64_NEURON,
-            capacity_type=CAPACITY_TYPES[self._capacity.kind],
+            capacity_type=eks.CapacityType[self._capacity.kind.upper()],
             labels=dict(ACCELERATOR_NODE_LABELS),
             taints=[taint],
             nodegroup_name=node_group_name(self._experiment.names.cluster, self._capacity.kind),

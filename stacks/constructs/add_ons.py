@@ -23,19 +23,9 @@ MAINTAINED_WITH_THE_ADD_ON = (
 )
 # Container Insights with enhanced metrics: namespace ContainerInsights, accelerators included. The
 # agent's configuration is given whole, so Application Signals, which is on by default, is off.
+INSIGHTS_METRICS = {"enhanced_container_insights": True, "accelerated_compute_metrics": True}
 INSIGHTS_CONFIGURATION = {
-    "agent": {
-        "config": {
-            "logs": {
-                "metrics_collected": {
-                    "kubernetes": {
-                        "enhanced_container_insights": True,
-                        "accelerated_compute_metrics": True,
-                    }
-                }
-            }
-        }
-    }
+    "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": INSIGHTS_METRICS}}}}
 }
 INSIGHTS_LOGS = ("application", "dataplane", "host", "performance")
 
@@ -105,6 +95,10 @@ def _add_on(
     roles: Mapping[str, aws_iam.Role] | None = None,
 ) -> eks.CfnAddon:
     """`roles`: service account to role. CDK's own Addon construct knows no Pod Identity."""
+    associations = [
+        eks.CfnAddon.PodIdentityAssociationProperty(service_account=account, role_arn=role.role_arn)
+        for account, role in (roles or {}).items()
+    ]
     return eks.CfnAddon(
         scope,
         name,
@@ -113,13 +107,7 @@ def _add_on(
         resolve_conflicts="OVERWRITE",
         preserve_on_delete=False,
         configuration_values=json.dumps(configuration, sort_keys=True) if configuration else None,
-        pod_identity_associations=[
-            eks.CfnAddon.PodIdentityAssociationProperty(
-                service_account=account, role_arn=role.role_arn
-            )
-            for account, role in (roles or {}).items()
-        ]
-        or None,
+        pod_identity_associations=associations or None,
     )
 
 

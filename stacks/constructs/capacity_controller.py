@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from aws_cdk import (
@@ -23,11 +23,12 @@ from aws_cdk import (
 )
 from constructs import Construct, IDependable
 
+from charts.shipped import CAPACITY_CONTROLLER
 from draftworth.records.capacity import DEADLINE_SCHEDULE, STOP_KEY, CapacityPlan
 from draftworth.records.codec import dump_text
 from draftworth.records.results import RUN_FILE
 from draftworth.records.staging import READY_MARKER
-from stacks.assets import CAPACITY_HANDLER, capacity_code
+from stacks.assets import function_code
 from stacks.constructs.capacity_rights import grant_rights
 from stacks.constructs.functions import function_role, python_function
 from stacks.constructs.log_groups import owned_log_group
@@ -40,12 +41,12 @@ ANSWER_TIMEOUT_MINUTES = 15
 # A minute of accelerator time costs more than a month of heartbeats.
 HEARTBEAT_MINUTES = 2
 MAX_DISPLAY_NAME_CHARACTERS = 100
-NODE_GROUP_EVENTS = (
+NODE_GROUP_EVENTS = [
     "EC2 Instance Launch Successful",
     "EC2 Instance Launch Unsuccessful",
     "EC2 Instance Terminate Successful",
     "EC2 Instance-terminate Lifecycle Action",
-)
+]
 
 
 class CapacityController(Construct):
@@ -136,8 +137,8 @@ class CapacityController(Construct):
         function = python_function(
             self,
             description="Size of draftworth's accelerator node group",
-            handler=CAPACITY_HANDLER,
-            code=capacity_code(),
+            handler="lambdas.capacity_controller.handler.handler",
+            code=function_code(CAPACITY_CONTROLLER),
             role=self._role,
             log_group=self.log_group,
             timeout=Duration.minutes(TIMEOUT_MINUTES),
@@ -176,50 +177,31 @@ class CapacityController(Construct):
 
     def _build_rules(self) -> None:
         created = ["Object Created"]
-        self._s3_rule("Staged", self._checkpoints, created, [{"suffix": f"/{READY_MARKER}"}])
-        self._s3_rule("RunOver", self._results, created, [{"suffix": f"/{RUN_FILE}"}])
-        self._s3_rule("Stopped", self._results, [*created, "Object Deleted"], [STOP_KEY])
+        self._s3_rule("Staged", self._checkpoints, created, {"suffix": f"/{READY_MARKER}"})
+        self._s3_rule("RunOver", self._results, created, {"suffix": f"/{RUN_FILE}"})
+        self._s3_rule("Stopped", self._results, [*created, "Object Deleted"], STOP_KEY)
         group = {"prefix": f"eks-{self._plan.nodegroup_name}-"}
-        self._rule(
-            "NodesChanged",
-            "Accelerator nodes start, do not start, or end",
-            source="aws.autoscaling",
-            detail_types=NODE_GROUP_EVENTS,
+        pattern = aws_events.EventPattern(
+            source=["aws.autoscaling"],
+            detail_type=NODE_GROUP_EVENTS,
             detail={"AutoScalingGroupName": [group]},
         )
+        self._rule("NodesChanged", "Accelerator nodes start, do not start, or end", pattern)
 
     def _s3_rule(
-        self,
-        id_: str,
-        bucket: aws_s3.IBucket,
-        detail_types: Sequence[str],
-        keys: Sequence[str | Mapping[str, str]],
+        self, id_: str, bucket: aws_s3.IBucket, detail_type: list[str], key: str | dict[str, str]
     ) -> None:
-        self._rule(
-            id_,
-            f"{id_}: the capacity controller reconciles",
-            source="aws.s3",
-            detail_types=detail_types,
-            detail={"bucket": {"name": [bucket.bucket_name]}, "object": {"key": list(keys)}},
-        )
+        detail = {"bucket": {"name": [bucket.bucket_name]}, "object": {"key": [key]}}
+        pattern = aws_events.EventPattern(source=["aws.s3"], detail_type=detail_type, detail=detail)
+        self._rule(id_, f"{id_}: the capacity controller reconciles", pattern)
 
-    def _rule(
-        self,
-        id_: str,
-        description: str,
-        *,
-        source: str,
-        detail_types: Sequence[str],
-        detail: Mapping[str, object],
-    ) -> None:
+    def _rule(self, id_: str, description: str, pattern: aws_events.EventPattern) -> None:
         target = aws_events_targets.LambdaFunction(cast(aws_lambda.IFunction, self.function))
         aws_events.Rule(
             self,
             id_,
             description=description,
-            event_pattern=aws_events.EventPattern(
-                source=[source], detail_type=list(detail_types), detail=detail
-            ),
+            event_pattern=pattern,
             targets=[cast(aws_events.IRuleTarget, target)],
         )
 

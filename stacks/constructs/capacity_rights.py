@@ -73,13 +73,10 @@ def _storage_rights(
 ) -> list[aws_iam.PolicyStatement]:
     markers = [ready_key(model.model, model.revision) for model in plan.models]
     state = [results.arn_for_objects(STATE_KEY)]
+    runs = [results.arn_for_objects(key) for key in (RUN_FILES, STOP_KEY)]
     return [
         allow("ReadMarkers", ["s3:GetObject"], [checkpoints.arn_for_objects(k) for k in markers]),
-        allow(
-            "ReadRuns",
-            ["s3:GetObject"],
-            [results.arn_for_objects(key) for key in (RUN_FILES, STOP_KEY)],
-        ),
+        allow("ReadRuns", ["s3:GetObject"], runs),
         allow("KeepState", ["s3:GetObject", "s3:PutObject"], state),
         # Runs are listed; and without it S3 answers "denied" where nothing is there yet.
         allow(
@@ -97,11 +94,7 @@ def _node_rights(role: aws_iam.Role, plan: CapacityPlan) -> list[aws_iam.PolicyS
     sizing = ["eks:DescribeNodegroup", "eks:UpdateNodegroupConfig"]
     return [
         allow("SizeNodeGroup", sizing, [_node_groups(role, plan)]),
-        allow(
-            "EndDrains",
-            ["autoscaling:CompleteLifecycleAction"],
-            [_scaling(role, plan)],
-        ),
+        allow("EndDrains", ["autoscaling:CompleteLifecycleAction"], [_scaling(role, plan)]),
         allow("LookAtInstances", reading, ["*"]),
     ]
 
@@ -115,10 +108,10 @@ def _schedule_rights(
     actions = ("CreateSchedule", "UpdateSchedule", "DeleteSchedule")
     return [
         allow("ScheduleDeadline", [f"scheduler:{action}" for action in actions], [deadline]),
-        aws_iam.PolicyStatement(
-            sid="LetSchedulerInvoke",
-            actions=["iam:PassRole"],
-            resources=[scheduler_role.role_arn],
-            conditions={"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
+        allow(
+            "LetSchedulerInvoke",
+            ["iam:PassRole"],
+            [scheduler_role.role_arn],
+            {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
         ),
     ]

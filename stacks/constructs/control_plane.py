@@ -25,16 +25,7 @@ CDK_PROVIDER_POLICIES = (
     "service-role/AWSLambdaVPCAccessExecutionRole",
     "AmazonEC2ContainerRegistryReadOnly",
 )
-_PUBLIC_ECR_POLICY = {
-    "Fn::Join": [
-        "",
-        [
-            "arn:",
-            {"Ref": "AWS::Partition"},
-            ":iam::aws:policy/AmazonElasticContainerRegistryPublicReadOnly",
-        ],
-    ]
-}
+_PUBLIC_ECR_POLICY = ":iam::aws:policy/AmazonElasticContainerRegistryPublicReadOnly"
 
 
 class ControlPlane(Construct):
@@ -52,20 +43,15 @@ class ControlPlane(Construct):
         log_group = owned_log_group(
             self, "LogGroup", log_group_name=f"/aws/eks/{cluster_name}/cluster"
         )
-        self._cluster = self._build_cluster(aws, cluster_name, vpc)
-        self._cluster.node.add_dependency(log_group)
+        self.cluster = self._build_cluster(aws, cluster_name, vpc)
+        self.cluster.node.add_dependency(log_group)
         self._let_administrators_in(aws.admin_principal_arns)
         self._own_kubectl_logs()
         accept_managed_policies(
-            self._cluster,
+            self.cluster,
             "AmazonEKSClusterPolicy",
             reason="What EKS asks of every cluster's role; AWS keeps it in step with the service.",
         )
-
-    @property
-    def cluster(self) -> eks.ICluster:
-        """The cluster, for what is put on it."""
-        return cast(eks.ICluster, self._cluster)
 
     def _build_cluster(self, aws: Aws, cluster_name: str, vpc: aws_ec2.Vpc) -> eks.Cluster:
         return eks.Cluster(
@@ -95,10 +81,10 @@ class ControlPlane(Construct):
             policy = eks.AccessPolicy.from_access_policy_name(
                 ADMIN_POLICY, access_scope_type=eks.AccessScopeType.CLUSTER
             )
-            self._cluster.grant_access(f"Administrator{number}", principal, [policy])
+            self.cluster.grant_access(f"Administrator{number}", principal, [policy])
 
     def _own_kubectl_logs(self) -> None:
-        provider = cast(Construct, self._cluster.node.find_child("KubectlProvider"))
+        provider = cast(Construct, self.cluster.node.find_child("KubectlProvider"))
         handler = cast(Construct, provider.node.find_child("Handler"))
         framework = provider.node.find_child("Provider").node.find_child("framework-onEvent")
         own_function_logs(handler, scope=self, id_="KubectlHandlerLogGroup")
@@ -111,7 +97,8 @@ def _accept_kubectl_findings(provider: Construct, handler: Construct) -> None:
     accept_managed_policies(provider, *CDK_PROVIDER_POLICIES, reason=CDK_PROVIDER)
     # CDK writes this policy's name as a condition, and cdk-nag the condition as it stands.
     condition = cast(CfnElement, handler.node.find_child("HasEcrPublic")).logical_id
-    policy = {"Fn::If": [stack.resolve(condition), _PUBLIC_ECR_POLICY, {"Ref": "AWS::NoValue"}]}
+    arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, _PUBLIC_ECR_POLICY]]}
+    policy = {"Fn::If": [stack.resolve(condition), arn, {"Ref": "AWS::NoValue"}]}
     function_id = stack.resolve(cast(CfnElement, handler.node.default_child).logical_id)
     accept(
         provider,

@@ -31,7 +31,7 @@ class CpuNodes(Construct):
             root_gib=ROOT_GIB,
             root_mib_per_s=ROOT_MIB_PER_S,
             tags=place.tags,
-            settings={"instance_type": INSTANCE_TYPE},
+            instance_type=INSTANCE_TYPE,
         )
         self.group = node_group(
             self,

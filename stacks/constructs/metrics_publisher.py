@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from typing import cast
 
-from aws_cdk import (
-    Duration,
-    aws_cloudwatch,
-    aws_iam,
-    aws_logs,
-    aws_s3,
-    aws_sqs,
-)
+from aws_cdk import Duration, aws_cloudwatch, aws_iam, aws_logs, aws_s3, aws_sqs
 from aws_cdk.aws_lambda_event_sources import SqsEventSource
 from constructs import Construct
 
+from charts.shipped import METRICS_PUBLISHER
 from draftworth.analysis import metrics
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.records.results import RESULT_SUFFIX, claim_key
-from stacks.assets import PUBLISHER_HANDLER, publisher_code
+from stacks.assets import function_code
 from stacks.constructs.findings import accept, accept_folders
 from stacks.constructs.functions import function_role, python_function
 from stacks.constructs.log_groups import owned_log_group
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS, ResultsQueue
+from stacks.constructs.roles import allow
 
 # A run writes a file every few minutes; more at once come only from a replay.
 BATCH_SIZE = 5
 RESULT_FILES = f"{RUNS_PREFIX}*{RESULT_SUFFIX}"
 CLAIM_FILES = claim_key(RESULT_FILES)
-RESULTS_BUCKET_VARIABLE = "RESULTS_BUCKET"
 
 
 class MetricsPublisher(Construct):
@@ -43,14 +37,20 @@ class MetricsPublisher(Construct):
         self.function = python_function(
             self,
             description="Result files of draftworth into CloudWatch metrics",
-            handler=PUBLISHER_HANDLER,
-            code=publisher_code(),
+            handler="lambdas.metrics_publisher.handler.handler",
+            code=function_code(METRICS_PUBLISHER),
             role=self.role,
             log_group=log_group,
             timeout=Duration.seconds(PUBLISHER_TIMEOUT_SECONDS),
-            environment={RESULTS_BUCKET_VARIABLE: results.bucket_name},
+            environment={"RESULTS_BUCKET": results.bucket_name},
         )
-        self._read_from(queue)
+        self.function.add_event_source(
+            SqsEventSource(
+                cast(aws_sqs.IQueue, queue.queue),
+                batch_size=BATCH_SIZE,
+                report_batch_item_failures=True,
+            )
+        )
         self.alarm = self._build_alarm(queue.dead_letters)
 
     def _build_role(self, results: aws_s3.IBucket, log_group: aws_logs.LogGroup) -> aws_iam.Role:
@@ -64,15 +64,6 @@ class MetricsPublisher(Construct):
         )
         accept_folders(role, results, RESULT_FILES, CLAIM_FILES)
         return role
-
-    def _read_from(self, queue: ResultsQueue) -> None:
-        self.function.add_event_source(
-            SqsEventSource(
-                cast(aws_sqs.IQueue, queue.queue),
-                batch_size=BATCH_SIZE,
-                report_batch_item_failures=True,
-            )
-        )
 
     def _build_alarm(self, dead_letters: aws_sqs.Queue) -> aws_cloudwatch.Alarm:
         return aws_cloudwatch.Alarm(
@@ -92,24 +83,16 @@ class MetricsPublisher(Construct):
 
 def _statements(results: aws_s3.IBucket) -> list[aws_iam.PolicyStatement]:
     return [
-        aws_iam.PolicyStatement(
-            sid="ReadResults",
-            actions=["s3:GetObject"],
-            resources=[results.arn_for_objects(RESULT_FILES)],
-        ),
-        aws_iam.PolicyStatement(
-            sid="KeepClaims",
-            actions=["s3:GetObject", "s3:PutObject"],
-            resources=[results.arn_for_objects(CLAIM_FILES)],
+        allow("ReadResults", ["s3:GetObject"], [results.arn_for_objects(RESULT_FILES)]),
+        allow(
+            "KeepClaims", ["s3:GetObject", "s3:PutObject"], [results.arn_for_objects(CLAIM_FILES)]
         ),
         # Without it S3 answers "denied" where a claim is not there yet, instead of "not found".
-        aws_iam.PolicyStatement(
-            sid="TellMissingFromDenied", actions=["s3:ListBucket"], resources=[results.bucket_arn]
-        ),
-        aws_iam.PolicyStatement(
-            sid="PublishMetrics",
-            actions=["cloudwatch:PutMetricData"],
-            resources=["*"],
-            conditions={"StringEquals": {"cloudwatch:namespace": metrics.NAMESPACE}},
+        allow("TellMissingFromDenied", ["s3:ListBucket"], [results.bucket_arn]),
+        allow(
+            "PublishMetrics",
+            ["cloudwatch:PutMetricData"],
+            ["*"],
+            {"StringEquals": {"cloudwatch:namespace": metrics.NAMESPACE}},
         ),
     ]

@@ -56,7 +56,7 @@ def launch_template(
     root_gib: int,
     root_mib_per_s: int | None = None,
     tags: Mapping[str, str],
-    settings: Mapping[str, Any],
+    **settings: Any,
 ) -> aws_ec2.CfnLaunchTemplate:
     """A launch template with token-only metadata, an encrypted gp3 root disk and tags.
 
@@ -68,7 +68,12 @@ def launch_template(
             http_tokens="required", http_put_response_hop_limit=METADATA_HOP_LIMIT
         ),
         block_device_mappings=[_root_disk(root_gib, root_mib_per_s)],
-        tag_specifications=_tag_specifications({"Name": name, **tags}),
+        tag_specifications=[
+            aws_ec2.CfnLaunchTemplate.TagSpecificationProperty(
+                resource_type=kind, tags=_cfn_tags({"Name": name, **tags})
+            )
+            for kind in TAGGED_RESOURCES
+        ],
         **settings,
     )
     own = aws_ec2.CfnLaunchTemplate.LaunchTemplateTagSpecificationProperty(
@@ -109,15 +114,6 @@ def _root_disk(
             delete_on_termination=True,
         ),
     )
-
-
-def _tag_specifications(
-    tags: Mapping[str, str],
-) -> list[aws_ec2.CfnLaunchTemplate.TagSpecificationProperty]:
-    return [
-        aws_ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type=kind, tags=_cfn_tags(tags))
-        for kind in TAGGED_RESOURCES
-    ]
 
 
 def _cfn_tags(tags: Mapping[str, str]) -> list[CfnTag]:

@@ -6,7 +6,7 @@ while the function is replaced or broken wait here.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from aws_cdk import Duration, Stack, aws_iam, aws_s3, aws_sqs
 from constructs import Construct
@@ -36,21 +36,14 @@ class ResultsQueue(Construct):
         self._let_s3_send()
         self._notify(bucket)
 
-    def _queue(
-        self,
-        id_: str,
-        *,
-        visibility_timeout: Duration | None = None,
-        dead_letter_queue: aws_sqs.DeadLetterQueue | None = None,
-    ) -> aws_sqs.Queue:
+    def _queue(self, id_: str, **settings: Any) -> aws_sqs.Queue:
         return aws_sqs.Queue(
             self,
             id_,
             encryption=aws_sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             retention_period=Duration.days(RETENTION_DAYS),
-            visibility_timeout=visibility_timeout,
-            dead_letter_queue=dead_letter_queue,
+            **settings,
         )
 
     def _let_s3_send(self) -> None:
