@@ -23,10 +23,6 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
         StagingChart(scope, "staging", experiment=experiment, bindings=bindings),
         serving,
         LoadGeneratorChart(
-            scope,
-            "load-generator",
-            experiment=experiment,
-            bindings=bindings,
-            serving=serving,
+            scope, "load-generator", experiment=experiment, bindings=bindings, serving=serving
         ),
     )

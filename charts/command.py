@@ -142,16 +142,10 @@ def _next_steps(files: Sequence[Path]) -> str:
 
 def _cluster_needs() -> str:
     label = ",".join(f"{key}={value}" for key, value in CPU_NODE_LABELS.items())
-    return (
-        "The cluster needs:\n"
-        "  Kubernetes 1.34 or later with the Neuron DRA driver, the Mountpoint for Amazon S3 CSI\n"
-        "  driver, the EKS Pod Identity agent and network policies that are enforced;\n"
-        "  a Pod Identity role that reads checkpoints and reads and writes artifacts, for the\n"
-        f"  service account {NAMESPACE}/{SERVING_SERVICE_ACCOUNT}, one that writes results,\n"
-        f"  for {NAMESPACE}/{LOAD_GENERATOR_SERVICE_ACCOUNT}, and one that writes checkpoints and\n"
-        "  reads the hub token's secret if the experiment names one, for\n"
-        f"  {NAMESPACE}/{STAGER_SERVICE_ACCOUNT};\n"
-        f"  a CPU node labelled {label} for stagers and load generator,\n"
-        "  in the zone of the accelerator nodes; trn2.48xlarge nodes.\n"
-        "Nothing starts, stops or guards those nodes here: their bill is yours to watch."
+    text = Path(__file__).with_name("cluster_needs.txt").read_text(encoding="utf-8")
+    return text.rstrip("\n").format(
+        serving=f"{NAMESPACE}/{SERVING_SERVICE_ACCOUNT}",
+        load_generator=f"{NAMESPACE}/{LOAD_GENERATOR_SERVICE_ACCOUNT}",
+        stager=f"{NAMESPACE}/{STAGER_SERVICE_ACCOUNT}",
+        label=label,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import cdk8s
 from cdk8s_plus_35 import k8s
@@ -27,13 +27,7 @@ POD_IDENTITY_AGENT_CIDR = "169.254.170.23/32"
 POD_IDENTITY_AGENT_PORT = 80
 # Everything that is not the public Internet. S3 answers on public addresses, also through a gateway
 # endpoint, and they cannot be listed here; other pods, nodes and the metadata service stay shut.
-PRIVATE_CIDRS = (
-    "10.0.0.0/8",
-    "100.64.0.0/10",
-    "169.254.0.0/16",
-    "172.16.0.0/12",
-    "192.168.0.0/16",
-)
+PRIVATE_CIDRS = ["10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"]
 
 
 class FoundationChart(cdk8s.Chart):
@@ -57,30 +51,20 @@ class FoundationChart(cdk8s.Chart):
                 metadata=metadata(name),
                 automount_service_account_token=False,
             )
-        self._deny_by_default()
-        self._stager_policy()
+        self._policy("default-deny", None)
+        # In: nobody. Out: names, credentials, and the Internet: hubs have no fixed addresses.
+        out = [_dns(), _credentials(), _public_https()]
+        self._policy("stager", STAGER_COMPONENT, ingress=[], egress=out)
         self._serving_policy()
-        self._load_generator_policy()
+        # In: nobody. Out: names, the services, credentials, S3.
+        servers = _to(_pods(SERVING_COMPONENT), _port(SERVING_PORT))
+        out = [_dns(), servers, _credentials(), _public_https()]
+        self._policy("load-generator", LOAD_GENERATOR_COMPONENT, ingress=[], egress=out)
 
     def _namespace(self) -> None:
         # `baseline`, not `restricted`: the Neuron images run as root.
         level = {"pod-security.kubernetes.io/enforce": "baseline"}
         k8s.KubeNamespace(self, "namespace", metadata=k8s.ObjectMeta(name=NAMESPACE, labels=level))
-
-    def _deny_by_default(self) -> None:
-        k8s.KubeNetworkPolicy(
-            self,
-            "default-deny",
-            metadata=metadata("default-deny"),
-            spec=k8s.NetworkPolicySpec(
-                pod_selector=k8s.LabelSelector(), policy_types=["Ingress", "Egress"]
-            ),
-        )
-
-    def _stager_policy(self) -> None:
-        """In: nobody. Out: names, credentials, and the Internet: hubs have no fixed addresses."""
-        egress = [_dns(), _credentials(), _public_https()]
-        self._policy("stager", STAGER_COMPONENT, ingress=[], egress=egress)
 
     def _serving_policy(self) -> None:
         """In: the load generator. Out: names, credentials, S3.
@@ -97,26 +81,15 @@ class FoundationChart(cdk8s.Chart):
         egress = [_dns(), _credentials(), _public_https()]
         self._policy("serving", SERVING_COMPONENT, ingress=[ingress], egress=egress)
 
-    def _load_generator_policy(self) -> None:
-        """In: nobody. Out: names, the services, credentials, S3."""
-        servers = k8s.NetworkPolicyEgressRule(
-            to=[_pods(SERVING_COMPONENT)], ports=[_port(SERVING_PORT)]
-        )
-        self._policy(
-            "load-generator",
-            LOAD_GENERATOR_COMPONENT,
-            ingress=[],
-            egress=[_dns(), servers, _credentials(), _public_https()],
-        )
-
     def _policy(
         self,
         name: str,
-        component: Mapping[str, str],
+        component: Mapping[str, str] | None,
         *,
-        ingress: list[k8s.NetworkPolicyIngressRule],
-        egress: list[k8s.NetworkPolicyEgressRule],
+        ingress: list[k8s.NetworkPolicyIngressRule] | None = None,
+        egress: list[k8s.NetworkPolicyEgressRule] | None = None,
     ) -> None:
+        """Without a component: of every pod. What no rule lets in or out is refused."""
         k8s.KubeNetworkPolicy(
             self,
             f"policy-{name}",
@@ -134,8 +107,12 @@ def _pods(labels: Mapping[str, str]) -> k8s.NetworkPolicyPeer:
     return k8s.NetworkPolicyPeer(pod_selector=k8s.LabelSelector(match_labels=labels))
 
 
-def _addresses(cidr: str, *, except_: Sequence[str] = ()) -> k8s.NetworkPolicyPeer:
-    return k8s.NetworkPolicyPeer(ip_block=k8s.IpBlock(cidr=cidr, except_=list(except_) or None))
+def _addresses(cidr: str, *, except_: list[str] | None = None) -> k8s.NetworkPolicyPeer:
+    return k8s.NetworkPolicyPeer(ip_block=k8s.IpBlock(cidr=cidr, except_=except_))
+
+
+def _to(peer: k8s.NetworkPolicyPeer, *ports: k8s.NetworkPolicyPort) -> k8s.NetworkPolicyEgressRule:
+    return k8s.NetworkPolicyEgressRule(to=[peer], ports=list(ports))
 
 
 def _port(number: int, protocol: str = "TCP") -> k8s.NetworkPolicyPort:
@@ -143,16 +120,12 @@ def _port(number: int, protocol: str = "TCP") -> k8s.NetworkPolicyPort:
 
 
 def _credentials() -> k8s.NetworkPolicyEgressRule:
-    return k8s.NetworkPolicyEgressRule(
-        to=[_addresses(POD_IDENTITY_AGENT_CIDR)], ports=[_port(POD_IDENTITY_AGENT_PORT)]
-    )
+    return _to(_addresses(POD_IDENTITY_AGENT_CIDR), _port(POD_IDENTITY_AGENT_PORT))
 
 
 def _public_https() -> k8s.NetworkPolicyEgressRule:
     """S3, which answers on public addresses only, and for the stager the model hub."""
-    return k8s.NetworkPolicyEgressRule(
-        to=[_addresses("0.0.0.0/0", except_=PRIVATE_CIDRS)], ports=[_port(443)]
-    )
+    return _to(_addresses("0.0.0.0/0", except_=PRIVATE_CIDRS), _port(443))
 
 
 def _dns() -> k8s.NetworkPolicyEgressRule:
@@ -162,4 +135,4 @@ def _dns() -> k8s.NetworkPolicyEgressRule:
         ),
         pod_selector=k8s.LabelSelector(match_labels={"k8s-app": "kube-dns"}),
     )
-    return k8s.NetworkPolicyEgressRule(to=[dns], ports=[_port(53, "UDP"), _port(53)])
+    return _to(dns, _port(53, "UDP"), _port(53))

@@ -11,13 +11,7 @@ from cdk8s_plus_35 import k8s
 
 from charts.bindings import Bindings
 from charts.names import CPU_NODE_LABELS, content_name, has_cdk_token
-from charts.pods import (
-    aws_environment,
-    metadata,
-    no_rights,
-    ordinary_user,
-    variables,
-)
+from charts.pods import aws_environment, metadata, no_rights, ordinary_user, variables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +43,12 @@ class ProgramJob:
 
 def add_job(chart: cdk8s.Chart, job: ProgramJob, bindings: Bindings) -> str:
     """Add the Job to a chart; its name."""
-    _check_image(bindings)
+    if has_cdk_token(bindings.llmperf_image) and not bindings.llmperf_image_fingerprint:
+        raise ValueError(
+            "Bindings.llmperf_image is a CDK token, whose text does not change with the image: "
+            "give llmperf_image_fingerprint too (DockerImageAsset.asset_hash), or a new image "
+            "would be applied to a Job of the same name, which Kubernetes refuses"
+        )
     spec = _job_spec(job, bindings)
     content = {
         "job": k8s.KubeJob.manifest(spec=spec),
@@ -68,15 +67,6 @@ def on_exit(action: str, container: str, *codes: int) -> k8s.PodFailurePolicyRul
             container_name=container, operator="In", values=list(codes)
         ),
     )
-
-
-def _check_image(bindings: Bindings) -> None:
-    if has_cdk_token(bindings.llmperf_image) and not bindings.llmperf_image_fingerprint:
-        raise ValueError(
-            "Bindings.llmperf_image is a CDK token, whose text does not change with the image: "
-            "give llmperf_image_fingerprint too (DockerImageAsset.asset_hash), or a new image "
-            "would be applied to a Job of the same name, which Kubernetes refuses"
-        )
 
 
 def _job_spec(job: ProgramJob, bindings: Bindings) -> k8s.JobSpec:

@@ -14,14 +14,8 @@ from charts.names import (
     load_generator_labels,
     stable_hash,
 )
-from charts.pods import empty_folder, resources
-from charts.run_specification import (
-    DEADLINE_CONFIG_MAP,
-    DEADLINE_FILE,
-    RUN_SPEC_FILE,
-    deadline_config_map,
-    run_spec_config_map,
-)
+from charts.pods import empty_folder, metadata, resources
+from charts.run_specification import RUN_SPEC_FILE, run_spec_config_map
 from charts.serving import ServingChart
 from draftworth.experiment.naming import dns_label
 from draftworth.measuring.job import (
@@ -39,7 +33,11 @@ from draftworth.records.results import RUNS_FOLDER
 
 CONTAINER_NAME = "llmperf"
 RUN_SPEC_FOLDER = "/etc/draftworth"
+# It keeps its name and is changed in place: a deadline that is moved reaches the pod that measures,
+# and the Job stays the one that it is.
+DEADLINE_CONFIG_MAP = "llmperf-deadline"
 DEADLINE_FOLDER = "/etc/draftworth-deadline"
+DEADLINE_FILE = "deadline-minutes"
 HOME = "/home/llmperf"
 
 # Time to finish an upload and write the journal after SIGTERM.
@@ -71,7 +69,12 @@ class LoadGeneratorChart(cdk8s.Chart):
             scope, id_, disable_resource_name_hashes=True, labels=load_generator_labels(experiment)
         )
         config_map = k8s.KubeConfigMap(self, "run-spec", **run_spec_config_map(experiment))
-        k8s.KubeConfigMap(self, "deadline", **deadline_config_map(experiment))
+        k8s.KubeConfigMap(
+            self,
+            "deadline",
+            metadata=metadata(DEADLINE_CONFIG_MAP),
+            data={DEADLINE_FILE: str(experiment.spec.aws.deadline_minutes)},
+        )
         job = _job(experiment, bindings, config_map=config_map.name, serving=serving)
         self.job_name = add_job(self, job, bindings)
 

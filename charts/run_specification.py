@@ -11,8 +11,6 @@ from draftworth.planning.run_specification import run_spec
 from draftworth.records.codec import dump_text
 
 RUN_SPEC_FILE = "run-spec.json"
-DEADLINE_CONFIG_MAP = "llmperf-deadline"
-DEADLINE_FILE = "deadline-minutes"
 
 
 def run_spec_config_map(experiment: ResolvedNeuron) -> dict[str, Any]:
@@ -25,20 +23,4 @@ def run_spec_config_map(experiment: ResolvedNeuron) -> dict[str, Any]:
     )
     text = dump_text(spec)
     name = content_name("llmperf-run", text)
-    return {
-        "metadata": metadata(name),
-        "immutable": True,
-        "data": {RUN_SPEC_FILE: text},
-    }
-
-
-def deadline_config_map(experiment: ResolvedNeuron) -> dict[str, Any]:
-    """Properties of the ConfigMap that says how long a run may take.
-
-    It keeps its name and is changed in place: a deadline that is moved reaches the pod that
-    measures, and the Job stays the one that it is.
-    """
-    return {
-        "metadata": metadata(DEADLINE_CONFIG_MAP),
-        "data": {DEADLINE_FILE: str(experiment.spec.aws.deadline_minutes)},
-    }
+    return {"metadata": metadata(name), "immutable": True, "data": {RUN_SPEC_FILE: text}}

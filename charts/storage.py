@@ -50,17 +50,14 @@ class BucketVolume:
 
 def bucket_volumes(variant: NeuronVariant, bindings: Bindings) -> list[BucketVolume]:
     """What a variant's server mounts: its checkpoints, and every variant's compiled graphs."""
-    prefixes = {role: model.storage_prefix for role, model in variant.checkpoints.items()}
+    parts: dict[str, tuple[str, str | None]] = {
+        role: (bindings.checkpoints_bucket, model.storage_prefix)
+        for role, model in variant.checkpoints.items()
+    }
+    parts["artifacts"] = (bindings.artifacts_bucket, None)
     return [
-        *(
-            BucketVolume(
-                role=role, bucket=bindings.checkpoints_bucket, region=bindings.region, prefix=prefix
-            )
-            for role, prefix in prefixes.items()
-        ),
-        BucketVolume(
-            role="artifacts", bucket=bindings.artifacts_bucket, region=bindings.region, prefix=None
-        ),
+        BucketVolume(role=role, bucket=bucket, region=bindings.region, prefix=prefix)
+        for role, (bucket, prefix) in parts.items()
     ]
 
 

@@ -93,7 +93,7 @@ def _container(
         image_pull_policy="IfNotPresent",
         command=_start_command(experiment),
         args=list(variant.command.arguments),
-        env=_environment(variant),
+        env=variables(_environment(variant)),
         ports=[k8s.ContainerPort(name=PORT_NAME, container_port=SERVING_PORT, protocol="TCP")],
         startup_probe=_probe(
             period_seconds=STARTUP_PERIOD_SECONDS,
@@ -180,8 +180,8 @@ def _uploader(experiment: ResolvedNeuron, bindings: Bindings) -> k8s.Container:
     )
 
 
-def _environment(variant: NeuronVariant) -> list[k8s.EnvVar]:
-    values = {
+def _environment(variant: NeuronVariant) -> dict[str, str]:
+    return {
         **_COMMON_ENVIRONMENT,
         "ARTIFACT_KEY": variant.artifact_key,
         "ARTIFACT_INPUTS": json.dumps(
@@ -191,7 +191,6 @@ def _environment(variant: NeuronVariant) -> list[k8s.EnvVar]:
         "NEURON_COMPILE_CACHE_URL": f"{SCRATCH_PATH}/compile-cache",
         **variant.command.environment,
     }
-    return variables(values)
 
 
 def _probe(*, period_seconds: int, failures: int) -> k8s.Probe:
