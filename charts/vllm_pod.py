@@ -154,17 +154,16 @@ def _uploader(experiment: ResolvedNeuron, bindings: Bindings) -> k8s.Container:
     could not have the devices that compiling takes, which this one holds. It never ends by itself:
     with a container that restarts the pod would not be ready.
     """
-    arguments = {
-        "--scratch": SCRATCH_PATH,
-        "--bucket": bindings.artifacts_bucket,
-        "--health-url": f"http://127.0.0.1:{SERVING_PORT}/health",
-    }
     return k8s.Container(
         name=UPLOADER_NAME,
         image=experiment.spec.image,
         image_pull_policy="IfNotPresent",
         command=["python3", SCRIPTS_PATH, "upload"],
-        args=[f"{name}={value}" for name, value in arguments.items()],
+        args=[
+            f"--scratch={SCRATCH_PATH}",
+            f"--bucket={bindings.artifacts_bucket}",
+            f"--health-url=http://127.0.0.1:{SERVING_PORT}/health",
+        ],
         env=variables(aws_environment(bindings.region)),
         resources=resources(
             cpus=UPLOADER_CPUS,
