@@ -72,7 +72,7 @@ hooks: $(STAMP) ## checks that take seconds, before each commit
 snapshots: $(STAMP) ## rewrite the snapshots; fails on purpose when one changed
 	$(RUN) DRAFTWORTH_UPDATE_SNAPSHOTS=1 python -m pytest -n 2 --dist loadfile -q \
 	  tests/charts/test_snapshots.py tests/stacks/test_snapshots.py tests/draftworth/report \
-	  tests/draftworth/cli tests/draftworth/serving tests/draftworth/planning \
+	  tests/draftworth/cli tests/draftworth/serving tests/draftworth/planning tests/draftworth/records \
 	  tests/benchmarks/test_idle.py
 
 schema: $(STAMP) ## rewrite the published JSON Schema of experiment files

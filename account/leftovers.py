@@ -15,8 +15,8 @@ from pathlib import Path
 from account.checks.identity import home_region
 from account.clients import AwsError, client, explained
 from account.prices import oldest_price
-from account.resources.finding import find, find_in_tag_index
 from account.resources.kind import Kind, Leftover, kinds
+from account.resources.lookup import find, find_in_tag_index
 from account.scope import Scope
 from account.terminal import duration_text, print_lines
 from draftworth.planning.resolved import load_neuron

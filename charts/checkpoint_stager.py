@@ -79,7 +79,7 @@ def _job(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) -> Pro
         annotations={
             "draftworth/model": model.model,
             "draftworth/revision": model.revision,
-            # A Job that gave up, for want of a token for one, is tried anew by a raised repetition;
+            # A Job that gave up, as for lack of a token, is tried again by a raised repetition;
             # one of a model that is READY has nothing to do.
             "draftworth/repetition": str(experiment.spec.repetition),
         },

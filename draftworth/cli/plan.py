@@ -78,8 +78,7 @@ def _plan_lines(
     elif assume or compiled:
         raise UserInputError(
             f"{OPTION}, {COMPILED_OPTION}: given for release {experiment.spec.release}, allowed "
-            "with a Neuron release: an experiment on this machine rents nothing and has no time "
-            "line"
+            "with a Neuron release: a local experiment uses no AWS nodes and has no time line"
         )
     if advice:
         yield ""

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from draftworth.analysis.against import changes
 from draftworth.analysis.facts import RunFacts, facts_of
+from draftworth.analysis.run_comparison import changes
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run, read_run
 from draftworth.records.transcripts import read_transcripts

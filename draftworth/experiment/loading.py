@@ -1,6 +1,6 @@
 """From a YAML file to a checked experiment with its prompts, or to every problem it has.
 
-`load_experiment` is the only way in. Problems of shape (`shape_problems`), of the prompt files
+`load_experiment` is the only way in. Problems of shape (`validation_errors`), of the prompt files
 (`prompt_sets`) and of meaning (`rules`) come out in one form, each with its line in the file.
 """
 
@@ -18,7 +18,7 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment
 from draftworth.experiment.prompt_sets import read_prompt_sets
 from draftworth.experiment.rules import broken_rules
-from draftworth.experiment.shape_problems import misspelt_key, shape_problems, shown
+from draftworth.experiment.validation_errors import misspelt_key, shape_problems, shown
 from draftworth.experiment.yaml_source import Source, read_source
 from draftworth.records.prompts import Case
 

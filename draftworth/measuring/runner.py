@@ -46,11 +46,11 @@ Progress = Callable[[str], None]
 
 # Of a deadline: the first wait for servers gets so much, the rest is for measuring.
 READY_SHARE_OF_DEADLINE = 0.75
-# A block whose servers are lost so often may be what ends them.
+# A block whose servers are lost so often may make them fail.
 MAX_LOSSES_OF_A_BLOCK = 3
 
 INTERRUPTED = "ended before the last block: interrupted"
-DEFECT = "ended before the last block: a defect that the log shows"
+DEFECT = "ended before the last block: a program error; see the log"
 TERMINATED = "its pod was terminated, as when its node is drained"
 
 
@@ -298,8 +298,8 @@ class Runner:
         times = times_lost(self._journal.entries, subject_of(stems[0]))
         if times >= MAX_LOSSES_OF_A_BLOCK:
             raise DraftworthError(
-                f"servers were lost {times} times in {subject_of(stems[0])}, which may be what "
-                f"ends them; the last time: {reason}"
+                f"servers were lost {times} times in {subject_of(stems[0])}, which may make "
+                f"them fail; the last time: {reason}"
             )
 
     def _finish(self, reason: str) -> RunResult:

@@ -45,7 +45,7 @@ def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
     if most > serving.max_num_seqs:
         yield (
             f"{most} requests in flight are more than serving.max_num_seqs "
-            f"{serving.max_num_seqs}: requests queue in the server and TTFT holds the queue's time"
+            f"{serving.max_num_seqs}: requests queue in the server and TTFT includes that time"
         )
     # Words: a lower bound of the tokens in languages with spaces.
     prompts = (prompt for case in experiment.cases for prompt in case.prompts)
@@ -65,7 +65,7 @@ def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
     if not spec.aws.admin_principal_arns:
         yield (
             "aws.admin_principal_arns is empty: nobody may use kubectl on the cluster; a run needs "
-            "no kubectl, and can be watched and stopped without it; the pods' logs take it"
+            "no kubectl, and can be watched and stopped without it; only the pods' logs need it"
         )
     for model in spec.gated_models if spec.aws.hub_token_secret is None else ():
         yield (

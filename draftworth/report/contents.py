@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from draftworth.analysis import metrics
-from draftworth.analysis.against import Change
 from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.metrics import COST, Metric
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY as ITL
+from draftworth.analysis.run_comparison import Change
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import Comparison
 from draftworth.records.results import Interruption, RunResult

@@ -19,6 +19,7 @@ def command(
     return vllm.neuron_command(
         experiment,
         paths,
+        # No flag for prefix caching: "disabled by default for V0" (vLLM 0.9, CacheConfig).
         "--device=neuron",
         vllm.json_flag("--override-neuron-config", config),
         # No "method" key: the fork detects a draft model by itself.

@@ -99,7 +99,7 @@ class Hub:
     def _file(self, sibling: RepoSibling) -> HubFile:
         if sibling.size is None or sibling.blob_id is None:
             raise HubUnreachableError(
-                f"{self.model}: the hub told no size and hash of {sibling.rfilename}, so a copy of "
+                f"{self.model}: the hub gave no size or hash for {sibling.rfilename}, so a copy of "
                 "it could not be checked"
             )
         return HubFile(

@@ -13,7 +13,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam
 from constructs import Construct
 
-from stacks.constructs.findings import accept_managed_policies
+from stacks.constructs.accepted_findings import accept_managed_policies
 from stacks.constructs.log_groups import owned_log_group
 from stacks.constructs.roles import pod_role
 

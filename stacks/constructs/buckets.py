@@ -7,7 +7,7 @@ from typing import cast
 from aws_cdk import Duration, RemovalPolicy, aws_s3
 from constructs import Construct
 
-from stacks.constructs.findings import accept
+from stacks.constructs.accepted_findings import accept
 
 ABANDONED_UPLOAD_DAYS = 1
 NO_ACCESS_LOG = (

@@ -8,7 +8,7 @@ from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
 from draftworth.records.results import RUN_FILE
 from draftworth.records.staging import ready_key
-from stacks.constructs.findings import accept, accept_folders
+from stacks.constructs.accepted_findings import accept, accept_folders
 from stacks.constructs.roles import allow
 
 RUN_FILES = f"{RUNS_PREFIX}*/{RUN_FILE}"

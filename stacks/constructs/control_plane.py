@@ -11,7 +11,7 @@ from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct
 
 from draftworth.experiment.aws import Aws
-from stacks.constructs.findings import accept, accept_managed_policies
+from stacks.constructs.accepted_findings import accept, accept_managed_policies
 from stacks.constructs.log_groups import own_function_logs, owned_log_group
 
 ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"

@@ -13,7 +13,7 @@ from draftworth.analysis import metrics
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.records.results import RESULT_SUFFIX, claim_key
 from stacks.assets import function_code
-from stacks.constructs.findings import accept, accept_folders
+from stacks.constructs.accepted_findings import accept, accept_folders
 from stacks.constructs.functions import function_role, python_function
 from stacks.constructs.log_groups import owned_log_group
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS, ResultsQueue

@@ -10,7 +10,7 @@ from aws_cdk import CfnTag, aws_ec2, aws_iam
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from stacks.constructs.findings import accept_managed_policies
+from stacks.constructs.accepted_findings import accept_managed_policies
 
 # What a kubelet needs. Not the CNI policy, which vpc-cni has itself, and of ECR pulling alone.
 NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")

@@ -17,7 +17,7 @@ from charts.names import (
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.artifact_manifest import manifest_key
-from stacks.constructs.findings import accept_folders
+from stacks.constructs.accepted_findings import accept_folders
 from stacks.constructs.roles import allow, pod_role
 
 

@@ -14,14 +14,14 @@ from moto import mock_aws
 from account import leftovers
 from account.leftovers import Report, look, report_lines
 from account.prices import monthly_usd, oldest_price
-from account.resources.finding import find, parse_arn
 from account.resources.kind import Kind, Leftover, kinds
-from account.resources.odd import AMEND, FILTERS, LAMBDA_KEEPS, OURS
+from account.resources.lookup import find, parse_arn
+from account.resources.special_cases import AMEND, FILTERS, LAMBDA_KEEPS, OURS
 from account.scope import Scope, of_stack
 from draftworth.cli import main
 from draftworth.experiment.naming import Names
 from draftworth.planning.resolved import ResolvedNeuron
-from tests.account import estate
+from tests.account import emulated_resources as estate
 from tests.account.stubs import (
     NOW,
     RESERVATIONS,

@@ -65,8 +65,8 @@ def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Pr
             key=(*key, "draft", "model"),
             given=f"{_KIND_WORDS[facts.kind]} for method {variant.method}",
             allowed=_KIND_WORDS[method.draft],
-            reason="eagle3 reads the target's hidden states with a small head; a draft model is "
-            "a whole model of its own",
+            reason=f"{variant.method} takes nothing else: a head reads the target's hidden states, "
+            "a draft model is a whole model of its own",
         )
 
 

@@ -66,8 +66,8 @@ def _window_drafts_something(experiment: Experiment) -> Iterator[Problem]:
                 key=(*key, "window"),
                 given=str(variant.window),
                 allowed=f"{facts.min_window} or more",
-                reason=f"{variant.method} on {experiment.release} checks window - 1 drafts and "
-                "yields at most window tokens a step: a window of 1 speculates nothing",
+                reason=f"with this window {variant.method} on {experiment.release} yields at most "
+                f"{facts.max_tokens_per_step(variant.window)} tokens a step: it speculates nothing",
             )
 
 

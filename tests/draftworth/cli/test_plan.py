@@ -80,7 +80,7 @@ def test_an_experiment_of_this_machine_has_no_time_line(
     assert main(["plan", path]) == 0
     assert "time line" not in capsys.readouterr().out
     assert main(["plan", path, "--assume", "compile_minutes=5"]) == 2
-    assert "rents nothing and has no time line" in capsys.readouterr().err
+    assert "uses no AWS nodes and has no time line" in capsys.readouterr().err
 
 
 ENOUGH = both(put("aws", "deadline_minutes", value=600), put("aws", "budget_usd", value=1000))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.analysis.against import changes
 from draftworth.analysis.facts import facts_of
+from draftworth.analysis.run_comparison import changes
 from draftworth.records.results import BlockResult, Price
 from draftworth.records.transcripts import read_transcripts
 from draftworth.report.contents import document_of

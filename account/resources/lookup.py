@@ -9,7 +9,7 @@ from typing import Any
 from account.clients import listed, or_none, tags_of
 from account.prices import monthly_usd
 from account.resources.kind import Entry, Kind, Leftover
-from account.resources.odd import AMEND, FILTERS, OURS
+from account.resources.special_cases import AMEND, FILTERS, OURS
 from account.scope import Scope
 from draftworth.experiment.naming import EXPERIMENT_TAG, PROJECT
 

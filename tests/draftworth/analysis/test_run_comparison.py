@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.against import changes, overlap
+from draftworth.analysis.run_comparison import changes, overlap
 from draftworth.analysis.statistics import Estimate
 from draftworth.errors import UserInputError
 from draftworth.report.contents import change_sentence
