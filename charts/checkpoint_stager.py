@@ -6,9 +6,9 @@ import math
 import re
 
 import cdk8s
-from cdk8s_plus_35 import k8s
 from constructs import Construct
 
+from charts import k8s
 from charts.bindings import Bindings
 from charts.jobs import ProgramJob, add_job, on_exit
 from charts.names import STAGER_SERVICE_ACCOUNT, stager_labels

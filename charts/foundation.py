@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import cdk8s
-from cdk8s_plus_35 import k8s
 from constructs import Construct
 
+from charts import k8s
 from charts.names import (
     LOAD_GENERATOR_COMPONENT,
     LOAD_GENERATOR_SERVICE_ACCOUNT,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from cdk8s_plus_35 import k8s
-
+from charts import k8s
 from charts.names import content_name
 from charts.pods import metadata
 from charts.shipped import ROOT, SERVING_POD, source_files

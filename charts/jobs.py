@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import cdk8s
-from cdk8s_plus_35 import k8s
 
+from charts import k8s
 from charts.bindings import Bindings
 from charts.names import CPU_NODE_LABELS, content_name, has_cdk_token
 from charts.pods import aws_environment, metadata, no_rights, ordinary_user, variables

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import cdk8s
-from cdk8s_plus_35 import k8s
 from constructs import Construct
 
+from charts import k8s
 from charts.bindings import Bindings
 from charts.jobs import ProgramJob, add_job, on_exit
 from charts.names import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cdk8s_plus_35 import k8s
-
+from charts import k8s
 from charts.names import NAMESPACE
 
 # The user of our own image.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import cdk8s
-from cdk8s_plus_35 import k8s
 from constructs import Construct
 
+from charts import k8s
 from charts.bindings import Bindings
 from charts.graph_scripts import graph_scripts_config_map
 from charts.names import (

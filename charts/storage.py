@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import cdk8s
-from cdk8s_plus_35 import k8s
 from constructs import Construct
 
+from charts import k8s
 from charts.bindings import Bindings
 from charts.names import NAMESPACE, content_name, experiment_labels
 from charts.pods import metadata

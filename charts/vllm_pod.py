@@ -10,8 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from cdk8s_plus_35 import k8s
-
+from charts import k8s
 from charts.bindings import Bindings
 from charts.graph_scripts import MOUNT_PATH as SCRIPTS_PATH
 from charts.graph_scripts import graph_scripts_mount, graph_scripts_volume

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from aws_cdk import Duration, aws_cloudwatch, aws_iam, aws_logs, aws_s3, aws_sqs
-from aws_cdk.aws_lambda_event_sources import SqsEventSource
 from constructs import Construct
 
 from charts.shipped import METRICS_PUBLISHER
@@ -44,13 +41,14 @@ class MetricsPublisher(Construct):
             timeout=Duration.seconds(PUBLISHER_TIMEOUT_SECONDS),
             environment={"RESULTS_BUCKET": results.bucket_name},
         )
-        self.function.add_event_source(
-            SqsEventSource(
-                cast(aws_sqs.IQueue, queue.queue),
-                batch_size=BATCH_SIZE,
-                report_batch_item_failures=True,
-            )
+        # What SqsEventSource does, without its module: 0.06 s of a synthesis to import it.
+        self.function.add_event_source_mapping(
+            "ResultsQueue",
+            event_source_arn=queue.queue.queue_arn,
+            batch_size=BATCH_SIZE,
+            report_batch_item_failures=True,
         )
+        queue.queue.grant_consume_messages(self.function)
         self.alarm = self._build_alarm(queue.dead_letters)
 
     def _build_role(self, results: aws_s3.IBucket, log_group: aws_logs.LogGroup) -> aws_iam.Role:

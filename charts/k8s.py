@@ -1,0 +1,80 @@
+"""Kubernetes' objects: cdk8s-plus' types for the type checker, plain data when it runs.
+
+Every field that the charts write is checked by mypy against cdk8s-plus' structs. Made by it, each
+struct would be handed to jsii's process and back, and its module loaded there: a tenth of a whole
+synthesis (`benchmarks/synth.py`). The objects are cdk8s ApiObjects either way, and tests hold them
+to Kubernetes' strict schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cdk8s_plus_35.k8s import *  # noqa: F403 (the types of all that `__getattr__` makes)
+else:
+    import cdk8s
+
+    _API_VERSIONS = {
+        "ConfigMap": "v1",
+        "Deployment": "apps/v1",
+        "Job": "batch/v1",
+        "Namespace": "v1",
+        "NetworkPolicy": "networking.k8s.io/v1",
+        "PersistentVolume": "v1",
+        "PersistentVolumeClaim": "v1",
+        "PodDisruptionBudget": "policy/v1",
+        "ResourceClaimTemplate": "resource.k8s.io/v1",
+        "Service": "v1",
+        "ServiceAccount": "v1",
+    }
+
+    class Quantity:
+        """An amount such as `4Gi`, as it stands in the manifest."""
+
+        from_string = staticmethod(str)
+
+    class IntOrString:
+        """A port's number or name, as it stands in the manifest."""
+
+        from_string = staticmethod(str)
+        from_number = staticmethod(int)
+
+    def __getattr__(name: str) -> Any:
+        """`KubeJob` and the like are objects of a chart, all other names structs."""
+        kind = name.removeprefix("Kube")
+        if name in ("__path__", "__file__") or name.startswith("_"):
+            raise AttributeError(name)
+        return _kind(kind) if name.startswith("Kube") else _fields
+
+    def _fields(**values: Any) -> dict[str, Any]:
+        """A struct's fields under Kubernetes' names, without those that were left out."""
+        given = {name: value for name, value in values.items() if value is not None}
+        return {_camel(name): _plain(value) for name, value in given.items()}
+
+    def _camel(name: str) -> str:
+        words = name.rstrip("_").replace("cluster_ip", "clusterIP")
+        return re.sub(r"_(\w)", lambda match: match[1].upper(), words)
+
+    def _plain(value: Any) -> Any:
+        """Lists for tuples, dictionaries for other mappings: what JSON has."""
+        if isinstance(value, Mapping):
+            return {key: _plain(item) for key, item in sorted(value.items())}
+        return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+    def _kind(kind: str) -> Callable[..., cdk8s.ApiObject]:
+        version = {"apiVersion": _API_VERSIONS[kind], "kind": kind}
+
+        def make(scope: Any, id_: str, *, metadata: Any = None, **values: Any) -> cdk8s.ApiObject:
+            given = cdk8s.ApiObjectMetadata(**(metadata or {}))
+            made = cdk8s.ApiObject(
+                scope, id_, api_version=version["apiVersion"], kind=kind, metadata=given
+            )
+            fields = _fields(**values).items()
+            made.add_json_patch(*(cdk8s.JsonPatch.add(f"/{k}", v) for k, v in fields))
+            return made
+
+        make.manifest = lambda **values: {**version, **_fields(**values)}
+        return make
