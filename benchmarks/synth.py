@@ -10,11 +10,11 @@ Two thirds of the floor are CDK's template validation, a WebAssembly engine that
 app; the rest of it is loading `aws-cdk-lib`. What the experiment adds, about 1 s where the floor
 took 2.5, by profiles of both processes:
 
-- 0.35 s the Kubernetes objects: loading `cdk8s-plus`, checking the types of its structs, and
-  rendering them through jsii;
+- 0.2 s the Kubernetes objects: loading `cdk8s` and rendering charts through jsii (0.35 s when
+  `cdk8s-plus` made them: `charts/k8s.py`);
 - 0.25 s the stacks' own constructs, 0.5 ms for each of their 500 jsii calls, in both processes;
 - 0.2 s validating and writing four templates, 121 resources against 40;
-- 0.2 s modules: pydantic and the experiment's rules, ten more of `aws_cdk`.
+- 0.2 s modules: pydantic and the experiment's rules, nine more of `aws_cdk`.
 """
 
 from __future__ import annotations
