@@ -23,6 +23,7 @@ def print_document(document: Document) -> None:
             for paragraph in section.paragraphs:
                 console.print(paragraph)
             for table in section.tables:
+                console.print()
                 numbers = range(table.names, len(table.headings))
                 for line in table_lines(table.rows, table.headings, numbers=numbers, ruled=True):
                     console.print(line)
