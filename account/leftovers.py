@@ -1,5 +1,7 @@
 """`draftworth leftovers`: what of an experiment still exists, why, and what it costs a month.
 
+What is looked for, and how, is a row in `resources/table.yaml`.
+
 Reads only. Exit code 0: nothing is there but what stays on purpose; 1: something else is, or could
 not be looked at; 2: the experiment file is wrong.
 """

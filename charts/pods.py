@@ -1,4 +1,4 @@
-"""Parts of objects and pods that several charts share: each is written here once."""
+"""Parts of objects and pods that several charts share; names and labels are in `names.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What the capacity controller may do: read markers and runs, keep its state, size its nodes."""
+"""What the capacity controller may do: read markers and runs, keep its state, size its nodes.
+
+Its log is written with the rights of every function (`functions.py`), its topic's with the topic
+(`capacity_controller.py`).
+"""
 
 from __future__ import annotations
 
