@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
-import yaml
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
-from draftworth.experiment.strict import StrictModel
+from draftworth.experiment.strict import StrictModel, read_yaml
 from draftworth.planning.assumptions import assumption_data
 
 HOURS_A_MONTH = 730
 GIB = 1024**3
-T = TypeVar("T")
 
 
 class ListPrice(StrictModel):
@@ -29,16 +25,11 @@ class ListPrice(StrictModel):
     source: str
 
 
-def read_shipped(kind: type[T], file: Traversable) -> T:
-    """A data file of this package, as pydantic reads it into that type."""
-    data = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return TypeAdapter(kind).validate_json(json.dumps(data, default=str))
-
-
 @cache
 def price_list() -> dict[str, ListPrice]:
     """The shipped prices, read once."""
-    return read_shipped(dict[str, ListPrice], files("account") / "prices.yaml")
+    text = (files("account") / "prices.yaml").read_text(encoding="utf-8")
+    return read_yaml(dict[str, ListPrice], text)
 
 
 def monthly_usd(what: str, *, amount: float = 1) -> float | None:

@@ -1,9 +1,10 @@
-"""How the commands of this package print: lines, durations and sizes in words."""
+"""How the commands of this package print: lines; sizes, durations and times in words."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from datetime import datetime
 
 from account.prices import GIB
 
@@ -24,3 +25,8 @@ def duration_text(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def utc_text(moment: datetime) -> str:
+    """`2026-03-01 10:20 UTC`; the moment is in UTC."""
+    return f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -44,22 +44,19 @@ else:
 
     def __getattr__(name: str) -> Any:
         """`KubeJob` and the like are objects of a chart, all other names structs."""
-        kind = name.removeprefix("Kube")
-        if name in ("__path__", "__file__") or name.startswith("_"):
+        if name.startswith("_"):
             raise AttributeError(name)
-        return _kind(kind) if name.startswith("Kube") else _fields
+        return _kind(name.removeprefix("Kube")) if name.startswith("Kube") else _fields
 
     def _fields(**values: Any) -> dict[str, Any]:
         """A struct's fields under Kubernetes' names, without those that were left out."""
-        given = {name: value for name, value in values.items() if value is not None}
-        return {_camel(name): _plain(value) for name, value in given.items()}
+        return {_camel(name): value for name, value in values.items() if value is not None}
 
     def _camel(name: str) -> str:
-        words = name.rstrip("_").replace("cluster_ip", "clusterIP")
-        return re.sub(r"_(\w)", lambda match: match[1].upper(), words)
+        return re.sub(r"_(\w)", lambda match: match[1].upper(), name.rstrip("_"))
 
     def _plain(value: Any) -> Any:
-        """Lists for tuples, dictionaries for other mappings: what JSON has."""
+        """What JSON has, sorted: cdk8s writes a patch in the order that it is given."""
         if isinstance(value, Mapping):
             return {key: _plain(item) for key, item in sorted(value.items())}
         return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
@@ -67,13 +64,12 @@ else:
     def _kind(kind: str) -> Callable[..., cdk8s.ApiObject]:
         version = {"apiVersion": _API_VERSIONS[kind], "kind": kind}
 
-        def make(scope: Any, id_: str, *, metadata: Any = None, **values: Any) -> cdk8s.ApiObject:
-            given = cdk8s.ApiObjectMetadata(**(metadata or {}))
+        def make(scope: Any, id_: str, *, metadata: Any, **values: Any) -> cdk8s.ApiObject:
             made = cdk8s.ApiObject(
-                scope, id_, api_version=version["apiVersion"], kind=kind, metadata=given
+                scope, id_, api_version=version["apiVersion"], kind=kind, metadata=metadata
             )
             fields = _fields(**values).items()
-            made.add_json_patch(*(cdk8s.JsonPatch.add(f"/{k}", v) for k, v in fields))
+            made.add_json_patch(*(cdk8s.JsonPatch.add(f"/{k}", _plain(v)) for k, v in fields))
             return made
 
         make.manifest = lambda **values: {**version, **_fields(**values)}

@@ -10,7 +10,7 @@ from draftworth.analysis.metrics import NAMESPACE, TTFT, dimension_values
 from draftworth.errors import DraftworthError
 from draftworth.measuring.runner import Progress
 from draftworth.records.reading import Run
-from draftworth.records.results import BlockResult
+from draftworth.records.results import BlockResult, values_of
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from rehearsal.emulator import RESULTS_BUCKET, Emulator, feed
@@ -60,7 +60,7 @@ def _compared(emulator: Emulator, run: Run, name: str, blocks: Sequence[BlockRes
         Statistics=["SampleCount", "Sum"],
     )["Datapoints"]
     samples = int(sum(point["SampleCount"] for point in points))
-    measured = sum(r.counts and r.ttft_s is not None for block in blocks for r in block.requests)
+    measured = sum(len(values_of(block.requests, TTFT.field)) for block in blocks)
     if samples != measured:
         raise DraftworthError(
             f"CloudWatch has {samples} TTFT samples of {name}, the result files {measured}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
 from account.clients import DeniedError, tags_of
+from account.terminal import utc_text
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.naming import EXPERIMENT_TAG
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
@@ -163,13 +164,16 @@ def _window_outcome(situation: Situation, block: Mapping[str, Any]) -> Outcome:
     """The time between now and the block's end against the deadline, both from a deploy now."""
     start, last = block["StartDate"], block["EndDate"] - timedelta(seconds=BLOCK_MARGIN_SECONDS)
     deadline = situation.now + timedelta(minutes=situation.experiment.spec.aws.deadline_minutes)
-    state = f"{block['State']}, {_utc(start)} to {_utc(block['EndDate'])}"
+    state = f"{block['State']}, {utc_text(start)} to {utc_text(block['EndDate'])}"
     if last <= situation.now:
-        return failed(f"{state}: nodes may run until {_utc(last)}, which is past", "buy another")
+        return failed(
+            f"{state}: nodes may run until {utc_text(last)}, which is past", "buy another"
+        )
     if deadline <= start:
         minutes = math.ceil((start - situation.now).total_seconds() / 60)
         return failed(
-            f"{state}: a deploy now has its deadline at {_utc(deadline)}, before the block starts",
+            f"{state}: a deploy now has its deadline at {utc_text(deadline)}, "
+            "before the block starts",
             f"deploy later, or set aws.deadline_minutes to {minutes} and what the run takes",
         )
     usable = (min(deadline, last) - max(situation.now, start)).total_seconds() / 60
@@ -195,7 +199,3 @@ def _window_warning(
             "make sure that the run fits: `draftworth plan` has the time line",
         )
     return None
-
-
-def _utc(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC"

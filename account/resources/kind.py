@@ -9,8 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from account.prices import read_shipped
-from draftworth.experiment.strict import StrictModel
+from draftworth.experiment.strict import StrictModel, read_yaml
 
 # One entry of a listing, as AWS answers it.
 Entry = Mapping[str, Any]
@@ -37,7 +36,7 @@ class Leftover:
 class Kind(StrictModel):
     """One kind of resource.
 
-    Texts in braces are filled in: of the scope `project`, `experiment`, `cluster`, `dashboard`; in
+    Texts in braces are filled in: of the scope `project`, `cluster`, `dashboard`; in
     `id`, `name` and `remove` also `aws` (`aws SERVICE --region REGION`) and the keys of the
     listing's entry. An entry that is one string has it as `Ref` and its last part as `Name`.
 
@@ -78,4 +77,5 @@ class Kind(StrictModel):
 @cache
 def kinds() -> Sequence[Kind]:
     """Every kind of resource, read once."""
-    return read_shipped(list[Kind], files("account.resources") / "table.yaml")
+    text = (files("account.resources") / "table.yaml").read_text(encoding="utf-8")
+    return read_yaml(list[Kind], text)

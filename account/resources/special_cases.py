@@ -12,6 +12,7 @@ from account.clients import listed, tags_of
 from account.prices import GIB, HOURS_A_MONTH, monthly_usd
 from account.resources.kind import Entry, Leftover
 from account.scope import Scope, of_stack
+from account.terminal import utc_text
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.naming import EXPERIMENT_TAG, STACK_PARTS
 
@@ -77,7 +78,7 @@ def _reservation(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
     """A Capacity Block is paid in advance; another reservation costs what its instances would."""
     if entry.get("ReservationType") == "capacity-block":
         end = entry.get("EndDate")
-        until = f", ends {end:%Y-%m-%d %H:%M} UTC" if end else ""
+        until = f", ends {utc_text(end)}" if end else ""
         return replace(found, kept=f"bought and paid in advance{until}; cannot be cancelled")
     usd = _instance_usd(scope, entry)
     return replace(found, usd_per_month=None if usd is None else usd * entry["TotalInstanceCount"])

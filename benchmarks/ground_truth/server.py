@@ -3,9 +3,9 @@
     python -m benchmarks.ground_truth.server --port 8000 --timeline '{"chunk_tokens": [1, 8]}'
 
 Chat and plain completions, `/v1/models`, `/health`, an empty `/metrics`; `GET /truth` is what
-happened since the last `DELETE /truth` (`truth.RequestTruth`, JSON). It works on sockets, not on
-asyncio transports: a chunk is one `send`, stamped right after it, and the kernel's receive time of
-a request (SO_TIMESTAMPNS) tells when it was there, whatever the server was doing.
+happened (`truth.RequestTruth`, JSON). It works on sockets, not on asyncio transports: a chunk is
+one `send`, stamped right after it, and the kernel's receive time of a request (SO_TIMESTAMPNS)
+tells when it was there, whatever the server was doing.
 """
 
 from __future__ import annotations
@@ -117,8 +117,6 @@ class _Connection:
             self._stream(_APIS[path], body)
         elif path == "/truth":
             self._plain(json.dumps([asdict(truth) for truth in self._server.requests]).encode())
-            if method == "DELETE":
-                self._server.requests.clear()
         elif path == "/v1/models":
             model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "draftworth"}
             self._plain(json.dumps({"object": "list", "data": [model]}).encode())

@@ -20,8 +20,7 @@ from pathlib import Path
 from draftworth import __version__
 from draftworth.errors import DraftworthError
 
-EXIT_DONE, EXIT_FAILED, EXIT_WRONG_INPUT = 0, 1, 2
-
+EXIT_DONE, EXIT_FAILED = 0, 1
 
 # Where a command is, and one line about it.
 COMMANDS: Mapping[str, tuple[str, str]] = {

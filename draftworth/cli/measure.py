@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from draftworth.cli.report import print_verdict
-from draftworth.errors import UserInputError
+from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import measure_here
 from draftworth.measuring.sink import FolderSink
@@ -85,8 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     print_verdict(read_run(folder))
     print(f"\nfiles: {folder}")
     if result.status == "failed":
-        print(f"draftworth: the run failed: {result.reason}", file=sys.stderr)
-        return 1
+        raise DraftworthError(f"the run failed: {result.reason}")
     return 0
 
 

@@ -5,15 +5,13 @@ The facts are data (`catalog.yaml`, each with its source); this module gives the
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field
 
-from draftworth.experiment.strict import StrictModel
+from draftworth.experiment.strict import StrictModel, read_yaml
 from draftworth.records.capacity import DraftTokenizer
 
 # No draft, no speculation: the baseline's method.
@@ -119,4 +117,4 @@ class Catalog(StrictModel):
 def catalog() -> Catalog:
     """The shipped catalogue, read once."""
     text = files("draftworth.experiment").joinpath("catalog.yaml").read_text(encoding="utf-8")
-    return Catalog.model_validate_json(json.dumps(yaml.safe_load(text)))
+    return read_yaml(Catalog, text)

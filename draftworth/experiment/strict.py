@@ -1,4 +1,4 @@
-"""The base of every model that is read from a file.
+"""The base of every model that is read from a file, and how a data file of ours is read.
 
 Strict (a string is not a number), frozen, and closed: an unknown key is an error, because a
 misspelt key that is ignored runs another experiment than the one in the file.
@@ -6,7 +6,13 @@ misspelt key that is ignored runs another experiment than the one in the file.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+import json
+from typing import TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+T = TypeVar("T")
 
 
 class StrictModel(BaseModel):
@@ -16,3 +22,12 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(
         strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True
     )
+
+
+def read_yaml(kind: type[T], text: str) -> T:
+    """The text of a data file, as pydantic reads it into that type from JSON.
+
+    Raises:
+        pydantic.ValidationError: it is not one.
+    """
+    return TypeAdapter(kind).validate_json(json.dumps(yaml.safe_load(text), default=str))

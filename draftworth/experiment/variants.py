@@ -9,6 +9,7 @@ from pydantic import Discriminator, Field, Tag
 from draftworth.experiment.catalog import NO_SPECULATION, ModelFacts, catalog
 from draftworth.experiment.patterns import HUB_ID_PATTERN, REVISION_PATTERN, Name, PositiveInt
 from draftworth.experiment.strict import StrictModel
+from draftworth.records.staging import checkpoint_prefix
 
 
 class HubModel(StrictModel):
@@ -34,7 +35,7 @@ class HubModel(StrictModel):
     @property
     def storage_prefix(self) -> str:
         """Where the checkpoint lies in the checkpoints bucket, without a trailing slash."""
-        return f"{self.model}/{self.revision}"
+        return checkpoint_prefix(self.model, self.revision)
 
 
 class LocalModel(StrictModel):

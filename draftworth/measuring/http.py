@@ -306,7 +306,6 @@ def keep_stamping() -> socket.socket:
             while not stamps and time.monotonic() < give_up_at_seconds:
                 sender.send(b".")
                 _, stamps, _, _ = receiver.recvmsg(1, _ANCILLARY_BYTES)
-    atexit.register(keeper.close)
     return keeper
 
 

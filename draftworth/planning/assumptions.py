@@ -6,7 +6,6 @@ them types and lets a user replace them. Units stand in the names.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from datetime import date
@@ -14,11 +13,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Annotated, Literal, Self
 
-import yaml
 from pydantic import Field, field_validator, model_validator
 
 from draftworth.errors import UserInputError, suggestion
-from draftworth.experiment.strict import StrictModel
+from draftworth.experiment.strict import StrictModel, read_yaml
 from draftworth.planning.bounds import Bounds
 
 Unit = Literal["minutes", "seconds", "ms per token", "Gbit/s", "GiB", "ratio"]
@@ -163,14 +161,8 @@ class AssumptionData(StrictModel):
         return self.assumptions.model_copy(update=dict(self.targets.get(model, {})))
 
 
-def read_assumptions(text: str) -> AssumptionData:
-    """Read the data file's text; raises pydantic's ValidationError when it is not one."""
-    data = yaml.safe_load(text)
-    return AssumptionData.model_validate_json(json.dumps(data, default=str))
-
-
 @cache
 def assumption_data() -> AssumptionData:
     """The shipped assumptions, read once."""
     path = files("draftworth.planning").joinpath("assumptions.yaml")
-    return read_assumptions(path.read_text(encoding="utf-8"))
+    return read_yaml(AssumptionData, path.read_text(encoding="utf-8"))

@@ -59,14 +59,18 @@ class NeuronVariant(ResolvedVariant):
     """A variant on Neuron devices: its slot, its server's command, its compiled graph's address.
 
     checkpoints: what its server loads, by role (`target`, `draft`).
-    artifact_inputs: everything that `artifact_key` is the address of.
+    artifact_inputs: everything that changes its compiled graph.
     """
 
     slot: PlacedSlot
     command: ServingCommand
     checkpoints: Mapping[str, HubModel]
-    artifact_key: str
     artifact_inputs: Mapping[str, Any]
+
+    @property
+    def artifact_key(self) -> str:
+        """The address of its compiled graph."""
+        return artifact_key(self.artifact_inputs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +187,5 @@ def _neuron_variant(spec: NeuronExperiment, variant: Variant, slot: PlacedSlot) 
         slot=slot,
         command=serving_command(spec, variant, ModelPaths()),
         checkpoints=checkpoints,
-        artifact_key=artifact_key(spec, variant),
         artifact_inputs=artifact_inputs(spec, variant),
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,3 +36,9 @@ def check_files(files: Sequence[StoredFile]) -> None:
     """Raise ValueError unless there is a file, and each path once."""
     if not files or len({file.path for file in files}) != len(files):
         raise ValueError("files: allowed: one or more, each path once")
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -107,11 +107,6 @@ class SpeculationCounters:
     accepted_tokens: int
     accepted_per_position: tuple[int, ...] = ()
 
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Accepted / drafted tokens, 0 to 1; None when nothing was drafted."""
-        return self.accepted_tokens / self.draft_tokens if self.draft_tokens else None
-
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTimings:

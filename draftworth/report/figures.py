@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from draftworth.analysis import metrics
-from draftworth.analysis.checks import BreakEven, ServerCheck
+from draftworth.analysis.checks import (
+    ACCEPTANCE_TOLERANCE,
+    SERVER_TOLERANCE,
+    BreakEven,
+    ServerCheck,
+)
 from draftworth.analysis.facts import QUANTILE_SHARES, GroupFacts, RunFacts, VariantFacts
 from draftworth.analysis.metrics import (
     ACCEPTANCE_RATE,
@@ -92,11 +97,21 @@ def cross_checks(facts: RunFacts) -> Section:
                 ),
             ),
             *variant_table(
-                ("requests", "mean ITL ms, ours", "the server's", "difference", "within 10%"),
+                (
+                    "requests",
+                    "mean ITL ms, ours",
+                    "the server's",
+                    "difference",
+                    f"within {SERVER_TOLERANCE:.0%}",
+                ),
                 ((v, _server_cells(v.server)) for v in facts.variants if v.server),
             ),
             *variant_table(
-                ("acceptance, counted", "estimated from tokens per step", "within 5 points"),
+                (
+                    "acceptance, counted",
+                    "estimated from tokens per step",
+                    f"within {100 * ACCEPTANCE_TOLERANCE:g} points",
+                ),
                 (
                     (v, (share(a.counted), share(a.estimated), yes_or_no(a.agrees, no="NO")))
                     for v in facts.speculative

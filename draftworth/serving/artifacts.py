@@ -7,6 +7,7 @@ changes the graph.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from draftworth.experiment.model import NeuronExperiment
@@ -38,6 +39,6 @@ def artifact_inputs(experiment: NeuronExperiment, variant: Variant) -> dict[str,
     return inputs
 
 
-def artifact_key(experiment: NeuronExperiment, variant: Variant) -> str:
-    """The content address of a variant's compiled graph: 24 hex digits."""
-    return content_hash(artifact_inputs(experiment, variant), length=KEY_LENGTH)
+def artifact_key(inputs: Mapping[str, Any]) -> str:
+    """The content address of a compiled graph with these `artifact_inputs`: 24 hex digits."""
+    return content_hash(inputs, length=KEY_LENGTH)

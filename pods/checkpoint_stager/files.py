@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.files import sha256_of
 
 # What the engines read, the best first: where a repository has one, the others are duplicates.
 SERVED_WEIGHTS = ("safetensors", "bin", "pt", "pth")
@@ -111,8 +112,7 @@ def checked_sha256(path: Path, file: HubFile) -> str:
         raise CorruptFileError(
             f"{file.path}: {size:,} bytes were downloaded, the hub has {file.size_bytes:,}"
         )
-    with path.open("rb") as stream:
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    sha256 = sha256_of(path)
     given, wanted = sha256, file.sha256
     if wanted is None:
         # A small file, by git's own id: SHA-1 guards against accidents, not against the hub.

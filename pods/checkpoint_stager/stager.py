@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -153,7 +153,9 @@ class Staging:
         pool = ThreadPoolExecutor(self.parallel_files, thread_name_prefix="stage")
         try:
             futures = [pool.submit(self._stage, file, commit) for file in order]
-            _raise_first_failure(futures)
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()  # raises a failure; files that have not begun never do
             return sorted((future.result() for future in futures), key=lambda file: file.path)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -202,13 +204,3 @@ class Staging:
 
     def _name(self) -> str:
         return f"{self.model} at {self.revision}"
-
-
-def _raise_first_failure(futures: Sequence[Future[StoredFile]]) -> None:
-    """At the first failure the files that have not begun never do."""
-    done, pending = wait(futures, return_when=FIRST_EXCEPTION)
-    if any(future.exception() for future in done):
-        for future in pending:
-            future.cancel()
-    for future in done:
-        future.result()

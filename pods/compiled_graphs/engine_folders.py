@@ -5,12 +5,12 @@ Which release does it how stands in the catalogue (`draftworth/experiment/catalo
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from draftworth.records.artifact_manifest import ArtifactManifest
+from draftworth.records.files import sha256_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +52,3 @@ class EngineFolders:
                 raise OSError(f"{file.path}: its content is not what was uploaded (SHA-256)")
         partial.rename(graphs)
         return root
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's content, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

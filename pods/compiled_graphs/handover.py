@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from draftworth.records.codec import RecordError, dump_text, load_record
 
 RECORD_NAME = "start.json"
 MARK_NAME = "compiled-whole.json"
@@ -39,14 +41,14 @@ class StartRecord:
 
 def write_record(scratch: Path, record: StartRecord) -> None:
     """Replace the record, all of it at once."""
-    _write(scratch / RECORD_NAME, json.dumps(asdict(record), sort_keys=True))
+    _write(scratch / RECORD_NAME, dump_text(record))
 
 
 def read_record(scratch: Path) -> StartRecord | None:
     """The record; None when there is none, or none of this version."""
     try:
-        return StartRecord(**json.loads((scratch / RECORD_NAME).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return load_record(StartRecord, (scratch / RECORD_NAME).read_bytes())
+    except (OSError, RecordError):
         return None
 
 

@@ -89,12 +89,13 @@ def prepare(order: Order) -> dict[str, str]:
         return {order.folders.variable: str(root)}
     # Whatever else an earlier start left was cut off: half a graph, or a lock that nobody holds.
     _empty(order.scratch)
-    manifest = _manifest(order)
+    commits = _commits(order)
+    manifest = _manifest(order, commits)
     if manifest:
         root = _take_over(order, manifest, root)
     else:
         _log(f"{order.key} is not in the bucket: compiling to {root}, may take an hour or more")
-    write_record(order.scratch, _record(order, manifest, root))
+    write_record(order.scratch, _record(order, commits, manifest, root))
     return {order.folders.variable: str(root)}
 
 
@@ -106,19 +107,21 @@ def _is_compiled(order: Order) -> bool:
     return is_whole(order.scratch, earlier)
 
 
-def _record(order: Order, manifest: ArtifactManifest | None, root: Path) -> StartRecord:
+def _record(
+    order: Order, commits: Mapping[str, str], manifest: ArtifactManifest | None, root: Path
+) -> StartRecord:
     return StartRecord(
         start_id=uuid.uuid4().hex[:12],
         key=order.key,
         inputs=order.inputs,
-        checkpoints=_commits(order),
+        checkpoints=commits,
         origin="bucket" if manifest else "compiled",
         graphs=str(order.folders.graphs(root)),
         started_at_unix_s=time.time(),
     )
 
 
-def _manifest(order: Order) -> ArtifactManifest | None:
+def _manifest(order: Order, commits: Mapping[str, str]) -> ArtifactManifest | None:
     """The bucket's manifest of the key, checked; None when the bucket has none."""
     path = order.artifacts / manifest_key(order.key)
     try:
@@ -127,7 +130,7 @@ def _manifest(order: Order) -> ArtifactManifest | None:
         return None
     except (OSError, RecordError) as error:
         raise RefusedError(f"{path} cannot be read: {error}. {_NEXT}") from error
-    found = differences(manifest, order.inputs, _commits(order))
+    found = differences(manifest, order.inputs, commits)
     if manifest.key != order.key:
         found.append(f"key: the manifest is of {manifest.key}, asked for {order.key}")
     mounted = order.artifacts / manifest.folder

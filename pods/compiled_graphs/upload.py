@@ -26,8 +26,7 @@ from draftworth.records.artifact_manifest import (
     upload_folder,
 )
 from draftworth.records.codec import dump_record, load_record
-from draftworth.records.files import StoredFile
-from pods.compiled_graphs.engine_folders import sha256_of
+from draftworth.records.files import StoredFile, sha256_of
 from pods.compiled_graphs.handover import StartRecord, compiled_files, mark_whole, read_record
 
 if TYPE_CHECKING:

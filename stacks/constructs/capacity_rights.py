@@ -13,7 +13,7 @@ from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
 from draftworth.records.results import RUN_FILE
 from draftworth.records.staging import ready_key
 from stacks.constructs.accepted_findings import accept, accept_folders
-from stacks.constructs.roles import allow
+from stacks.constructs.roles import allow, grant
 
 RUN_FILES = f"{RUNS_PREFIX}*/{RUN_FILE}"
 _READ_ONLY = (
@@ -35,12 +35,12 @@ def grant_rights(
     scheduler_role: aws_iam.IRole,
 ) -> None:
     """Give the function's role its rights; `schedule` is the deadline's, GROUP/NAME."""
-    for statement in (
+    grant(
+        role,
         *_storage_rights(plan, checkpoints, results),
         *_node_rights(role, plan),
         *_schedule_rights(role, schedule, scheduler_role),
-    ):
-        role.add_to_policy(statement)
+    )
     accept_folders(role, results, RUN_FILES)
     accept(role, "AwsSolutions-IAM5[Resource::*]", reason=_READ_ONLY)
     accept(role, *_generated_arns(role, plan), reason=_GENERATED)

@@ -14,7 +14,7 @@ from stacks.constructs.accepted_findings import accept, accept_folders
 from stacks.constructs.functions import function_role, python_function
 from stacks.constructs.log_groups import owned_log_group
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS, ResultsQueue
-from stacks.constructs.roles import allow
+from stacks.constructs.roles import allow, grant
 
 # A run writes a file every few minutes; more at once come only from a replay.
 BATCH_SIZE = 5
@@ -53,8 +53,7 @@ class MetricsPublisher(Construct):
 
     def _build_role(self, results: aws_s3.IBucket, log_group: aws_logs.LogGroup) -> aws_iam.Role:
         role = function_role(self, log_group=log_group, description="draftworth metrics publisher")
-        for statement in _statements(results):
-            role.add_to_policy(statement)
+        grant(role, *_statements(results))
         accept(
             role,
             "AwsSolutions-IAM5[Resource::*]",

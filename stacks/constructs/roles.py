@@ -32,3 +32,9 @@ def allow(
     return aws_iam.PolicyStatement(
         sid=sid, actions=list(actions), resources=list(resources), conditions=conditions
     )
+
+
+def grant(role: aws_iam.Role, *statements: aws_iam.PolicyStatement) -> None:
+    """Give a role these rights."""
+    for statement in statements:
+        role.add_to_policy(statement)

@@ -18,7 +18,7 @@ from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.artifact_manifest import manifest_key
 from stacks.constructs.accepted_findings import accept_folders
-from stacks.constructs.roles import allow, pod_role
+from stacks.constructs.roles import allow, grant, pod_role
 
 
 class WorkloadRoles(Construct):
@@ -54,7 +54,7 @@ class WorkloadRoles(Construct):
         # Get and list as well: a pod goes on where the one before it was, and where the answer to a
         # put was lost, the writer looks whether it was its own.
         runs = f"{RUNS_PREFIX}*"
-        _grant(
+        grant(
             load_generator,
             allow(
                 "WriteResults", ["s3:GetObject", "s3:PutObject"], [results.arn_for_objects(runs)]
@@ -81,11 +81,6 @@ class WorkloadRoles(Construct):
         return role
 
 
-def _grant(role: aws_iam.Role, *statements: aws_iam.PolicyStatement) -> None:
-    for statement in statements:
-        role.add_to_policy(statement)
-
-
 def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]) -> None:
     """Objects by key or by folder, and the list of all names.
 
@@ -93,7 +88,7 @@ def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]
     takes it for a folder, and S3 says "not found" only to who may list. A condition on the prefix
     does not hold for a request that names an object: the answer would be "denied", and an error.
     """
-    _grant(
+    grant(
         role,
         allow(None, ["s3:ListBucket"], [bucket.bucket_arn]),
         allow(None, ["s3:GetObject"], [bucket.arn_for_objects(key) for key in objects]),
@@ -105,7 +100,7 @@ def _let_stage(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str
     """Put, and give up an upload in parts. Never delete: what is there may be somebody's."""
     actions = ["s3:AbortMultipartUpload", "s3:PutObject"]
     arns = [bucket.arn_for_objects(key) for key in objects]
-    _grant(role, allow("StageCheckpoints", actions, arns))
+    grant(role, allow("StageCheckpoints", actions, arns))
 
 
 def _let_read_secret(role: aws_iam.Role, name: str) -> None:
@@ -116,7 +111,7 @@ def _let_read_secret(role: aws_iam.Role, name: str) -> None:
         resource_name=f"{name}-??????",
         arn_format=ArnFormat.COLON_RESOURCE_NAME,
     )
-    _grant(role, allow("ReadHubToken", ["secretsmanager:GetSecretValue"], [arn]))
+    grant(role, allow("ReadHubToken", ["secretsmanager:GetSecretValue"], [arn]))
 
 
 def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, keys: Sequence[str]) -> None:
@@ -125,7 +120,7 @@ def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, keys: Sequenc
     Delete, because the slower of two uploads of one key removes its own folder.
     """
     folders = [f"{key}/*/*" for key in keys]
-    _grant(
+    grant(
         role,
         allow(
             "UploadGraphs",

@@ -11,11 +11,11 @@ import yaml
 from pydantic import ValidationError
 
 from draftworth.errors import UserInputError
+from draftworth.experiment.strict import read_yaml
 from draftworth.planning.assumptions import (
     Assumption,
     AssumptionData,
     assumption_data,
-    read_assumptions,
 )
 from draftworth.planning.bounds import Bounds
 from tests.conftest import ROOT
@@ -32,7 +32,7 @@ def edited(edit: Callable[[dict[str, Any]], object]) -> str:
 
 
 def test_the_shipped_assumptions_are_read() -> None:
-    assert read_assumptions(SHIPPED) == assumption_data()
+    assert read_yaml(AssumptionData, SHIPPED) == assumption_data()
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_shipped_assumptions_are_read() -> None:
 )
 def test_a_data_file_that_is_not_right_is_refused(edit: Callable[[dict[str, Any]], object]) -> None:
     with pytest.raises(ValidationError):
-        read_assumptions(edited(edit))
+        read_yaml(AssumptionData, edited(edit))
 
 
 def test_a_name_ends_in_its_unit() -> None:

@@ -16,7 +16,6 @@ from draftworth.records.files import StoredFile
 from draftworth.records.staging import (
     ReadyModel,
     StagingPlan,
-    checkpoint_prefix,
     plan_key,
     ready_key,
     tokenizer_fingerprint,
@@ -83,7 +82,7 @@ def test_half_a_marker_is_refused() -> None:
 
 def test_markers_lie_where_the_servers_mount_the_checkpoint() -> None:
     for model in resolved().spec.models:
-        assert checkpoint_prefix(model.model, model.revision) == model.storage_prefix
+        assert ready_key(model.model, model.revision) == f"{model.storage_prefix}/_READY.json"
     assert ready_key("acme/tiny", "v1") == "acme/tiny/v1/_READY.json"
     assert plan_key("acme/tiny", "v1") == "acme/tiny/v1/_STAGING.json"
 

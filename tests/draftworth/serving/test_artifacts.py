@@ -146,7 +146,9 @@ def value_at(model: Any, path: str) -> Any:
 
 
 def keys(experiment: NeuronExperiment) -> tuple[str, ...]:
-    return tuple(artifact_key(experiment, variant) for variant in experiment.variants)
+    return tuple(
+        artifact_key(artifact_inputs(experiment, variant)) for variant in experiment.variants
+    )
 
 
 def test_every_field_of_an_experiment_is_in_one_of_the_tables() -> None:
@@ -224,7 +226,7 @@ def test_baseline_and_draft_have_different_keys() -> None:
 
 def test_a_key_is_the_address_of_its_inputs() -> None:
     for variant in EXPERIMENT.variants:
-        key = artifact_key(EXPERIMENT, variant)
+        key = artifact_key(artifact_inputs(EXPERIMENT, variant))
         assert re.fullmatch(r"[0-9a-f]{24}", key)
         inputs = artifact_inputs(EXPERIMENT, variant)
         assert content_hash(inputs, length=KEY_LENGTH) == key
