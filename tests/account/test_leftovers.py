@@ -21,7 +21,7 @@ from account.scope import Scope, of_stack
 from draftworth.cli import main
 from draftworth.experiment.naming import Names
 from draftworth.planning.resolved import ResolvedNeuron
-from tests.account import emulated_resources as estate
+from tests.account import emulated_resources
 from tests.account.stubs import (
     NOW,
     RESERVATIONS,
@@ -71,50 +71,54 @@ def test_an_empty_account_is_clean() -> None:
 
 
 def test_every_kind_of_thing_is_found_with_what_removes_it() -> None:
-    for make in (*estate.EVERY_KIND.values(), estate.log_groups):
+    for make in (*emulated_resources.EVERY_KIND.values(), emulated_resources.log_groups):
         make()
     report = look(scope())
     assert report.unseen == ()
-    assert set(estate.EVERY_KIND) - {r.kind for r in report.unplanned} == set()
+    assert set(emulated_resources.EVERY_KIND) - {r.kind for r in report.unplanned} == set()
     groups = {r.id for r in report.unplanned if r.kind == "log group"}
-    assert set(estate.LOG_GROUPS) - groups == set()
+    assert set(emulated_resources.LOG_GROUPS) - groups == set()
     removals = [r.remove for r in report.unplanned]
     assert [r for r in removals if not r.startswith(("aws ", "make destroy"))] == []
 
 
 def test_nothing_is_listed_twice_though_two_ways_lead_to_it() -> None:
-    estate.nat_gateway()
-    estate.bucket()
-    estate.topic()
+    emulated_resources.nat_gateway()
+    emulated_resources.bucket()
+    emulated_resources.topic()
     ids = [(r.kind, r.id) for r in found()]
     assert len(ids) == len(set(ids))
     assert not [kind for kind, _ in ids if kind in ("s3", "sns", "ec2:natgateway")]
 
 
 def test_schedules_are_ours_by_their_group_and_by_their_name_in_the_default_group() -> None:
-    estate.schedule_group()
-    for group in (estate.STACK, "default"):
-        estate.schedule(f"{estate.STACK}-benchmark-Deadline1-X", group)
-        estate.schedule("another", group)
+    emulated_resources.schedule_group()
+    for group in (emulated_resources.STACK, "default"):
+        emulated_resources.schedule(f"{emulated_resources.STACK}-benchmark-Deadline1-X", group)
+        emulated_resources.schedule("another", group)
     schedules = [r for r in found() if r.kind == "schedule"]
     assert sorted(r.remove.partition("--group-name ")[2] for r in schedules) == [
-        f"default --name {estate.STACK}-benchmark-Deadline1-X",
-        f"{estate.STACK} --name another",
-        f"{estate.STACK} --name {estate.STACK}-benchmark-Deadline1-X",
+        f"default --name {emulated_resources.STACK}-benchmark-Deadline1-X",
+        f"{emulated_resources.STACK} --name another",
+        f"{emulated_resources.STACK} --name {emulated_resources.STACK}-benchmark-Deadline1-X",
     ]
 
 
 def test_things_of_another_experiment_with_a_similar_name_are_not_ours() -> None:
-    estate.bucket("draftworth-qwen3-32b-x-storage-results1-x", estate.OTHERS_TAGS)
-    estate.bucket("draftworth-qwen3-32b-stora-results1-x", estate.OTHERS_TAGS)
-    estate.role("draftworth-qwen3-32b-x-c-NodeRole1-X", estate.OTHERS_TAGS)
-    estate.stack("draftworth-qwen3-32b-x-cluster", estate.OTHERS_TAGS)
-    estate.bucket("somebody-elses", {})
+    emulated_resources.bucket(
+        "draftworth-qwen3-32b-x-storage-results1-x", emulated_resources.OTHERS_TAGS
+    )
+    emulated_resources.bucket(
+        "draftworth-qwen3-32b-stora-results1-x", emulated_resources.OTHERS_TAGS
+    )
+    emulated_resources.role("draftworth-qwen3-32b-x-c-NodeRole1-X", emulated_resources.OTHERS_TAGS)
+    emulated_resources.stack("draftworth-qwen3-32b-x-cluster", emulated_resources.OTHERS_TAGS)
+    emulated_resources.bucket("somebody-elses", {})
     assert found() == []
 
 
 def test_a_thing_whose_tags_are_lost_is_known_by_its_stacks_name() -> None:
-    estate.bucket("draftworth-qwen3-32b-storage-results1-x", {})
+    emulated_resources.bucket("draftworth-qwen3-32b-storage-results1-x", {})
     assert [r.kind for r in found()] == ["bucket"]
 
 
@@ -133,7 +137,7 @@ def test_a_stacks_name_is_not_confused_with_a_longer_one(name: str, expected: bo
 
 
 def checkpoints() -> None:
-    estate.bucket("draftworth-qwen3-32b-storage-checkpoints1-x")
+    emulated_resources.bucket("draftworth-qwen3-32b-storage-checkpoints1-x")
 
 
 @pytest.mark.parametrize(("keep", "kept"), [(True, 1), (False, 0)])
@@ -148,7 +152,7 @@ def test_the_checkpoints_stay_on_purpose_only_where_the_experiment_says_so(
 
 def test_other_buckets_do_not_stay_with_the_checkpoints() -> None:
     checkpoints()
-    estate.bucket()
+    emulated_resources.bucket()
     report = look(scope(experiment(keep_checkpoints=True)))
     assert [r.id for r in report.unplanned] == ["draftworth-qwen3-32b-storage-results1-x"]
 
@@ -189,9 +193,9 @@ def test_an_on_demand_reservation_with_our_tag_costs_what_its_instances_would() 
 
 
 def test_what_costs_by_the_hour_is_told_by_the_month() -> None:
-    estate.nat_gateway()
-    estate.instance()
-    estate.volume()
+    emulated_resources.nat_gateway()
+    emulated_resources.instance()
+    emulated_resources.volume()
     usd = {r.kind: r.usd_per_month for r in found()}
     assert usd["instance trn2.48xlarge"] == pytest.approx(
         experiment().spec.aws.price.usd_per_hour * 730
@@ -241,7 +245,7 @@ def test_a_placement_group_is_found_until_it_is_deleted(state: str, count: int) 
 
 
 def test_an_instance_that_ends_is_no_leftover() -> None:
-    estate.instance()
+    emulated_resources.instance()
     ec2 = boto3.client("ec2", region_name="us-east-2")
     (reservation,) = ec2.describe_instances()["Reservations"]
     ec2.terminate_instances(InstanceIds=[reservation["Instances"][0]["InstanceId"]])
@@ -258,14 +262,14 @@ def test_a_refused_call_is_reported_and_the_account_is_not_called_clean(row: Kin
 
 
 def test_what_a_refused_listing_would_have_found_comes_from_the_index_of_tags() -> None:
-    estate.topic()
+    emulated_resources.topic()
 
     def refusing(service: str, region: str, /) -> Any:
         return RefusingClient() if service == "sns" else clients(service, region)
 
     report = look(scope(use=refusing), [kind("topic")])
     assert [(r.kind, r.id) for r in report.unplanned] == [
-        ("sns", f"{estate.STACK}-benchmark-Topic1-X")
+        ("sns", f"{emulated_resources.STACK}-benchmark-Topic1-X")
     ]
 
 
@@ -328,7 +332,7 @@ def test_the_report_has_what_should_go_what_stays_and_what_was_not_seen() -> Non
     assert last.startswith("about 8.00 USD a month, without 1 of unknown cost")
 
 
-@pytest.mark.parametrize(("make", "code"), [(lambda: None, 0), (estate.volume, 1)])
+@pytest.mark.parametrize(("make", "code"), [(lambda: None, 0), (emulated_resources.volume, 1)])
 def test_the_command_ends_in_1_only_when_something_unplanned_remains(
     make: Callable[[], None],
     code: int,

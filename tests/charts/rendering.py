@@ -39,6 +39,15 @@ def render(experiment: ResolvedNeuron, bindings: Bindings = BINDINGS) -> dict[st
     return {chart.node.id: chart.to_json() for chart in charts}
 
 
+def charts_of(
+    experiment: ResolvedNeuron | None = None, bindings: Bindings = BINDINGS
+) -> Mapping[str, list[Object]]:
+    """Objects by chart: the shared ones of what is shipped, else rendered anew."""
+    if experiment is None and bindings is BINDINGS:
+        return rendered()
+    return render(experiment or resolved(), bindings)
+
+
 def all_objects(name: str = "qwen3-32b") -> list[Object]:
     return [item for objects in rendered(name).values() for item in objects]
 

@@ -20,6 +20,7 @@ from tests.charts.rendering import (
     EXPERIMENTS,
     Object,
     all_objects,
+    charts_of,
     render,
     rendered,
     tokens,
@@ -30,9 +31,7 @@ pytestmark = pytest.mark.synth
 
 
 def jobs(experiment: ResolvedNeuron | None = None, bindings: Bindings = BINDINGS) -> list[Object]:
-    as_shipped = experiment is None and bindings is BINDINGS
-    charts = rendered() if as_shipped else render(experiment or resolved(), bindings)
-    found = charts["staging"]
+    found = charts_of(experiment, bindings)["staging"]
     assert found
     return found
 

@@ -23,6 +23,7 @@ from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from tests.charts.rendering import (
     BINDINGS,
     Object,
+    charts_of,
     render,
     rendered,
     tokens,
@@ -37,8 +38,7 @@ def names(
     experiment: ResolvedNeuron | None = None, bindings: Bindings = BINDINGS
 ) -> dict[str, str]:
     """Names by kind: the load generator's (its run specification), of the others the first."""
-    as_shipped = experiment is None and bindings is BINDINGS
-    charts = rendered() if as_shipped else render(experiment or resolved(), bindings)
+    charts = charts_of(experiment, bindings)
     measuring = charts["load-generator"]
     objects = [*measuring, *(item for items in charts.values() for item in items)]
     named = [i for i in objects if not i["metadata"]["name"].startswith("graph-scripts-")]

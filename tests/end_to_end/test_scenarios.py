@@ -230,6 +230,7 @@ def test_a_run_that_loses_its_pod_and_its_servers_has_every_block_once(
     env.lose_servers()
     env.wait_for("results", "/interrupted/")
     env.serve(number=2)
+    assert all(env.said(variant, number=2).startswith("loaded ") for variant in env.ports)
     assert second.wait() == EXIT_COMPLETE, second.output
     places = Counter((b.case, b.variant, b.round) for b in blocks(env))
     assert set(places.values()) == {1}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import pytest
 from huggingface_hub import HfApi, constants
 
 from charts.checkpoint_stager import HUB_ENVIRONMENT
+from charts.shipped import MEASURING_IMAGE
 from draftworth.records.codec import load_record
 from draftworth.records.staging import ReadyModel, ready_key
 from pods.checkpoint_stager import program
@@ -26,6 +26,7 @@ from tests.conftest import ROOT
 from tests.pods.checkpoint_stager.conftest import BUCKET, MODEL, REVISION, SERVED, model_files
 from tests.support.emulator import emulated_account
 from tests.support.local_hub import LocalHub
+from tests.support.shipped import lay_out
 
 pytestmark = pytest.mark.emulator
 DOCKERFILE = ROOT / "pods" / "llmperf" / "Dockerfile"
@@ -36,18 +37,9 @@ NOT_IN_THE_POD = ("pydantic", "rich", "aws_cdk", "cdk8s", "moto", "ray", "transf
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the Dockerfile copies, and nothing else of the project."""
+    """A folder with what goes into the image, and nothing else of the project."""
     root = tmp_path_factory.mktemp("app")
-    for line in re.findall(r"^COPY (.+)$", DOCKERFILE.read_text(), re.MULTILINE):
-        *sources, destination = line.split()
-        for source in sources:
-            target = root / destination
-            if (ROOT / source).is_dir():
-                shutil.copytree(ROOT / source, target)
-                continue
-            target = target / Path(source).name if destination.endswith("/") else target
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / source, target)
+    lay_out(MEASURING_IMAGE, root)
     return root
 
 
