@@ -8,12 +8,16 @@ Exit code 2: the experiment file is wrong; the message says where and what is al
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from pathlib import Path
 
-# A process of some seconds frees nothing worth looking for: 0.2 s less of about 4.
 if __name__ == "__main__":
+    # A process of some seconds frees nothing worth looking for: 0.4 s less of about 4, half of it
+    # at the end, where Python looks once more unless all is frozen.
     gc.disable()
+    # And its Node.js needs no four helpers: 0.6 s less, of which 0.2 s are the user's.
+    os.environ.setdefault("NODE_OPTIONS", "--v8-pool-size=1")
 
 import aws_cdk as cdk
 
@@ -39,4 +43,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_code = main()
+    gc.freeze()
+    sys.exit(exit_code)
