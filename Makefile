@@ -13,7 +13,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-unit test-engine test-llmperf benchmarks fidelity check hooks snapshots schema lock synth plan preflight deploy destroy leftovers clean
+.PHONY: help setup rehearse test test-unit test-engine test-llmperf benchmarks fidelity check files hooks snapshots schema lock synth plan preflight deploy destroy leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -65,6 +65,9 @@ check: $(STAMP) ## formatting, lint and types
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
 	$(RUN) mypy
+
+files: ## every source file with what it is for
+	@git grep -m1 '^"""' -- '*.py' ':!tests' ':!*__main__.py' | sed -E 's/:"""/\t/; s/"""$$//' | expand -t 52
 
 hooks: $(STAMP) ## checks that take seconds, before each commit
 	$(VENV)/bin/pre-commit install

@@ -13,13 +13,14 @@ from charts.bindings import Bindings
 from charts.jobs import ProgramJob, add_job, on_exit
 from charts.names import STAGER_SERVICE_ACCOUNT, stager_labels
 from charts.pods import empty_folder, resources
+from draftworth.errors import UserInputError
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
 
 CONTAINER_NAME = "checkpoint-stager"
 SCRATCH_PATH = "/scratch"
-EXIT_WRONG_INPUT = 2
+EXIT_WRONG_INPUT = UserInputError.exit_code
 
 # With Kubernetes' growing waits (10 s, 20 s, ... 6 minutes) a hub may be down for over 20 minutes.
 RETRIES = 8

@@ -9,7 +9,6 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.capacity import CapacityPlan, DraftRef, ModelRef
-from stacks.constructs.accelerator_nodes import node_group_name
 
 
 def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
@@ -20,7 +19,7 @@ def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
         experiment=experiment.name,
         job_name=job_name,
         cluster_name=names.cluster,
-        nodegroup_name=node_group_name(names.cluster, capacity.kind),
+        nodegroup_name=names.node_group(capacity.kind),
         nodegroup_tags=names.tags("cluster"),
         nodes=experiment.placement.nodes,
         target=_reference(experiment.spec.target),

@@ -77,7 +77,10 @@ def judge(speedup: Estimate | None, *, excluded_share: float = 0.0) -> tuple[Jud
     if speedup is None:
         return "inconclusive", "no prompt was answered on both sides"
     if speedup.low is None or speedup.high is None:
-        return "inconclusive", f"{speedup.prompts} prompts are too few for a 95% interval"
+        return (
+            "inconclusive",
+            f"{speedup.prompts} prompts are too few for a {CONFIDENCE:.0%} interval",
+        )
     if speedup.low > 1 + INDIFFERENCE:
         return "pays", f"decoding is at least {speedup.low:.2f} times as fast"
     if speedup.high < 1 - INDIFFERENCE:

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from draftworth.records.capacity import CapacityKind
 from draftworth.records.results import RUNS_FOLDER
 
 PROJECT = "draftworth"
@@ -14,6 +15,9 @@ EXPERIMENT_TAG = f"{PROJECT}:experiment"
 STACK_TAG = f"{PROJECT}:stack"
 # An experiment's stacks, in the order in which they need each other.
 STACK_PARTS = ("network", "storage", "cluster", "benchmark")
+
+# How nodes are bought, in the accelerator node group's name.
+BUYING_NAMES = {"on_demand": "od", "spot": "spot", "capacity_block": "block"}
 
 # Outputs of the storage stack that commands look up: `s3://BUCKET/`.
 CHECKPOINTS_OUTPUT = "CheckpointsLocation"
@@ -52,6 +56,24 @@ class Names:
     # The log groups' names are made from the cluster's, and the dashboard's address is to be known
     # before it exists: both are fixed.
     cluster = dashboard = prefix
+
+    @property
+    def accelerator(self) -> str:
+        """What the names of accelerator node groups begin with, and their launch template's name.
+
+        The controller's rights are for `draftworth-qwen3-32b-accelerator-*`.
+        """
+        return f"{self.cluster}-accelerator"
+
+    def node_group(self, capacity: CapacityKind) -> str:
+        """`CLUSTER-accelerator-spot`: another way of buying is another node group.
+
+        Said and not generated, so that nobody need import it from the stack: CloudFormation refuses
+        to change what another stack imports, as a replaced group would. With the way of buying in
+        it, because a group of a fixed name cannot be replaced either. At most 61 of EKS's 63
+        characters.
+        """
+        return f"{self.accelerator}-{BUYING_NAMES[capacity]}"
 
     def tags(self, part: str) -> dict[str, str]:
         """Tags of everything in a stack: what `leftovers` and a bill are sorted by."""

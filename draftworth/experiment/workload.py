@@ -92,14 +92,17 @@ class Workload(StrictModel):
     """measured requests of each case and variant, at most"""
     target_interval_width: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.1,
-        description="rounds go on until the 95% interval of every class's speedup is no wider than "
+        description="rounds go on until the interval of every class's speedup is no wider than "
         "this part of the speedup",
     )
     warmup_requests: Annotated[int, Field(ge=0)] = 1
     """requests before each block, not measured"""
     parallel: bool = False
     """true: load all variants at once, as llmperf examples do; false: one by one"""
-    seed: int = Field(default=0, description="seed sent with every request")
+    seed: int = Field(
+        default=0,
+        description="sent with every request; Poisson arrivals have it plus the round's number",
+    )
     enable_thinking: bool = False
     """chat template switch of reasoning models such as Qwen3"""
     request_timeout_seconds: Annotated[float, Field(gt=0)] = 300.0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from draftworth.errors import UserInputError
+
 # Labels that the Job controller puts on its pods.
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 JOB_UID_LABEL = "batch.kubernetes.io/controller-uid"
@@ -23,7 +25,7 @@ POD_RETRIES = 10
 EXIT_COMPLETE = 0
 EXIT_FAILED = 1
 """The run is over; its `run.json` says why."""
-EXIT_WRONG_INPUT = 2
+EXIT_WRONG_INPUT = UserInputError.exit_code
 EXIT_NOT_RECORDED = 3
 """The results cannot be read or written: another pod may succeed."""
 EXIT_INTERRUPTED = 75

@@ -14,14 +14,15 @@ from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.metrics import COST, Metric
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY as ITL
 from draftworth.analysis.run_comparison import Change
-from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.verdict import Comparison
+from draftworth.analysis.statistics import CONFIDENCE, Estimate
+from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
 from draftworth.records.results import Interruption, RunResult
 from draftworth.report.document import Card, Document, Section, Table, table, variant_table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles
 from draftworth.report.plots import group_plots, overview_plots
 from draftworth.report.words import (
     ABOUT,
+    INTERVAL,
     MISSING,
     TRAFFIC_MIX,
     figure,
@@ -92,7 +93,7 @@ def _cards(facts: RunFacts) -> Iterator[Card]:
             judgement=judgement,
             tone={"pays": "good", "costs": "bad"}.get(judgement, "open"),
             speedup=value,
-            interval="no interval" if ends == MISSING else f"95%: {ends}",
+            interval="no interval" if ends == MISSING else f"{CONFIDENCE:.0%}: {ends}",
         )
 
 
@@ -113,7 +114,7 @@ def _verdict(facts: RunFacts) -> Section:
         tables=(
             *_speedups(facts),
             *variant_table(
-                ("TTFT difference, ms", "90% interval", "shown to be unchanged"),
+                ("TTFT difference, ms", f"{TTFT_CONFIDENCE:.0%} interval", "shown to be unchanged"),
                 ((v, _ttft_cells(c)) for v, c in compared),
             ),
         ),
@@ -133,7 +134,7 @@ def _speedups(facts: RunFacts) -> tuple[Table, ...]:
         for _, c in _compared(facts)
     ]
     named = (m.label for m in metrics.with_speedup())
-    headings = [text for label in named for text in (f"{label} speedup", "95% interval")]
+    headings = [text for label in named for text in (f"{label} speedup", INTERVAL)]
     return table(
         ("class", "load", "variant", "verdict", *headings, "prompts", "pairs"), rows, names=4
     )
@@ -184,7 +185,7 @@ def _ttft_cells(comparison: Comparison) -> tuple[str, str, str]:
 
 
 def _against(changes: Sequence[Change], run: str, other: str) -> Section:
-    headings = ("ITL speedup", "95% interval", "other's", "95% interval", "difference", "overlap")
+    headings = ("ITL speedup", INTERVAL, "other's", INTERVAL, "difference", "overlap")
     rows = (
         (
             change.label,

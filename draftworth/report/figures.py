@@ -21,6 +21,7 @@ from draftworth.analysis.outputs import tokens_before
 from draftworth.report.document import Section, variant_table
 from draftworth.report.words import (
     ABOUT,
+    INTERVAL,
     MISSING,
     figure,
     number,
@@ -76,7 +77,7 @@ def quantiles(facts: RunFacts) -> Section:
     headings = ("ms", *(f"p{100 * s:g}" for s in QUANTILE_SHARES))
     return Section(
         title="Quantiles of latencies",
-        paragraphs=(ABOUT["quantiles"],),
+        paragraphs=(ABOUT["quantiles"].format(intervals=f"{INTERVAL}s"),),
         tables=variant_table(headings, rows, more_names=1),
     )
 

@@ -15,7 +15,7 @@ from draftworth.analysis.statistics import Estimate, quantile
 from draftworth.analysis.verdict import INDIFFERENCE, Comparison
 from draftworth.records.results import values_of
 from draftworth.report.drawing import Plot, legend, look, short, themed
-from draftworth.report.words import FINDINGS
+from draftworth.report.words import FINDINGS, INTERVAL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -220,7 +220,7 @@ def _speedup_plot(rows: Sequence[tuple[VariantFacts, Comparison, Estimate]]) -> 
     return Plot(
         name="speedup",
         title=f"Speculation pays in {pays} of {len(rows)} comparisons",
-        caption="Median of paired requests with its 95% interval; the band around 1 is no "
+        caption=f"Median of paired requests with its {INTERVAL}; the band around 1 is no "
         f"difference worth a second model ({INDIFFERENCE:.0%}). Pairs: {pairs}.",
         draw=draw,
         height_inches=1.6 + ROW_INCHES * len(rows),

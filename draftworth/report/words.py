@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from draftworth.analysis.metrics import Metric
-from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.analysis.verdict import Judgement
 
 MISSING = "-"
 TRAFFIC_MIX = "traffic mix"
+INTERVAL = f"{CONFIDENCE:.0%} interval"
 # What the report explains, by subject.
 ABOUT = tomllib.loads(Path(__file__).with_name("about.toml").read_text())
 

@@ -57,7 +57,7 @@ def decide(
 
 
 def deadline_unix_s(deployment: Deployment, observation: Observation) -> float:
-    """The experiment's own end, or 40 minutes before the Capacity Block's if that is sooner."""
+    """The experiment's own end, or that of a Capacity Block's nodes if it is sooner."""
     own = deployment.own_deadline_unix_s
     if isinstance(observation.block, CapacityBlock):
         return min(own, observation.block.ends_at_unix_s - BLOCK_MARGIN_SECONDS)
@@ -141,9 +141,11 @@ def _not_begun(deployment: Deployment, observation: Observation) -> Iterator[Dec
 def _outside_the_block(block: CapacityBlock, now: float) -> Iterator[Decision]:
     start, end = block.starts_at_unix_s, block.ends_at_unix_s
     if now >= end - BLOCK_MARGIN_SECONDS:
+        minutes = BLOCK_MARGIN_SECONDS // 60
         yield _zero(
             "block_over",
-            f"the Capacity Block ends at {utc(end)}; EKS takes its nodes away 40 minutes before",
+            f"the Capacity Block ends at {utc(end)}; "
+            f"EKS takes its nodes away {minutes} minutes before",
         )
     elif block.state in _BLOCK_NOT_STARTED or (block.state == "active" and now < start):
         yield _zero("block_not_started", f"the Capacity Block is {block.state} until {utc(start)}")

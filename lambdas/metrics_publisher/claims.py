@@ -7,7 +7,8 @@ for AWS Lambda needs a DynamoDB table and a layer, and knows a message as done o
 file as published up to its third call.
 
 A claim has a lease. Its end is the end of the invocation that holds it, plus `CLOCK_SKEW_SECONDS`:
-Lambda kills an invocation at its end, so nobody uses an expired lease.
+Lambda kills an invocation at its end, so nobody uses an expired lease. What is done with claims is
+decided in `publisher.py`.
 """
 
 from __future__ import annotations

@@ -17,22 +17,10 @@ from stacks.constructs.nodes import NodePlace, launch_template, node_group
 # Containers and kubelet are on the NVMe disks; the root disk holds the system alone.
 ROOT_GIB = 100
 NODE_CONFIG = Path(__file__).with_name("node_config.mime").read_text(encoding="utf-8")
-# The part of the node group's name that says how its nodes are bought.
-BUYING_NAMES = {"on_demand": "od", "spot": "spot", "capacity_block": "block"}
 # The same for every experiment: a deploy that finds it unchanged leaves the size alone, and the
 # capacity controller sets it (decision record 5). EKS takes no maximum below 1.
 SIZE_AT_CREATION = 0
 MAX_SIZE_AT_CREATION = 1
-
-
-def node_group_name(cluster_name: str, kind: str) -> str:
-    """`CLUSTER-accelerator-spot`: another way of buying is another node group.
-
-    Said and not generated, so that nobody need import it from the stack: CloudFormation refuses to
-    change what another stack imports, as a replaced group would. With the way of buying in it,
-    because a group of a fixed name cannot be replaced either. At most 61 of EKS's 63 characters.
-    """
-    return f"{cluster_name}-accelerator-{BUYING_NAMES[kind]}"
 
 
 class AcceleratorNodes(Construct):
@@ -50,7 +38,7 @@ class AcceleratorNodes(Construct):
     def _build_template(self) -> aws_ec2.CfnLaunchTemplate:
         return launch_template(
             self,
-            name=f"{self._experiment.names.cluster}-accelerator",
+            name=self._experiment.names.accelerator,
             root_gib=ROOT_GIB,
             tags=self._place.tags,
             # Here and not in the node group: CDK takes no Trainium type there with the Neuron
@@ -127,7 +115,7 @@ class AcceleratorNodes(Construct):
             capacity_type=eks.CapacityType[self._capacity.kind.upper()],
             labels=dict(ACCELERATOR_NODE_LABELS),
             taints=[taint],
-            nodegroup_name=node_group_name(self._experiment.names.cluster, self._capacity.kind),
+            nodegroup_name=self._experiment.names.node_group(self._capacity.kind),
             min_size=SIZE_AT_CREATION,
             desired_size=SIZE_AT_CREATION,
             max_size=MAX_SIZE_AT_CREATION,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from aws_cdk import Stack, Token, aws_iam, aws_s3
 
-from draftworth.experiment.naming import RUNS_PREFIX
+from draftworth.experiment.naming import RUNS_PREFIX, Names
 from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
 from draftworth.records.results import RUN_FILE
 from draftworth.records.staging import ready_key
@@ -59,16 +59,16 @@ def _generated_arns(role: aws_iam.Role, plan: CapacityPlan) -> list[str]:
 
 def _node_groups(role: aws_iam.Role, plan: CapacityPlan) -> str:
     """Every accelerator node group of this cluster: a deploy can replace one by another."""
-    stack, cluster = Stack.of(role), plan.cluster_name
+    stack, names = Stack.of(role), Names(experiment=plan.experiment)
     where = f"arn:{stack.partition}:eks:{stack.region}:{stack.account}"
-    return f"{where}:nodegroup/{cluster}/{cluster}-accelerator-*/*"
+    return f"{where}:nodegroup/{names.cluster}/{names.accelerator}-*/*"
 
 
 def _scaling(role: aws_iam.Role, plan: CapacityPlan) -> str:
     """The Auto Scaling groups that EKS makes for them, `eks-NODE_GROUP-UUID`."""
     stack = Stack.of(role)
     where = f"arn:{stack.partition}:autoscaling:{stack.region}:{stack.account}"
-    name = f"eks-{plan.cluster_name}-accelerator-*"
+    name = f"eks-{Names(experiment=plan.experiment).accelerator}-*"
     return f"{where}:autoScalingGroup:*:autoScalingGroupName/{name}"
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import copy
 import json
 from email import message_from_string
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
 from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY, CPU_NODE_LABELS
 from draftworth.experiment.aws import CapacityBlock
-from stacks.constructs.accelerator_nodes import BUYING_NAMES, NODE_CONFIG, node_group_name
+from draftworth.experiment.naming import Names
+from draftworth.records.capacity import CapacityKind
+from stacks.constructs.accelerator_nodes import NODE_CONFIG
 from tests.stacks.synthesis import Resource, Template, experiments, of_type, only, synthesis
 
 pytestmark = [pytest.mark.synth]
@@ -207,9 +209,9 @@ def test_no_accelerator_comes_up_with_the_deploy(name: str) -> None:
 
 def test_another_way_of_buying_is_another_node_group() -> None:
     """CloudFormation cannot replace a group of one name, nor one that another stack imports."""
-    names = {kind: node_group_name("draftworth-" + "x" * 32, kind) for kind in BUYING_NAMES}
-    assert len(set(names.values())) == 3
-    assert all(len(name) <= 63 for name in names.values())
+    made = [Names(experiment="x" * 32).node_group(kind) for kind in get_args(CapacityKind)]
+    assert len(set(made)) == 3
+    assert all(len(name) <= 63 for name in made)
     group = properties(cluster(), "AWS::EKS::Nodegroup", "Accelerator")
     assert group["NodegroupName"] == "draftworth-qwen3-32b-accelerator-spot"
     exported = [k for k in cluster()["Outputs"] if "Accelerator" in k and "Export" in k]
