@@ -1,4 +1,4 @@
-"""Storage: checkpoints, compiled artifacts, results, and the queue of new results."""
+"""Storage: checkpoints, compiled artifacts, results and their queue; what outlives a destroy."""
 
 from __future__ import annotations
 
