@@ -66,8 +66,9 @@ check: $(STAMP) ## formatting, lint and types
 	$(RUN) ruff check .
 	$(RUN) mypy
 
-files: ## every source file with what it is for
-	@git grep -m1 '^"""' -- '*.py' ':!tests' ':!*__main__.py' | sed -E 's/:"""/\t/; s/"""$$//' | expand -t 52
+files: ## every source and data file with what it is for
+	@git grep -m1 -E '^("""|# )' -- '*.py' '*.yaml' '*.toml' requirements/ ':!tests' ':!*__main__.py' ':!.*' \
+	  | sed -E 's/:("""|# )/\t/; s/"""$$//' | expand -t 52
 
 hooks: $(STAMP) ## checks that take seconds, before each commit
 	$(VENV)/bin/pre-commit install

@@ -12,7 +12,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-_RECORDS = ("draftworth/__init__.py", "draftworth/errors.py", "draftworth/records")
+_RECORDS = (
+    "draftworth/__init__.py",
+    "draftworth/errors.py",
+    "draftworth/untrusted.py",
+    "draftworth/records",
+)
 
 _FUNCTION = (
     *_RECORDS,

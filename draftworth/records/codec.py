@@ -4,12 +4,18 @@ A record's fields are text, numbers, true or false, `Literal`, None, tuples, map
 keys, other records, and unions of records, of which the key `kind` says which one it is. A record
 with a field `schema` is read only where its default is given. Standard library only.
 
+Bytes can be anything: numbers are finite and whole ones fit 64 bits, text fits UTF-8, and what is
+wrong is told in a few words however large it is.
+
 All bytes that come from another program enter through `load_object`.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
+import reprlib
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from functools import cache
@@ -19,6 +25,14 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 from draftworth.errors import DraftworthError
 
 T = TypeVar("T")
+
+_INT64 = range(-(2**63), 2**63)
+# In JSON, half of a surrogate pair can only be written as an escape.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+# Deep or long values in messages: some of each level, some levels.
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 60
+_short.maxlist = _short.maxtuple = 20
 
 _SCALARS: dict[Any, tuple[tuple[type, ...], str]] = {
     str: ((str,), "text"),
@@ -55,8 +69,8 @@ def load_record(kind: type[T], data: bytes | str) -> T:
     allowed = getattr(kind, "schema", None)
     if allowed is not None and value.get("schema") != allowed:
         raise RecordError(
-            f"schema: given {value.get('schema')!r}, allowed {allowed!r}; files of another version "
-            "are read by that version of draftworth"
+            f"schema: given {_short.repr(value.get('schema'))}, allowed {allowed!r}; "
+            "files of another version are read by that version of draftworth"
         )
     return cast(T, _convert_record(kind, value, ""))
 
@@ -64,11 +78,29 @@ def load_record(kind: type[T], data: bytes | str) -> T:
 def load_object(data: bytes | str) -> dict[str, Any]:
     """An object of strict JSON; raises RecordError."""
     try:
-        value = json.loads(data, parse_constant=_refuse_constant)
+        text = data.decode() if isinstance(data, bytes) else data
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        if isinstance(data, str):
+            data.encode()
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"not JSON: {error}") from error
+        raise RecordError(f"not JSON: {_reason(error)}") from error
     if not isinstance(value, dict):
         raise RecordError(f"given {type(value).__name__}, allowed: an object")
+    return value
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, without the text that it is wrong in."""
+    if isinstance(error, UnicodeError):
+        return "text that UTF-8 cannot hold"
+    return "too deep" if isinstance(error, RecursionError) else f"{error}"
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text:.20} is more than a number can hold")
     return value
 
 
@@ -99,14 +131,22 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
 def _convert_scalar(kind: Any, value: Any, where: str) -> Any:
     types, words = _SCALARS[kind]
     good = isinstance(value, types) and (kind is bool or not isinstance(value, bool))
+    if type(value) is int:
+        good, words = good and value in _INT64, f"{words} of at most 64 bits"
     return kind(_checked(good, value, where, words))
 
 
 def _convert_list(inner: Any, value: Any, where: str) -> tuple[Any, ...]:
     _checked(isinstance(value, list), value, where, "a list")
-    if inner in (int, str) and all(type(item) is inner for item in value):
-        return tuple(value)  # thousands of chunk times a request: no call for each
+    # Thousands of chunk times a request: no call for each.
+    if inner in (int, str) and all(type(item) is inner for item in value) and _all_fit(value):
+        return tuple(value)
     return tuple(_convert(inner, item, f"{where}[{i}]") for i, item in enumerate(value))
+
+
+def _all_fit(items: list[Any]) -> bool:
+    """Whether whole numbers, all of them, fit 64 bits; text always does."""
+    return not items or isinstance(items[0], str) or (min(items) in _INT64 and max(items) in _INT64)
 
 
 def _convert_union(kinds: Sequence[Any], value: Any, where: str) -> Any:
@@ -128,12 +168,15 @@ def _convert_record(kind: Any, value: dict[str, Any], where: str) -> Any:
     types = _field_types(kind)
     if value.keys() != types.keys():
         missing, unknown = sorted(types.keys() - value.keys()), sorted(value.keys() - types.keys())
-        raise RecordError(f"{where or 'file'}: missing keys {missing}, unknown keys {unknown}")
+        raise RecordError(
+            f"{where or 'file'}: missing keys {_short.repr(missing)}, "
+            f"unknown keys {_short.repr(unknown)}"
+        )
     converted = {n: _convert(t, value[n], _below(where, n)) for n, t in types.items()}
     try:
         return kind(**converted)
     except ValueError as error:  # of its own rules
-        raise RecordError(_below(where, str(error))) from error
+        raise RecordError(f"{where}.{error}" if where else str(error)) from error
 
 
 @cache
@@ -143,10 +186,10 @@ def _field_types(kind: Any) -> dict[str, Any]:
 
 
 def _below(where: str, name: str) -> str:
-    return f"{where}.{name}" if where else name
+    return f"{where}.{name:.60}" if where else name[:200]
 
 
 def _checked(good: bool, value: Any, where: str, allowed: str) -> Any:  # noqa: FBT001
     if not good:
-        raise RecordError(f"{where}: given {value!r:.60}, allowed: {allowed}")
+        raise RecordError(f"{where}: given {_short.repr(value):.80}, allowed: {allowed}")
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -89,3 +90,53 @@ def changed(old: str, new: str) -> str:
 def test_what_is_no_record_is_refused_by_key(data: Any, message: str) -> None:
     with pytest.raises(RecordError, match=message):
         load_record(Drawing, data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loose:
+    number: float
+    whole: int
+    numbers: tuple[int, ...]
+    text: str
+    anything: Any
+
+
+LOOSE = '{"number": 1, "whole": 1, "numbers": [1], "text": "t", "anything": 1}'
+
+
+@pytest.mark.parametrize(
+    ("given", "refused", "message"),
+    [
+        ('"number": 1', '"number": 1e999', "more than a number can hold"),
+        ('"number": 1', f'"number": {10**400}', "at most 64 bits"),
+        ('"number": 1', f'"number": {"9" * 5000}', "not JSON"),
+        ('"whole": 1', f'"whole": {2**63}', "whole: given 9223372036854775808, allowed: a whole"),
+        ("[1]", f"[{2**63}]", r"numbers\[0\]: given"),
+        ('"text": "t"', '"text": "\\ud800"', "UTF-8 cannot hold"),
+        ('"anything": 1', '"anything": ["\\uDfff"]', "UTF-8 cannot hold"),
+        ('"anything": 1', '"anything": [-1e999]', "more than a number can hold"),
+        ('"anything": 1', f'"anything": {"[" * 10**5}', "too deep"),
+        ('"whole": 1', '"whole": ' + "[" * 500 + "]" * 500, r"given \[\[\["),
+        ('"whole": 1', f'"whole": {json.dumps({str(n): n for n in range(10**4)})}', "given {"),
+    ],
+)
+def test_bytes_of_any_kind_are_refused_in_a_few_words(
+    given: str, refused: str, message: str
+) -> None:
+    assert load_record(Loose, LOOSE).number == 1.0
+    for data in (LOOSE.replace(given, refused), LOOSE.replace(given, refused).encode()):
+        with pytest.raises(RecordError, match=message) as raised:
+            load_record(Loose, data)
+        assert len(str(raised.value)) < 300
+
+
+def test_many_unknown_keys_are_told_in_a_few_words() -> None:
+    data = json.dumps({f"{n}" * 1000: n for n in range(1000)})
+    with pytest.raises(RecordError, match="missing keys") as raised:
+        load_record(Loose, data)
+    assert len(str(raised.value)) < 3000
+
+
+def test_text_outside_of_ascii_may_be_written_in_either_form() -> None:
+    for text in ("\\ud83d\\ude00", "\U0001f600"):
+        assert load_record(Loose, LOOSE.replace('"t"', f'"{text}"')).text == "\U0001f600"

@@ -1,0 +1,55 @@
+"""What comes from outside: bounded, printable."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from draftworth.untrusted import TooLargeError, encodable, one_line, printable, read_at_most
+
+
+class Dribble(io.BytesIO):
+    """Gives at most three bytes at a time, as a socket may."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(min(size or 0, 3))
+
+
+class Endless:
+    """Never ends; counts what was taken from it."""
+
+    taken = 0
+
+    def read(self, amt: int, /) -> bytes:
+        self.taken += amt
+        return b"x" * amt
+
+
+@pytest.mark.parametrize("kind", [io.BytesIO, Dribble])
+def test_all_is_read_up_to_the_limit(kind: type[io.BytesIO]) -> None:
+    assert read_at_most(kind(b"0123456789"), 10) == b"0123456789"
+    assert read_at_most(kind(b""), 10) == b""
+    with pytest.raises(TooLargeError, match="more than 9 bytes"):
+        read_at_most(kind(b"0123456789"), 9)
+
+
+def test_an_endless_stream_is_left_at_the_limit() -> None:
+    stream = Endless()
+    with pytest.raises(TooLargeError, match="more than 1,048,576 bytes"):
+        read_at_most(stream)
+    assert stream.taken == 2**20 + 1
+
+
+def test_only_text_reaches_a_terminal() -> None:
+    assert printable("a\x1b[2Jb\nc\r\u202ed\ud800é日") == "a\\x1b[2Jb\nc\\r\\u202ed\\ud800é日"
+
+
+def test_a_line_is_one_line_and_is_cut() -> None:
+    assert one_line("a\n\tb\x00") == "a b\\x00"
+    assert one_line("x" * 600) == "x" * 496 + " ..."
+    assert len(one_line("\x00" * 10**6)) == 500
+
+
+def test_half_of_a_surrogate_pair_becomes_a_question_mark() -> None:
+    assert encodable("a\ud800é") == "a?é"
