@@ -13,7 +13,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-unit test-engine test-llmperf benchmarks fidelity check files hooks snapshots schema lock synth plan preflight deploy destroy leftovers clean
+.PHONY: help setup rehearse test test-unit fuzz test-engine test-llmperf benchmarks fidelity check files hooks snapshots schema lock synth plan preflight deploy destroy leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -38,6 +38,9 @@ test: $(STAMP) ## every test that needs no engine and no account
 
 test-unit: $(STAMP) ## those of them that need neither synthesis nor an emulated AWS: the quick ones
 	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf and not synth and not emulator"
+
+fuzz: $(STAMP) ## hostile servers, files and buckets by the ten thousand (20 minutes)
+	$(RUN) DRAFTWORTH_FUZZ=1 python -m pytest -n 2 --dist load -q tests/hostile
 
 test-engine: $(STAMP) ## tests against the real engine (installed by `make rehearse`)
 	$(RUN) DRAFTWORTH_ENGINE_PYTHON="$(CURDIR)/.engine-venv/bin/python" python -m pytest -q -m engine
