@@ -16,6 +16,8 @@ from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.variants import Speculative, Variant
 
 SERVING_PORT = 8000
+# vLLM 0.10.1 and later: the default, said all the same. Prompts do not belong in a pod's log.
+REQUESTS_NOT_LOGGED = "--no-enable-log-requests"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,8 @@ def command(
         paths,
         # No flag for prefix caching: "disabled by default for V0" (vLLM 0.9, CacheConfig).
         "--device=neuron",
+        # Logs every prompt by default, and knows no other name for it (vLLM 0.9, AsyncEngineArgs).
+        "--disable-log-requests",
         vllm.json_flag("--override-neuron-config", config),
         # No "method" key: the fork detects a draft model by itself.
         *vllm.speculative_config(variant, paths, max_model_len=experiment.serving.max_model_len),

@@ -19,6 +19,7 @@ def command(
     return vllm.neuron_command(
         experiment,
         paths,
+        vllm.REQUESTS_NOT_LOGGED,
         "--no-enable-prefix-caching",
         "--no-enable-chunked-prefill",
         # Without prefix caching and chunked prefill the plugin keeps one block a sequence.

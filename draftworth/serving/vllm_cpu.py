@@ -5,6 +5,7 @@ from __future__ import annotations
 from draftworth.experiment.model import LocalExperiment
 from draftworth.experiment.variants import Variant
 from draftworth.serving.command import (
+    REQUESTS_NOT_LOGGED,
     ModelPaths,
     ServingCommand,
     common_arguments,
@@ -17,6 +18,7 @@ def command(experiment: LocalExperiment, variant: Variant, paths: ModelPaths) ->
     return ServingCommand(
         arguments=(
             *common_arguments(experiment, paths),
+            REQUESTS_NOT_LOGGED,
             "--dtype=bfloat16",
             "--enforce-eager",
             f"--max-num-batched-tokens={experiment.serving.max_model_len}",

@@ -24,6 +24,7 @@ def command(
     return vllm.neuron_command(
         experiment,
         paths,
+        vllm.REQUESTS_NOT_LOGGED,
         "--no-enable-prefix-caching",
         vllm.json_flag("--additional-config", {"neuron_config": config}),
         *vllm.speculative_config(variant, paths, method=variant.method),

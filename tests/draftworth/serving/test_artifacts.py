@@ -238,8 +238,13 @@ def test_another_version_of_a_dialect_is_another_key(monkeypatch: pytest.MonkeyP
     assert not set(before) & set(keys(EXPERIMENT))
 
 
-# Neither reaches the compiler.
-WITHOUT_EFFECT = ("--served-model-name=", "--port=")
+# None reaches the compiler.
+WITHOUT_EFFECT = (
+    "--served-model-name=",
+    "--port=",
+    "--disable-log-requests",
+    "--no-enable-log-requests",
+)
 FLAGS_FILE = Path(__file__).parent / "snapshots" / "graph-flags.yaml"
 
 

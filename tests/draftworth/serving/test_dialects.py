@@ -127,6 +127,46 @@ def test_every_dialect_of_the_catalogue_is_tested() -> None:
     assert dialects == tested
 
 
+def logging_prompts(command: ServingCommand, vllm_version: str) -> list[str]:
+    """Why this command would put what people ask into the server's log; nothing if it does not.
+
+    vLLM up to 0.10.0 logs requests unless told otherwise; from 0.10.1 the flag has another name,
+    and the old one is gone in 0.17 (vllm-project/vllm, pull request 21739).
+    """
+    old = tuple(int(part) for part in vllm_version.split(".")) < (0, 10, 1)
+    right, wrong = "--disable-log-requests", "--no-enable-log-requests"
+    right, wrong = (right, wrong) if old else (wrong, right)
+    found = [f"no {right}"] if right not in command.arguments else []
+    known = [wrong, "--enable-log-requests", "--enable-log-outputs"]
+    return found + [flag for flag in known if flag in command.arguments]
+
+
+@pytest.mark.parametrize("name", [*SERVED, "the rehearsal"])
+def test_no_server_logs_what_it_is_asked(tmp_path: Path, experiments: Path, name: str) -> None:
+    edit = SERVED.get(name)
+    path = write_experiment(tmp_path, edit) if edit else experiments / "rehearsal.yaml"
+    experiment = load_spec(path)
+    version = experiment.release_facts.vllm_version
+
+    for command in commands(experiment):
+        assert logging_prompts(command, version) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "arguments"),
+    [
+        ("0.9.1", ()),
+        ("0.9.1", ("--no-enable-log-requests",)),
+        ("0.24.0", ("--disable-log-requests",)),
+        ("0.24.0", ("--no-enable-log-requests", "--enable-log-outputs")),
+    ],
+)
+def test_a_server_that_logs_or_does_not_know_the_flag_is_found(
+    version: str, arguments: tuple[str, ...]
+) -> None:
+    assert logging_prompts(ServingCommand(arguments=arguments, environment={}), version)
+
+
 def test_the_servers_answer_to_the_targets_name(experiments: Path) -> None:
     plain, drafted = commands(load_spec(experiments / "qwen3-32b.yaml"))
     assert flag(plain, "served-model-name") == flag(drafted, "served-model-name")
