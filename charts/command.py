@@ -17,8 +17,8 @@ from charts.names import (
     CPU_NODE_LABELS,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
-    SERVING_SERVICE_ACCOUNT,
     STAGER_SERVICE_ACCOUNT,
+    service_name,
 )
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
@@ -144,7 +144,7 @@ def _cluster_needs() -> str:
     label = ",".join(f"{key}={value}" for key, value in CPU_NODE_LABELS.items())
     text = Path(__file__).with_name("cluster_needs.txt").read_text(encoding="utf-8")
     return text.rstrip("\n").format(
-        serving=f"{NAMESPACE}/{SERVING_SERVICE_ACCOUNT}",
+        serving=f"{NAMESPACE}/{service_name('VARIANT')}",
         load_generator=f"{NAMESPACE}/{LOAD_GENERATOR_SERVICE_ACCOUNT}",
         stager=f"{NAMESPACE}/{STAGER_SERVICE_ACCOUNT}",
         label=label,

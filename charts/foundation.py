@@ -13,10 +13,10 @@ from charts.names import (
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     SERVING_COMPONENT,
-    SERVING_SERVICE_ACCOUNT,
     STAGER_COMPONENT,
     STAGER_SERVICE_ACCOUNT,
     experiment_labels,
+    service_name,
 )
 from charts.pods import metadata
 from draftworth.planning.resolved import ResolvedNeuron
@@ -38,11 +38,8 @@ class FoundationChart(cdk8s.Chart):
             scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)
         )
         self._namespace()
-        for name in (
-            STAGER_SERVICE_ACCOUNT,
-            SERVING_SERVICE_ACCOUNT,
-            LOAD_GENERATOR_SERVICE_ACCOUNT,
-        ):
+        serving = [service_name(variant.name) for variant in experiment.variants]
+        for name in (STAGER_SERVICE_ACCOUNT, *serving, LOAD_GENERATOR_SERVICE_ACCOUNT):
             # None talks to the Kubernetes API. Pod Identity and the S3 driver bring their own
             # tokens, which this does not switch off.
             k8s.KubeServiceAccount(

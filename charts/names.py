@@ -15,8 +15,7 @@ from draftworth.serving.command import SERVING_PORT
 
 # One experiment at a time: its Services are named by variant only.
 NAMESPACE = PROJECT
-# EKS Pod Identity associates an IAM role with each of these.
-SERVING_SERVICE_ACCOUNT = "vllm"
+# EKS Pod Identity associates an IAM role with each of these and with each variant's `service_name`.
 LOAD_GENERATOR_SERVICE_ACCOUNT = "llmperf"
 STAGER_SERVICE_ACCOUNT = "stager"
 
@@ -36,7 +35,7 @@ _CDK_TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
 
 
 def service_name(variant_name: str) -> str:
-    """The Service (and Deployment) of a variant."""
+    """The Service of a variant, its Deployment and its service account."""
     return f"vllm-{dns_label(variant_name)}"
 
 

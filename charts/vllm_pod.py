@@ -14,7 +14,7 @@ from charts import k8s
 from charts.bindings import Bindings
 from charts.graph_scripts import MOUNT_PATH as SCRIPTS_PATH
 from charts.graph_scripts import graph_scripts_mount, graph_scripts_volume
-from charts.names import ACCELERATOR_TAINT_KEY, SERVING_SERVICE_ACCOUNT, variant_labels
+from charts.names import ACCELERATOR_TAINT_KEY, service_name, variant_labels
 from charts.pods import aws_environment, empty_folder, no_rights, resources, variables
 from charts.slot import (
     UPLOADER_CPUS,
@@ -58,7 +58,8 @@ def pod_template(
         name=DEVICE_CLAIM_NAME, resource_claim_template_name=claim_template
     )
     spec = k8s.PodSpec(
-        service_account_name=SERVING_SERVICE_ACCOUNT,
+        # Its own: no server can write or remove the other's compiled graphs.
+        service_account_name=service_name(variant.name),
         automount_service_account_token=False,
         # Otherwise a Service called vllm-x puts VLLM_X_... into the engine's own namespace.
         enable_service_links=False,

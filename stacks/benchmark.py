@@ -68,7 +68,7 @@ class BenchmarkStack(ExperimentStack):
         A new version's objects replace those of the same name; what it no longer has is pruned, as
         far as `kubectl apply --prune` goes: its list has workloads, services, volumes and
         configuration, but no PodDisruptionBudget, ResourceClaimTemplate, NetworkPolicy or
-        ServiceAccount. The last two keep their names in every version; of the first two a leftover
+        ServiceAccount. NetworkPolicies keep their names in every version; of the others a leftover
         selects no pod and is used by none. All of them go with the namespace.
         """
         previous: Construct = self.roles

@@ -55,12 +55,20 @@ class NodeAddOns(Construct):
         super().__init__(scope, id_)
         agent = _add_on(self, cluster, "eks-pod-identity-agent")
         _add_on(self, cluster, "kube-proxy")
+        role = _managed_role(
+            self,
+            "vpc-cni",
+            "AmazonEKS_CNI_Policy",
+            cluster_name=cluster.cluster_name,
+            namespace="kube-system",
+            service_account="aws-node",
+        )
         network_plugin = _add_on(
             self,
             cluster,
             "vpc-cni",
             configuration={"enableNetworkPolicy": "true"},
-            roles={"aws-node": _managed_role(self, "vpc-cni", "AmazonEKS_CNI_Policy")},
+            roles={"aws-node": role},
         )
         network_plugin.node.add_dependency(agent)
 
@@ -75,7 +83,14 @@ class PodAddOns(Construct):
         # The S3 driver without a role: a volume is mounted with the rights of the pod that uses it.
         for name in ("coredns", "metrics-server", "aws-mountpoint-s3-csi-driver"):
             _add_on(self, cluster, name)
-        role = _managed_role(self, "cloudwatch", "CloudWatchAgentServerPolicy")
+        role = _managed_role(
+            self,
+            "cloudwatch",
+            "CloudWatchAgentServerPolicy",
+            cluster_name=cluster.cluster_name,
+            namespace="amazon-cloudwatch",
+            service_account="cloudwatch-agent",
+        )
         insights = _add_on(
             self,
             cluster,
@@ -111,8 +126,9 @@ def _add_on(
     )
 
 
-def _managed_role(scope: Construct, name: str, policy: str) -> aws_iam.Role:
-    role = pod_role(scope, f"{name}-role", description=f"EKS add-on {name}")
+def _managed_role(scope: Construct, name: str, policy: str, **pod: str) -> aws_iam.Role:
+    """A role with one policy of AWS; `pod`: which pods get it, as for `pod_role`."""
+    role = pod_role(scope, f"{name}-role", description=f"EKS add-on {name}", **pod)
     role.add_managed_policy(aws_iam.ManagedPolicy.from_aws_managed_policy_name(policy))
     accept_managed_policies(role, policy, reason=MAINTAINED_WITH_THE_ADD_ON)
     return role

@@ -5,19 +5,47 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from aws_cdk import aws_iam
+from aws_cdk import Stack, aws_iam
 from constructs import Construct
 
 POD_IDENTITY_PRINCIPAL = "pods.eks.amazonaws.com"
+# For `s3:PutObject`: what is there stays as it is. A request must carry `If-None-Match`, for which
+# S3 takes `*` alone. An upload in parts cannot say it at each part and is refused as well ("Enforce
+# conditional writes", Amazon S3 User Guide): put whole objects.
+CREATED_NOT_REPLACED: Mapping[str, Any] = {"Null": {"s3:if-none-match": "false"}}
 
 
-def pod_role(scope: Construct, id_: str, *, description: str) -> aws_iam.Role:
-    """A role that only EKS Pod Identity can hand out."""
-    principal = aws_iam.ServicePrincipal(POD_IDENTITY_PRINCIPAL).with_session_tags()
+def pod_role(
+    scope: Construct,
+    id_: str,
+    *,
+    description: str,
+    cluster_name: str,
+    namespace: str,
+    service_account: str,
+) -> aws_iam.Role:
+    """A role that only EKS Pod Identity can hand out, to one service account of one cluster.
+
+    The conditions are the tags that Pod Identity sets on each session, and that AWS documents for
+    this purpose ("Create IAM role with trust policy", "Target IAM roles", EKS User Guide); the
+    cluster's ARN names account and region too. Not `aws:SourceArn`: its value is documented for
+    other principals of EKS only, and with a guess at it volumes got no credentials
+    (awslabs/mountpoint-s3-csi-driver, issue 781).
+    """
+    cluster = Stack.of(scope).format_arn(
+        service="eks", resource="cluster", resource_name=cluster_name
+    )
+    tags = {
+        "eks-cluster-arn": cluster,
+        "kubernetes-namespace": namespace,
+        "kubernetes-service-account": service_account,
+    }
+    conditions = {"StringEquals": {f"aws:RequestTag/{key}": tags[key] for key in tags}}
+    principal = aws_iam.ServicePrincipal(POD_IDENTITY_PRINCIPAL, conditions=conditions)
     return aws_iam.Role(
         scope,
         id_,
-        assumed_by=cast(aws_iam.IPrincipal, principal),
+        assumed_by=cast(aws_iam.IPrincipal, principal.with_session_tags()),
         description=description,
     )
 

@@ -11,14 +11,15 @@ from constructs import Construct
 from charts.names import (
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
-    SERVING_SERVICE_ACCOUNT,
     STAGER_SERVICE_ACCOUNT,
+    service_name,
 )
 from draftworth.experiment.naming import RUNS_PREFIX
-from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.experiment.variants import HubModel
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.artifact_manifest import manifest_key
 from stacks.constructs.accepted_findings import accept_folders
-from stacks.constructs.roles import allow, grant, pod_role
+from stacks.constructs.roles import CREATED_NOT_REPLACED, allow, grant, pod_role
 
 
 class WorkloadRoles(Construct):
@@ -37,28 +38,44 @@ class WorkloadRoles(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self._cluster_name = cluster_name
-        # Mounted by prefix: every path that is asked for is below it.
-        models = [f"{model.storage_prefix}/*" for model in experiment.spec.models]
-        keys = [variant.artifact_key for variant in experiment.variants]
+        self._build_stager(experiment, checkpoints)
+        for variant in experiment.variants:
+            self._build_server(variant, checkpoints, artifacts)
+        self._build_load_generator(results)
+
+    def _build_stager(self, experiment: ResolvedNeuron, checkpoints: aws_s3.IBucket) -> None:
         stager = self._role(STAGER_SERVICE_ACCOUNT, "put checkpoints into their bucket")
+        models = [_objects_of(model) for model in experiment.spec.models]
         _let_read(stager, checkpoints, models)
         _let_stage(stager, checkpoints, models)
         if experiment.spec.aws.hub_token_secret:
             _let_read_secret(stager, experiment.spec.aws.hub_token_secret)
-        serving = self._role(SERVING_SERVICE_ACCOUNT, "read checkpoints, keep compiled artifacts")
-        _let_read(serving, checkpoints, models)
-        # The whole bucket is mounted, so each folder is itself asked for as an object.
-        _let_read(serving, artifacts, [part for key in keys for part in (key, f"{key}/*")])
-        _let_upload_graphs(serving, artifacts, keys)
+
+    def _build_server(
+        self, variant: NeuronVariant, checkpoints: aws_s3.IBucket, artifacts: aws_s3.IBucket
+    ) -> None:
+        """What this variant loads and compiles, and nothing of another one.
+
+        Variants with one key have one graph, and both may upload it.
+        """
+        server = self._role(service_name(variant.name), "read checkpoints, keep compiled graphs")
+        # Mounted by prefix: every path that is asked for is below it.
+        _let_read(server, checkpoints, [_objects_of(m) for m in variant.checkpoints.values()])
+        # The whole bucket is mounted, so the folder is itself asked for as an object.
+        key = variant.artifact_key
+        _let_read(server, artifacts, [key, f"{key}/*"])
+        _let_upload_graphs(server, artifacts, key)
+
+    def _build_load_generator(self, results: aws_s3.IBucket) -> None:
+        """Get and list as well: a pod goes on where the one before it was, and where the answer to
+        a put was lost, the writer looks whether it was its own."""
         load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "writes results")
-        # Get and list as well: a pod goes on where the one before it was, and where the answer to a
-        # put was lost, the writer looks whether it was its own.
         runs = f"{RUNS_PREFIX}*"
+        objects = [results.arn_for_objects(runs)]
         grant(
             load_generator,
-            allow(
-                "WriteResults", ["s3:GetObject", "s3:PutObject"], [results.arn_for_objects(runs)]
-            ),
+            allow("ReadResults", ["s3:GetObject"], objects),
+            allow("WriteResultsOnce", ["s3:PutObject"], objects, CREATED_NOT_REPLACED),
             allow(
                 "ListRuns",
                 ["s3:ListBucket"],
@@ -69,7 +86,14 @@ class WorkloadRoles(Construct):
         accept_folders(load_generator, results, runs)
 
     def _role(self, service_account: str, purpose: str) -> aws_iam.Role:
-        role = pod_role(self, service_account, description=f"{service_account} pods: {purpose}")
+        role = pod_role(
+            self,
+            service_account,
+            description=f"{service_account} pods: {purpose}",
+            cluster_name=self._cluster_name,
+            namespace=NAMESPACE,
+            service_account=service_account,
+        )
         eks.CfnPodIdentityAssociation(
             self,
             f"{service_account}-association",
@@ -79,6 +103,10 @@ class WorkloadRoles(Construct):
             role_arn=role.role_arn,
         )
         return role
+
+
+def _objects_of(model: HubModel) -> str:
+    return f"{model.storage_prefix}/*"
 
 
 def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]) -> None:
@@ -114,24 +142,24 @@ def _let_read_secret(role: aws_iam.Role, name: str) -> None:
     grant(role, allow("ReadHubToken", ["secretsmanager:GetSecretValue"], [arn]))
 
 
-def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, keys: Sequence[str]) -> None:
-    """Folders below the experiment's own keys, and each key's manifest: that one only once.
+def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, key: str) -> None:
+    """Folders below a key, and the key's manifest: that one only once.
 
     Delete, because the slower of two uploads of one key removes its own folder.
     """
-    folders = [f"{key}/*/*" for key in keys]
+    folders = f"{key}/*/*"
     grant(
         role,
         allow(
             "UploadGraphs",
             ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"],
-            [bucket.arn_for_objects(folder) for folder in folders],
+            [bucket.arn_for_objects(folders)],
         ),
         allow(
-            "WriteManifestsOnce",
+            "WriteManifestOnce",
             ["s3:PutObject"],
-            [bucket.arn_for_objects(manifest_key(key)) for key in keys],
-            {"Null": {"s3:if-none-match": "false"}},
+            [bucket.arn_for_objects(manifest_key(key))],
+            CREATED_NOT_REPLACED,
         ),
     )
-    accept_folders(role, bucket, *folders)
+    accept_folders(role, bucket, folders)

@@ -1,7 +1,7 @@
 """Fair by construction.
 
-Two variants' pods differ in the speculation flags, the draft mount, the artifact key and the names,
-and in nothing else.
+Two variants' pods differ in the speculation flags, the draft mount, the artifact key and the names
+(the service account's is one: a role of its own), and in nothing else.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def what_must_be_equal(deployment: Object) -> Object:
         for label in NAME_LABELS:
             del metadata["labels"][label]
     pod = spec["template"]["spec"]
+    assert pod.pop("serviceAccountName") == deployment["metadata"]["name"]
     pod["volumes"] = _without_draft(pod["volumes"])
     # The container beside it is compared whole.
     container, _ = pod["containers"]

@@ -5,15 +5,22 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import re
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
 
-from charts.names import LOAD_GENERATOR_SERVICE_ACCOUNT, NAMESPACE, SERVING_SERVICE_ACCOUNT
+from charts.names import (
+    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    NAMESPACE,
+    STAGER_SERVICE_ACCOUNT,
+    service_name,
+)
 from charts.shipped import METRICS_PUBLISHER
 from draftworth.analysis import metrics
-from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS
 from stacks.dashboard import GRID_COLUMNS, INSIGHTS_NAMESPACE, dashboard_body
 from tests.stacks.function_assets import check_function_asset
@@ -41,7 +48,7 @@ def test_charts_are_applied_one_after_the_other_once_the_roles_are_there() -> No
     for before, after in itertools.pairwise(ORDER):
         assert ids[before] in template["Resources"][ids[after]]["DependsOn"]
     associations = set(of_type(template, "AWS::EKS::PodIdentityAssociation"))
-    assert len(associations) == 3
+    assert len(associations) == 4
     assert associations <= set(template["Resources"][ids["foundation"]]["DependsOn"])
 
 
@@ -95,72 +102,136 @@ def test_image_is_built_for_the_cpu_nodes_from_what_the_dockerfile_copies() -> N
     assert not [f for f in files if f.endswith(".pyc")]
 
 
-@pytest.mark.parametrize("account", [SERVING_SERVICE_ACCOUNT, LOAD_GENERATOR_SERVICE_ACCOUNT])
-def test_each_service_account_has_a_role_of_its_own(account: str) -> None:
-    associations = of_type(benchmark(), "AWS::EKS::PodIdentityAssociation").values()
-    (own,) = (a for a in associations if a["Properties"]["ServiceAccount"] == account)
-    assert own["Properties"]["Namespace"] == NAMESPACE
-    users = [a for a in associations if a["Properties"]["RoleArn"] == own["Properties"]["RoleArn"]]
-    assert len(users) == 1
+@pytest.mark.parametrize("name", tuple(experiments()))
+def test_each_service_account_has_a_role_of_its_own(name: str) -> None:
+    found = of_type(benchmark(name), "AWS::EKS::PodIdentityAssociation").values()
+    roles = {a["Properties"]["ServiceAccount"]: a["Properties"]["RoleArn"] for a in found}
+    servers = {service_name(variant.name) for variant in experiments()[name].variants}
+    assert set(roles) == {*servers, LOAD_GENERATOR_SERVICE_ACCOUNT, STAGER_SERVICE_ACCOUNT}
+    assert len({json.dumps(role) for role in roles.values()}) == len(found)
+    assert {a["Properties"]["Namespace"] for a in found} == {NAMESPACE}
 
 
-def test_the_load_generator_writes_results_and_the_servers_do_not() -> None:
+ONCE = '{"Null": {"s3:if-none-match": "false"}}'
+ONLY_RUNS = '{"StringLike": {"s3:prefix": "runs/*"}}'
+
+
+def test_the_load_generator_creates_results_and_replaces_none() -> None:
     lines = list(rights(benchmark()))
-    serving = [line for line in lines if line.startswith(f"{SERVERS} |")]
-    load = [line for line in lines if line.startswith("WorkloadRolesllmperf |")]
-    only_runs = '{"StringLike": {"s3:prefix": "runs/*"}}'
-    assert sorted(load) == [
+    assert sorted(line for line in lines if line.startswith("WorkloadRolesllmperf |")) == [
         "WorkloadRolesllmperf | s3:GetObject | ${ResultsArn}/runs/*",
-        f"WorkloadRolesllmperf | s3:ListBucket | ${{ResultsArn}} | if {only_runs}",
-        "WorkloadRolesllmperf | s3:PutObject | ${ResultsArn}/runs/*",
+        f"WorkloadRolesllmperf | s3:ListBucket | ${{ResultsArn}} | if {ONLY_RUNS}",
+        f"WorkloadRolesllmperf | s3:PutObject | ${{ResultsArn}}/runs/* | if {ONCE}",
     ]
-    assert not [line for line in serving if "Results" in line]
 
 
-SERVERS = "WorkloadRolesvllm"
-WRITING = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
-
-
-def graph_folders(name: str) -> list[str]:
-    """Where the servers' graphs lie, as `${ArtifactsArn}/KEY`."""
-    experiment = experiments()[name]
-    keys = (variant.artifact_key for variant in experiment.variants)
-    return [f"${{ArtifactsArn}}/{key}" for key in keys]
-
-
-def wrong_about_uploads(template: Template, name: str) -> list[str]:
-    """What uploading compiled graphs takes and the servers may not, or the other way round."""
-    found = []
-    for folder in graph_folders(name):
-        for action in WRITING:
-            if not may(template, SERVERS, action, f"{folder}/upload/weights/tp0"):
-                found.append(f"not {action} {folder}/upload/weights/tp0")
-            # Without a condition, that is: it is written once, and never removed.
-            if may(template, SERVERS, action, f"{folder}/_ARTIFACTS.json"):
-                found.append(f"{action} {folder}/_ARTIFACTS.json")
-        once = f'{folder}/_ARTIFACTS.json | if {{"Null": {{"s3:if-none-match": "false"}}}}'
-        if f"{SERVERS} | s3:PutObject | {once}" not in list(rights(template)):
-            found.append(f"not once {folder}/_ARTIFACTS.json")
-    others = ("${ArtifactsArn}/other/upload/a", "${CheckpointsArn}/a/b/c/d", "${ResultsArn}/a/b/c")
-    return found + [f"{a} {o}" for o in others for a in WRITING if may(template, SERVERS, a, o)]
+def who_replaces_results(template: Template) -> list[str]:
+    """Rights to change or remove what a run has written, whoever has them."""
+    changes = ("s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:*")
+    return [
+        line
+        for line in rights(template)
+        if any(f" | {action} | ${{ResultsArn}}/runs/" in line for action in changes)
+        and f" | if {ONCE}" not in line
+    ]
 
 
 @pytest.mark.parametrize("name", tuple(experiments()))
-def test_servers_upload_graphs_of_their_own_keys_and_each_manifest_once(name: str) -> None:
-    assert wrong_about_uploads(benchmark(name), name) == []
+def test_nobody_replaces_a_result(name: str) -> None:
+    assert who_replaces_results(benchmark(name)) == []
+
+
+def test_a_right_to_replace_results_is_found() -> None:
+    text = json.dumps(benchmark())
+    wider = json.loads(text.replace('"Condition": {"Null": {"s3:if-none-match": "false"}}, ', ""))
+    assert who_replaces_results(wider)
+
+
+def test_the_servers_know_no_results() -> None:
+    lines = [line for line in rights(benchmark()) if line.startswith("WorkloadRolesvllm")]
+    assert lines
+    assert not [line for line in lines if "Results" in line]
+
+
+WRITING = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
+
+
+def server_role(variant: NeuronVariant) -> str:
+    """A variant's role, as the lines of `rights` name it."""
+    return "WorkloadRoles" + re.sub(r"\W", "", service_name(variant.name))
+
+
+def graph_folder(variant: NeuronVariant) -> str:
+    """Where a variant's graphs lie."""
+    return f"${{ArtifactsArn}}/{variant.artifact_key}"
+
+
+def wrong_about_uploads(template: Template, experiment: ResolvedNeuron) -> list[str]:
+    """What uploading its graphs takes and a server may not, or the other way round."""
+    return [
+        wrong
+        for variant in experiment.variants
+        for wrong in (
+            *_lacks_for_own_graphs(template, variant),
+            *_may_write_elsewhere(template, variant, experiment),
+        )
+    ]
+
+
+def _lacks_for_own_graphs(template: Template, variant: NeuronVariant) -> Iterator[str]:
+    role, folder = server_role(variant), graph_folder(variant)
+    for action in WRITING:
+        if not may(template, role, action, f"{folder}/upload/weights/tp0"):
+            yield f"not {action} {folder}/upload/weights/tp0"
+    once = f"{folder}/_ARTIFACTS.json | if {ONCE}"
+    if f"{role} | s3:PutObject | {once}" not in list(rights(template)):
+        yield f"not once {folder}/_ARTIFACTS.json"
+
+
+def _may_write_elsewhere(
+    template: Template, variant: NeuronVariant, experiment: ResolvedNeuron
+) -> Iterator[str]:
+    """Another variant's graphs unless they are the same ones, and what belongs to nobody here."""
+    others = {graph_folder(v) for v in experiment.variants} - {graph_folder(variant)}
+    objects = ["${ArtifactsArn}/other/upload/a", "${CheckpointsArn}/a/b/c/d", "${ResultsArn}/a/b/c"]
+    objects += [f"{folder}/upload/weights/tp0" for folder in others]
+    # Without a condition, that is: it is written once, and never removed.
+    objects += [f"{graph_folder(v)}/_ARTIFACTS.json" for v in experiment.variants]
+    for action, item in itertools.product(WRITING, objects):
+        if may(template, server_role(variant), action, item):
+            yield f"{server_role(variant)} {action} {item}"
+
+
+@pytest.mark.parametrize("name", tuple(experiments()))
+def test_servers_upload_graphs_of_their_own_key_and_its_manifest_once(name: str) -> None:
+    assert wrong_about_uploads(benchmark(name), experiments()[name]) == []
 
 
 def test_a_right_too_many_or_too_few_to_upload_is_found() -> None:
-    key = graph_folders("qwen3-32b")[0].removeprefix("${ArtifactsArn}/")
-    fewer = without(benchmark(), "s3:DeleteObject", f"/{key}/*/*")
-    assert any(
-        line.startswith("not s3:DeleteObject") for line in wrong_about_uploads(fewer, "qwen3-32b")
-    )
-    wider = json.loads(json.dumps(benchmark()).replace(f"/{key}/*/*", f"/{key}/*"))
-    assert any(
-        line.startswith("s3:PutObject") and "_ARTIFACTS" in line
-        for line in wrong_about_uploads(wider, "qwen3-32b")
-    )
+    experiment = experiments()["qwen3-32b"]
+    own, other = (variant.artifact_key for variant in experiment.variants)
+    fewer = without(benchmark(), "s3:DeleteObject", f"/{own}/*/*")
+    assert any(line.startswith("not s3:DeleteObject") for line in found_in(fewer))
+    wider = replaced(f"/{own}/*/*", f"/{own}/*")
+    assert any("s3:PutObject" in line and "_ARTIFACTS" in line for line in found_in(wider))
+    swapped = replaced(f"/{own}/*/*", f"/{other}/*/*")
+    assert any(f"DeleteObject ${{ArtifactsArn}}/{other}/" in line for line in found_in(swapped))
+
+
+def replaced(old: str, new: str) -> Template:
+    changed: Template = json.loads(json.dumps(benchmark()).replace(old, new))
+    return changed
+
+
+def found_in(template: Template) -> list[str]:
+    return wrong_about_uploads(template, experiments()["qwen3-32b"])
+
+
+def test_a_server_reads_the_models_that_it_loads_and_no_other() -> None:
+    baseline, drafted = experiments()["qwen3-32b"].variants
+    draft = f"${{CheckpointsArn}}/{drafted.checkpoints['draft'].storage_prefix}/config.json"
+    assert may(benchmark(), server_role(drafted), "s3:GetObject", draft)
+    assert not may(benchmark(), server_role(baseline), "s3:GetObject", draft)
 
 
 PUBLISHER = "MetricsPublisherRole"
@@ -234,15 +305,19 @@ def test_publisher_can_neither_change_results_nor_read_texts(action: str, resour
 
 
 def lookups_denied(template: Template, experiment: ResolvedNeuron) -> list[str]:
-    """Objects that Mountpoint asks for on the way to a file, and the servers' role may not get.
+    """Objects that Mountpoint asks for on the way to a file, and a server's role may not get.
 
     It asks for each part of a path below the mount as an object, before it takes it for a folder.
     """
     below = ("", "/_ARTIFACTS.json", "/upload", "/upload/weights", "/upload/weights/tp0")
-    folders = [variant.artifact_key for variant in experiment.variants]
-    asked = [f"${{ArtifactsArn}}/{folder}{part}" for folder in folders for part in below]
-    asked += [f"${{CheckpointsArn}}/{experiment.spec.target.storage_prefix}/config.json"]
-    return [key for key in asked if not may(template, "WorkloadRolesvllm", "s3:GetObject", key)]
+    denied = []
+    for variant in experiment.variants:
+        asked = [f"{graph_folder(variant)}{part}" for part in below]
+        models = variant.checkpoints.values()
+        asked += [f"${{CheckpointsArn}}/{model.storage_prefix}/config.json" for model in models]
+        role = server_role(variant)
+        denied += [key for key in asked if not may(template, role, "s3:GetObject", key)]
+    return denied
 
 
 @pytest.mark.parametrize("name", tuple(experiments()))
@@ -258,8 +333,9 @@ def test_a_folder_that_mountpoint_could_not_look_up_is_found() -> None:
 
 
 def test_servers_may_list_so_that_what_is_missing_is_not_called_denied() -> None:
-    for bucket in ("${ArtifactsArn}", "${CheckpointsArn}"):
-        assert may(benchmark(), "WorkloadRolesvllm", "s3:ListBucket", bucket)
+    for variant in experiments()["qwen3-32b"].variants:
+        for bucket in ("${ArtifactsArn}", "${CheckpointsArn}"):
+            assert may(benchmark(), server_role(variant), "s3:ListBucket", bucket)
 
 
 def test_publisher_reports_the_messages_that_failed() -> None:
