@@ -3,16 +3,10 @@
 One resource for the life of the benchmark stack, whatever Job it holds: its physical id never
 changes, so CloudFormation sends no Delete for an old Job. A rolled back deploy is an Update back to
 the old plan, whose deployment is still known with its deadline and its spend.
-
-Protocol: "CloudFormation custom resource request and response reference", CloudFormation User
-Guide: the response is a PUT of at most 4096 bytes to a presigned URL; none means waiting for the
-resource's `ServiceTimeout` and then a failure.
 """
 
 from __future__ import annotations
 
-import json
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -29,9 +23,6 @@ MAX_ATTEMPTS = 20
 RESERVE_SECONDS = 20.0
 # CloudFormation repeats a request at most a few times.
 REMEMBERED_REQUESTS = 20
-RESPONSE_ATTEMPTS = 3
-RESPONSE_TIMEOUT_SECONDS = 10
-MAX_REASON_CHARACTERS = 1000
 
 
 class DeploymentError(Exception):
@@ -57,35 +48,6 @@ def handle_request(
         controller.reconcile(f"CloudFormation {kind}", function_arn=function_arn)
     except Exception as error:  # noqa: BLE001 - logged; the deployment is known, heartbeats go on
         controller.log_failure("no decision at the deploy", error)
-
-
-def send_response(event: Mapping[str, Any], *, error: str | None) -> None:
-    """Tell CloudFormation how its request ended; OSError if it could not be told."""
-    stack_name = str(event["StackId"]).split("/")[1]
-    body = {
-        "Status": "SUCCESS" if error is None else "FAILED",
-        "Reason": (error or "done")[:MAX_REASON_CHARACTERS],
-        "PhysicalResourceId": event.get("PhysicalResourceId")
-        or f"{stack_name}/{event['LogicalResourceId']}",
-        "StackId": event["StackId"],
-        "RequestId": event["RequestId"],
-        "LogicalResourceId": event["LogicalResourceId"],
-    }
-    request = urllib.request.Request(  # noqa: S310 - the URL is CloudFormation's
-        event["ResponseURL"],
-        data=json.dumps(body).encode(),
-        method="PUT",
-        # The URL is signed for an empty content type; urllib would give one of its own.
-        headers={"Content-Type": ""},
-    )
-    for number in range(1, RESPONSE_ATTEMPTS + 1):
-        try:
-            urllib.request.urlopen(request, timeout=RESPONSE_TIMEOUT_SECONDS).close()  # noqa: S310
-        except OSError:
-            if number == RESPONSE_ATTEMPTS:
-                raise
-        else:
-            return
 
 
 def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now: float) -> State:

@@ -14,14 +14,16 @@ import functools
 import os
 from collections.abc import Mapping
 from typing import Any
+from urllib.request import OpenerDirector
 
 import boto3
 
 from draftworth.records.capacity import STATE_KEY, CapacityPlan
 from draftworth.records.codec import load_record
 from lambdas.capacity_controller.controller import Controller
-from lambdas.capacity_controller.deployment import handle_request, send_response
+from lambdas.capacity_controller.deployment import handle_request
 from lambdas.capacity_controller.observing import Clients
+from lambdas.capacity_controller.response import NotCloudFormationError, send_response
 from lambdas.capacity_controller.settings import load_settings
 from lambdas.runtime import CLIENT_CONFIG, Context, log_line
 from lambdas.s3_document import DocumentError
@@ -32,8 +34,14 @@ def handler(event: Mapping[str, Any], context: Context) -> None:
     handle(event, context, controller=_controller())
 
 
-def handle(event: Mapping[str, Any], context: Context, *, controller: Controller) -> None:
-    """Do what an event asks for."""
+def handle(
+    event: Mapping[str, Any],
+    context: Context,
+    *,
+    controller: Controller,
+    opener: OpenerDirector | None = None,
+) -> None:
+    """Do what an event asks for; `opener` sends the answer to CloudFormation."""
     arn = context.invoked_function_arn
     if "RequestType" not in event:
         _reconcile(event, arn, controller)
@@ -45,7 +53,11 @@ def handle(event: Mapping[str, Any], context: Context, *, controller: Controller
     except Exception as failure:  # noqa: BLE001 - CloudFormation must get a response
         controller.log_failure(f"CloudFormation {event['RequestType']} failed", failure)
         error = f"{type(failure).__name__}: {failure}"
-    send_response(event, error=error)
+    try:
+        send_response(event, error=error, opener=opener)
+    except NotCloudFormationError as refused:
+        # Logged and no more: Lambda would bring the event again.
+        controller.log_failure("CloudFormation was not answered", refused)
 
 
 def _reconcile(event: Mapping[str, Any], arn: str, controller: Controller) -> None:

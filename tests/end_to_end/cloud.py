@@ -153,6 +153,7 @@ class Cloud:
             event,
             SimpleNamespace(invoked_function_arn=arn, get_remaining_time_in_millis=lambda: 300_000),
             controller=controller,
+            opener=self.cloudformation.opener,
         )
 
     def heartbeat(self, *, after_minutes: float = 0.0) -> None:

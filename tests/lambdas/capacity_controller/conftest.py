@@ -12,9 +12,11 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from http.client import HTTPConnection, HTTPResponse
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 from typing import Any
+from urllib.request import HTTPSHandler, Request, build_opener
 
 import boto3
 import pytest
@@ -46,6 +48,10 @@ SCHEDULE_GROUP = "draftworth-qwen3-32b"
 ROLE_ARN = "arn:aws:iam::111122223333:role/scheduler"
 FUNCTION_ARN = "arn:aws:lambda:us-east-2:111122223333:function:capacity"
 STACK_ID = "arn:aws:cloudformation:us-east-2:111122223333:stack/draftworth-x-benchmark/5b918d10"
+RESPONSE_URL = (
+    "https://cloudformation-custom-resource-response-useast2.s3.us-east-2.amazonaws.com/"
+    "arn%3Aaws%3Acloudformation%3Aus-east-2%3A111122223333%3Astack/draftworth-x-benchmark?X-Amz=x"
+)
 _SERVICES = ("s3", "eks", "autoscaling", "ec2", "scheduler", "sns", "sqs")
 
 Event = dict[str, Any]
@@ -63,12 +69,16 @@ def _clients() -> dict[str, Any]:
 
 
 class CloudFormation:
-    """Receives the answers of the custom resource, as the presigned URL's bucket does."""
+    """Receives the answers of the custom resource, as the presigned URL's bucket does.
+
+    The URL is one of CloudFormation's own; `opener` brings what is sent to it here, without TLS.
+    """
 
     def __init__(self) -> None:
         self.answers: list[dict[str, Any]] = []
         self.content_types: list[str | None] = []
         self.failures = 0
+        self.redirect: str | None = None
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -79,7 +89,8 @@ class CloudFormation:
                 if not fails:
                     outer.answers.append(json.loads(body))
                     outer.content_types.append(self.headers["Content-Type"])
-                self.send_response(503 if fails else 200)
+                self.send_response(307 if outer.redirect else 503 if fails else 200)
+                self.send_header("Location", outer.redirect or "")
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
@@ -87,7 +98,16 @@ class CloudFormation:
                 """Nothing on the terminal."""
 
         self._server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/answer?signature=x"
+        here = f"127.0.0.1:{self._server.server_port}"
+        self.url = RESPONSE_URL
+
+        class ToThisMachine(HTTPSHandler):
+            def https_open(self, request: Request) -> HTTPResponse:
+                request.host = here
+                answer: HTTPResponse = self.do_open(HTTPConnection, request)
+                return answer
+
+        self.opener = build_opener(ToThisMachine)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
 
@@ -274,7 +294,12 @@ class Account:
             invoked_function_arn=FUNCTION_ARN,
             get_remaining_time_in_millis=lambda: int(self.remaining_seconds * 1000),
         )
-        handle(event, context, controller=controller or self.controller)
+        handle(
+            event,
+            context,
+            controller=controller or self.controller,
+            opener=self.cloudformation.opener,
+        )
 
     def deploy(self, plan: CapacityPlan | None = None, kind: str = "Create", **more: Any) -> Event:
         self._requests += 1
