@@ -107,6 +107,8 @@ def _arguments(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) 
         "--scratch-gib": str(scratch_gib(model)),
         "--parallel-files": str(PARALLEL_FILES),
     }
+    if model.allow_pickle_weights:
+        arguments["--pickle-weights"] = "allowed"
     secret = experiment.spec.aws.hub_token_secret
     # The secret's name: the token itself is read by the program, and is in no manifest.
     return {**arguments, "--token-secret": secret} if secret else arguments

@@ -22,6 +22,9 @@ class HubModel(StrictModel):
     tokenizer_family: str | None = None
     """needed only for a model the catalogue does not know: models of one family share token ids"""
 
+    allow_pickle_weights: bool = False
+    """stage *.bin, *.pt and *.pth: Python pickles, which can run any code in the server"""
+
     @property
     def facts(self) -> ModelFacts | None:
         """The catalogue's entry; None for a model that it does not know."""

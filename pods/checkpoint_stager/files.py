@@ -1,7 +1,7 @@
 """Which files of a model repository are staged, and whether a downloaded one is what the hub has.
 
 Serving reads one set of weights, the configuration and the tokenizer. Repositories hold more: the
-same weights in other formats, training state, pictures.
+same weights in other formats, training state, pictures, code (no server is told to trust it).
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from draftworth.records.files import sha256_of
 
 # What the engines read, the best first: where a repository has one, the others are duplicates.
 SERVED_WEIGHTS = ("safetensors", "bin", "pt", "pth")
+# Tensors and nothing else; the others are Python pickles, which run what their author wrote.
+PLAIN_WEIGHTS = "safetensors"
 OTHER_WEIGHTS = frozenset(
     ("ckpt", "ggml", "gguf", "h5", "mlmodel", "msgpack", "nemo", "npz", "onnx", "onnx_data", "ot")
 )
+CODE = frozenset(("ipynb", "joblib", "npy", "pickle", "pkl", "py", "pyc", "sh", "so"))
 PICTURES = frozenset(
     ("bmp", "gif", "jpeg", "jpg", "mov", "mp3", "mp4", "pdf", "png", "svg", "wav", "webm", "webp")
 )
@@ -50,11 +53,13 @@ class HubFile:
         return f"sha256:{self.sha256}" if self.sha256 else f"git:{self.git_sha1}"
 
 
-def served_files(files: Sequence[HubFile], model: str) -> tuple[HubFile, ...]:
+def served_files(
+    files: Sequence[HubFile], model: str, *, allow_pickle: bool = False
+) -> tuple[HubFile, ...]:
     """The files to stage, in order of path.
 
     Raises:
-        UserInputError: the repository has nothing that could be served.
+        UserInputError: the repository has nothing that could be served, or only pickled weights.
     """
     root = [file.path for file in files if "/" not in file.path]
     weights = next((kind for kind in SERVED_WEIGHTS if _with_suffix(root, kind)), None)
@@ -72,7 +77,22 @@ def served_files(files: Sequence[HubFile], model: str) -> tuple[HubFile, ...]:
     served = [file for file in files if _is_served(file.path, weights)]
     if not all(_is_other_layout(path) for path in _with_suffix(root, weights)):
         served = [file for file in served if not _is_other_layout(file.path)]
+    if not allow_pickle:
+        refuse_pickle((file.path for file in served), model)
     return tuple(sorted(served, key=lambda file: file.path))
+
+
+def refuse_pickle(paths: Iterable[str], model: str) -> None:
+    """Raises UserInputError where weights are pickled."""
+    found = [path for path in sorted(paths) if _suffix(path) in SERVED_WEIGHTS]
+    pickled = [path for path in found if _suffix(path) != PLAIN_WEIGHTS]
+    if pickled:
+        raise UserInputError(
+            f"{model}: weights as Python pickles, which can run any code in the server that loads "
+            f"them; given {', '.join(pickled[:3])}{' ...' if len(pickled) > 3 else ''}; allowed: "
+            "*.safetensors; next: name a revision or a repository that has them, or, if you trust "
+            "this one, set `allow_pickle_weights: true` wherever the experiment names the model"
+        )
 
 
 def _is_served(path: str, weights: str) -> bool:
@@ -82,7 +102,7 @@ def _is_served(path: str, weights: str) -> bool:
     if suffix in SERVED_WEIGHTS:
         # Below the root are other formats of the same weights: original/, onnx/, metal/.
         return suffix == weights and "/" not in path
-    return suffix not in OTHER_WEIGHTS and suffix not in PICTURES
+    return suffix not in OTHER_WEIGHTS | CODE | PICTURES
 
 
 def _is_other_layout(path: str) -> bool:

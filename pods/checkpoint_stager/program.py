@@ -25,6 +25,7 @@ from pods.checkpoint_stager.store import PARTS_AT_ONCE, Store
 
 PARALLEL_FILES = 4
 SCRATCH_GIB = 24
+ALLOWED = "allowed"
 _RETRYING = Config(retries={"mode": "standard", "max_attempts": 8})
 
 
@@ -59,6 +60,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--parallel-files", type=int, default=PARALLEL_FILES, help="files at once (%(default)s)"
     )
+    parser.add_argument(
+        "--pickle-weights",
+        choices=("refused", ALLOWED),
+        default="refused",
+        help="weights that can run code when they are loaded (%(default)s)",
+    )
     parser.add_argument("--token-secret", help="NAME of the Secrets Manager secret with the token")
     return parser
 
@@ -78,6 +85,7 @@ def _staging(arguments: argparse.Namespace) -> Staging:
         scratch=ScratchSpace(arguments.scratch, int(arguments.scratch_gib * 2**30)),
         parallel_files=arguments.parallel_files,
         progress=_log,
+        allow_pickle=arguments.pickle_weights == ALLOWED,
     )
 
 

@@ -26,7 +26,13 @@ from draftworth.records.staging import (
     ReadyModel,
     tokenizer_fingerprint,
 )
-from pods.checkpoint_stager.files import CorruptFileError, HubFile, checked_sha256, served_files
+from pods.checkpoint_stager.files import (
+    CorruptFileError,
+    HubFile,
+    checked_sha256,
+    refuse_pickle,
+    served_files,
+)
 from pods.checkpoint_stager.hub import Checkpoint, Hub, NoSuchRevisionError
 from pods.checkpoint_stager.store import Store
 
@@ -73,6 +79,7 @@ class Staging:
     scratch: ScratchSpace
     parallel_files: int
     progress: Callable[[str], None]
+    allow_pickle: bool = False
 
     @cached_property
     def hub(self) -> Hub:
@@ -89,6 +96,8 @@ class Staging:
         started_seconds = time.monotonic()
         ready = self.store.ready()
         if ready is not None:
+            if not self.allow_pickle:
+                refuse_pickle((file.path for file in ready.files), self._name())
             self.progress(f"{self._name()} is READY at commit {ready.commit}: nothing to do")
             return ready
         checkpoint = self._checkpoint()
@@ -133,7 +142,7 @@ class Staging:
             ) from error
 
     def _files_that_fit(self, checkpoint: Checkpoint) -> Sequence[HubFile]:
-        files = served_files(checkpoint.files, self._name())
+        files = served_files(checkpoint.files, self._name(), allow_pickle=self.allow_pickle)
         total_gib = sum(file.size_bytes for file in files) / _GIB
         skipped = len(checkpoint.files) - len(files)
         self.progress(f"{len(files)} files, {total_gib:.1f} GiB; {skipped} that serving needs not")

@@ -195,6 +195,14 @@ def test_another_image_is_another_job_and_the_numbers_of_cdk_tokens_are_not() ->
     assert not set(names(bindings=tokens(1, "a"))) & set(names(bindings=tokens(1, "b")))
 
 
+def test_pickled_weights_are_allowed_where_the_experiment_says_so_and_nowhere_else() -> None:
+    trusted = resolved().spec.target.model_copy(update={"allow_pickle_weights": True})
+    target, draft = (container_of(job)["args"] for job in jobs(changed(resolved(), target=trusted)))
+    assert "--pickle-weights allowed" in " ".join(target)
+    assert "--pickle-weights" not in draft
+    assert not [job for job in jobs() if "--pickle-weights" in container_of(job)["args"]]
+
+
 def test_what_the_workload_asks_does_not_stage_anew() -> None:
     assert names(changed_in(resolved(), "workload", output_tokens=500)) == names()
 

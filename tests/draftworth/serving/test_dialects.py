@@ -167,6 +167,13 @@ def test_a_server_that_logs_or_does_not_know_the_flag_is_found(
     assert logging_prompts(ServingCommand(arguments=arguments, environment={}), version)
 
 
+@pytest.mark.parametrize("edit", SERVED.values(), ids=SERVED)
+def test_no_server_runs_code_of_a_model_repository(tmp_path: Path, edit: Edit) -> None:
+    """Nor is any staged (`pods/checkpoint_stager/files.py`)."""
+    for command in commands(load_spec(write_experiment(tmp_path, edit))):
+        assert "--trust-remote-code" not in command.arguments
+
+
 def test_the_servers_answer_to_the_targets_name(experiments: Path) -> None:
     plain, drafted = commands(load_spec(experiments / "qwen3-32b.yaml"))
     assert flag(plain, "served-model-name") == flag(drafted, "served-model-name")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,10 @@ from pods.checkpoint_stager.files import (
 from tests.support.local_hub import git_blob_sha1
 
 
-def kept(*paths: str) -> list[str]:
+def kept(*paths: str, allow_pickle: bool = False) -> list[str]:
     files = [HubFile(path=p, size_bytes=1, sha256=None, git_sha1="0" * 40) for p in paths]
-    return [file.path for file in served_files(files, "acme/tiny at main")]
+    served = served_files(files, "acme/tiny at main", allow_pickle=allow_pickle)
+    return [file.path for file in served]
 
 
 def test_safetensors_are_staged_and_other_copies_of_the_weights_are_not() -> None:
@@ -40,17 +42,43 @@ def test_safetensors_are_staged_and_other_copies_of_the_weights_are_not() -> Non
 
 @pytest.mark.parametrize("weights", ["pytorch_model.bin", "model.pt", "consolidated.safetensors"])
 def test_the_only_weights_are_staged_whatever_their_form(weights: str) -> None:
-    assert weights in kept("config.json", weights)
+    assert weights in kept("config.json", weights, allow_pickle=True)
 
 
-def test_tokenizers_templates_code_and_licence_are_staged() -> None:
+@pytest.mark.parametrize(
+    "weights",
+    [
+        ("pytorch_model.bin",),
+        ("pytorch_model-00001-of-00002.bin", "pytorch_model.bin.index.json"),
+        ("MODEL.BIN",),
+        ("model.pt",),
+        ("consolidated.00.pth",),
+    ],
+)
+def test_pickled_weights_are_refused_with_their_files_and_the_key(weights: tuple[str, ...]) -> None:
+    named = rf"given {re.escape(weights[0])}; allowed: \*.safetensors.*allow_pickle_weights: true"
+    with pytest.raises(UserInputError, match=named):
+        kept("config.json", *weights)
+
+
+def test_many_pickles_are_not_all_listed() -> None:
+    with pytest.raises(UserInputError, match=r"a0.bin, a1.bin, a2.bin \.\.\.; allowed"):
+        kept("config.json", *(f"a{number}.bin" for number in range(9)))
+
+
+def test_what_could_run_is_not_staged() -> None:
+    needed = ["config.json", "model.safetensors"]
+    code = ["configuration_acme.py", "kernel.so", "run.sh", "state.pkl", "a/b.pickle", "x.joblib"]
+    assert kept(*needed, *code) == needed
+
+
+def test_tokenizers_templates_and_licence_are_staged() -> None:
     needed = [
         "LICENSE",
         "README.md",
         "additional_chat_templates/tool_use.jinja",
         "chat_template.jinja",
         "config.json",
-        "configuration_acme.py",
         "generation_config.json",
         "merges.txt",
         "model.safetensors",

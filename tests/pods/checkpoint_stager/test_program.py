@@ -23,7 +23,14 @@ from draftworth.records.codec import load_record
 from draftworth.records.staging import ReadyModel, ready_key
 from pods.checkpoint_stager import program
 from tests.conftest import ROOT
-from tests.pods.checkpoint_stager.conftest import BUCKET, MODEL, REVISION, SERVED, model_files
+from tests.pods.checkpoint_stager.conftest import (
+    BUCKET,
+    COMMIT,
+    MODEL,
+    REVISION,
+    SERVED,
+    model_files,
+)
 from tests.support.emulator import emulated_account
 from tests.support.local_hub import LocalHub
 from tests.support.shipped import lay_out
@@ -187,6 +194,23 @@ def test_a_model_that_needs_a_token_ends_with_two(pods: Pods, main: Main) -> Non
     status, log = main()
     assert status == 2
     assert "a gated model, and no token was given" in log
+
+
+def test_pickled_weights_end_with_two_unless_they_are_allowed(pods: Pods, main: Main) -> None:
+    files = pods.hub.repos[MODEL].commits[COMMIT]
+    pickled = {k: v for k, v in files.items() if not k.endswith(".safetensors")}
+    pods.hub.repos[MODEL].commits[COMMIT] = pickled
+    status, log = main()
+    assert status == 2
+    assert "given pytorch_model.bin; allowed: *.safetensors" in log
+    assert "pytorch_model.bin" not in pods.names()
+
+    assert main("--pickle-weights", "allowed")[0] == 0
+    assert {"pytorch_model.bin", "_READY.json"} <= pods.names()
+
+    status, log = main()
+    assert status == 2, "what another experiment has staged is not believed either"
+    assert "pytorch_model.bin" in log
 
 
 def test_a_missing_secret_ends_with_two_unless_there_is_nothing_to_do(main: Main) -> None:
