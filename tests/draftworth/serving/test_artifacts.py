@@ -59,10 +59,12 @@ NOT_IN_THE_KEY = {
     "name",
     "description",
     "repetition",
+    "target.allow_pickle_weights",
     "target.tokenizer_family",
     # Follows from the tensor parallel size and the logical cores of a device.
     "serving.slot_devices",
     "variants[].name",
+    "variants[].draft.allow_pickle_weights",
     "variants[].draft.tokenizer_family",
     "workload.prompts_dir",
     "workload.classes[].name",
