@@ -13,7 +13,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-unit fuzz test-engine test-llmperf benchmarks fidelity check files hooks snapshots schema lock synth plan preflight deploy destroy leftovers clean
+.PHONY: help setup rehearse test test-unit fuzz test-engine test-llmperf benchmarks fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -110,6 +110,15 @@ lock: ## resolve requirements/*.in anew into requirements.txt
 	{ echo "# Resolved from requirements/main.in and dev.in by \`make lock\`."; \
 	  .lock-venv/bin/python -m pip freeze; } > requirements.txt
 	rm -rf .lock-venv
+
+lock-image: $(STAMP) ## resolve pods/llmperf/requirements.in anew, with hashes (Python 3.11 on Linux, amd64)
+	$(RUN) python -m pip install --quiet --dry-run --ignore-installed --only-binary :all: \
+	  --report .lock-image.json -r pods/llmperf/requirements.in
+	{ sed -n 1p pods/llmperf/requirements.txt; $(RUN) python -c 'import json; \
+	  line = "{metadata[name]}=={metadata[version]} --hash=sha256:{download_info[archive_info][hashes][sha256]}"; \
+	  found = json.load(open(".lock-image.json"))["install"]; \
+	  print(*sorted((line.format(**p) for p in found), key=str.lower), sep="\n")'; } > .lock-image.txt
+	mv .lock-image.txt pods/llmperf/requirements.txt && rm .lock-image.json
 
 clean: ## remove everything that was installed or made here
 	rm -rf $(VENV) $(LLMPERF_VENV) .engine-venv .peers node_modules cdk.out .mypy_cache .ruff_cache .pytest_cache

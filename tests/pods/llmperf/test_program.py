@@ -432,11 +432,42 @@ def test_llmperf_that_is_not_installed_is_refused(image: Path, tmp_path: Path) -
     assert "Traceback" not in log
 
 
-def test_the_image_is_pinned() -> None:
-    text = DOCKERFILE.read_text()
-    requirements = (DOCKERFILE.parent / "requirements.txt").read_text().splitlines()
-    packages = [line for line in requirements if line and not line.startswith("#")]
-    assert re.search(r"^FROM \S+:\d+\.\d+\.\d+-slim-bookworm$", text, re.MULTILINE)
-    assert "f1d6bed47e4501b0e371082b41601b59ab55269f" in text
-    assert packages
-    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in packages)
+REQUIREMENTS = DOCKERFILE.parent / "requirements.txt"
+
+
+def what_may_change_in_the_image(dockerfile: str, requirements: str) -> list[str]:
+    """What another build from the same sources could take for something else."""
+    commands = dockerfile.replace("\\\n", " ")
+    bases = re.findall(r"^(?:FROM|ARG BASE=) *(\S+)", commands, re.MULTILINE)
+    found = [f"base {b}" for b in bases if not re.search(r"@sha256:[0-9a-f]{64}$|^\$", b)]
+    installs = re.findall(r"pip install [^&\n]*", commands)
+    for install in installs:
+        fetched = "-r requirements.txt" in install and "--require-hashes" in install
+        built = "${LLMPERF_COMMIT}.tar.gz" in install and "--no-build-isolation" in install
+        if "--no-deps" not in install or not (fetched or built):
+            found.append(install)
+    if not bases or not installs or not re.search("LLMPERF_COMMIT=[0-9a-f]{40}\n", commands):
+        found.append("no base, no packages, or no commit of llmperf")
+    lines = [line for line in requirements.splitlines() if line and not line.startswith("#")]
+    whole = re.compile(r"[\w.-]+==[\w.]+ --hash=sha256:[0-9a-f]{64}")
+    return found + [line for line in lines or ["no packages"] if not whole.fullmatch(line)]
+
+
+def test_the_image_is_pinned_to_its_bytes() -> None:
+    assert what_may_change_in_the_image(DOCKERFILE.read_text(), REQUIREMENTS.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        r"@sha256:\w+",
+        "--require-hashes ",
+        "--no-build-isolation ",
+        "--no-deps ",
+        "f1d6bed47e4501b0e371082b41601b59ab55269f",
+        r" --hash=sha256:\w+",
+    ],
+)
+def test_what_is_not_pinned_is_found(missing: str) -> None:
+    texts = (re.sub(missing, "", file.read_text()) for file in (DOCKERFILE, REQUIREMENTS))
+    assert what_may_change_in_the_image(*texts)
