@@ -8,6 +8,7 @@ resource's `ServiceTimeout` and then a failure.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from http.client import HTTPException
 from typing import Any
@@ -19,6 +20,7 @@ RESPONSE_TIMEOUT_SECONDS = 10
 MAX_REASON_CHARACTERS = 1000
 # Of AWS's partitions: commercial and GovCloud, China, the European Sovereign Cloud.
 _DOMAINS = ("amazonaws.com", "amazonaws.com.cn", "amazonaws.eu")
+_VISIBLE = re.compile(r"[!-~]+")  # ASCII without blanks
 
 
 class NotCloudFormationError(Exception):
@@ -58,22 +60,17 @@ def is_cloudformations(url: object, stack_id: str) -> bool:
     The bucket's name is documented ("Access CloudFormation using an interface endpoint",
     considerations); of S3's addresses all forms without a port or a user.
     """
+    region, bucket = _region(stack_id), _bucket(stack_id)
     try:
-        parts = urlsplit(url if isinstance(url, str) else "")
+        # `urlsplit` drops line breaks and tabs: it would check another URL than is then used.
+        parts = urlsplit(url if isinstance(url, str) and _VISIBLE.fullmatch(url) else "")
     except ValueError:
         return False
-    bucket, region = _bucket(stack_id), _region(stack_id)
-    endpoints = [
-        f"{s3}.{domain}" for s3 in ("s3", f"s3.{region}", f"s3-{region}") for domain in _DOMAINS
-    ]
-    return (
-        parts.scheme == "https"
-        and region != ""
-        and (
-            parts.netloc in [f"{bucket}.{endpoint}" for endpoint in endpoints]
-            or (parts.netloc in endpoints and parts.path.startswith(f"/{bucket}/"))
-        )
-    )
+    services = ("s3", f"s3.{region}", f"s3-{region}")
+    endpoints = [f"{service}.{domain}" for service in services for domain in _DOMAINS]
+    by_name = parts.netloc in [f"{bucket}.{endpoint}" for endpoint in endpoints]
+    by_path = parts.netloc in endpoints and parts.path.startswith(f"/{bucket}/")
+    return parts.scheme == "https" and bool(region) and (by_name or by_path)
 
 
 def _bucket(stack_id: str) -> str:

@@ -48,6 +48,8 @@ NOT_ITS_OWN = {
     "its name as a folder": f"https://s3.us-east-2.amazonaws.com/attacker/{BUCKET}-useast2/arn",
     "half an address": "https://[::1",
     "a line break": f"https://example.com/\r\nHost: {OWN}/",
+    "a line break that a parser drops": f"h\nttps://{OWN}/arn",
+    "a blank that a parser drops": f" https://{OWN}/arn",
     "no text": 7,
     "nothing": None,
 }

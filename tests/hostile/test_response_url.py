@@ -1,0 +1,58 @@
+"""Where the capacity controller's answer may go: what is checked is what would be connected to."""
+
+from __future__ import annotations
+
+from urllib.request import Request
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lambdas.capacity_controller.response import is_cloudformations
+from tests.hostile.fuzzing import SCALARS, tries
+from tests.lambdas.capacity_controller.conftest import RESPONSE_URL, STACK_ID
+
+HOST = "cloudformation-custom-resource-response-useast2.s3.us-east-2.amazonaws.com"
+# What parsers of URLs disagree about.
+DISPUTED = st.sampled_from(
+    ["\n", "\t", "\r", "\\", "@", "#", "?", "/", "//", ":", ";", "%2f", "%00", "\x00", " ", "."]
+)
+
+
+@st.composite
+def altered(draw: st.DrawFn) -> str:
+    """CloudFormation's URL with a few things put in or cut out."""
+    url = RESPONSE_URL
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, 100))
+        url = url[:at] + draw(st.one_of(DISPUTED, st.text(max_size=3))) + url[at:]
+        cut = draw(st.integers(0, 100))
+        url = url[:cut] + url[cut + draw(st.integers(0, 2)) :]
+    return url
+
+
+def connected_to(url: str) -> str | None:
+    """The host that urllib would connect to; None where it refuses the URL."""
+    try:
+        request = Request(url)
+    except ValueError:
+        return None
+    return f"{request.type}://{request.host}"
+
+
+@tries(quick=300, full=20_000)
+@given(altered())
+def test_whatever_is_done_to_the_address_no_other_host_is_taken_for_it(url: str) -> None:
+    if is_cloudformations(url, STACK_ID):
+        assert connected_to(url) == f"https://{HOST}"
+
+
+@tries(quick=200, full=2_000)
+@given(SCALARS, st.one_of(st.just(STACK_ID), st.text(max_size=60)))
+def test_no_value_that_is_no_address_is_one(url: object, stack_id: str) -> None:
+    assert not is_cloudformations(url, stack_id)
+
+
+def test_cloudformations_own_address_is_connected_to() -> None:
+    """Else the first test would hold for nothing."""
+    assert is_cloudformations(RESPONSE_URL, STACK_ID)
+    assert connected_to(RESPONSE_URL) == f"https://{HOST}"
