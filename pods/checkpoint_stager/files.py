@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.files import sha256_of
+from draftworth.untrusted import one_line
 
 # What the engines read, the best first: where a repository has one, the others are duplicates.
 SERVED_WEIGHTS = ("safetensors", "bin", "pt", "pth")
@@ -28,6 +29,10 @@ PICTURES = frozenset(
 CONFIGURATION = "config.json"
 # Mistral's own format, one file beside the same weights in several.
 OTHER_LAYOUT = "consolidated"
+
+
+# With the model's folder below the 1024 bytes of a key, in any alphabet.
+MAX_NAME_CHARACTERS = 200
 
 
 class CorruptFileError(DraftworthError):
@@ -77,6 +82,7 @@ def served_files(
     served = [file for file in files if _is_served(file.path, weights)]
     if not all(_is_other_layout(path) for path in _with_suffix(root, weights)):
         served = [file for file in served if not _is_other_layout(file.path)]
+    _refuse_names((file.path for file in served), model)
     if not allow_pickle:
         refuse_pickle((file.path for file in served), model)
     return tuple(sorted(served, key=lambda file: file.path))
@@ -93,6 +99,18 @@ def refuse_pickle(paths: Iterable[str], model: str) -> None:
             "*.safetensors; next: name a revision or a repository that has them, or, if you trust "
             "this one, set `allow_pickle_weights: true` wherever the experiment names the model"
         )
+
+
+def _refuse_names(paths: Iterable[str], model: str) -> None:
+    """A name becomes an object's key, a path on two machines and a line of a log."""
+    for path in paths:
+        plain = path.isprintable() and "\\" not in path and all(path.split("/"))
+        if not plain or len(path) > MAX_NAME_CHARACTERS:
+            raise UserInputError(
+                f"{model}: a file named {one_line(path, characters=80)!r}; allowed: up to "
+                f"{MAX_NAME_CHARACTERS} printable characters, folders between single slashes; "
+                "next: name another revision or repository"
+            )
 
 
 def _is_served(path: str, weights: str) -> bool:

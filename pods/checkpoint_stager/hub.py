@@ -7,14 +7,13 @@ fill the node's network as well, and a download then has bounded memory and no c
 from __future__ import annotations
 
 import errno
-import json
 import re
 import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 import httpx2
 from huggingface_hub import HfApi
@@ -27,6 +26,7 @@ from huggingface_hub.errors import (
 )
 
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.untrusted import one_line
 from pods.checkpoint_stager.files import HubFile
 
 if TYPE_CHECKING:
@@ -37,6 +37,19 @@ if TYPE_CHECKING:
 RETRY_WAITS_SECONDS = (2.0, 10.0, 30.0)
 _TRANSIENT_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
 _OUR_DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO))
+# What the hub's client lets through of an answer that is none, and what it raises itself on one.
+_NO_ANSWER = (
+    httpx2.HTTPError,
+    OSError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+_GIT_ID = re.compile(r"[0-9a-f]{40}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_MAX_FILE_BYTES = 2**50
 # The address of a file in the hub's storage has a signature that lets anybody read it.
 _QUERY = re.compile(r"\?[^\s'\"]*")
 
@@ -81,7 +94,7 @@ class Hub:
         """
         describe = partial(self.api.model_info, self.model, files_metadata=True)
         info = self._asked(lambda: describe(revision=revision), revision)
-        if not info.sha or not info.siblings:
+        if not _is_id(info.sha, _GIT_ID) or not info.siblings:
             raise HubUnreachableError(f"{self.model} at {revision}: the hub named no commit")
         files = tuple(self._file(sibling) for sibling in info.siblings)
         return Checkpoint(commit=info.sha, files=files)
@@ -97,16 +110,19 @@ class Hub:
         return Path(self._asked(lambda: download(revision=commit, local_dir=folder), commit))
 
     def _file(self, sibling: RepoSibling) -> HubFile:
-        if sibling.size is None or sibling.blob_id is None:
-            raise HubUnreachableError(
-                f"{self.model}: the hub gave no size or hash for {sibling.rfilename}, so a copy of "
-                "it could not be checked"
-            )
-        return HubFile(
-            path=sibling.rfilename,
-            size_bytes=sibling.size,
-            sha256=sibling.lfs.sha256 if sibling.lfs else None,
-            git_sha1=sibling.blob_id,
+        path, size, blob_id = sibling.rfilename, sibling.size, sibling.blob_id
+        sha256 = sibling.lfs.sha256 if sibling.lfs else None
+        if (
+            isinstance(path, str)
+            and isinstance(size, int)
+            and 0 <= size <= _MAX_FILE_BYTES
+            and _is_id(blob_id, _GIT_ID)
+            and (sha256 is None or _is_id(sha256, _SHA256))
+        ):
+            return HubFile(path=path, size_bytes=size, sha256=sha256, git_sha1=blob_id)
+        raise HubUnreachableError(
+            f"{self.model}: the hub gave no size or hash for {one_line(str(path))}, so a copy of "
+            "it could not be checked"
         )
 
     def _asked(self, ask: Callable[[], T], revision: str) -> T:
@@ -115,7 +131,7 @@ class Hub:
                 return ask()
             except HFValidationError as error:
                 raise UserInputError(f"{self.model} at {revision}: {_first_line(error)}") from error
-            except (httpx2.HTTPError, OSError, json.JSONDecodeError) as error:
+            except _NO_ANSWER as error:
                 cause = _cause(error)
                 if isinstance(cause, OSError) and cause.errno in _OUR_DISK:
                     raise DraftworthError(f"scratch space: {cause}") from error
@@ -181,6 +197,10 @@ class Hub:
         )
 
 
+def _is_id(value: object, form: re.Pattern[str]) -> TypeGuard[str]:
+    return isinstance(value, str) and form.fullmatch(value) is not None
+
+
 def _cause(error: BaseException) -> BaseException:
     """The hub's own answer, which the client wraps when it has no cached copy to fall back to."""
     while not isinstance(error, HfHubHTTPError) and error.__cause__ is not None:
@@ -191,4 +211,4 @@ def _cause(error: BaseException) -> BaseException:
 def _first_line(error: BaseException) -> str:
     told = getattr(error, "server_message", None) or str(error) or type(error).__name__
     line = next((line for line in str(told).splitlines() if line.strip()), type(error).__name__)
-    return _QUERY.sub("", line.strip())
+    return _QUERY.sub("", one_line(line))

@@ -46,6 +46,8 @@ class Trouble:
 
     statuses: list[int] = field(default_factory=list)
     """Answers to the next requests to the hub, instead of the right ones."""
+    info: bytes | None = None
+    """What the hub says of any model, instead of what is so."""
     storage_statuses: list[int] = field(default_factory=list)
     """The same of the storage."""
     corrupt: dict[str, int] = field(default_factory=dict)
@@ -283,7 +285,8 @@ class _HubHandler(_Handler):
             "siblings": siblings,
         }
         headers = {"Content-Type": "application/json; charset=utf-8"}
-        self.send(200, headers, json.dumps(value).encode())
+        told = self.hub.trouble.info
+        self.send(200, headers, json.dumps(value).encode() if told is None else told)
 
     def _resolve(self, model: str, revision: str, path: str) -> None:
         repo = self._repo(model)

@@ -110,6 +110,35 @@ def test_a_repository_that_cannot_be_served_is_refused(
         kept(*paths)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/etc/passwd.json",
+        "a//b.json",
+        "a\\..\\b.json",
+        "two\nlines.json",
+        "\x1b[2J.json",
+        "half\ud800.json",
+        "x" * 300,
+    ],
+)
+def test_a_name_that_is_no_plain_path_is_refused(name: str) -> None:
+    with pytest.raises(UserInputError, match=r"a file named .*allowed: up to 200") as told:
+        kept("config.json", "model.safetensors", name)
+    assert str(told.value).isprintable()
+    assert len(str(told.value)) < 300
+
+
+@pytest.mark.parametrize("name", ["../../x.json", "a/../x.json", ".ssh/config.json"])
+def test_a_name_that_leaves_its_folder_is_not_staged(name: str) -> None:
+    assert name not in kept("config.json", "model.safetensors", name)
+
+
+@pytest.mark.parametrize("name", ["tokenizer 2.json", "日本語.json", "a/b-c_d+e.jinja"])
+def test_a_name_that_is_only_unusual_is_taken(name: str) -> None:
+    assert name in kept("config.json", "model.safetensors", name)
+
+
 def hub_file(data: bytes, *, lfs: bool, size: int | None = None) -> HubFile:
     return HubFile(
         path="a",
