@@ -1,8 +1,10 @@
 """Volumes: checkpoints and compiled artifacts, read from S3 by the pods that serve them.
 
 The driver mounts with the serving pods' own role (`authenticationSource: pod`), so it needs no
-rights of its own. There is no local cache: a start reads each checkpoint once, from end to end, and
-a cache would write every byte to the disk on its way.
+rights of its own. Two servers share a volume and not its mount: the driver starts one Mountpoint
+for each service account ("Mountpoint Pod Sharing" of its documentation). There is no local cache: a
+start reads each checkpoint once, from end to end, and a cache would write every byte to the disk on
+its way.
 """
 
 from __future__ import annotations

@@ -60,3 +60,4 @@ def test_s3_is_reached_without_the_nat_gateway() -> None:
     private = {k for k in of_type(template, "AWS::EC2::RouteTable") if "Private" in k}
     assert len(private) == 2
     assert private <= tables
+    assert "PolicyDocument" not in endpoint, "docs/security.md says why"
