@@ -64,41 +64,54 @@ def test_it_is_read_from_s3_and_from_a_file_alike(s3: Any, tmp_path: Path) -> No
     assert read(str(tmp_path / "spec.json"), sha256(DATA)) == read()
 
 
-@pytest.mark.parametrize(
-    ("stored", "announced", "message"),
-    [
-        (DATA, sha256(DATA + b"\n"), "given bytes with the SHA-256"),
-        (DATA.replace(b'"tiny"', b'"other"'), sha256(DATA), "given bytes with the SHA-256"),
-        (b"", sha256(DATA), "given bytes with the SHA-256"),
-        # Announced so: the hash holds, and it is no run specification all the same.
-        *(
-            (stored, sha256(stored), "not a run specification")
-            for stored in (
-                b"",
-                b"{}",
-                b"\xff\xfe",
-                b"[" * 100_000,
-                b'{"a": ' * 100_000,
-                DATA[:-20],
-                gzip.compress(DATA),
-                DATA.replace(b'"seed":0', b'"seed":1' + b"0" * 400),
-                DATA.replace(b'"temperature":0.0', b'"temperature":1e999'),
-                DATA.replace(b'"content":"x"', b'"content":"\\ud800"'),
-                DATA.replace(b'"cases":[', b'"cases":[null,'),
-            )
-        ),
-    ],
-)
-def test_what_is_not_what_was_announced_is_refused(
-    s3: Any, tmp_path: Path, stored: bytes, announced: str, message: str
-) -> None:
+# What lies there with a hash that is not the announced one.
+CHANGED = {
+    "one byte more": DATA + b"\n",
+    "another model": DATA.replace(b'"tiny"', b'"other"'),
+    "nothing": b"",
+}
+# What lies there with its own hash, and is no run specification all the same.
+HOSTILE = {
+    "nothing": b"",
+    "an empty object": b"{}",
+    "no text": b"\xff\xfe",
+    "deep lists": b"[" * 100_000,
+    "deep objects": b'{"a": ' * 100_000,
+    "cut off": DATA[:-20],
+    "compressed": gzip.compress(DATA, mtime=0),
+    "a number of 400 digits": DATA.replace(b'"seed":0', b'"seed":1' + b"0" * 400),
+    "an endless number": DATA.replace(b'"temperature":0.0', b'"temperature":1e999'),
+    "half a character": DATA.replace(b'"content":"x"', b'"content":"\\ud800"'),
+    "a case that is none": DATA.replace(b'"cases":[', b'"cases":[null,'),
+}
+
+
+def refusal(s3: Any, folder: Path, stored: bytes, announced: str) -> str:
+    """The words of it, which are the same for an object and a file but for the address."""
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=stored)
-    (tmp_path / "spec.json").write_bytes(stored)
-    for address in (ADDRESS, str(tmp_path / "spec.json")):
-        with pytest.raises(UserInputError, match=message) as refused:
+    (folder / "spec.json").write_bytes(stored)
+    words = set()
+    for address in (ADDRESS, str(folder / "spec.json")):
+        with pytest.raises(UserInputError) as refused:
             read(address, announced)
-        assert str(refused.value).startswith(address)
-        assert len(str(refused.value)) < 600
+        assert str(refused.value).startswith(f"{address}: ")
+        words.add(str(refused.value).removeprefix(address))
+    (said,) = words
+    assert len(said) < 500
+    return said
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_bytes_with_another_hash_are_refused(s3: Any, tmp_path: Path, name: str) -> None:
+    said = refusal(s3, tmp_path, CHANGED[name], sha256(DATA))
+    assert "given bytes with the SHA-256" in said
+    assert f"allowed: {sha256(DATA)}" in said
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_no_run_specification_is_refused(s3: Any, tmp_path: Path, name: str) -> None:
+    said = refusal(s3, tmp_path, HOSTILE[name], sha256(HOSTILE[name]))
+    assert "not a run specification" in said
 
 
 def test_no_more_is_read_than_any_experiment_may_have(
