@@ -157,17 +157,17 @@ def _next_steps(written: Written) -> str:
     lines = ["Wrote, in the order in which to apply them:", *(f"  {file}" for file in files), ""]
     text = "".join(file.read_text(encoding="utf-8") for file in files)
     missing = [v for v in VARIABLES.values() if _placeholder(v) in text]
-    apply = f"  cat {shlex.join(map(str, files))} | kubectl apply -f -"
+    piped = [f"cat {shlex.join(map(str, files))}", "kubectl apply -f -"]
     if missing:
         # Only these: the manifests may hold other $ signs, in programs.
         only = " ".join(_placeholder(variable) for variable in missing)
         lines += [f"Values to fill in: {', '.join(missing)}. Export them.", ""]
-        apply = apply.replace(" | ", f" | envsubst '{only}' | ")
+        piped.insert(1, f"envsubst '{only}'")
     lines += [
         "Put the run specification, which holds the prompts, where the measuring Job reads it:",
         f"  aws s3 cp {shlex.quote(str(written.run_spec))} {written.run_spec_url}",
         "It stays there until you delete it. Then apply:",
-        apply,
+        f"  {' | '.join(piped)}",
     ]
     return "\n".join([*lines, "", _cluster_needs(), ""])
 
