@@ -34,6 +34,7 @@ class WorkloadRoles(Construct):
         checkpoints: aws_s3.IBucket,
         artifacts: aws_s3.IBucket,
         results: aws_s3.IBucket,
+        run_spec_arn: str,
     ) -> None:
         super().__init__(scope, id_)
         self._cluster_name = cluster_name
@@ -50,12 +51,15 @@ class WorkloadRoles(Construct):
         # The whole bucket is mounted, so each folder is itself asked for as an object.
         _let_read(serving, artifacts, [part for key in keys for part in (key, f"{key}/*")])
         _let_upload_graphs(serving, artifacts, keys)
-        load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "writes results")
+        load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "read prompts, write results")
         # Get and list as well: a pod goes on where the one before it was, and where the answer to a
         # put was lost, the writer looks whether it was its own.
         runs = f"{RUNS_PREFIX}*"
         grant(
             load_generator,
+            # This deploy's alone. The bucket's key needs no right: the policies of S3's own and of
+            # the one that `cdk bootstrap` makes let everybody in the account use it through S3.
+            allow("ReadRunSpecification", ["s3:GetObject"], [run_spec_arn]),
             allow(
                 "WriteResults", ["s3:GetObject", "s3:PutObject"], [results.arn_for_objects(runs)]
             ),

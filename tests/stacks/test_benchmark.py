@@ -104,17 +104,19 @@ def test_each_service_account_has_a_role_of_its_own(account: str) -> None:
     assert len(users) == 1
 
 
-def test_the_load_generator_writes_results_and_the_servers_do_not() -> None:
+def test_the_load_generator_reads_prompts_writes_results_and_the_servers_do_not() -> None:
     lines = list(rights(benchmark()))
     serving = [line for line in lines if line.startswith(f"{SERVERS} |")]
     load = [line for line in lines if line.startswith("WorkloadRolesllmperf |")]
     only_runs = '{"StringLike": {"s3:prefix": "runs/*"}}'
+    assets = "cdk-hnb659fds-assets-${AWS::AccountId}-us-east-2/draftworth-qwen3-32b"
     assert sorted(load) == [
         "WorkloadRolesllmperf | s3:GetObject | ${ResultsArn}/runs/*",
+        f"WorkloadRolesllmperf | s3:GetObject | arn:aws:s3:::{assets}/<asset-hash>.json",
         f"WorkloadRolesllmperf | s3:ListBucket | ${{ResultsArn}} | if {only_runs}",
         "WorkloadRolesllmperf | s3:PutObject | ${ResultsArn}/runs/*",
     ]
-    assert not [line for line in serving if "Results" in line]
+    assert not [line for line in serving if "Results" in line or "-assets-" in line]
 
 
 SERVERS = "WorkloadRolesvllm"
