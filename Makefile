@@ -99,7 +99,8 @@ deploy: $(STAMP) node_modules/.bin/cdk ## build EXPERIMENT in the AWS account of
 
 destroy: $(STAMP) node_modules/.bin/cdk ## remove it again, and say what remains (ARGS=--force: do not ask)
 	$(CDK) destroy --all $(ARGS)
-	@$(RUN) python -m draftworth leftovers $(EXPERIMENT)
+	@$(RUN) python -m draftworth delete-assets $(EXPERIMENT); \
+	  $(RUN) python -m draftworth leftovers $(EXPERIMENT)
 
 leftovers: $(STAMP) ## what of EXPERIMENT still exists in the account, and what it costs
 	@$(RUN) python -m draftworth leftovers $(EXPERIMENT)

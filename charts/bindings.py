@@ -13,6 +13,10 @@ class Bindings:
     checkpoints_bucket: str
     artifacts_bucket: str
     results_bucket: str
+    run_spec_url: str
+    """`s3://BUCKET/KEY` of the run specification."""
+    run_spec_sha256: str
+    """Of the object there, which the pod checks: `RunSpecFile.sha256`."""
     llmperf_image: str
     llmperf_image_fingerprint: str = ""
     """What changes whenever the image does. Needed when `llmperf_image` is a CDK token, whose text

@@ -1,4 +1,7 @@
-"""`draftworth manifests`: the Kubernetes objects as YAML files, for use without CDK."""
+"""`draftworth manifests`: the Kubernetes objects as YAML files, for use without CDK.
+
+The run specification, which holds the prompts, is a file of its own beside them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,7 @@ from charts.names import (
     STAGER_SERVICE_ACCOUNT,
     service_name,
 )
+from charts.run_specification import RunSpecFile, run_spec_file
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
@@ -31,6 +36,18 @@ VARIABLES: Mapping[str, str] = {
     "results_bucket": "RESULTS_BUCKET",
     "llmperf_image": "LLMPERF_IMAGE",
 }
+RUN_SPEC_FILE = "run-specification.json"
+# Where the Job looks for it: a folder of the results bucket, which its pod reads anyway.
+RUN_SPEC_FOLDER = "run-specifications"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """The YAML files in the order of application, and the run specification with its place."""
+
+    manifests: tuple[Path, ...]
+    run_spec: Path
+    run_spec_url: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, type=Path, help="folder for the YAML files")
     parser.add_argument("--checkpoints-bucket", help="bucket with the models")
     parser.add_argument("--artifacts-bucket", help="bucket with compiled graphs")
-    parser.add_argument("--results-bucket", help="bucket that gets the result files")
+    parser.add_argument("--results-bucket", help="bucket for run specification and result files")
     parser.add_argument(
         "--llmperf-image", help="load generator image; left out: the experiment's, if it has one"
     )
@@ -54,15 +71,15 @@ def run(arguments: argparse.Namespace) -> int:
             "because under a tag that moves two runs measure with different clients and a changed "
             "Job keeps its name"
         )
-    files = write_manifests(arguments.experiment, arguments.out, given)
-    sys.stdout.write(_next_steps(files))
+    written = write_manifests(arguments.experiment, arguments.out, given)
+    sys.stdout.write(_next_steps(written))
     return 0
 
 
 def write_manifests(
     experiment_path: Path, out: Path, given: Mapping[str, str] | None = None
-) -> tuple[Path, ...]:
-    """One YAML file a chart, numbered in the order of application.
+) -> Written:
+    """One YAML file a chart, numbered in the order of application, and the run specification.
 
     Args:
         experiment_path: an experiment on Neuron devices.
@@ -74,23 +91,35 @@ def write_manifests(
         DraftworthError: a file cannot be written.
     """
     experiment = load_neuron(experiment_path)
-    charts = benchmark_charts(experiment, _bindings(experiment, given or {}))
+    file = run_spec_file(experiment)
+    bindings = _bindings(experiment, file, given or {})
+    charts = benchmark_charts(experiment, bindings)
     texts = {
         f"{number:02}-{chart.node.id}.yaml": _yaml(chart.to_json())
         for number, chart in enumerate(charts, start=1)
     }
     try:
         out.mkdir(parents=True, exist_ok=True)
-        return tuple(_write(out / name, text) for name, text in texts.items())
+        return Written(
+            manifests=tuple(_write(out / name, text.encode()) for name, text in texts.items()),
+            run_spec=_write(out / RUN_SPEC_FILE, file.data),
+            run_spec_url=bindings.run_spec_url,
+        )
     except OSError as error:
         raise DraftworthError(f"{out}: cannot write manifests: {error.strerror}") from error
 
 
-def _bindings(experiment: ResolvedNeuron, given: Mapping[str, str]) -> Bindings:
+def _bindings(experiment: ResolvedNeuron, file: RunSpecFile, given: Mapping[str, str]) -> Bindings:
     values = {field: _placeholder(variable) for field, variable in VARIABLES.items()}
     if experiment.spec.aws.load_generator_image:
         values["llmperf_image"] = experiment.spec.aws.load_generator_image
-    return Bindings(region=experiment.spec.aws.region, **{**values, **given})
+    values |= given
+    return Bindings(
+        region=experiment.spec.aws.region,
+        run_spec_url=f"s3://{values['results_bucket']}/{RUN_SPEC_FOLDER}/{file.name}",
+        run_spec_sha256=file.sha256,
+        **values,
+    )
 
 
 def _placeholder(variable: str) -> str:
@@ -116,27 +145,30 @@ def _yaml(objects: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _write(path: Path, text: str) -> Path:
+def _write(path: Path, data: bytes) -> Path:
     """All of the file or the one that was there before: never a half."""
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
+    partial.write_bytes(data)
     return partial.replace(path)
 
 
-def _next_steps(files: Sequence[Path]) -> str:
+def _next_steps(written: Written) -> str:
+    files = written.manifests
     lines = ["Wrote, in the order in which to apply them:", *(f"  {file}" for file in files), ""]
     text = "".join(file.read_text(encoding="utf-8") for file in files)
     missing = [v for v in VARIABLES.values() if _placeholder(v) in text]
-    names = shlex.join(str(file) for file in files)
+    piped = [f"cat {shlex.join(map(str, files))}", "kubectl apply -f -"]
     if missing:
-        # Only these: the manifests may hold other $ signs, in prompts.
+        # Only these: the manifests may hold other $ signs, in programs.
         only = " ".join(_placeholder(variable) for variable in missing)
-        lines += [
-            f"Values to fill in: {', '.join(missing)}. Export them, then apply:",
-            f"  cat {names} | envsubst '{only}' | kubectl apply -f -",
-        ]
-    else:
-        lines += ["Apply:", f"  cat {names} | kubectl apply -f -"]
+        lines += [f"Values to fill in: {', '.join(missing)}. Export them.", ""]
+        piped.insert(1, f"envsubst '{only}'")
+    lines += [
+        "Put the run specification, which holds the prompts, where the measuring Job reads it:",
+        f"  aws s3 cp {shlex.quote(str(written.run_spec))} {written.run_spec_url}",
+        "It stays there until you delete it. Then apply:",
+        f"  {' | '.join(piped)}",
+    ]
     return "\n".join([*lines, "", _cluster_needs(), ""])
 
 

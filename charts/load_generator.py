@@ -1,4 +1,4 @@
-"""The measuring Job and the run specification it reads."""
+"""The measuring Job, and the deadline that may be moved while it runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from charts.names import (
     stable_hash,
 )
 from charts.pods import empty_folder, metadata, resources
-from charts.run_specification import RUN_SPEC_FILE, run_spec_config_map
 from charts.serving import ServingChart
 from draftworth.experiment.naming import dns_label
 from draftworth.measuring.job import (
@@ -32,7 +31,6 @@ from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.results import RUNS_FOLDER
 
 CONTAINER_NAME = "llmperf"
-RUN_SPEC_FOLDER = "/etc/draftworth"
 # It keeps its name and is changed in place: a deadline that is moved reaches the pod that measures,
 # and the Job stays the one that it is.
 DEADLINE_CONFIG_MAP = "llmperf-deadline"
@@ -51,7 +49,7 @@ WRITABLE_FOLDER_GIB = 5
 
 
 class LoadGeneratorChart(cdk8s.Chart):
-    """Run specification and Job, named by their content and never changed in place; the deadline.
+    """The Job, named by its content and never changed in place, and its deadline.
 
     `job_name`: the runs of the Job lie below `runs/<job name>-`.
     """
@@ -68,26 +66,24 @@ class LoadGeneratorChart(cdk8s.Chart):
         super().__init__(
             scope, id_, disable_resource_name_hashes=True, labels=load_generator_labels(experiment)
         )
-        config_map = k8s.KubeConfigMap(self, "run-spec", **run_spec_config_map(experiment))
         k8s.KubeConfigMap(
             self,
             "deadline",
             metadata=metadata(DEADLINE_CONFIG_MAP),
             data={DEADLINE_FILE: str(experiment.spec.aws.deadline_minutes)},
         )
-        job = _job(experiment, bindings, config_map=config_map.name, serving=serving)
-        self.job_name = add_job(self, job, bindings)
+        self.job_name = add_job(self, _job(experiment, bindings, serving), bindings)
 
 
-def _job(
-    experiment: ResolvedNeuron, bindings: Bindings, *, config_map: str, serving: ServingChart
-) -> ProgramJob:
+def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) -> ProgramJob:
     return ProgramJob(
         prefix=f"llmperf-{dns_label(experiment.name)}",
         container=CONTAINER_NAME,
         module="pods.llmperf",
         arguments={
-            "--run-spec": f"{RUN_SPEC_FOLDER}/{RUN_SPEC_FILE}",
+            # With the hash in the Job's content, and so in its name: other prompts, another Job.
+            "--run-spec": bindings.run_spec_url,
+            "--run-spec-sha256": bindings.run_spec_sha256,
             "--results": f"s3://{bindings.results_bucket}/{RUNS_FOLDER}",
             "--deadline-minutes-file": f"{DEADLINE_FOLDER}/{DEADLINE_FILE}",
         },
@@ -106,9 +102,8 @@ def _job(
         },
         # No CPU limit: a client that is throttled would report its own waiting as latency.
         resources=resources(cpus=LOAD_GENERATOR_CPUS, memory_gib=LOAD_GENERATOR_MEMORY_GIB),
-        volumes=_volumes(config_map),
+        volumes=_volumes(),
         mounts=[
-            k8s.VolumeMount(name="run-spec", mount_path=RUN_SPEC_FOLDER, read_only=True),
             # The folder and not the file: a file that is mounted alone is never updated.
             k8s.VolumeMount(name="deadline", mount_path=DEADLINE_FOLDER, read_only=True),
             k8s.VolumeMount(name="home", mount_path=HOME),
@@ -132,9 +127,8 @@ def _job(
     )
 
 
-def _volumes(config_map: str) -> list[k8s.Volume]:
+def _volumes() -> list[k8s.Volume]:
     return [
-        k8s.Volume(name="run-spec", config_map=k8s.ConfigMapVolumeSource(name=config_map)),
         k8s.Volume(name="deadline", config_map=k8s.ConfigMapVolumeSource(name=DEADLINE_CONFIG_MAP)),
         # Ray writes below $HOME and /tmp; the rest of the container is read-only.
         empty_folder("home", size_gib=WRITABLE_FOLDER_GIB),

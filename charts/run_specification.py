@@ -1,26 +1,44 @@
-"""The ConfigMap that carries the run specification, and with it the prompts, to the pod."""
+"""The run specification, and with it the prompts, as a file that the pod fetches.
+
+It stands in no manifest and no template: prompts may be personal, may be large, and may hold what
+CloudFormation or `envsubst` would take for their own.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
 
-from charts.names import base_url, content_name
-from charts.pods import metadata
+from charts.names import base_url
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.run_specification import run_spec
-from draftworth.records.codec import dump_text
-
-RUN_SPEC_FILE = "run-spec.json"
+from draftworth.records.codec import dump_record
 
 
-def run_spec_config_map(experiment: ResolvedNeuron) -> dict[str, Any]:
-    """Properties of the ConfigMap, named by its content."""
+@dataclass(frozen=True, kw_only=True)
+class RunSpecFile:
+    """The file's bytes. It is stored under its content's hash, which the pod checks."""
+
+    data: bytes
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the bytes, in hex digits."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def name(self) -> str:
+        """Other prompts, another name: an object that a pod was told of is never replaced."""
+        return f"{self.sha256}.json"
+
+
+def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
+    """What the measuring Job of an experiment is given."""
     spec = run_spec(
         experiment,
         base_urls={variant.name: base_url(variant.name) for variant in experiment.variants},
         # The pod reads its deadline from a file: in here it would be part of the Job's content.
         ready_deadline_seconds=None,
     )
-    text = dump_text(spec)
-    name = content_name("llmperf-run", text)
-    return {"metadata": metadata(name), "immutable": True, "data": {RUN_SPEC_FILE: text}}
+    return RunSpecFile(data=dump_record(spec))

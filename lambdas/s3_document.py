@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from botocore.exceptions import ClientError
 
 from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.untrusted import TooLargeError, read_at_most
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -68,8 +69,8 @@ class S3Document(Generic[D]):
         if answer is None:
             return None
         try:
-            document = load_record(self.kind, answer["Body"].read())
-        except RecordError as error:
+            document = load_record(self.kind, read_at_most(answer["Body"]))
+        except (RecordError, TooLargeError) as error:
             raise DocumentError(
                 f"s3://{self.bucket}/{self.key} is not a {self.kind.__name__.lower()} ({error}); "
                 f"{self.repair}"
@@ -100,9 +101,9 @@ class S3Document(Generic[D]):
 
 
 def read_object(s3: S3Client, bucket: str, key: str) -> bytes | None:
-    """The bytes of an object, None if there is none."""
+    """The bytes of an object, None if there is none; TooLargeError above 1 MiB."""
     answer = _get(s3, bucket, key)
-    return None if answer is None else answer["Body"].read()
+    return None if answer is None else read_at_most(answer["Body"])
 
 
 def _get(s3: S3Client, bucket: str, key: str) -> GetObjectOutputTypeDef | None:

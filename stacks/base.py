@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnOutput, Environment, Stack, Tags
+from aws_cdk import CfnOutput, Environment, IStackSynthesizer, Stack, Tags
 from constructs import Construct
 
 from draftworth.planning.resolved import ResolvedNeuron
@@ -16,7 +16,13 @@ class ExperimentStack(Stack):
     """
 
     def __init__(
-        self, scope: Construct, part: str, *, experiment: ResolvedNeuron, description: str
+        self,
+        scope: Construct,
+        part: str,
+        *,
+        experiment: ResolvedNeuron,
+        description: str,
+        synthesizer: IStackSynthesizer | None = None,
     ) -> None:
         self.names, self.own_tags = experiment.names, experiment.names.tags(part)
         name = self.names.stack(part)
@@ -29,6 +35,7 @@ class ExperimentStack(Stack):
             # CloudFormation hands a stack's own tags on at deployment, also to the resources that
             # CDK writes without; those in the template can be seen before.
             tags=self.own_tags,
+            synthesizer=synthesizer,
         )
         for key, value in self.own_tags.items():
             Tags.of(self).add(key, value)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from aws_cdk import aws_cloudwatch
+from aws_cdk import DefaultStackSynthesizer, aws_cloudwatch
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from charts.app import benchmark_charts
 from charts.bindings import Bindings
 from charts.load_generator import LoadGeneratorChart
+from charts.run_specification import run_spec_file
 from draftworth.planning.resolved import ResolvedNeuron
-from stacks.assets import load_generator_image
+from stacks.assets import load_generator_image, run_spec_asset
 from stacks.base import ExperimentStack
 from stacks.capacity_plan import capacity_plan
 from stacks.cluster import ClusterStack
@@ -32,9 +33,20 @@ class BenchmarkStack(ExperimentStack):
         cluster: ClusterStack,
         storage: StorageStack,
     ) -> None:
-        super().__init__(scope, "benchmark", experiment=experiment, description="measurement")
+        # A folder of its own in CDK's bucket, which keeps every file of every deploy: what was
+        # uploaded for this experiment, earlier prompts too, can be found there and deleted.
+        own_folder = DefaultStackSynthesizer(bucket_prefix=experiment.names.assets)
+        super().__init__(
+            scope,
+            "benchmark",
+            experiment=experiment,
+            description="measurement",
+            synthesizer=own_folder,
+        )
         self._experiment = experiment
         self._storage = storage
+        file = run_spec_file(experiment)
+        run_spec = run_spec_asset(self, "RunSpecification", file)
         self.publisher = MetricsPublisher(
             self, "MetricsPublisher", results=storage.results, queue=storage.results_queue
         )
@@ -46,8 +58,10 @@ class BenchmarkStack(ExperimentStack):
             checkpoints=storage.checkpoints,
             artifacts=storage.artifacts,
             results=storage.results,
+            run_spec_arn=run_spec.bucket.arn_for_objects(run_spec.s3_object_key),
         )
-        job_name, applied = self._apply_charts(cluster.cluster)
+        bindings = self._bindings(run_spec_url=run_spec.s3_object_url, run_spec_sha256=file.sha256)
+        job_name, applied = self._apply_charts(cluster.cluster, bindings)
         self.capacity = CapacityController(
             self,
             "CapacityController",
@@ -60,7 +74,9 @@ class BenchmarkStack(ExperimentStack):
         self._build_capacity_outputs()
         self._build_dashboard()
 
-    def _apply_charts(self, cluster: eks.ICluster) -> tuple[str, eks.KubernetesManifest]:
+    def _apply_charts(
+        self, cluster: eks.ICluster, bindings: Bindings
+    ) -> tuple[str, eks.KubernetesManifest]:
         """The measuring Job's name and the last chart: applied in order, removed in reverse.
 
         A pod gets credentials only if its role is associated before it starts.
@@ -72,7 +88,7 @@ class BenchmarkStack(ExperimentStack):
         selects no pod and is used by none. All of them go with the namespace.
         """
         previous: Construct = self.roles
-        charts = benchmark_charts(self._experiment, self._bindings())
+        charts = benchmark_charts(self._experiment, bindings)
         for chart in charts:
             manifest = eks.KubernetesManifest(
                 self,
@@ -86,7 +102,7 @@ class BenchmarkStack(ExperimentStack):
         (measuring,) = (chart for chart in charts if isinstance(chart, LoadGeneratorChart))
         return measuring.job_name, manifest
 
-    def _bindings(self) -> Bindings:
+    def _bindings(self, *, run_spec_url: str, run_spec_sha256: str) -> Bindings:
         given = self._experiment.spec.aws.load_generator_image
         image, fingerprint = given or "", ""
         if given is None:
@@ -97,6 +113,8 @@ class BenchmarkStack(ExperimentStack):
             checkpoints_bucket=self._storage.checkpoints.bucket_name,
             artifacts_bucket=self._storage.artifacts.bucket_name,
             results_bucket=self._storage.results.bucket_name,
+            run_spec_url=run_spec_url,
+            run_spec_sha256=run_spec_sha256,
             llmperf_image=image,
             llmperf_image_fingerprint=fingerprint,
         )

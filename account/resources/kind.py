@@ -36,7 +36,7 @@ class Leftover:
 class Kind(StrictModel):
     """One kind of resource.
 
-    Texts in braces are filled in: of the scope `project`, `cluster`, `dashboard`; in
+    Texts in braces are filled in: of the scope `project`, `assets`, `cluster`, `dashboard`; in
     `id`, `name` and `remove` also `aws` (`aws SERVICE --region REGION`) and the keys of the
     listing's entry. An entry that is one string has it as `Ref` and its last part as `Name`.
 

@@ -44,7 +44,12 @@ def find(kind: Kind, scope: Scope) -> Iterator[Leftover]:
 
 def _values(scope: Scope) -> dict[str, str]:
     names = scope.names
-    return {"project": PROJECT, "cluster": names.cluster, "dashboard": names.dashboard}
+    return {
+        "project": PROJECT,
+        "assets": names.assets,
+        "cluster": names.cluster,
+        "dashboard": names.dashboard,
+    }
 
 
 def _entries(kind: Kind, scope: Scope) -> Iterator[Entry]:

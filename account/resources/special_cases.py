@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 
+from account.asset_store import is_asset_bucket, stored_versions
 from account.checks.capacity import USABLE_STATES
 from account.clients import listed, tags_of
 from account.prices import GIB, HOURS_A_MONTH, monthly_usd
@@ -68,6 +69,26 @@ def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
     return of_stack(scope.names, function) or any(function.startswith(f"{s}-") for s in cut)
 
 
+def _has_our_assets(scope: Scope, entry: Entry) -> bool:
+    """An asset bucket with a file of ours, be it an old version."""
+    if not is_asset_bucket(entry["Name"], scope.region):
+        return False
+    return any(stored_versions(scope.client("s3"), entry["Name"], scope.names.assets))
+
+
+def _assets(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
+    """What is there, old versions included."""
+    versions = list(stored_versions(scope.client("s3"), entry["Name"], scope.names.assets))
+    gib = sum(version.get("Size", 0) for version in versions) / GIB
+    files = len({version["Key"] for version in versions})
+    return replace(
+        found,
+        name=f"prompts and functions: {files} files, {len(versions)} versions",
+        created=min(version["LastModified"] for version in versions),
+        usd_per_month=monthly_usd("bucket_gib", amount=gib),
+    )
+
+
 def _instance_usd(scope: Scope, entry: Entry) -> float | None:
     if entry["InstanceType"] == scope.experiment.spec.instance_type:
         return scope.experiment.spec.aws.price.usd_per_hour * HOURS_A_MONTH
@@ -118,6 +139,7 @@ OURS: Mapping[str, Callable[[Scope, Entry], bool]] = {
     "stack": lambda scope, entry: (
         _is_tagged(scope, entry) or of_stack(scope.names, entry["StackName"])
     ),
+    "assets": _has_our_assets,
     "schedule": _schedule_is_ours,
     "reservation": _reservation_is_ours,
     # Classic load balancers spell it differently.
@@ -132,6 +154,7 @@ AMEND: Mapping[str, Callable[[Scope, Entry, Leftover], Leftover]] = {
     ),
     "reservation": _reservation,
     "interface": _interface,
+    "assets": _assets,
     "bucket": _bucket,
     "log group": _log_group,
 }

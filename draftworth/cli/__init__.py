@@ -52,6 +52,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "account.leftovers",
         "what of an experiment still exists in the account, and what it costs a month",
     ),
+    "delete-assets": (
+        "account.delete_assets",
+        "delete what deploys uploaded, prompts above all, once the stacks are gone",
+    ),
     "rehearse": (
         "rehearsal.command",
         "run a whole experiment on this machine: real engines, emulated AWS, a verdict",
@@ -81,7 +85,7 @@ def _run(argv: Sequence[str]) -> int:
         prog="python -m draftworth",
         description="Does speculative decoding pay for your prompts on AWS Trainium2?",
         epilog="commands:\n"
-        + "\n".join(f"  {name:<10} {summary}" for name, (_, summary) in COMMANDS.items()),
+        + "\n".join(f"  {name:<13} {summary}" for name, (_, summary) in COMMANDS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     outer.add_argument("--version", action="version", version=f"draftworth {__version__}")

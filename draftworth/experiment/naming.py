@@ -58,6 +58,13 @@ class Names:
     cluster = dashboard = prefix
 
     @property
+    def assets(self) -> str:
+        """The folder of CDK's asset bucket that has the files of the benchmark stack, the prompts
+        among them: of this and every earlier deploy. It ends in `/`, which no other name goes on
+        after."""
+        return f"{self.prefix}/"
+
+    @property
     def accelerator(self) -> str:
         """What the names of accelerator node groups begin with, and their launch template's name.
 

@@ -27,7 +27,7 @@ EXIT_FAILED = 1
 """The run is over; its `run.json` says why."""
 EXIT_WRONG_INPUT = UserInputError.exit_code
 EXIT_NOT_RECORDED = 3
-"""The results cannot be read or written: another pod may succeed."""
+"""The specification or the results cannot be read or written: another pod may succeed."""
 EXIT_INTERRUPTED = 75
 """Terminated before the run was over; another pod continues it. EX_TEMPFAIL of sysexits.h."""
 

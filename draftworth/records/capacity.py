@@ -25,6 +25,10 @@ DEADLINE_SCHEDULE = "deadline"
 # minutes before ("Create a managed node group with Capacity Blocks for ML", Amazon EKS User Guide).
 BLOCK_MARGIN_SECONDS = 40 * 60
 
+# A run takes hours, but it counts from the deploy, and a Capacity Block is bought up to eight weeks
+# before it starts ("Capacity Blocks for ML", Amazon EC2 User Guide).
+MAX_DEADLINE_MINUTES = 90 * 24 * 60
+
 # A draft must bring a tokenizer of its own, equal to the target's, or may come without one.
 DraftTokenizer = Literal["own", "own_or_none"]
 CapacityKind = Literal["on_demand", "spot", "capacity_block"]
@@ -79,6 +83,16 @@ class CapacityPlan:
     reservation_id: str | None
     availability_zone: str
     instance_type: str
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.deadline_minutes <= MAX_DEADLINE_MINUTES:
+            raise ValueError(
+                f"deadline_minutes: given {self.deadline_minutes}, "
+                f"allowed: 1 to {MAX_DEADLINE_MINUTES}"
+            )
+        amounts = (self.nodes, self.budget_usd, self.price_usd_per_node_hour)
+        if not min(amounts) > 0:
+            raise ValueError(f"nodes, budget and price: given {amounts}, allowed: above 0")
 
     @property
     def models(self) -> tuple[ModelRef, ...]:

@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.errors import PromptSetError
+from draftworth.untrusted import MIB
 
 CASE_SUFFIX = ".jsonl"
+# Of all prompts of an experiment, as JSON: the load generator's memory holds them several times
+# while it reads them.
+MAX_PROMPT_BYTES = 128 * MIB
 _EXAMPLE = 'a line is {"id": "count-01", "prompt": "Count from 1 to 200."}'
 _ROLES = ("system", "user", "assistant")
 

@@ -5,6 +5,10 @@ it was read. Of two invocations with different observations one gets a conflict 
 again. The write after acting has the same condition: an invocation that was overtaken while acting,
 and so may have acted on an older observation, reconciles again too. Notifications wait in the
 state's outbox until they are sent: an invocation that dies in between leaves them to a later one.
+
+Deadline and budget follow from the state alone. Once one is reached, nothing else is looked at but
+the node group, and the nodes go also where the state cannot be written. Where it cannot be read,
+they go when the longest time that a deploy may have is over since their size was set.
 """
 
 from __future__ import annotations
@@ -20,13 +24,19 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.records.capacity import STATE_KEY, CapacityPlan
 from lambdas.capacity_controller import actions, notifications
-from lambdas.capacity_controller.observation import NodeGroup
-from lambdas.capacity_controller.observing import Clients, node_group, observe
+from lambdas.capacity_controller.decision import limits_reached, utc
+from lambdas.capacity_controller.observation import NodeGroup, Observation
+from lambdas.capacity_controller.observing import Clients, node_group, observe, observe_nodes
 from lambdas.capacity_controller.settings import Settings
 from lambdas.capacity_controller.state import Deployment, Notification, State
-from lambdas.capacity_controller.transition import SIZE_NOT_SET, Transition, transition
+from lambdas.capacity_controller.transition import (
+    NODES_NOT_SEEN,
+    SIZE_NOT_SET,
+    Transition,
+    transition,
+)
 from lambdas.runtime import Log
-from lambdas.s3_document import ConflictError, S3Document, Stored, error_code
+from lambdas.s3_document import ConflictError, DocumentError, S3Document, Stored, error_code
 
 MAX_ATTEMPTS = 12
 # A notification that is this old was left by an invocation that died.
@@ -34,6 +44,8 @@ UNSENT_AFTER_SECONDS = 600.0
 # EKS is busy for minutes at times; a size that it refuses for so long is worth a notification.
 REPORT_REFUSED_SIZE_AFTER_SECONDS = 600.0
 BUSY_PAUSE_SECONDS = 5.0
+# Clocks of AWS's machines differ by milliseconds: a state from later than this is not ours.
+MAX_CLOCK_DIFFERENCE_SECONDS = 3600.0
 _LONGEST_PAUSE_SECONDS = 0.5
 
 
@@ -71,13 +83,14 @@ class Controller:
 
         Raises:
             ClientError, BotoCoreError: AWS failed; a later invocation can succeed.
-            DocumentError: the state cannot be read.
+            DocumentError: the state is none.
             TooManyConflictsError: other invocations keep changing the state.
         """
         for _ in range(MAX_ATTEMPTS):
             stored = self.document.read()
             if stored is None or stored.document.deployment is None:
                 return False
+            self._check_not_from_the_future(stored.document.deployment)
             try:
                 if self._reconcile_once(stored, stored.document.deployment, trigger, function_arn):
                     return True
@@ -108,6 +121,21 @@ class Controller:
         lost = notifications.of_lost_state(plan, why, now=self.clock())
         actions.publish(lost, self.clients, self.settings)
 
+    def scale_to_zero_if_overdue(self, plan: CapacityPlan, why: str) -> None:
+        """Take nodes to zero whose deadline or budget must be over: the state cannot be used now.
+
+        Every deploy comes before the size that it leads to, so counting from the last change of the
+        node group gives them their time at least.
+        """
+        nodes, now = node_group(plan, self.clients, since=self.clock()), self.clock()
+        if nodes.ownership != "ours" or not nodes.desired_size or not nodes.modified_at_unix_s:
+            return
+        up_seconds = now - nodes.modified_at_unix_s
+        spent_usd = plan.cost_usd(up_seconds * nodes.desired_size)
+        if up_seconds >= plan.deadline_minutes * 60 or spent_usd >= plan.budget_usd:
+            since = utc(nodes.modified_at_unix_s)
+            self.scale_to_zero_without_state(plan, f"{why}; they have been up since {since}")
+
     def scale_to_zero(self, plan: CapacityPlan, *, until_unix_s: float) -> None:
         """Take the nodes to zero, and wait until EKS has accepted it; NotZeroError if not."""
         while True:
@@ -122,7 +150,7 @@ class Controller:
     def _is_at_zero(self, plan: CapacityPlan) -> bool:
         """Whether no nodes of ours are desired; if some are, this asks for none."""
         nodes = node_group(plan, self.clients, since=self.clock())
-        if nodes.ownership == "ours" and nodes.desired_size:
+        if nodes.ownership == "ours" and nodes.desired_size != 0:
             actions.set_desired_size(plan, self.clients, 0)
             return False
         self._end_drains(nodes)
@@ -132,13 +160,11 @@ class Controller:
         self, stored: Stored[State], deployment: Deployment, trigger: str, function_arn: str
     ) -> bool:
         """True when no other invocation wrote the state meanwhile."""
-        last = stored.document.last_decision
-        since = last.since_unix_s if last else deployment.deployed_at_unix_s
-        observation = observe(deployment.plan, self.clients, self.settings, since=since)
+        observation = self._observe(stored, deployment)
         now, nodes = self.clock(), observation.nodes
         step = transition(stored.document, deployment, observation, now=now)
         if step.state != stored.document:
-            stored = self.document.write(step.state, over=stored)
+            stored = self._write_first(step, stored, nodes)
         self._log_decision(step, nodes, trigger)
         resized, error = self._resize(step, nodes)
         if step.decision.desired_size == 0:
@@ -156,6 +182,52 @@ class Controller:
         if error and error_code(error) not in actions.BUSY:
             raise error
         return undisturbed
+
+    def _check_not_from_the_future(self, deployment: Deployment) -> None:
+        """It would have a deadline that never comes."""
+        latest = max(deployment.deployed_at_unix_s, deployment.node_time.observed_at_unix_s)
+        if latest > self.clock() + MAX_CLOCK_DIFFERENCE_SECONDS:
+            raise DocumentError(f"{self.document.key} is from the future; {self.document.repair}")
+
+    def _observe(self, stored: Stored[State], deployment: Deployment) -> Observation:
+        """AWS as it is; of a deployment whose time or money is over, the node group alone."""
+        state, plan, now = stored.document, deployment.plan, self.clock()
+        last, time_so_far = state.last_decision, deployment.node_time
+        counted = time_so_far.observed(time_so_far.instances, were_desired=False, now=now)
+        over = any(limits_reached(replace(deployment, node_time=counted), now))
+        since = last.since_unix_s if last else deployment.deployed_at_unix_s
+        try:
+            if over:
+                return observe_nodes(plan, self.clients, since=since)
+            return observe(plan, self.clients, self.settings, since=since)
+        except Exception as error:
+            if over:
+                self._report_nodes_not_seen(stored, deployment, error)
+            raise
+
+    def _report_nodes_not_seen(
+        self, stored: Stored[State], deployment: Deployment, error: Exception
+    ) -> None:
+        """Once: nodes that may still be up cannot be shown to be ours, and so are not touched."""
+        state, now = stored.document, self.clock()
+        if NODES_NOT_SEEN in state.problems:
+            return
+        unseen = notifications.of_nodes_not_seen(deployment, str(error), now=now)
+        if self._send(state, (unseen,), now):
+            self.document.write(
+                replace(state, problems=(*state.problems, NODES_NOT_SEEN)), over=stored
+            )
+
+    def _write_first(
+        self, step: Transition, stored: Stored[State], nodes: NodeGroup
+    ) -> Stored[State]:
+        """The state before anything is done about it; but nodes that must go wait for no bucket."""
+        try:
+            return self.document.write(step.state, over=stored)
+        except (ClientError, BotoCoreError, DocumentError):
+            if step.decision.desired_size == 0:
+                self._resize(step, nodes)
+            raise
 
     def _attempt(
         self, action: Callable[[], object], event: str, **fields: object

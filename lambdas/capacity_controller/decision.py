@@ -1,7 +1,7 @@
 """The decision: how many accelerator nodes are desired now, and why. No AWS here.
 
-What ends a run comes first, and needs as little of the observation as it can: a deadline holds also
-when S3 cannot be read.
+What ends a run comes first, and needs as little of the observation as it can: deadline and budget
+need none of it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _reasons_against(
     if observation.stopped is True:
         yield _zero("stopped", "the object control/stop is in the results bucket")
     yield from _run_over(observation)
-    yield from _limit_reached(deployment, now)
+    yield from limits_reached(deployment, now)
     yield from _not_begun(deployment, observation)
     if isinstance(observation.block, NoCapacityBlock):
         yield _zero("no_block", observation.block.why)
@@ -111,7 +111,8 @@ def _run_over(observation: Observation) -> Iterator[Decision]:
     yield _zero(run.state, f"run {run.run_id} {words}")
 
 
-def _limit_reached(deployment: Deployment, now: float) -> Iterator[Decision]:
+def limits_reached(deployment: Deployment, now: float) -> Iterator[Decision]:
+    """The deadline and the budget, which follow from what is remembered alone."""
     plan, own = deployment.plan, deployment.own_deadline_unix_s
     if now >= own:
         yield _zero(
@@ -157,6 +158,8 @@ def _not_staged(observation: Observation) -> Iterator[Decision]:
     models = observation.models
     if isinstance(models, Unknown) or models.staging == "ready":
         return
+    if models.staging == "unreadable" and observation.nodes.desired_size:
+        yield Decision(desired_size=None, reason="unknown", text=models.text)
     if models.staging == "mismatch":
         yield _zero("tokenizer_mismatch", models.text)
     yield _zero("waiting_for_models", f"not staged yet: {models.text}")

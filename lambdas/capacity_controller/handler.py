@@ -20,6 +20,7 @@ import boto3
 
 from draftworth.records.capacity import STATE_KEY, CapacityPlan
 from draftworth.records.codec import load_record
+from draftworth.untrusted import one_line
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.deployment import handle_request
 from lambdas.capacity_controller.observing import Clients
@@ -61,26 +62,29 @@ def handle(
 
 
 def _reconcile(event: Mapping[str, Any], arn: str, controller: Controller) -> None:
-    """The heartbeat carries the template's plan, only to scale to zero when the state is lost."""
-
-    def without_state(why: str) -> None:
-        if "plan" in event:
-            controller.scale_to_zero_without_state(load_record(CapacityPlan, event["plan"]), why)
-
+    """The heartbeat carries the template's plan, only to scale to zero where the state is lost or,
+    whatever else fails, when time must be over."""
+    plan = load_record(CapacityPlan, event["plan"]) if "plan" in event else None
     try:
-        if not controller.reconcile(trigger_of(event), function_arn=arn):
-            without_state(f"there is no {STATE_KEY}")
+        if not controller.reconcile(trigger_of(event), function_arn=arn) and plan:
+            controller.scale_to_zero_without_state(plan, f"there is no {STATE_KEY}")
     except DocumentError as error:
-        without_state(str(error))
+        if plan:
+            controller.scale_to_zero_without_state(plan, str(error))
+        raise
+    except Exception as error:
+        if plan:
+            controller.scale_to_zero_if_overdue(plan, str(error))
         raise
 
 
 def trigger_of(event: Mapping[str, Any]) -> str:
     """What invoked the function, for the log."""
     detail = event.get("detail")
-    if isinstance(detail, dict) and event.get("source") == "aws.s3":
-        return f"{event.get('detail-type')}: {detail.get('object', {}).get('key')}"
-    return str(event.get("trigger") or event.get("detail-type") or "unknown event")
+    name = str(event.get("trigger") or event.get("detail-type") or "unknown event")
+    if isinstance(detail, dict) and isinstance(detail.get("object"), dict):
+        return one_line(f"{name}: {detail['object'].get('key')}")
+    return one_line(name)
 
 
 @functools.cache

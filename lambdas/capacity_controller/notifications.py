@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 
 from draftworth.records.capacity import STATE_KEY, CapacityPlan
+from draftworth.untrusted import one_line
 from lambdas.capacity_controller.decision import Decision, deadline_unix_s, utc
 from lambdas.capacity_controller.observation import Observation, Problem
 from lambdas.capacity_controller.state import Deployment, LastDecision, Notification
@@ -90,24 +91,41 @@ def of_lost_nodes(
 def of_refused_size(deployment: Deployment, size: int, error: str, *, now: float) -> Notification:
     """EKS refuses the desired size."""
     plan = deployment.plan
-    command = (
+    lines = [
+        f"The accelerator nodes of {plan.experiment} should be {size}, but EKS refuses it:",
+        one_line(error),
+        "It is tried again every two minutes. Until then what runs is paid for. By hand:",
+        _size_command(plan, size),
+    ]
+    return _notification(plan, f"size {size} could not be set", lines, now)
+
+
+def of_nodes_not_seen(deployment: Deployment, error: str, *, now: float) -> Notification:
+    """Nodes should be at zero, and nobody knows whose the node group is."""
+    plan = deployment.plan
+    lines = [
+        f"The accelerator nodes of {plan.experiment} should be 0, but their node group cannot be",
+        f"shown to be this experiment's, and so it is not touched: {one_line(error)}",
+        "It is tried again every two minutes. Until then what runs is paid for. By hand:",
+        _size_command(plan, 0),
+        "",
+        *_facts(deployment, deployment.own_deadline_unix_s),
+    ]
+    return _notification(plan, "the node group cannot be read", lines, now)
+
+
+def _size_command(plan: CapacityPlan, size: int) -> str:
+    return (
         f"aws eks update-nodegroup-config --cluster-name {plan.cluster_name} "
         f"--nodegroup-name {plan.nodegroup_name} "
         f"--scaling-config minSize=0,maxSize={max(size, 1)},desiredSize={size}"
     )
-    lines = [
-        f"The accelerator nodes of {plan.experiment} should be {size}, but EKS refuses it:",
-        error,
-        "It is tried again every two minutes. Until then what runs is paid for. By hand:",
-        command,
-    ]
-    return _notification(plan, f"size {size} could not be set", lines, now)
 
 
 def of_lost_state(plan: CapacityPlan, why: str, *, now: float) -> Notification:
     """Nodes were up, and their deadline is not known."""
     lines = [
-        f"The accelerator nodes of {plan.experiment} go to zero: {why}.",
+        f"The accelerator nodes of {plan.experiment} go to zero: {one_line(why)}.",
         "Without it nobody knows their deadline and what they have cost.",
         f"Next: see that there is no object {STATE_KEY}, raise `repetition`, deploy.",
     ]

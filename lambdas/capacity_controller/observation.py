@@ -15,9 +15,12 @@ class Unknown:
 
 @dataclass(frozen=True, kw_only=True)
 class Models:
-    """The checkpoints that are needed; `text` names those missing, or the two that do not match."""
+    """The checkpoints that are needed; `text` names those missing, or the two that do not match.
 
-    staging: Literal["ready", "missing", "mismatch"]
+    unreadable: a marker is not one of ours, which starts nothing and ends no run.
+    """
+
+    staging: Literal["ready", "missing", "mismatch", "unreadable"]
     text: str = ""
 
 
@@ -58,16 +61,18 @@ class Problem:
 class NodeGroup:
     """The accelerator node group.
 
-    desired_size: what EKS was last told.
-    instances: that exist and are paid for, whatever their state.
+    desired_size: what EKS was last told; None where it does not say.
+    instances: that exist and are paid for, whatever their state; as many as are desired where that
+        cannot be seen.
     draining: ids of instances that wait for their drain before they are terminated.
     """
 
     ownership: Literal["ours", "foreign", "missing"]
-    desired_size: int = 0
+    desired_size: int | None = 0
     instances: int = 0
     draining: tuple[str, ...] = ()
     auto_scaling_group: str = ""
+    modified_at_unix_s: float | None = None
     problems: tuple[Problem, ...] = ()
 
 

@@ -1,21 +1,25 @@
 """Observes AWS: staged models, runs, the Capacity Block, the node group.
 
-What a decision can do without is `Unknown` where AWS fails. The node group is not such a part: its
-error (ClientError or BotoCoreError) ends the invocation, and the next one observes again.
+What a decision can do without is `Unknown` where it cannot be read, whatever the reason: other
+programs write those objects, and none of them may end the function that limits what is spent. The
+node group is not such a part: without knowing whose it is nothing can be done. Its error ends the
+invocation, and the next one observes again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from draftworth.records.capacity import STOP_KEY, CapacityPlan, ModelRef
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.results import RUN_FILE, RUNS_FOLDER, RunResult
-from draftworth.records.staging import ReadyModel, ready_key, tokenizer_mismatch
+from draftworth.records.staging import READY_MARKER, ReadyModel, ready_key, tokenizer_mismatch
+from draftworth.untrusted import TooLargeError, one_line
 from lambdas.capacity_controller.observation import (
     CapacityBlock,
     Models,
@@ -32,6 +36,10 @@ from lambdas.s3_document import error_code, read_object
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+# A Job has one run for each Job object of its name, and a page has a thousand keys.
+MAX_RUNS = 100
+MAX_PAGES = 10
+_NOT_LOOKED_AT = Unknown(why="not looked at: a limit is reached")
 _DRAINING = "Terminating:Wait"
 _GONE = "Terminated"
 _NO_BLOCK = {"InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"}
@@ -65,15 +73,34 @@ def observe(
     )
 
 
+def observe_nodes(plan: CapacityPlan, clients: Clients, *, since: float) -> Observation:
+    """The node group alone: enough where a limit is reached, whatever the rest would say."""
+    return Observation(
+        models=_NOT_LOOKED_AT,
+        run=_NOT_LOOKED_AT,
+        stopped=_NOT_LOOKED_AT,
+        block=None if plan.reservation_id is None else _NOT_LOOKED_AT,
+        nodes=node_group(plan, clients, since=since),
+    )
+
+
 def _or_unknown(observe_part: Callable[[], T]) -> T | Unknown:
     try:
         return observe_part()
-    except (ClientError, BotoCoreError) as error:
-        return Unknown(why=str(error))
+    except Exception as error:  # noqa: BLE001 - nothing that others wrote ends the function
+        return Unknown(why=one_line(str(error) or type(error).__name__))
+
+
+def _or_else(default: T, observe_part: Callable[[], T]) -> T:
+    found = _or_unknown(observe_part)
+    return default if isinstance(found, Unknown) else found
 
 
 def _models(s3: S3Client, bucket: str, plan: CapacityPlan) -> Models:
-    found = {model: _ready(s3, bucket, model) for model in plan.models}
+    try:
+        found = {model: _ready(s3, bucket, model) for model in plan.models}
+    except (RecordError, TooLargeError) as error:
+        return Models(staging="unreadable", text=one_line(f"{READY_MARKER} is none: {error}"))
     ready = {model: marker for model, marker in found.items() if marker is not None}
     missing = [f"{m.model} at {m.revision}" for m in plan.models if m not in ready]
     if missing:
@@ -85,17 +112,13 @@ def _models(s3: S3Client, bucket: str, plan: CapacityPlan) -> Models:
             draft_may_lack_tokenizer=draft.vocabulary == "own_or_none",
         )
         if mismatch:
-            return Models(staging="mismatch", text=mismatch)
+            return Models(staging="mismatch", text=one_line(mismatch))
     return Models(staging="ready")
 
 
 def _ready(s3: S3Client, bucket: str, model: ModelRef) -> ReadyModel | None:
-    """A marker that cannot be read is none: a half-written one must not start anything."""
     data = read_object(s3, bucket, ready_key(model.model, model.revision))
-    try:
-        return None if data is None else load_record(ReadyModel, data)
-    except RecordError:
-        return None
+    return None if data is None else load_record(ReadyModel, data)
 
 
 def _run(s3: S3Client, bucket: str, job_name: str) -> Run:
@@ -106,18 +129,21 @@ def _run(s3: S3Client, bucket: str, job_name: str) -> Run:
     pages = s3.get_paginator("list_objects_v2").paginate(
         Bucket=bucket, Prefix=f"{RUNS_FOLDER}/{job_name}-", Delimiter="/"
     )
-    folders = [entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes", [])]
-    for folder in folders:
-        data = read_object(s3, bucket, f"{folder}{RUN_FILE}")
-        if data is None:
-            continue
-        run_id = folder.split("/")[-2]
+    first = islice(pages, MAX_PAGES)
+    folders = [entry["Prefix"] for page in first for entry in page.get("CommonPrefixes", [])]
+    for folder in folders[:MAX_RUNS]:
+        run_id = one_line(folder.split("/")[-2], characters=100)
         try:
+            data = read_object(s3, bucket, f"{folder}{RUN_FILE}")
+            if data is None:
+                continue
             run = load_record(RunResult, data)
-        except RecordError as error:
-            text = f"its {RUN_FILE} cannot be read: {error}"
+        except (RecordError, TooLargeError) as error:
+            text = one_line(f"its {RUN_FILE} cannot be read: {error}")
             return Run(state="failed", run_id=run_id, text=text)
-        return Run(state=run.status, run_id=run_id, text=run.reason)
+        return Run(state=run.status, run_id=run_id, text=one_line(run.reason))
+    if len(folders) > MAX_RUNS:
+        raise ValueError(f"Job {job_name} has more than {MAX_RUNS} runs")
     return Run(state="begun" if folders else "none")
 
 
@@ -156,38 +182,45 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
         raise
     if not plan.nodegroup_tags.items() <= (group.get("tags") or {}).items():
         return NodeGroup(ownership="foreign")
-    desired_size = group["scalingConfig"]["desiredSize"]
-    names = [g["name"] for g in group.get("resources", {}).get("autoScalingGroups", [])]
-    name = names[0] if names else ""
-    instances = _instances(clients, name)
+    desired_size = _or_else(None, lambda: int(group["scalingConfig"]["desiredSize"]))
+    name = _or_else("", lambda: str(group["resources"]["autoScalingGroups"][0]["name"]))
+    states = _or_else(None, lambda: _lifecycle_states(clients, name))
+    instances = desired_size or 0
+    if states is not None:
+        instances = sum(state != _GONE for state in states.values())
+    missing = (desired_size or 0) > instances
     return NodeGroup(
         ownership="ours",
         desired_size=desired_size,
-        instances=sum(i["LifecycleState"] != _GONE for i in instances),
-        draining=tuple(i["InstanceId"] for i in instances if i["LifecycleState"] == _DRAINING),
+        instances=instances,
+        draining=tuple(i for i, state in (states or {}).items() if state == _DRAINING),
         auto_scaling_group=name,
-        problems=problems_of(
-            plan,
-            issues=group.get("health", {}).get("issues", []),
-            activities=_activities(clients, name) if desired_size > len(instances) else [],
-            since=since,
+        modified_at_unix_s=_or_else(None, lambda: float(group["modifiedAt"].timestamp())),
+        # They explain missing nodes, and are not worth ending an invocation.
+        problems=_or_else(
+            (),
+            lambda: problems_of(
+                plan,
+                issues=group.get("health", {}).get("issues", []),
+                activities=_or_else([], lambda: _activities(clients, name)) if missing else [],
+                since=since,
+            ),
         ),
     )
 
 
-def _instances(clients: Clients, name: str) -> list[dict[str, Any]]:
+def _lifecycle_states(clients: Clients, name: str) -> dict[str, str]:
+    """Of each instance of the Auto Scaling group, by its id."""
     if not name:
-        return []
+        return {}
     groups = clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
-    return [i for g in groups["AutoScalingGroups"] for i in g["Instances"]]
+    members = [i for g in groups["AutoScalingGroups"] for i in g["Instances"]]
+    return {i["InstanceId"]: i["LifecycleState"] for i in members}
 
 
 def _activities(clients: Clients, name: str) -> list[dict[str, Any]]:
-    """The newest first. They explain missing nodes, and are not worth ending an invocation."""
-    try:
-        answer = clients.autoscaling.describe_scaling_activities(
-            AutoScalingGroupName=name, MaxRecords=10
-        )
-    except (ClientError, BotoCoreError):
-        return []
+    """The newest first."""
+    answer = clients.autoscaling.describe_scaling_activities(
+        AutoScalingGroupName=name, MaxRecords=10
+    )
     return list(answer["Activities"])

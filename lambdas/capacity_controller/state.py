@@ -10,6 +10,14 @@ from draftworth.records.capacity import CapacityPlan
 from lambdas.s3_document import Document
 
 Status = Literal["active", "ended"]
+# A rollback returns to the one before. The state is read up to 1 MiB: 30 of them take 30 KiB.
+MAX_OTHER_DEPLOYMENTS = 30
+_YEAR_2100_UNIX_S = 4_102_444_800
+
+
+def _check_time(unix_s: float) -> None:
+    if not 0 <= unix_s < _YEAR_2100_UNIX_S:
+        raise ValueError(f"a time: given {unix_s:g}, allowed: seconds since 1970, before 2100")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +31,11 @@ class NodeTime:
     node_seconds: float
     instances: int
     observed_at_unix_s: float
+
+    def __post_init__(self) -> None:
+        if min(self.node_seconds, self.instances) < 0:
+            raise ValueError("node_seconds and instances: allowed: 0 or more")
+        _check_time(self.observed_at_unix_s)
 
     def observed(self, instances: int, *, were_desired: bool, now: float) -> NodeTime:
         """With one observation more; the time in between is counted at the higher of both numbers.
@@ -48,6 +61,9 @@ class Deployment:
     plan: CapacityPlan
     deployed_at_unix_s: float
     node_time: NodeTime
+
+    def __post_init__(self) -> None:
+        _check_time(self.deployed_at_unix_s)
 
     @property
     def own_deadline_unix_s(self) -> float:
@@ -101,12 +117,18 @@ class State(Document):
     schedule_at_unix_s: float | None = None
     requests: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.current is not None and self.current not in self.deployments:
+            raise ValueError(f"current: given {self.current[:60]!r}, allowed: a Job of deployments")
+
     @property
     def deployment(self) -> Deployment | None:
         """The current deployment."""
         return None if self.current is None else self.deployments[self.current]
 
     def with_deployment(self, deployment: Deployment) -> State:
-        """With this deployment as the current one."""
+        """With this deployment as the current one, and as many others as may return."""
         name = deployment.plan.job_name
-        return replace(self, current=name, deployments={**self.deployments, name: deployment})
+        others = [(job, known) for job, known in self.deployments.items() if job != name]
+        kept = dict(others[-MAX_OTHER_DEPLOYMENTS:])
+        return replace(self, current=name, deployments={**kept, name: deployment})

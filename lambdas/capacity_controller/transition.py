@@ -13,6 +13,10 @@ from lambdas.capacity_controller.state import Deployment, LastDecision, Notifica
 _MINUTE_SECONDS = 60
 # A problem of the controller's own, beside those of the node group.
 SIZE_NOT_SET = "size_not_set"
+NODES_NOT_SEEN = "nodes_not_seen"
+# What a limit that is reached later does not change. It is not looked at any more, either.
+_RUN_OVER = {"complete", "failed"}
+_LIMITS = {"deadline", "budget"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +91,9 @@ def _current_decision(
         reason=decision.reason,
         since_unix_s=now,
     )
+    if last and last.reason in _RUN_OVER and decision.reason in _LIMITS:
+        over = replace(current, reason=last.reason)
+        current = over if last.job_name == current.job_name else current
     same = last is not None and replace(last, since_unix_s=now) == current
     is_new = decision.reason != "unknown" and not same
     return (current if is_new else last), is_new

@@ -5,7 +5,7 @@ continues at the first block that is not measured. Whatever else ends it, `run.j
 capacity controller keeps the servers' nodes until it does. Elsewhere a run ends with its process.
 
 Exit codes: 0 the run is complete, 1 it failed (its `run.json` says why), 2 the input is wrong,
-3 the results cannot be read or written, 75 terminated before the run was over.
+3 the specification or the results cannot be read or written, 75 terminated before the run was over.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import boto3
 from botocore.config import Config
@@ -35,14 +36,17 @@ from draftworth.measuring.job import (
     job_run_id,
 )
 from draftworth.measuring.journal import unrecorded_ends
-from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import DEFECT, Runner, new_run_id
 from draftworth.measuring.sink import FolderSink, SinkError, Store
-from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.codec import dump_record
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult
 from pods.llmperf.engines import open_engine
 from pods.llmperf.s3_sink import S3Sink
+from pods.llmperf.specification import read_spec
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
 
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 8})
 
@@ -84,7 +88,7 @@ def _end_on_signal() -> None:
 
 
 def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
-    spec = _read_spec(arguments.run_spec)
+    spec = read_spec(arguments.run_spec, arguments.run_spec_sha256, _s3)
     store = _store(arguments.results)
     history = read_history(store, run_id) if run_id else None
     make_runner = partial(
@@ -137,7 +141,12 @@ def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m pods.llmperf", description=__doc__)
-    parser.add_argument("--run-spec", required=True, type=Path, help="run specification, JSON")
+    parser.add_argument(
+        "--run-spec", required=True, help="run specification, JSON: s3://BUCKET/KEY or a file"
+    )
+    parser.add_argument(
+        "--run-spec-sha256", help="SHA-256 that it must have, in hex digits (default: any)"
+    )
     parser.add_argument("--results", required=True, help="s3://BUCKET/PREFIX or a local folder")
     parser.add_argument(
         "--deadline-minutes-file",
@@ -153,20 +162,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _read_spec(path: Path) -> RunSpec:
-    try:
-        return load_record(RunSpec, path.read_bytes())
-    except OSError as error:
-        raise UserInputError(f"{path}: cannot be read: {error.strerror}") from error
-    except RecordError as error:
-        raise UserInputError(f"{path}: not a run specification: {error}") from error
-
-
 def _store(results: str) -> Store:
     if "://" not in results:
         return FolderSink(Path(results))
     bucket, prefix = parse_s3_url(results)
-    return S3Sink(boto3.client("s3", config=_RETRIES), bucket=bucket, prefix=prefix)
+    return S3Sink(_s3(), bucket=bucket, prefix=prefix)
+
+
+def _s3() -> S3Client:
+    return boto3.client("s3", config=_RETRIES)
 
 
 def _deadline(path: Path | None) -> Callable[[], float | None]:

@@ -35,13 +35,14 @@ class WorkloadRoles(Construct):
         checkpoints: aws_s3.IBucket,
         artifacts: aws_s3.IBucket,
         results: aws_s3.IBucket,
+        run_spec_arn: str,
     ) -> None:
         super().__init__(scope, id_)
         self._cluster_name = cluster_name
         self._build_stager(experiment, checkpoints)
         for variant in experiment.variants:
             self._build_server(variant, checkpoints, artifacts)
-        self._build_load_generator(results)
+        self._build_load_generator(results, run_spec_arn)
 
     def _build_stager(self, experiment: ResolvedNeuron, checkpoints: aws_s3.IBucket) -> None:
         stager = self._role(STAGER_SERVICE_ACCOUNT, "put checkpoints into their bucket")
@@ -66,14 +67,17 @@ class WorkloadRoles(Construct):
         _let_read(server, artifacts, [key, f"{key}/*"])
         _let_upload_graphs(server, artifacts, key)
 
-    def _build_load_generator(self, results: aws_s3.IBucket) -> None:
+    def _build_load_generator(self, results: aws_s3.IBucket, run_spec_arn: str) -> None:
         """Get and list as well: a pod goes on where the one before it was, and where the answer to
         a put was lost, the writer looks whether it was its own."""
-        load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "writes results")
+        load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "read prompts, write results")
         runs = f"{RUNS_PREFIX}*"
         objects = [results.arn_for_objects(runs)]
         grant(
             load_generator,
+            # This deploy's alone. The bucket's key needs no right: the policies of S3's own and of
+            # the one that `cdk bootstrap` makes let everybody in the account use it through S3.
+            allow("ReadRunSpecification", ["s3:GetObject"], [run_spec_arn]),
             allow("ReadResults", ["s3:GetObject"], objects),
             allow("WriteResultsOnce", ["s3:PutObject"], objects, CREATED_NOT_REPLACED),
             allow(

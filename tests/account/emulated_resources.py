@@ -152,6 +152,25 @@ def bucket(name: str = f"{STACK}-storage-results1-x", tags: Mapping[str, str] = 
         s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": tag_list(tags)})
 
 
+ASSETS = f"cdk-hnb659fds-assets-123456789012-{REGION}"
+
+
+def asset_bucket(name: str = ASSETS, *, versioned: bool = True) -> None:
+    """As `cdk bootstrap` makes it."""
+    s3 = client("s3")
+    s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
+    if versioned:
+        s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+
+
+def upload_folder() -> None:
+    """Two files, of one of them two versions, and one that was deleted the usual way."""
+    asset_bucket()
+    for key in ("prompts.json", "prompts.json", "function.zip", "old.json"):
+        client("s3").put_object(Bucket=ASSETS, Key=f"{STACK}/{key}", Body=b"x" * 1024)
+    client("s3").delete_object(Bucket=ASSETS, Key=f"{STACK}/old.json")
+
+
 def queue() -> None:
     client("sqs").create_queue(QueueName=f"{STACK}-storage-Queue1-X", tags=TAGS)
 
@@ -252,5 +271,6 @@ EVERY_KIND: Mapping[str, Callable[[], None]] = {
     "security group": security_group,
     "launch template": launch_template,
     "bucket": bucket,
+    "upload folder": upload_folder,
     "queue": queue,
 }

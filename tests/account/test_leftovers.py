@@ -91,6 +91,36 @@ def test_nothing_is_listed_twice_though_two_ways_lead_to_it() -> None:
     assert not [kind for kind, _ in ids if kind in ("s3", "sns", "ec2:natgateway")]
 
 
+def test_uploaded_files_are_counted_with_every_version_and_priced() -> None:
+    emulated_resources.upload_folder()
+    (folder,) = found()
+    assert folder.id == f"s3://{emulated_resources.ASSETS}/draftworth-qwen3-32b/"
+    assert folder.name == "prompts and functions: 3 files, 5 versions"
+    assert folder.usd_per_month == pytest.approx(
+        4 * 1024 / 2**30 * (monthly_usd("bucket_gib") or 0)
+    )
+    assert folder.created is not None
+
+
+def test_a_file_of_which_only_old_versions_are_left_is_still_there() -> None:
+    emulated_resources.upload_folder()
+    s3 = boto3.client("s3", region_name=emulated_resources.REGION)
+    for key in ("prompts.json", "function.zip"):
+        s3.delete_object(Bucket=emulated_resources.ASSETS, Key=f"draftworth-qwen3-32b/{key}")
+    assert [r.kind for r in found()] == ["upload folder"]
+
+
+def test_uploads_of_others_and_buckets_of_similar_names_are_not_ours() -> None:
+    s3 = boto3.client("s3", region_name=emulated_resources.REGION)
+    emulated_resources.asset_bucket()
+    for key in ("draftworth-qwen3-32b-x/a.json", "draftworth-qwen3-32b", "a.zip"):
+        s3.put_object(Bucket=emulated_resources.ASSETS, Key=key, Body=b"x")
+    for name in ("cdk-mine", "cdk-hnb659fds-assets-123456789012-us-east-1"):
+        emulated_resources.asset_bucket(name)
+        s3.put_object(Bucket=name, Key="draftworth-qwen3-32b/a.json", Body=b"x")
+    assert found() == []
+
+
 def test_schedules_are_ours_by_their_group_and_by_their_name_in_the_default_group() -> None:
     emulated_resources.schedule_group()
     for group in (emulated_resources.STACK, "default"):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
 from charts.app import benchmark_charts
 from charts.bindings import Bindings
+from charts.run_specification import run_spec_file
 from draftworth.planning.resolved import ResolvedNeuron
 from tests.support.experiments import resolved
 from tests.support.shared import shared_json
@@ -20,6 +22,9 @@ BINDINGS = Bindings(
     checkpoints_bucket="example-checkpoints",
     artifacts_bucket="example-artifacts",
     results_bucket="example-results",
+    # `render` has them of the experiment.
+    run_spec_url="",
+    run_spec_sha256="",
     llmperf_image="111122223333.dkr.ecr.us-east-2.amazonaws.com/llmperf:1.0.0",
 )
 
@@ -35,7 +40,13 @@ def rendered(name: str = "qwen3-32b") -> Mapping[str, list[Object]]:
 
 def render(experiment: ResolvedNeuron, bindings: Bindings = BINDINGS) -> dict[str, list[Object]]:
     """Objects by chart, rendered anew: for what is not shipped."""
-    charts = benchmark_charts(experiment, bindings)
+    file = run_spec_file(experiment)
+    bound = dataclasses.replace(
+        bindings,
+        run_spec_url=f"s3://{bindings.results_bucket}/run-specifications/{file.name}",
+        run_spec_sha256=file.sha256,
+    )
+    charts = benchmark_charts(experiment, bound)
     return {chart.node.id: chart.to_json() for chart in charts}
 
 
@@ -82,6 +93,8 @@ def tokens(number: int, fingerprint: str) -> Bindings:
         checkpoints_bucket=f"${{Token[TOKEN.{number}]}}",
         artifacts_bucket=f"${{Token[TOKEN.{number + 1}]}}",
         results_bucket=f"${{Token[TOKEN.{number + 2}]}}",
+        run_spec_url="",
+        run_spec_sha256="",
         llmperf_image=f"${{Token[TOKEN.{number + 3}]}}",
         llmperf_image_fingerprint=fingerprint,
     )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,9 +14,12 @@ import yaml
 from charts.command import write_manifests
 from draftworth.cli import main
 from draftworth.errors import DraftworthError
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.records.codec import load_record
+from draftworth.records.prompts import Case
 from tests.charts.rendering import all_objects
 from tests.conftest import ROOT
-from tests.support.experiments import put, write_experiment
+from tests.support.experiments import put, resolved, write_experiment
 
 pytestmark = pytest.mark.synth
 
@@ -24,6 +30,7 @@ FILES = [
     "04-serving.yaml",
     "05-load-generator.yaml",
 ]
+RUN_SPEC = "run-specification.json"
 VALUES = [
     "--checkpoints-bucket=example-checkpoints",
     "--artifacts-bucket=example-artifacts",
@@ -37,13 +44,55 @@ def test_the_files_hold_the_objects_that_the_charts_make(
 ) -> None:
     arguments = ["manifests", str(experiments / "qwen3-32b.yaml"), "--out", str(tmp_path), *VALUES]
     assert main(arguments) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == FILES
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*FILES, RUN_SPEC]
     texts = [(tmp_path / name).read_text(encoding="utf-8") for name in FILES]
     written = [item for text in texts for item in yaml.safe_load_all(text)]
     assert written == all_objects()
     output = capsys.readouterr().out
     assert re.search(r"cat \S+01-foundation.yaml .*05-load-generator.yaml \| kubectl apply", output)
     assert "Values to fill in" not in output
+
+
+def prompts_in(text: str, cases: Sequence[Case]) -> list[str]:
+    """Prompts that stand in a text, as JSON or YAML has them."""
+    messages = [m["content"] for c in cases for p in c.prompts for m in p.messages]
+    assert messages
+    return [m for m in messages if m in text or json.dumps(m)[1:-1] in text]
+
+
+def test_prompts_stand_in_the_run_specification_and_in_no_manifest(
+    experiments: Path, tmp_path: Path
+) -> None:
+    written = write_manifests(experiments / "qwen3-32b.yaml", tmp_path)
+    cases = resolved().cases
+    manifests = "".join(path.read_text(encoding="utf-8") for path in written.manifests)
+    assert prompts_in(manifests, cases) == []
+    assert prompts_in(written.run_spec.read_text(encoding="utf-8"), cases)
+    assert load_record(RunSpec, written.run_spec.read_bytes()).cases == cases
+
+
+@pytest.mark.parametrize(
+    ("given", "bucket"), [([], "${RESULTS_BUCKET}"), (VALUES, "example-results")]
+)
+def test_where_to_put_the_run_specification_is_where_the_job_reads_it(
+    experiments: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    given: list[str],
+    bucket: str,
+) -> None:
+    arguments = ["manifests", str(experiments / "qwen3-32b.yaml"), "--out", str(tmp_path)]
+    assert main([*arguments, *given]) == 0
+    sha256 = hashlib.sha256((tmp_path / RUN_SPEC).read_bytes()).hexdigest()
+    url = f"s3://{bucket}/run-specifications/{sha256}.json"
+    assert f"aws s3 cp {tmp_path / RUN_SPEC} {url}\n" in capsys.readouterr().out
+    (job,) = [
+        item
+        for item in yaml.safe_load_all((tmp_path / FILES[-1]).read_text(encoding="utf-8"))
+        if item["kind"] == "Job"
+    ]
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["args"][:4] == ["--run-spec", url, "--run-spec-sha256", sha256]
 
 
 def test_values_that_were_not_given_are_listed_with_how_to_fill_them(
@@ -53,7 +102,7 @@ def test_values_that_were_not_given_are_listed_with_how_to_fill_them(
     assert main([*arguments, VALUES[0]]) == 0
     output = capsys.readouterr().out
     assert "Values to fill in: ARTIFACTS_BUCKET, RESULTS_BUCKET, LLMPERF_IMAGE." in output
-    # Other $ signs, in prompts maybe, must survive, so envsubst is told which to replace.
+    # Other $ signs, of the programs, must survive, so envsubst is told which to replace.
     assert "envsubst '${ARTIFACTS_BUCKET} ${RESULTS_BUCKET} ${LLMPERF_IMAGE}'" in output
     storage = (tmp_path / "02-storage.yaml").read_text(encoding="utf-8")
     assert "bucketName: example-checkpoints" in storage
@@ -77,7 +126,8 @@ def test_files_of_others_are_left_alone_and_own_ones_replaced(
     (tmp_path / FILES[0]).write_text("old", encoding="utf-8")
     arguments = ["manifests", str(experiments / "qwen3-32b.yaml"), "--out", str(tmp_path)]
     assert main(arguments) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == [*FILES, "kustomization.yaml"]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [*FILES, "kustomization.yaml", RUN_SPEC]
     assert (tmp_path / "kustomization.yaml").read_text(encoding="utf-8") == "mine"
     assert "kind: Namespace" in (tmp_path / FILES[0]).read_text(encoding="utf-8")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import re
 from typing import Any
 
 import pytest
 
+from charts.run_specification import run_spec_file
 from draftworth.measuring.job import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -77,17 +79,23 @@ def test_the_load_generator_runs_as_nobody_on_a_read_only_disk() -> None:
     assert writable == {home, "/tmp"}  # noqa: S108 (a path in a pod)
 
 
+def argument(name: str, option: str) -> str:
+    """What follows an option on the load generator's command line."""
+    (container,) = load_generator(name)["spec"]["template"]["spec"]["containers"]
+    return str(container["args"][container["args"].index(option) + 1])
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_load_generator_reads_a_run_specification_of_all_services(name: str) -> None:
-    pod = load_generator(name)["spec"]["template"]["spec"]
-    (volume,) = [v for v in pod["volumes"] if v["name"] == "run-spec"]
-    mounted = volume["configMap"]["name"]
-    (config_map,) = [m for m in of_kind("ConfigMap", name) if m["metadata"]["name"] == mounted]
-    spec = load_record(RunSpec, config_map["data"]["run-spec.json"])
+    file = run_spec_file(resolved(name))
+    assert argument(name, "--run-spec").endswith(f"/{file.sha256}.json")
+    assert argument(name, "--run-spec-sha256") == hashlib.sha256(file.data).hexdigest()
+    spec = load_record(RunSpec, file.data)
     services = [s["metadata"]["name"] for s in of_kind("Service", name)]
     assert [e.base_url for e in spec.endpoints] == [
         f"http://{service}.draftworth.svc:8000" for service in services
     ]
+    assert spec.cases == resolved(name).cases
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -97,15 +105,15 @@ def test_the_pod_reads_a_deadline_that_may_be_moved_while_it_runs(name: str) -> 
     (container,) = pod["containers"]
     (volume,) = [v for v in pod["volumes"] if v["name"] == "deadline"]
     (mount,) = [m for m in container["volumeMounts"] if m["name"] == "deadline"]
-    path = container["args"][container["args"].index("--deadline-minutes-file") + 1]
+    path = argument(name, "--deadline-minutes-file")
     config_map = maps[volume["configMap"]["name"]]
 
     assert "subPath" not in mount, "a file that is mounted alone is never updated"
     assert not config_map.get("immutable", False)
     file = path.removeprefix(f"{mount['mountPath']}/")
     assert float(config_map["data"][file]) == resolved(name).spec.aws.deadline_minutes
-    (spec,) = [m["data"]["run-spec.json"] for m in maps.values() if "run-spec.json" in m["data"]]
-    assert load_record(RunSpec, spec).ready_deadline_seconds is None
+    spec = load_record(RunSpec, run_spec_file(resolved(name)).data)
+    assert spec.ready_deadline_seconds is None
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

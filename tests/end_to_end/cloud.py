@@ -76,7 +76,13 @@ class Cloud:
     # Deploy and destroy
 
     def deploy(self) -> None:
-        """Every stack, in order."""
+        """Every stack, in order, in an account that is bootstrapped for CDK."""
+        s3 = self.client("s3")
+        where = {"LocationConstraint": self.region}
+        s3.create_bucket(Bucket=self.asset_bucket, CreateBucketConfiguration=where)
+        s3.put_bucket_versioning(
+            Bucket=self.asset_bucket, VersioningConfiguration={"Status": "Enabled"}
+        )
         for part in STACK_PARTS:
             self._deploy_part(part)
         self._notify_queue()
@@ -253,6 +259,11 @@ class Cloud:
         return SimpleNamespace(
             **{n: self.only("storage", "AWS::S3::Bucket", n.capitalize()) for n in names}
         )
+
+    @property
+    def asset_bucket(self) -> str:
+        """CDK's own, which outlives every stack."""
+        return f"cdk-hnb659fds-assets-{ACCOUNT}-{self.region}"
 
     @property
     def _results_queue(self) -> str:

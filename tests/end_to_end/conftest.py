@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -19,9 +20,11 @@ import pytest
 import yaml
 
 from account import leftovers
+from charts.run_specification import run_spec_file
 from draftworth.experiment.naming import STACK_PARTS
 from draftworth.measuring.job import EXIT_COMPLETE
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from draftworth.records.reading import parse_s3_url
 from stacks.application import build_application
 from tests.account.stubs import EmulatedClient
 from tests.conftest import ROOT
@@ -147,11 +150,23 @@ class Environment:
     def measurer(self, number: int = 1) -> Pod:
         """A pod of the measuring Job."""
         (job,) = self._jobs("llmperf")
-        replaced = {
-            f"http://vllm-{name.replace('.', '-')}.draftworth.svc:8000": f"http://127.0.0.1:{port}"
-            for name, port in self.ports.items()
-        }
-        return self.cluster.pod(job, number, replaced)
+        return self.cluster.pod(job, number, self.upload_run_spec(job))
+
+    def upload_run_spec(self, job: Object) -> Mapping[str, str]:
+        """What the deploy uploads, with the servers' addresses of this machine where the Job looks
+        for it; the hash in the Job's arguments and its stand-in."""
+        file = run_spec_file(self.experiment)
+        text = file.data.decode()
+        for name, port in self.ports.items():
+            service = f"http://vllm-{name.replace('.', '-')}.draftworth.svc:8000"
+            text = text.replace(service, f"http://127.0.0.1:{port}")
+        (container,) = job["spec"]["template"]["spec"]["containers"]
+        option, url = container["args"][:2]
+        assert option == "--run-spec"
+        bucket, key = parse_s3_url(url)
+        assert bucket == self.cloud.asset_bucket
+        self.cloud.client("s3").put_object(Bucket=bucket, Key=key, Body=text.encode())
+        return {file.sha256: hashlib.sha256(text.encode()).hexdigest()}
 
     def start(self, pod: Pod, container: str, **environment: str) -> Process:
         """Start a container; it ends with the test."""

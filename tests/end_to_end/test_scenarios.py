@@ -16,9 +16,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from account import artifacts
+from account import artifacts, delete_assets
 from draftworth.analysis.metrics import NAMESPACE, TTFT
 from draftworth.cli import report
+from draftworth.errors import DraftworthError
 from draftworth.measuring.job import EXIT_COMPLETE, EXIT_INTERRUPTED
 from draftworth.records.codec import load_record
 from draftworth.records.results import RESULT_SUFFIX, BlockResult
@@ -133,13 +134,22 @@ def test_a_destroyed_experiment_leaves_only_the_checkpoints_it_keeps(
     cloud = env.cloud
     env.stage(first_run.contents)
     env.put("results", first_run.contents["results"])
+    env.measurer()  # and its prompts
+    with pytest.raises(DraftworthError, match="still exists"):
+        delete_assets.run(Namespace(experiment=env.path))
     cloud.destroy()
     states = [{"Name": "instance-state-name", "Values": ["running", "pending"]}]
     assert cloud.client("ec2").describe_instances(Filters=states)["Reservations"] == []
     capsys.readouterr()
+    assert env.leftovers(monkeypatch) == 1
+    uploaded = f"s3://{cloud.asset_bucket}/draftworth-qwen3-32b/"
+    assert uploaded in capsys.readouterr().out
+    assert delete_assets.run(Namespace(experiment=env.path)) == 0
     code = env.leftovers(monkeypatch)
-    said = capsys.readouterr().out
+    deleted, said = capsys.readouterr().out.split("\n", 1)
     assert code == 0, said
+    assert uploaded in deleted
+    assert uploaded not in said
     assert cloud.bucket.checkpoints in said
     assert env.keys("checkpoints")
 

@@ -142,7 +142,8 @@ def _statements(document: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]
         for action in _listed(statement["Action"]):
             for target in _listed(statement.get("Resource", "")):
                 principal = _principal(statement.get("Principal"))
-                yield principal, f"{deny}{action}", _short(str(collapsed(target))), suffix
+                shown = _ASSET.sub("<asset-hash>", _short(str(collapsed(target))))
+                yield principal, f"{deny}{action}", shown, suffix
 
 
 def _principal(principal: Any) -> str:

@@ -5,6 +5,7 @@ All stand in one CDK app under cdk-nag, with the flags of the shipped `cdk.json`
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from cdk_nag import AwsSolutionsChecks
 from draftworth.experiment.aws import OnDemand, Spot
 from draftworth.experiment.naming import Names
 from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.records.prompts import Case, Prompt
 from stacks.application import build_application
 from tests.support.experiments import changed, changed_aws, resolved, with_third_variant
 from tests.support.shared import shared_folder
@@ -26,6 +28,17 @@ ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("network", "storage", "cluster", "benchmark")
 SHIPPED = ("qwen3-32b", "llama-3.1-8b-eagle3")
 REPORT = "validation-report.json"
+
+# What CloudFormation, CDK, cdk8s and the shell would read something into.
+SYNTAX = (
+    "{{resolve:ssm:/x}}",
+    "{{resolve:secretsmanager:draftworth/hub-token}}",
+    "${AWS::Region} of mine",
+    "${Token[TOKEN.1]}",
+    "${Token[AWS.AccountId.0]}",
+    '{"Fn::Sub": "${AWS::AccountId}"}',
+    "$(RESULTS) `id` \\ \u6570 \U0001f600 \0",
+)
 
 Template = dict[str, Any]
 Resource = dict[str, Any]
@@ -55,7 +68,18 @@ def experiments() -> dict[str, ResolvedNeuron]:
         notify_email="bench@example.com",
         hub_token_secret="draftworth/hub-token",
     )
+    on_demand = dataclasses.replace(on_demand, cases=(hostile_case(),))
     return {e.name: e for e in (qwen, llama, on_demand, spot)}
+
+
+def hostile_case() -> Case:
+    """Prompts of syntax that is not ours, and of more bytes than any template may have."""
+    contents = (*SYNTAX, *(f"{number} {'x' * 2_000}" for number in range(1_000)))
+    prompts = tuple(
+        Prompt(id=str(number), messages=({"role": "user", "content": content},))
+        for number, content in enumerate(contents)
+    )
+    return Case(prompt_class="structured", name="hostile", prompts=prompts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,10 +116,12 @@ ONCE = '{"Null": {"s3:if-none-match": "false"}}'
 ONLY_RUNS = '{"StringLike": {"s3:prefix": "runs/*"}}'
 
 
-def test_the_load_generator_creates_results_and_replaces_none() -> None:
+def test_the_load_generator_reads_prompts_creates_results_and_replaces_none() -> None:
     lines = list(rights(benchmark()))
+    assets = "cdk-hnb659fds-assets-${AWS::AccountId}-us-east-2/draftworth-qwen3-32b"
     assert sorted(line for line in lines if line.startswith("WorkloadRolesllmperf |")) == [
         "WorkloadRolesllmperf | s3:GetObject | ${ResultsArn}/runs/*",
+        f"WorkloadRolesllmperf | s3:GetObject | arn:aws:s3:::{assets}/<asset-hash>.json",
         f"WorkloadRolesllmperf | s3:ListBucket | ${{ResultsArn}} | if {ONLY_RUNS}",
         f"WorkloadRolesllmperf | s3:PutObject | ${{ResultsArn}}/runs/* | if {ONCE}",
     ]
@@ -147,10 +149,10 @@ def test_a_right_to_replace_results_is_found() -> None:
     assert who_replaces_results(wider)
 
 
-def test_the_servers_know_no_results() -> None:
+def test_the_servers_know_neither_results_nor_prompts() -> None:
     lines = [line for line in rights(benchmark()) if line.startswith("WorkloadRolesvllm")]
     assert lines
-    assert not [line for line in lines if "Results" in line]
+    assert not [line for line in lines if "Results" in line or "-assets-" in line]
 
 
 WRITING = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")

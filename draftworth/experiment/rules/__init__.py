@@ -27,7 +27,7 @@ def broken_rules(experiment: Experiment, path: Path, cases: Sequence[Case]) -> I
     if isinstance(experiment, NeuronExperiment):
         for neuron in NEURON:
             yield from neuron(experiment)
-        yield from prompts.fit_a_config_map(cases)
+        yield from prompts.fit_the_load_generator(cases)
     if isinstance(experiment, LocalExperiment):
         for local in LOCAL:
             yield from local(experiment, path)

@@ -10,6 +10,7 @@ import pytest
 from draftworth.errors import ExperimentError, UserInputError
 from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment
+from draftworth.experiment.rules import prompts as rules_prompts
 from draftworth.experiment.rules.aws import is_pinned_image
 from tests.conftest import ROOT
 from tests.support.experiments import Edit, both, drop, put, write_experiment
@@ -638,7 +639,11 @@ def test_a_binary_file_is_refused(tmp_path: Path) -> None:
         load_experiment(path)
 
 
-def test_prompts_too_big_for_a_config_map_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("limit_bytes", "taken"), [(1_000_200, True), (1_000_000, False)])
+def test_prompts_that_no_load_generator_could_hold_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit_bytes: int, taken: bool
+) -> None:
+    monkeypatch.setattr(rules_prompts, "MAX_PROMPT_BYTES", limit_bytes)
     folder = tmp_path / "prompts" / "long"
     folder.mkdir(parents=True)
     line = json.dumps({"id": "a", "prompt": "word " * 200_000})
@@ -650,8 +655,10 @@ def test_prompts_too_big_for_a_config_map_are_refused(tmp_path: Path) -> None:
             put("workload", "classes", value=[{"name": "long"}]),
         ),
     )
-
-    with pytest.raises(ExperimentError, match="in a ConfigMap inside the template"):
+    if taken:
+        assert load_experiment(path).cases
+        return
+    with pytest.raises(ExperimentError, match="allowed: at most 1,000,000 bytes in all classes"):
         load_experiment(path)
 
 

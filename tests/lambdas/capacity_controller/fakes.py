@@ -34,6 +34,7 @@ class FakeAws:
         self.now = NOW
         self.objects: dict[tuple[str, str], tuple[bytes, str]] = {}
         self.desired = 0
+        self.modified_at_unix_s = NOW
         self.instances = 0
         self.tags = TAGS
         self.reservation: dict[str, Any] | None = None
@@ -115,6 +116,7 @@ class FakeAws:
                 "resources": {"autoScalingGroups": [{"name": "eks-group"}]},
                 "tags": self.tags,
                 "health": {"issues": []},
+                "modifiedAt": datetime.fromtimestamp(self.modified_at_unix_s, UTC),
             }
         }
 
@@ -124,6 +126,7 @@ class FakeAws:
             raise refused(self.refusals.pop(0))
         self.asked(scalingConfig["desiredSize"])
         self.desired = scalingConfig["desiredSize"]
+        self.modified_at_unix_s = self.now
 
     def describe_auto_scaling_groups(self, **_: Any) -> dict[str, Any]:
         self._called()

@@ -203,6 +203,32 @@ def test_nodes_whose_deadline_is_lost_with_the_state_go_to_zero(
     assert STATE_KEY in told["text"]
 
 
+def test_nodes_go_when_their_time_must_be_over_and_the_state_cannot_be_read(
+    account: Account,
+) -> None:
+    started(account)
+    account.fail("s3", "GetObject", *["AccessDenied"] * 2)
+    group = account.eks.describe_nodegroup(
+        clusterName=make_plan().cluster_name, nodegroupName=make_plan().nodegroup_name
+    )["nodegroup"]
+    account.now = group["modifiedAt"].timestamp() + 239 * MINUTE
+    for expected in (1, 0):
+        with pytest.raises(ClientError, match="AccessDenied"):
+            account.heartbeat()
+        assert account.desired == expected
+        account.now += MINUTE
+    (told,) = account.mail()
+    assert "they have been up since" in told["text"]
+
+
+def test_a_state_that_is_too_large_is_none(account: Account) -> None:
+    started(account)
+    account.s3.put_object(Bucket=RESULTS, Key=STATE_KEY, Body=b" " * (2**20 + 1))
+    with pytest.raises(DocumentError, match="more than 1,048,576 bytes"):
+        account.heartbeat()
+    assert account.desired == 0
+
+
 def test_before_its_first_deploy_the_controller_does_nothing(account: Account) -> None:
     account.stage()
     account.heartbeat()

@@ -333,7 +333,7 @@ def test_ready_before_the_deadline_leads_to_the_planned_size() -> None:
 
 
 RULES = {
-    "_limit_reached": ["begin", "hours later", "hours later", "heartbeat"],
+    "limits_reached": ["begin", "hours later", "hours later", "heartbeat"],
     "_not_begun": ["nodes follow", *["heartbeat", "half an hour later"] * 2, "heartbeat"],
     "_run_over": ["complete", "run event"],
     "_not_staged": ["stage a draft that does not fit", "heartbeat"],

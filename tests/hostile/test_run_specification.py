@@ -1,0 +1,93 @@
+"""Prompts of any text arrive as they are; what is no run specification is one clear refusal."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from draftworth.errors import UserInputError
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.records.codec import dump_record
+from draftworth.records.prompts import Case, Prompt
+from pods.llmperf.specification import read_spec
+from tests.hostile.fuzzing import TEXTS, VALUES, bounded, tries
+from tests.pods.llmperf.test_program import spec_for
+
+SPEC = spec_for("http://127.0.0.1:9")
+WORDS = st.one_of(TEXTS, st.text(max_size=200))
+
+
+def read(folder: Path, data: bytes) -> RunSpec | None:
+    """What the pod makes of these bytes; None: refused, in a few words that name the file."""
+    path = folder / "spec.json"
+    path.write_bytes(data)
+    try:
+        with bounded():
+            return read_spec(str(path), hashlib.sha256(data).hexdigest(), _no_client)
+    except UserInputError as error:
+        refused = str(error)
+    assert refused.startswith(f"{path}: ")
+    assert len(refused) < 2_000
+    return None
+
+
+def _no_client() -> Any:
+    raise AssertionError("a file needs no client")
+
+
+@tries(200, 2_000)
+@given(contents=st.lists(WORDS, min_size=1, max_size=5), prompt_id=WORDS)
+def test_prompts_of_any_text_arrive_as_they_are(
+    tmp_path: Path, contents: list[str], prompt_id: str
+) -> None:
+    messages = tuple({"role": "user", "content": content} for content in contents)
+    prompts = (Prompt(id=prompt_id, messages=messages),)
+    case = Case(prompt_class="structured", name="hostile", prompts=prompts)
+    spec = dataclasses.replace(SPEC, cases=(case,))
+    assert read(tmp_path, dump_record(spec)) == spec
+
+
+def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of everything in a JSON value."""
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (*above, key)
+        if isinstance(item, dict | list):
+            yield from places(item, (*above, key))
+
+
+PLACES = list(places(json.loads(dump_record(SPEC))))
+
+
+@tries(300, 3_000)
+@given(place=st.sampled_from(PLACES), value=VALUES)
+def test_any_value_anywhere_is_taken_or_refused(
+    tmp_path: Path, place: tuple[Any, ...], value: Any
+) -> None:
+    changed = json.loads(dump_record(SPEC))
+    inner = changed
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    found = read(tmp_path, json.dumps(changed).encode())
+    assert found is None or isinstance(found, RunSpec)
+
+
+@tries(300, 3_000)
+@given(
+    data=st.one_of(
+        st.binary(max_size=300),
+        st.tuples(st.integers(0, len(dump_record(SPEC)) - 1), st.binary(max_size=8)).map(
+            lambda cut: dump_record(SPEC)[: cut[0]] + cut[1] + dump_record(SPEC)[cut[0] + 1 :]
+        ),
+    )
+)
+def test_any_bytes_are_taken_or_refused(tmp_path: Path, data: bytes) -> None:
+    found = read(tmp_path, data)
+    assert found is None or isinstance(found, RunSpec)

@@ -1,0 +1,369 @@
+"""The capacity controller, when everything that it reads is hostile or fails.
+
+The rule: whatever bytes stand at any key that the function reads, and whichever of its reads fail
+in whatever way, the desired size is zero after the deadline. One exception: a node group that
+cannot be shown to be the project's own is not touched, and that is notified.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from draftworth.records.capacity import STATE_KEY, STOP_KEY
+from draftworth.records.codec import dump_record, dump_text
+from draftworth.records.staging import ready_key
+from lambdas.capacity_controller.handler import handle
+from tests.hostile.fuzzing import VALUES, bounded, tries
+from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, FOREIGN_TAGS, RESULTS, FakeAws
+from tests.lambdas.capacity_controller.plans import (
+    DRAFT,
+    JOB,
+    MINUTE,
+    RUN_ID,
+    TARGET,
+    finished_run,
+    make_plan,
+    make_ready,
+)
+from tests.lambdas.capacity_controller.test_invariants import Scenario
+
+PLAN = make_plan()
+RUN_KEY = f"runs/{RUN_ID}/run.json"
+OTHER_RUN_KEY = f"runs/{JOB}-ffffffff/run.json"
+KEYS = {
+    "state": (RESULTS, STATE_KEY),
+    "run": (RESULTS, RUN_KEY),
+    "other run": (RESULTS, OTHER_RUN_KEY),
+    "stop": (RESULTS, STOP_KEY),
+    "target": (CHECKPOINTS, ready_key(TARGET.model, TARGET.revision)),
+    "draft": (CHECKPOINTS, ready_key(DRAFT.model, DRAFT.revision)),
+}
+NOT_STATE = tuple(name for name in KEYS if name != "state")
+FAILURES: dict[str, Exception] = {
+    "denied": ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "Read"),
+    "throttled": ClientError({"Error": {"Code": "SlowDown", "Message": "later"}}, "Read"),
+    "not an answer": ClientError({}, "Read"),
+    "no connection": EndpointConnectionError(endpoint_url="https://s3"),
+    "timeout": ReadTimeoutError(endpoint_url="https://s3"),
+    "a shape nobody knows": KeyError("StartDate"),
+    "a type nobody knows": TypeError("'NoneType' object is not subscriptable"),
+    "not text": UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+    "too deep": RecursionError("maximum recursion depth exceeded"),
+    "no memory": MemoryError(),
+}
+# Reads without which the function can still know whose the nodes are.
+OPERATIONS = (
+    "paginate",
+    "describe_auto_scaling_groups",
+    "describe_scaling_activities",
+    "describe_capacity_reservations",
+)
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+class Endless(io.RawIOBase):
+    """An object without an end."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        assert size > 0, "read without a limit"
+        return b" " * size
+
+
+class BreaksOff(io.RawIOBase):
+    """An object whose transfer ends with an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def read(self, size: int = -1, /) -> bytes:
+        raise self.error
+
+
+@dataclass
+class Hostility:
+    """What is wrong: contents by key, failures by key (of reading it) and by operation."""
+
+    contents: dict[str, bytes] = field(default_factory=dict)
+    failing_keys: dict[str, str] = field(default_factory=dict)
+    breaking_off: dict[str, str] = field(default_factory=dict)
+    failing_operations: dict[str, str] = field(default_factory=dict)
+    endless: frozenset[str] = frozenset()
+    writes_fail: bool = False
+
+
+class HostileAws(FakeAws):
+    """Answers as AWS does, until it is made hostile."""
+
+    hostility = Hostility()
+
+    def make_hostile(self, hostility: Hostility) -> None:
+        self.hostility = hostility
+        for name, content in hostility.contents.items():
+            self.objects[KEYS[name]] = (content, "etag")
+
+    def _fail(self, operation: str) -> None:
+        if operation in self.hostility.failing_operations:
+            raise FAILURES[self.hostility.failing_operations[operation]]
+
+    def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803
+        names = [name for name, key in KEYS.items() if key == (Bucket, Key)]
+        name = names[0] if names else ""
+        if name in self.hostility.failing_keys:
+            raise FAILURES[self.hostility.failing_keys[name]]
+        if name in self.hostility.endless:
+            return {"Body": Endless(), "ETag": "etag"}
+        if name in self.hostility.breaking_off:
+            failure = FAILURES[self.hostility.breaking_off[name]]
+            return {"Body": BreaksOff(failure), "ETag": "etag"}
+        return super().get_object(Bucket=Bucket, Key=Key)
+
+    def put_object(self, **request: Any) -> dict[str, Any]:
+        if self.hostility.writes_fail:
+            raise FAILURES["denied"]
+        return super().put_object(**request)
+
+    def paginate(self, **request: Any) -> Iterator[dict[str, Any]]:
+        self._fail("paginate")
+        return super().paginate(**request)
+
+    def describe_nodegroup(self, **request: str) -> dict[str, Any]:
+        self._fail("describe_nodegroup")
+        return super().describe_nodegroup(**request)
+
+    def describe_auto_scaling_groups(self, **request: Any) -> dict[str, Any]:
+        self._fail("describe_auto_scaling_groups")
+        return super().describe_auto_scaling_groups(**request)
+
+    def describe_scaling_activities(self, **request: Any) -> dict[str, Any]:
+        self._fail("describe_scaling_activities")
+        return super().describe_scaling_activities(**request)
+
+    def describe_capacity_reservations(self, **request: Any) -> dict[str, Any]:
+        self._fail("describe_capacity_reservations")
+        return super().describe_capacity_reservations(**request)
+
+
+def with_nodes_up() -> HostileAws:
+    aws = HostileAws()
+    scenario = Scenario(aws=aws)
+    for operation in ("Create first", "stage both", "begin", "ready event", "nodes follow"):
+        scenario.do(operation)
+    assert aws.desired == 2
+    heartbeat(aws)
+    return aws
+
+
+def heartbeat(aws: FakeAws, *, after_seconds: float = 0.0) -> None:
+    """As the schedule invokes the function; its errors are Lambda's to count."""
+    aws.now += after_seconds
+    event = {"trigger": "heartbeat", "plan": dump_text(make_plan(nodes=2))}
+    context = SimpleNamespace(
+        invoked_function_arn="arn", get_remaining_time_in_millis=lambda: 300_000
+    )
+    with contextlib.suppress(Exception):
+        handle(event, context, controller=aws.controller)
+
+
+def mutated(document: bytes) -> st.SearchStrategy[bytes]:
+    """A document of ours with one value exchanged, dropped or added."""
+    value = json.loads(document)
+
+    def change(path: list[str | int], new: Any, action: str) -> bytes:
+        changed = json.loads(document)
+        parent = changed
+        for part in path[:-1]:
+            parent = parent[part]
+        if action == "drop":
+            del parent[path[-1]]
+        else:
+            parent[path[-1]] = new
+        return json.dumps(changed).encode()
+
+    paths = st.sampled_from(list(_paths(value, [])))
+    return st.builds(change, paths, VALUES, st.sampled_from(["set", "drop"]))
+
+
+def _paths(value: Any, path: list[str | int]) -> Iterator[list[str | int]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        yield [*path, key]
+        if isinstance(item, dict | list):
+            yield from _paths(item, [*path, key])
+
+
+def state_of(aws: FakeAws) -> bytes:
+    return aws.objects[KEYS["state"]][0]
+
+
+ANY_BYTES = st.one_of(
+    st.binary(max_size=200),
+    st.sampled_from([b"", b"{}", b"null", DEEP, b'{"a":' * 50_000, b"9" * 5000, b" " * 2**21]),
+    st.builds(lambda v: json.dumps(v).encode(), VALUES),
+)
+CONTENTS = {
+    "run": mutated(dump_record(finished_run())),
+    "other run": mutated(dump_record(finished_run(f"{JOB}-ffffffff"))),
+    "stop": ANY_BYTES,
+    "target": mutated(dump_record(make_ready(TARGET))),
+    "draft": mutated(dump_record(make_ready(DRAFT))),
+    "state": mutated(state_of(with_nodes_up())),
+}
+
+
+@st.composite
+def hostilities(draw: st.DrawFn, keys: tuple[str, ...] = tuple(KEYS)) -> Hostility:
+    def some(names: tuple[str, ...]) -> list[str]:
+        return draw(st.lists(st.sampled_from(names), unique=True, max_size=3))
+
+    def failing(names: tuple[str, ...]) -> dict[str, str]:
+        return {name: draw(st.sampled_from(list(FAILURES))) for name in some(names)}
+
+    return Hostility(
+        contents={name: draw(st.one_of(ANY_BYTES, CONTENTS[name])) for name in some(keys)},
+        failing_keys=failing(keys),
+        breaking_off=failing(keys),
+        failing_operations=failing(OPERATIONS),
+        endless=frozenset(some(keys)),
+        writes_fail=draw(st.booleans()),
+    )
+
+
+def far_integer(name: str) -> Hostility:
+    body = dump_record(finished_run()).replace(b'"target_interval_width":', b'"more":1,"x":')
+    return Hostility(contents={name: body.replace(b":1,", b":" + b"9" * 400 + b",")})
+
+
+@tries(150, 1_700)
+@given(hostility=hostilities())
+@example(hostility=Hostility(contents={"run": DEEP}))
+@example(hostility=Hostility(contents={"target": DEEP}))
+@example(hostility=far_integer("run"))
+@example(hostility=far_integer("target"))
+@example(hostility=Hostility(endless=frozenset(KEYS)))
+@example(hostility=Hostility(failing_keys=dict.fromkeys(KEYS, "denied")))
+@example(hostility=Hostility(breaking_off={"state": "timeout"}, writes_fail=True))
+@example(hostility=Hostility(failing_operations=dict.fromkeys(OPERATIONS, "no memory")))
+@example(hostility=Hostility(writes_fail=True))
+def test_after_the_deadline_the_size_is_zero(hostility: Hostility) -> None:
+    with bounded():
+        aws = with_nodes_up()
+        aws.make_hostile(hostility)
+        heartbeat(aws, after_seconds=2 * MINUTE)
+        heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+        assert aws.desired == 0
+        for entry in aws.log:
+            assert len(json.dumps(entry)) < 20_000
+        if aws.objects[KEYS["state"]][1] != "etag":
+            assert len(state_of(aws)) < 2**20
+
+
+@tries(100, 1_000)
+@given(hostility=hostilities(NOT_STATE))
+@example(hostility=far_integer("draft"))
+def test_bytes_and_failures_alone_end_no_run_that_has_begun(hostility: Hostility) -> None:
+    """But for an object that ends one: the Job's own `run.json`, and `control/stop`."""
+    for name in ("run", "other run", "stop"):
+        hostility.contents.pop(name, None)
+    hostility.endless -= {"run", "other run"}
+    hostility.breaking_off = {n: "timeout" for n in hostility.breaking_off if "run" not in n}
+    hostility.failing_operations.pop("describe_capacity_reservations", None)
+    aws = with_nodes_up()
+    # A marker that is another model's is our own document, and says that it is not staged.
+    hostility.contents = {n: c for n, c in hostility.contents.items() if not _is_record(c)}
+    aws.make_hostile(hostility)
+    if "stop" in hostility.endless | set(hostility.breaking_off):
+        return
+    heartbeat(aws, after_seconds=2 * MINUTE)
+    assert aws.desired == 2
+
+
+def _is_record(content: bytes) -> bool:
+    return content.startswith(b'{"schema"')
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_node_group_that_cannot_be_read_is_left_alone_and_told_once(failure: str) -> None:
+    aws = with_nodes_up()
+    aws.make_hostile(Hostility(failing_operations={"describe_nodegroup": failure}))
+    aws.sent.clear()
+    for _ in range(3):
+        heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+    assert aws.desired == 2
+    assert aws.sent == ["draftworth qwen3-32b: the node group cannot be read"]
+    aws.make_hostile(Hostility())
+    heartbeat(aws)
+    assert aws.desired == 0
+
+
+def test_a_foreign_node_group_is_left_alone_and_told() -> None:
+    aws = with_nodes_up()
+    aws.tags = FOREIGN_TAGS
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+    assert aws.desired == 2
+    assert "unchanged nodes, foreign node group" in aws.sent[-1]
+
+
+def test_the_budget_holds_when_nothing_else_can_be_read() -> None:
+    aws = with_nodes_up()
+    aws.make_hostile(
+        Hostility(
+            failing_keys=dict.fromkeys(NOT_STATE, "denied"),
+            failing_operations=dict.fromkeys(OPERATIONS, "denied"),
+        )
+    )
+    hours = PLAN.budget_usd / PLAN.price_usd_per_node_hour / 2
+    heartbeat(aws, after_seconds=0.9 * hours * 60 * MINUTE)
+    assert aws.desired == 2
+    heartbeat(aws, after_seconds=0.1 * hours * 60 * MINUTE)
+    assert aws.desired == 0
+
+
+def test_a_state_that_cannot_be_read_for_now_ends_no_run_before_its_time() -> None:
+    aws = with_nodes_up()
+    aws.make_hostile(Hostility(failing_keys={"state": "throttled"}))
+    heartbeat(aws, after_seconds=60 * MINUTE)
+    assert aws.desired == 2
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+    assert aws.desired == 0
+    assert aws.sent[-1] == "draftworth qwen3-32b: 0 nodes, state lost"
+
+
+def test_a_state_from_the_future_is_none() -> None:
+    aws = with_nodes_up()
+    state = json.loads(state_of(aws))
+    (deployment,) = state["deployments"].values()
+    deployment["deployed_at_unix_s"] = aws.now + 10 * 365 * 24 * 3600
+    aws.objects[KEYS["state"]] = (json.dumps(state).encode(), "etag")
+    heartbeat(aws)
+    assert aws.desired == 0
+
+
+def test_a_run_that_was_over_before_its_deadline_is_told_once() -> None:
+    aws = with_nodes_up()
+    scenario = Scenario(aws=aws)
+    scenario.do("complete")
+    heartbeat(aws)
+    told = list(aws.sent)
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+    assert (aws.desired, aws.sent) == (0, told)
+
+
+def test_more_runs_than_a_job_can_have_are_not_read_one_by_one() -> None:
+    aws = with_nodes_up()
+    for number in range(5_000):
+        aws.objects[RESULTS, f"runs/{JOB}-{number:08x}/x"] = (b"", "e")
+    with bounded():
+        heartbeat(aws)
+    assert aws.desired == 2
+    assert "more than 100 runs" in json.dumps(aws.log[-1])

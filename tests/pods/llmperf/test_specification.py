@@ -1,0 +1,186 @@
+"""The run specification from S3 and from a file: bounded, compared with its hash, then decoded."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.measuring.job import EXIT_COMPLETE, EXIT_NOT_RECORDED, EXIT_WRONG_INPUT
+from draftworth.measuring.sink import SinkError
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.results import RUN_FILE, RunResult
+from pods.llmperf import specification
+from pods.llmperf.specification import LIMIT_BYTES, read_spec
+from tests.pods.llmperf.test_program import (
+    IN_A_JOB,
+    RUN_OF_THE_JOB,
+    healthy,
+    image,
+    spec_for,
+    start,
+)
+from tests.support.emulator import emulated_account
+from tests.support.stream_server import stream_server
+
+__all__ = ["image"]  # a fixture
+
+pytestmark = pytest.mark.emulator
+
+BUCKET, KEY = "assets", "draftworth-x/0a.json"
+ADDRESS = f"s3://{BUCKET}/{KEY}"
+DATA = dump_record(spec_for("http://127.0.0.1:9"))
+OTHER_HASH = "0" * 64
+# Botocore's own tries at an endpoint where nothing listens, fewer.
+ONE_TRY = {"AWS_MAX_ATTEMPTS": "1"}
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", emulated_account())
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    client = boto3.client("s3")
+    client.create_bucket(Bucket=BUCKET)
+    return client
+
+
+def read(address: str = ADDRESS, digest: str | None = None) -> Any:
+    return read_spec(address, digest, lambda: boto3.client("s3"))
+
+
+def test_it_is_read_from_s3_and_from_a_file_alike(s3: Any, tmp_path: Path) -> None:
+    s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA)
+    (tmp_path / "spec.json").write_bytes(DATA)
+    assert read(digest=sha256(DATA)) == spec_for("http://127.0.0.1:9")
+    assert read(str(tmp_path / "spec.json"), sha256(DATA)) == read()
+
+
+# What lies there with a hash that is not the announced one.
+CHANGED = {
+    "one byte more": DATA + b"\n",
+    "another model": DATA.replace(b'"tiny"', b'"other"'),
+    "nothing": b"",
+}
+# What lies there with its own hash, and is no run specification all the same.
+HOSTILE = {
+    "nothing": b"",
+    "an empty object": b"{}",
+    "no text": b"\xff\xfe",
+    "deep lists": b"[" * 100_000,
+    "deep objects": b'{"a": ' * 100_000,
+    "cut off": DATA[:-20],
+    "compressed": gzip.compress(DATA, mtime=0),
+    "a number of 400 digits": DATA.replace(b'"seed":0', b'"seed":1' + b"0" * 400),
+    "an endless number": DATA.replace(b'"temperature":0.0', b'"temperature":1e999'),
+    "half a character": DATA.replace(b'"content":"x"', b'"content":"\\ud800"'),
+    "a case that is none": DATA.replace(b'"cases":[', b'"cases":[null,'),
+}
+
+
+def refusal(s3: Any, folder: Path, stored: bytes, announced: str) -> str:
+    """The words of it, which are the same for an object and a file but for the address."""
+    s3.put_object(Bucket=BUCKET, Key=KEY, Body=stored)
+    (folder / "spec.json").write_bytes(stored)
+    words = set()
+    for address in (ADDRESS, str(folder / "spec.json")):
+        with pytest.raises(UserInputError) as refused:
+            read(address, announced)
+        assert str(refused.value).startswith(f"{address}: ")
+        words.add(str(refused.value).removeprefix(address))
+    (said,) = words
+    assert len(said) < 500
+    return said
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_bytes_with_another_hash_are_refused(s3: Any, tmp_path: Path, name: str) -> None:
+    said = refusal(s3, tmp_path, CHANGED[name], sha256(DATA))
+    assert "given bytes with the SHA-256" in said
+    assert f"allowed: {sha256(DATA)}" in said
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_no_run_specification_is_refused(s3: Any, tmp_path: Path, name: str) -> None:
+    said = refusal(s3, tmp_path, HOSTILE[name], sha256(HOSTILE[name]))
+    assert "not a run specification" in said
+
+
+def test_no_more_is_read_than_any_experiment_may_have(
+    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert LIMIT_BYTES > 100_000_000
+    monkeypatch.setattr(specification, "LIMIT_BYTES", len(DATA))
+    s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA)
+    assert read()
+    s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA + b" ")
+    (tmp_path / "spec.json").write_bytes(DATA + b" ")
+    for address in (ADDRESS, str(tmp_path / "spec.json"), "/dev/zero"):
+        with pytest.raises(UserInputError, match=f"more than {len(DATA):,} bytes"):
+            read(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "error"),
+    [
+        (f"s3://{BUCKET}/nothing", SinkError),
+        ("s3://nowhere/nothing", SinkError),
+        (f"s3://{BUCKET}", SinkError),
+        ("s3:///nothing", UserInputError),
+        ("https://example.com/spec.json", UserInputError),
+        ("no/such/file.json", UserInputError),
+        (".", UserInputError),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_address(
+    s3: Any, address: str, error: type[DraftworthError]
+) -> None:
+    """S3 may be away, or the role's right on its way: another pod tries again."""
+    with pytest.raises(error, match=address.replace(".", r"\.")):
+        read(address)
+
+
+def run_program(image: Path, *arguments: str, **variables: str) -> tuple[int, str]:
+    process = start(image, *arguments, **variables)
+    log = process.communicate(timeout=60)[1]
+    return process.returncode, log
+
+
+def test_the_image_measures_what_lies_in_the_bucket(s3: Any, image: Path, tmp_path: Path) -> None:
+    with stream_server(healthy) as server:
+        data = dump_record(spec_for(server.base_url))
+        s3.put_object(Bucket=BUCKET, Key=KEY, Body=data)
+        arguments = ["--run-spec", ADDRESS, "--results", str(tmp_path / "out")]
+        code, log = run_program(image, *arguments, "--run-spec-sha256", sha256(data), **IN_A_JOB)
+    assert code == EXIT_COMPLETE, log
+
+
+def test_a_job_whose_specification_was_changed_fails_and_says_why(
+    s3: Any, image: Path, tmp_path: Path
+) -> None:
+    s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA)
+    arguments = ["--run-spec", ADDRESS, "--results", str(tmp_path / "out")]
+    code, log = run_program(image, *arguments, "--run-spec-sha256", OTHER_HASH, **IN_A_JOB)
+    assert code == EXIT_WRONG_INPUT, log
+    assert "Traceback" not in log
+    run = load_record(RunResult, (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).read_bytes())
+    assert (run.status, OTHER_HASH in run.reason) == ("failed", True)
+
+
+@pytest.mark.parametrize("address", [f"s3://{BUCKET}/nothing", "s3://nowhere/nothing"])
+def test_a_specification_that_s3_does_not_give_is_another_pods_to_try(
+    s3: Any, image: Path, tmp_path: Path, address: str
+) -> None:
+    arguments = ["--run-spec", address, "--results", str(tmp_path / "out")]
+    code, log = run_program(image, *arguments, **IN_A_JOB, **ONE_TRY)
+    assert code == EXIT_NOT_RECORDED, log
+    assert "Traceback" not in log
+    assert not (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).exists()

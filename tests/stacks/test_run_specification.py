@@ -1,0 +1,167 @@
+"""The run specification travels as a file: byte for byte, under its hash, for one role."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from charts.run_specification import run_spec_file
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.records.codec import load_record
+from tests.stacks.rendering import collapsed, kubernetes_objects
+from tests.stacks.synthesis import (
+    SYNTAX,
+    Template,
+    experiments,
+    hostile_case,
+    of_type,
+    only,
+    synthesis,
+)
+
+pytestmark = [pytest.mark.synth]
+# Its prompts are made of what CloudFormation and CDK would read something into.
+HOSTILE = "on-demand"
+MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
+BUCKET = "cdk-hnb659fds-assets-${AWS::AccountId}-us-east-2"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upload:
+    """A file that a deploy of the benchmark stack uploads: where to, and what of the assembly."""
+
+    bucket: str
+    key: str
+    packaging: str
+    path: Path
+
+
+def uploads(experiment: str) -> list[Upload]:
+    name = f"{experiments()[experiment].names.stack('benchmark')}.assets.json"
+    files = json.loads((synthesis().folder / name).read_text())["files"].values()
+    return [
+        Upload(
+            bucket=place["bucketName"],
+            key=place["objectKey"],
+            packaging=file["source"]["packaging"],
+            path=synthesis().folder / file["source"]["path"],
+        )
+        for file in files
+        for place in file["destinations"].values()
+    ]
+
+
+def run_spec_upload(experiment: str) -> Upload:
+    (found,) = (u for u in uploads(experiment) if re.fullmatch(r"asset\..*\.json", u.path.name))
+    return found
+
+
+def job(template: Template) -> dict[str, Any]:
+    """The measuring Job."""
+    manifest = only(template, MANIFEST, "loadgenerator")
+    (found,) = (o for o in kubernetes_objects(manifest) if o["kind"] == "Job")
+    return found
+
+
+def texts_of_stacks() -> dict[str, str]:
+    """All that CloudFormation and the CDK command line read of the hostile experiment."""
+    prefix = experiments()[HOSTILE].names.prefix
+    return {path.name: path.read_text() for path in synthesis().folder.glob(f"{prefix}-*.json")}
+
+
+def held(text: str) -> list[str]:
+    """Prompts in a text: as they are, in JSON, and in JSON inside JSON."""
+    once = [json.dumps(prompt)[1:-1] for prompt in SYNTAX]
+    twice = [json.dumps(prompt)[1:-1] for prompt in once]
+    forms = zip(SYNTAX, once, twice, strict=True)
+    return [form[0] for form in forms if any(written in text for written in form)]
+
+
+def test_prompts_with_the_syntax_of_others_arrive_byte_for_byte() -> None:
+    file = run_spec_file(experiments()[HOSTILE])
+    assert len(file.data) > 2_000_000
+    upload = run_spec_upload(HOSTILE)
+    assert (upload.bucket, upload.packaging) == (BUCKET, "file")
+    assert upload.path.read_bytes() == file.data
+    assert load_record(RunSpec, upload.path.read_bytes()).cases == (hostile_case(),)
+
+
+def test_nothing_of_a_prompt_stands_in_a_template() -> None:
+    texts = texts_of_stacks()
+    assert len([name for name in texts if name.endswith(".template.json")]) == 4
+    assert {name: held(text) for name, text in texts.items() if held(text)} == {}
+    assert max(map(len, texts.values())) < 1_000_000
+
+
+def test_a_prompt_in_a_template_would_be_found() -> None:
+    data = run_spec_file(experiments()[HOSTILE]).data.decode()
+    assert held(data) == list(SYNTAX)
+    assert held(json.dumps({"data": data})) == list(SYNTAX)
+
+
+@pytest.mark.parametrize("experiment", tuple(experiments()))
+def test_the_job_is_told_the_objects_address_and_hash(experiment: str) -> None:
+    """Both in its arguments, and so in its name: other prompts, another Job."""
+    (container,) = job(synthesis().template(experiment, "benchmark"))["spec"]["template"]["spec"][
+        "containers"
+    ]
+    upload = run_spec_upload(experiment)
+    sha256 = hashlib.sha256(upload.path.read_bytes()).hexdigest()
+    url = f"s3://{BUCKET}/{upload.key}"
+    assert container["args"][:4] == ["--run-spec", url, "--run-spec-sha256", sha256]
+
+
+def readers(templates: dict[str, Template]) -> list[tuple[str, str, str]]:
+    """Stack, action and resource of every right to CDK's asset bucket."""
+    found = []
+    for stack, template in templates.items():
+        for policy in of_type(template, "AWS::IAM::Policy").values():
+            for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+                for resource in _listed(collapsed(statement["Resource"])):
+                    if resource == "*" or "assets" in resource:
+                        actions = _listed(statement["Action"])
+                        found += [(stack, action, resource) for action in actions]
+    return [line for line in found if line[1].startswith(("s3:", "*"))]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+@pytest.mark.parametrize("experiment", tuple(experiments()))
+def test_one_role_may_get_this_one_object_and_nobody_anything_else_there(experiment: str) -> None:
+    stacks = {part: synthesis().template(experiment, part) for part in ("benchmark", "cluster")}
+    key = run_spec_upload(experiment).key
+    assert readers(stacks) == [("benchmark", "s3:GetObject", f"arn:aws:s3:::{BUCKET}/{key}")]
+    statements = of_type(stacks["benchmark"], "AWS::IAM::Policy")
+    (owner,) = (name for name, policy in statements.items() if key in json.dumps(policy))
+    assert owner.startswith("WorkloadRolesllmperf")
+
+
+def test_a_right_to_more_of_the_bucket_is_found() -> None:
+    statement = {
+        "Effect": "Allow",
+        "Action": ["s3:GetObject"],
+        "Resource": f"arn:aws:s3:::{BUCKET}/*",
+    }
+    policy = {
+        "Type": "AWS::IAM::Policy",
+        "Properties": {"PolicyDocument": {"Statement": [statement]}},
+    }
+    assert readers({"x": {"Resources": {"P": policy}}}) == [
+        ("x", "s3:GetObject", f"arn:aws:s3:::{BUCKET}/*")
+    ]
+
+
+def test_all_that_the_benchmark_stack_uploads_lies_in_the_experiments_folder() -> None:
+    """Where `make destroy` deletes, and nothing of another experiment can be."""
+    for name, experiment in experiments().items():
+        keys = [upload.key for upload in uploads(name)]
+        assert len(keys) > 2
+        assert all(key.startswith(f"{experiment.names.prefix}/") for key in keys)
