@@ -25,7 +25,7 @@ OPTION = "--assume"
 _NUMBER = r"[+-]?\d*\.?\d+(?:e[+-]?\d+)?"
 _REPLACEMENT = re.compile(rf"([^=]*)=\s*({_NUMBER})(?:\.\.({_NUMBER}))?\s*", re.IGNORECASE)
 
-Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Number = Annotated[float, Field(ge=0)]
 
 
 class Assumption(StrictModel):
@@ -132,7 +132,7 @@ class StandingCost(StrictModel):
 
     what: str
     count: Annotated[int, Field(ge=1)]
-    usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    usd_per_hour: Annotated[float, Field(gt=0)]
     as_of: date
     source: str
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 
@@ -82,9 +83,9 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
     "an endless price": (
         put("aws", "price", "usd_per_hour", value=float("inf")),
         "aws.price.usd_per_hour",
-        "Infinity",
-        "finite",
-        "US dollars",
+        ".inf",
+        "a finite number",
+        "no quantity",
     ),
     "no release": (
         drop("release"),
@@ -208,7 +209,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "another experiment",
     ),
     "the same variant twice": (
-        lambda data: data["variants"].append({**data["variants"][1], "name": "twin"}),
+        lambda data: data["variants"].append(copy.deepcopy(data["variants"][1]) | {"name": "twin"}),
         "variants[2]",
         '"twin", which decodes exactly as "qwen3-1.7b-k7"',
         "differ in method, draft or window",
@@ -295,7 +296,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("aws", "public_access_cidrs", value=["0.0.0.0/0"]),
         "aws.public_access_cidrs[0]",
         '"0.0.0.0/0"',
-        "/8 or narrower",
+        "/16 or narrower",
         "opens the Kubernetes API",
     ),
     "documentation addresses, which EKS refuses": (
@@ -350,9 +351,9 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
     "an endless budget": (
         put("aws", "budget_usd", value=float("inf")),
         "aws.budget_usd",
-        "Infinity",
+        ".inf",
         "a finite number",
-        "US dollars",
+        "no quantity",
     ),
     "no budget": (
         drop("aws", "budget_usd"),
@@ -372,7 +373,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("aws", "price", "usd_per_hour", value=0),
         "aws.price.usd_per_hour",
         "0",
-        "more than 0",
+        "0.001 or more",
         "US dollars",
     ),
     "a price without a date": (
@@ -511,9 +512,9 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
     "an infinite rate": (
         put("workload", "load", value={"kind": "poisson", "requests_per_second": float("inf")}),
         "workload.load.requests_per_second",
-        "Infinity",
+        ".inf",
         "a finite number",
-        "mean rate",
+        "no quantity",
     ),
     "more in flight than llmperf has processes for": (
         both(
