@@ -53,7 +53,7 @@ def _cases(key: Key, folder: Path, named: tuple[str, ...] | None) -> Iterator[Ca
 
 
 def _case(key: Key, folder: Path, case: str, known: list[str]) -> Case | Problem:
-    if not re.match(SET_NAME_PATTERN, case):
+    if not re.fullmatch(SET_NAME_PATTERN, case):
         return Problem(
             key=key,
             given=f'"{case}"',
