@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from draftworth.errors import Problem, suggestion
+from draftworth.errors import Problem, UserInputError, suggestion
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment
 from draftworth.experiment.prompt_sets import read_prompt_sets
@@ -21,6 +21,7 @@ from draftworth.experiment.rules import broken_rules
 from draftworth.experiment.validation_errors import misspelt_key, shape_problems, shown
 from draftworth.experiment.yaml_source import Source, read_source
 from draftworth.records.prompts import Case
+from draftworth.untrusted import one_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +46,14 @@ def load_experiment(path: Path) -> LoadedExperiment:
         spec = model.model_validate_json(json.dumps(source.data, default=str))
     except ValidationError as error:
         raise source.refused(shape_problems(error, source.data, model)) from error
-    read = list(read_prompt_sets(spec, path))
-    cases = tuple(case for case in read if isinstance(case, Case))
-    problems = [problem for problem in read if isinstance(problem, Problem)]
-    if problems := [*problems, *broken_rules(spec, path, cases)]:
+    try:
+        read = list(read_prompt_sets(spec, path))
+        cases = tuple(case for case in read if isinstance(case, Case))
+        problems = [problem for problem in read if isinstance(problem, Problem)]
+        problems += broken_rules(spec, path, cases)
+    except OSError as error:
+        raise UserInputError(f"{path}: a file that it names: {one_line(str(error))}") from error
+    if problems:
         raise source.refused(problems)
     return LoadedExperiment(spec=spec, path=path, cases=cases)
 

@@ -29,6 +29,7 @@ from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.reader import ReaderError
 
 from draftworth.errors import Key, Problem
+from draftworth.untrusted import printable
 
 # A large experiment, a hundred variants and as many cases, has a tenth of it.
 MAX_VALUES = 5_000
@@ -41,23 +42,7 @@ _PLAIN_KINDS = {"int", "float", "bool", "null"}
 _NOT_TEXT = "a key is not text: put it in quotes if it is meant as one"
 _IN_PLACE = "an experiment says everything in the place where it counts"
 
-# Of text in a file: what it must not have, in words, and why.
-_REFUSED_TEXT = (
-    (
-        # C0 and C1 but for tab and line feed, marks of direction, line separators, surrogates.
-        re.compile(
-            r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
-            r"\ud800-\udfff\ufffe\uffff]"
-        ),
-        "text without control characters",
-        "names and sentences are shown in terminals and written into templates",
-    ),
-    (
-        re.compile(r"\$\{|\{\{resolve:|#\{Token\["),
-        "text without ${, {{resolve: and #{Token[",
-        "CloudFormation and CDK put something else in the place of such text",
-    ),
-)
+_SUBSTITUTED = re.compile(r"\$\{|\{\{resolve:|#\{Token\[")
 
 
 class NotPlainError(Exception):
@@ -193,9 +178,16 @@ class PlainYaml:
         if len(text) > MAX_TEXT_CHARACTERS:
             allowed = f"at most {MAX_TEXT_CHARACTERS:,} characters"
             self._add(key, f"{len(text):,} characters", allowed, "a sentence is enough")
-        for pattern, allowed, reason in _REFUSED_TEXT:
-            if pattern.search(text):
-                self._add(key, json.dumps(text, ensure_ascii=False), allowed, reason)
+        shown = json.dumps(text, ensure_ascii=False)
+        if printable(text) != text:
+            allowed = "characters that are seen, spaces and line ends"
+            self._add(
+                key, shown, allowed, "all text is shown in terminals and written to templates"
+            )
+        if _SUBSTITUTED.search(text):
+            allowed = "text without ${, {{resolve: and #{Token["
+            reason = "CloudFormation and CDK put something else in the place of such text"
+            self._add(key, shown, allowed, reason)
 
     def _add(self, key: Key, given: str, allowed: str, reason: str) -> None:
         self.problems.append(Problem(key=key, given=given, allowed=allowed, reason=reason))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def _local_models_are_there(experiment: LocalExperiment, path: Path) -> Iterator
     drafts = (((*key, "draft"), variant.draft) for key, variant in speculative)
     for key, model in ((("target",), experiment.target), *drafts):
         folder = beside(path, model.path)
-        if not (folder / "config.json").is_file():
+        if not os.path.isfile(folder / "config.json"):
             yield Problem(
                 key=(*key, "path"),
                 given=f'"{model.path}"',
@@ -100,7 +101,7 @@ def _local_tokenizers_are_equal(experiment: LocalExperiment, path: Path) -> Iter
     for key, variant in variants_of(experiment, LocalSpeculative):
         models = (experiment.target, variant.draft)
         files = [beside(path, model.path) / "tokenizer.json" for model in models]
-        if all(f.is_file() for f in files) and not filecmp.cmp(files[0], files[1], shallow=False):
+        if all(map(os.path.isfile, files)) and not filecmp.cmp(files[0], files[1], shallow=False):
             yield Problem(
                 key=(*key, "draft", "path"),
                 given=f'"{variant.draft.path}", whose tokenizer.json differs from the target\'s',
