@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from draftworth.experiment.plain_yaml import MAX_DEPTH, MAX_VALUES, NotPlainError, PlainYaml
@@ -72,6 +74,7 @@ def test_depth_and_number_are_allowed_up_to_the_limit() -> None:
         ("a: '#{Token[TOKEN.1]}'", "#{Token["),
         ("? ${AWS::Region}\n: a", "${"),
     ],
+    ids=count(),
 )
 def test_text_and_numbers_that_no_experiment_may_have(text: str, problem: str) -> None:
     (found,) = PlainYaml(text).problems
