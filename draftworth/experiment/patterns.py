@@ -18,7 +18,7 @@ SET_NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]*$"
 # The hub's own rule, but for `.-` and `-.`: no `..` and no `--`, a letter or digit at both ends.
 _HUB_NAME = r"[A-Za-z0-9_]+([.-][A-Za-z0-9_]+)*"
 HUB_ID_PATTERN = rf"^{_HUB_NAME}/{_HUB_NAME}$"
-MAX_HUB_ID_LENGTH = 96
+MAX_HUB_ID_LENGTH = 140
 # What git takes for a branch or tag, without the slash: a revision is a folder of the checkpoints.
 REVISION_PATTERN = r"^[A-Za-z0-9_]([A-Za-z0-9_-]|\.[A-Za-z0-9_-])*$"
 MAX_REVISION_LENGTH = 200

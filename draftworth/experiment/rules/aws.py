@@ -12,7 +12,6 @@ from draftworth.experiment.model import NeuronExperiment
 PINNED_IMAGE_WORDS = (
     "an image with a tag other than latest, or with a digest (NAME@sha256: and 64 hex digits)"
 )
-# An access token of the model hub: a secret may well be NAMED hf_token.
 # 65,536 addresses: a large company's or a provider's in one city.
 _WIDEST = 16
 _ADMIN_ARN = re.compile(
@@ -25,6 +24,7 @@ _IMAGE = re.compile(
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
 _MAX_IMAGE_LENGTH = 512
+# An access token of the model hub: a secret may well be NAMED hf_token.
 _HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 

@@ -576,10 +576,10 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "hub id",
     ),
     "an endless hub id": (
-        put("target", "model", value="acme/" + "a" * 92),
+        put("target", "model", value="acme/" + "a" * 140),
         "target.model",
         '"acme/aaa',
-        "at most 96 characters",
+        "at most 140 characters",
         "hub id",
     ),
     "a revision that leads out of its folder": (
