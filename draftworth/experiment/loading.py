@@ -68,10 +68,11 @@ def _model_for(source: Source) -> type[NeuronExperiment] | type[LocalExperiment]
     given, releases = source.data.get("release"), catalog().releases
     if isinstance(given, str) and given in releases:
         return NeuronExperiment if releases[given].platform == "neuron" else LocalExperiment
-    nearest = misspelt_key("release", source.data) if given is None else suggestion(given, releases)
+    is_there = "release" in source.data
+    nearest = suggestion(given, releases) if is_there else misspelt_key("release", source.data)
     problem = Problem(
         key=("release",),
-        given=shown(given) if "release" in source.data else "nothing",
+        given=shown(given) if is_there else "nothing",
         allowed=", ".join(releases),
         reason="the release names the serving image and with it what can be served" + nearest,
     )

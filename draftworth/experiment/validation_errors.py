@@ -75,7 +75,7 @@ def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem
     key, kind = _without_tags(detail["loc"], data), detail["type"]
     description = _description(model, key)
     if kind == "extra_forbidden":
-        return _unknown_key(key, model)
+        return _unknown_key(key, data, model)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _unknown_kind(key, data, model)
     if kind == "missing":
@@ -142,14 +142,25 @@ def _allowed(detail: ErrorDetails) -> str:
     return _ALLOWED[kind].format(**limits) if kind in _ALLOWED else detail["msg"]
 
 
-def _unknown_key(key: Key, model: type[BaseModel]) -> Problem:
-    known = sorted(_fields_at(model, key[:-1]))
+def _unknown_key(key: Key, data: Any, model: type[BaseModel]) -> Problem:
+    nodes, around = _nodes_at(model, key[:-1]), _at(data, key[:-1])
+    known = sorted(name for n in nodes if _is_meant(n, around) for name in n.get("properties", {}))
     return Problem(
         key=key,
         given=f"an unknown key, {key[-1]!r}",
         allowed=", ".join(known),
         reason="a key that is ignored would run another experiment than the file describes"
         + (_where_it_belongs(key[-1], model) or suggestion(key[-1], known)),
+    )
+
+
+def _is_meant(node: dict[str, Any], data: Any) -> bool:
+    """Whether a mapping is this alternative, by the values of `kind` or `method` that it allows."""
+    fields = node.get("properties", {})
+    return all(
+        data.get(name) in fields[name].get("enum", [fields[name].get("const")])
+        for name in ("kind", "method")
+        if name in fields
     )
 
 

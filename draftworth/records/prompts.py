@@ -22,8 +22,8 @@ from draftworth.untrusted import MIB, one_line, open_file
 
 CASE_SUFFIX = ".jsonl"
 _EXAMPLE = 'a line is {"id": "count-01", "prompt": "Count from 1 to 200."}'
-# A line is a conversation as long as a model's context of a million tokens.
-MAX_LINE_BYTES = 8 * MIB
+# A line is a conversation as long as a context of a million tokens.
+MAX_LINE_BYTES = 4 * MIB
 MAX_FILE_BYTES = 64 * MIB
 MAX_LINES = 100_000
 # Parts of the names of result files, of object keys, and dimensions of metrics.

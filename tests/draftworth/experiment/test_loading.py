@@ -610,6 +610,20 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "variants",
         "another experiment",
     ),
+    "a key of another kind": (
+        put("workload", "load", "concurrencies", value=[4]),
+        "workload.load.concurrencies",
+        "unknown key",
+        "concurrency, kind",
+        "did you mean 'concurrency'?",
+    ),
+    "a release of nothing": (
+        put("release", value=None),
+        "release",
+        "null",
+        "neuron-2.26.1",
+        "what can be served",
+    ),
     "an endless weight": (
         put("workload", "classes", 0, "weight", value=float("inf")),
         "workload.classes[0].weight",

@@ -105,7 +105,11 @@ HOSTILE = {
     "a list as a prompt": ('{"id": "a", "prompt": ["x"]}', r"prompt: given \['x'\]"),
     "a long key": ('{"id": "a", "' + "k" * 10_000 + '": 1}', r"given: id, k+ \.\.\.; allowed"),
     "empty lines": ("\n" * 100_001, r"case\.jsonl:100001: more than 100,000 lines"),
-    "a long line": (" " * (8 * 2**20 + 1), r":1: more than 8,388,608 bytes in this line"),
+    "a long line": (" " * (4 * 2**20 + 1), r":1: more than 4,194,304 bytes in this line"),
+    "a million empty objects": (
+        '{"id": "\\ud83d\\ude80", "messages": [' + "{}," * 1_300_000 + "{}]}",
+        r":1: messages: allowed: a list of objects",
+    ),
     "a large file": ((" " * 2**20 + "\n") * 64, r":64: more than 67,108,864 bytes up to here"),
 }
 
