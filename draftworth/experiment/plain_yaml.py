@@ -42,7 +42,8 @@ _PLAIN_KINDS = {"int", "float", "bool", "null"}
 _NOT_TEXT = "a key is not text: put it in quotes if it is meant as one"
 _IN_PLACE = "an experiment says everything in the place where it counts"
 
-_SUBSTITUTED = re.compile(r"\$\{|\{\{resolve:|#\{Token\[")
+# What CloudFormation, CDK and Kubernetes take for a reference.
+_SUBSTITUTED = re.compile(r"\$\{|\{\{resolve:|#\{Token\[|\$\(")
 
 
 class NotPlainError(Exception):
@@ -99,9 +100,9 @@ class PlainYaml:
         self._check_form(event, key)
         if isinstance(event, MappingStartEvent):
             return self._mapping(key)
-        return (
-            self._list(key) if isinstance(event, SequenceStartEvent) else self._scalar(event, key)
-        )
+        if isinstance(event, SequenceStartEvent):
+            return self._list(key)
+        return self._scalar(event, key)
 
     def _check_form(self, event: Any, key: Key) -> None:
         if isinstance(event, AliasEvent):
@@ -131,9 +132,9 @@ class PlainYaml:
         return data
 
     def _name(self, event: Event, key: Key) -> str:
+        self._check_form(event, key)
         if not isinstance(event, ScalarEvent):
             raise _refused(event, key, "a list or mapping as a key", "text", _NOT_TEXT)
-        self._check_form(event, key)
         name = self._plain(event)
         if not isinstance(name, str):
             raise _refused(event, key, f"the key {name!r}", "text", _NOT_TEXT)
@@ -185,8 +186,8 @@ class PlainYaml:
                 key, shown, allowed, "all text is shown in terminals and written to templates"
             )
         if _SUBSTITUTED.search(text):
-            allowed = "text without ${, {{resolve: and #{Token["
-            reason = "CloudFormation and CDK put something else in the place of such text"
+            allowed = "text without ${, {{resolve:, #{Token[ and $("
+            reason = "CloudFormation and CDK, or Kubernetes, put something else in its place"
             self._add(key, shown, allowed, reason)
 
     def _add(self, key: Key, given: str, allowed: str, reason: str) -> None:

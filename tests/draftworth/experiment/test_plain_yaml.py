@@ -15,6 +15,7 @@ BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in ("ab",
 REFUSED: dict[str, tuple[str, int | None, str, str]] = {
     "aliases of aliases": (BOMB, 2, "the alias *a", "where it counts"),
     "a list in itself": ("a: &a [*a]", 1, "the alias *a", "where it counts"),
+    "an alias as a key": ("a: &a b\n*a : c", 2, "the alias *a", "where it counts"),
     "a merge key": ("a: 1\n<<: {b: 2}", 2, "the merge key <<", "where it counts"),
     "a tag of Python": ("a:\n  !!python/object/apply:os.system [id]", 2, "python", "of a program"),
     "a tag of a key": ("!!str a: 1", 1, "the tag", "of a program"),
@@ -73,6 +74,7 @@ def test_depth_and_number_are_allowed_up_to_the_limit() -> None:
         ("a: ${Token[TOKEN.1]}", "${"),
         ("a: '#{Token[TOKEN.1]}'", "#{Token["),
         ("? ${AWS::Region}\n: a", "${"),
+        ("a: $(HOSTNAME)", "$("),
     ],
     ids=count(),
 )
