@@ -15,6 +15,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+# Characters of the longest known word, and problems that a reader mends at a time.
+_WORD = 100
+_PROBLEMS = 20
+
 
 class DraftworthError(Exception):
     """The thing asked for failed."""
@@ -24,7 +28,8 @@ class DraftworthError(Exception):
 
 def suggestion(given: object, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the known word nearest to a given one; empty if none is near."""
-    close = difflib.get_close_matches(str(given), list(known), n=1, cutoff=0.6)
+    # No known word is near to a long text, and to compare them takes long.
+    close = difflib.get_close_matches(str(given)[:_WORD], list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
@@ -74,8 +79,11 @@ class ExperimentError(UserInputError):
         self.path = path
         self.problems = tuple(problems)
         count = len(self.problems)
-        headline = f"{path}: {count} problem{'s' if count != 1 else ''}"
-        super().__init__("\n".join([headline, *(p.render(path) for p in self.problems)]))
+        lines = [f"{path}: {count} problem{'s' if count != 1 else ''}"]
+        lines += (problem.render(path) for problem in self.problems[:_PROBLEMS])
+        if count > _PROBLEMS:
+            lines.append(f"and {count - _PROBLEMS} more")
+        super().__init__("\n".join(lines))
 
 
 class PromptSetError(UserInputError):

@@ -6,7 +6,9 @@ From a server, a bucket or a file of unknown origin. The third of these parts, s
 
 from __future__ import annotations
 
-from typing import Protocol
+import stat
+from pathlib import Path
+from typing import BinaryIO, Protocol
 
 from draftworth.errors import DraftworthError
 
@@ -39,6 +41,19 @@ def read_at_most(stream: Readable, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> b
     if left <= 0:
         raise TooLargeError(f"more than {limit_bytes:,} bytes")
     return b"".join(pieces)
+
+
+def open_file(path: Path) -> BinaryIO:
+    """A regular file, to be read; OSError for all else: a pipe or a device may never end."""
+    try:
+        mode = path.stat().st_mode
+    except ValueError as error:  # NUL in the path
+        raise OSError(f"no path: {error}") from error
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError("a folder")
+    if not stat.S_ISREG(mode):
+        raise OSError("a pipe or device, allowed: a regular file")
+    return path.open("rb")
 
 
 def printable(text: str) -> str:

@@ -14,19 +14,29 @@ from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSp
 from draftworth.measuring.runner import measure_here
 from draftworth.measuring.sink import FolderSink
 from draftworth.records.load import ConcurrencyLoad, PoissonLoad
-from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
+from draftworth.records.prompts import CASE_SUFFIX, FILE_NAME_WORDS, Case, is_file_name, load_case
 from draftworth.records.reading import read_run
+from draftworth.untrusted import one_line
+
+# What an experiment file allows too: larger and smaller numbers are typing errors.
+MAX_NUMBER = 10_000_000
+MIN_NUMBER = 0.001
+MAX_MODEL_CHARACTERS = 500
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Endpoint, prompts, output folder and the shape of the requests."""
     parser.add_argument("--base-url", required=True, help="e.g. http://localhost:8000")
-    parser.add_argument("--model", required=True, help="the name the server serves")
+    parser.add_argument(
+        "--model", required=True, type=model_name, help="the name the server serves"
+    )
     parser.add_argument(
         "--prompts", required=True, type=Path, help="a .jsonl file, a class folder, or its parent"
     )
     parser.add_argument("--out", required=True, type=Path, help="folder for the run's files")
-    parser.add_argument("--name", default="measured", help="the variant's name in the files")
+    parser.add_argument(
+        "--name", default="measured", type=file_name, help="the variant's name in the files"
+    )
     load = parser.add_mutually_exclusive_group()
     load.add_argument(
         "--concurrency", type=positive_int, default=1, help="requests in flight (%(default)s)"
@@ -54,9 +64,9 @@ def whole_number(text: str, *, at_least: int = 0) -> int:
         value = int(text)
     except ValueError:
         value = at_least - 1
-    if value < at_least:
+    if not at_least <= value <= MAX_NUMBER:
         raise argparse.ArgumentTypeError(
-            f"given {text!r}, allowed: a whole number, {at_least} or more"
+            f"given {one_line(text)!r}, allowed: a whole number, {at_least} to {MAX_NUMBER:,}"
         )
     return value
 
@@ -70,9 +80,27 @@ def positive_number(text: str) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"given {text!r}, allowed: a number above 0")
+    if not MIN_NUMBER <= value <= MAX_NUMBER:
+        raise argparse.ArgumentTypeError(
+            f"given {one_line(text)!r}, allowed: a number, {MIN_NUMBER} to {MAX_NUMBER:,}"
+        )
     return value
+
+
+def file_name(text: str) -> str:
+    """An argument type: what can be a part of file names and of metrics."""
+    if not is_file_name(text):
+        raise argparse.ArgumentTypeError(f"given {one_line(text)!r}, allowed: {FILE_NAME_WORDS}")
+    return text
+
+
+def model_name(text: str) -> str:
+    """An argument type: text on one line."""
+    if not (text.isprintable() and 0 < len(text) <= MAX_MODEL_CHARACTERS):
+        raise argparse.ArgumentTypeError(
+            f"given {one_line(text)!r}, allowed: 1 to {MAX_MODEL_CHARACTERS} characters on one line"
+        )
+    return text
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -107,14 +135,28 @@ def checked_base_url(url: str, *, option: str = "--base-url") -> str:
 def find_cases(path: Path) -> tuple[Case, ...]:
     """Cases of a prompt file, of a class folder, or of every class folder below a folder."""
     pattern = f"*{CASE_SUFFIX}"
-    files = [path] if path.is_file() else sorted(path.glob(pattern))
-    files = files or sorted(path.glob(f"*/{pattern}"))
+    try:
+        files = [path] if path.is_file() else sorted(path.glob(pattern))
+        files = files or sorted(path.glob(f"*/{pattern}"))
+    except OSError as error:
+        raise UserInputError(f"--prompts: cannot be read: {one_line(str(error))}") from error
     if not files:
         raise UserInputError(
             f"--prompts: {path}: no {CASE_SUFFIX} file there; give a file, a folder of them, or a "
             "folder of prompt classes such as prompts/"
         )
     return tuple(load_case(file, prompt_class=file.resolve().parent.name) for file in files)
+
+
+def _check_concurrency(arguments: argparse.Namespace) -> None:
+    """No more requests are in flight than there are, and `c64` must mean 64."""
+    concurrency, requests = arguments.concurrency, arguments.requests_per_case
+    if arguments.requests_per_second is None and concurrency > requests:
+        raise UserInputError(
+            f"--concurrency: given {concurrency} with --requests-per-case {requests}, allowed: at "
+            f"most {requests}, or --requests-per-case {concurrency} or more: a prompt file's "
+            "requests are never in flight with another's"
+        )
 
 
 def _run_spec(arguments: argparse.Namespace) -> RunSpec:
@@ -124,6 +166,7 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
         max_tokens_per_step=1,
         is_baseline=True,
     )
+    _check_concurrency(arguments)
     load = (
         ConcurrencyLoad(concurrency=arguments.concurrency)
         if arguments.requests_per_second is None

@@ -12,8 +12,8 @@ from draftworth.experiment.patterns import (
     REGION_PATTERN,
     RESERVATION_PATTERN,
     SECRET_NAME_PATTERN,
+    EachOnce,
     PositiveFloat,
-    PositiveInt,
 )
 from draftworth.experiment.strict import StrictModel
 
@@ -62,9 +62,9 @@ class Aws(StrictModel):
     )
     kubernetes_version: Literal["1.35"] = "1.35"
     """quoted; DRA needs 1.34 or later, 1.35 is what is supported here"""
-    public_access_cidrs: tuple[str, ...] = ()
+    public_access_cidrs: Annotated[tuple[str, ...], Field(max_length=40), EachOnce] = ()
     """IPv4 ranges that may reach the Kubernetes API from outside; none: private"""
-    admin_principal_arns: tuple[str, ...] = ()
+    admin_principal_arns: Annotated[tuple[str, ...], Field(max_length=40), EachOnce] = ()
     """IAM roles or users who get cluster administrator access"""
     capacity: Capacity = Field(description="how accelerator nodes are bought")
     price: Price = Field(description="price of one accelerator node")
@@ -83,8 +83,11 @@ class Aws(StrictModel):
     """true: the checkpoints bucket outlives `cdk destroy`; false: it goes"""
     load_generator_image: str | None = None
     """image URI of the load generator; left out: built by CDK"""
-    deadline_minutes: PositiveInt = Field(
+    deadline_minutes: int = Field(
         default=240,
+        ge=1,
+        # A run takes hours; in a week the smallest node costs thousands of dollars.
+        le=7 * 24 * 60,
         description="accelerator nodes go to zero this many minutes after the deploy, whatever the "
         "state; the measuring run gets as many from its first pod's start; may be moved meanwhile",
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from draftworth.errors import Problem, suggestion
+from draftworth.errors import Problem, UserInputError, suggestion
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment
 from draftworth.experiment.prompt_sets import read_prompt_sets
@@ -21,6 +21,7 @@ from draftworth.experiment.rules import broken_rules
 from draftworth.experiment.validation_errors import misspelt_key, shape_problems, shown
 from draftworth.experiment.yaml_source import Source, read_source
 from draftworth.records.prompts import Case
+from draftworth.untrusted import one_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +46,14 @@ def load_experiment(path: Path) -> LoadedExperiment:
         spec = model.model_validate_json(json.dumps(source.data, default=str))
     except ValidationError as error:
         raise source.refused(shape_problems(error, source.data, model)) from error
-    read = list(read_prompt_sets(spec, path))
-    cases = tuple(case for case in read if isinstance(case, Case))
-    problems = [problem for problem in read if isinstance(problem, Problem)]
-    if problems := [*problems, *broken_rules(spec, path, cases)]:
+    try:
+        read = list(read_prompt_sets(spec, path))
+        cases = tuple(case for case in read if isinstance(case, Case))
+        problems = [problem for problem in read if isinstance(problem, Problem)]
+        problems += broken_rules(spec, path, cases)
+    except OSError as error:
+        raise UserInputError(f"{path}: a file that it names: {one_line(str(error))}") from error
+    if problems:
         raise source.refused(problems)
     return LoadedExperiment(spec=spec, path=path, cases=cases)
 
@@ -63,10 +68,11 @@ def _model_for(source: Source) -> type[NeuronExperiment] | type[LocalExperiment]
     given, releases = source.data.get("release"), catalog().releases
     if isinstance(given, str) and given in releases:
         return NeuronExperiment if releases[given].platform == "neuron" else LocalExperiment
-    nearest = misspelt_key("release", source.data) if given is None else suggestion(given, releases)
+    is_there = "release" in source.data
+    nearest = suggestion(given, releases) if is_there else misspelt_key("release", source.data)
     problem = Problem(
         key=("release",),
-        given=shown(given) if "release" in source.data else "nothing",
+        given=shown(given) if is_there else "nothing",
         allowed=", ".join(releases),
         reason="the release names the serving image and with it what can be served" + nearest,
     )

@@ -11,6 +11,7 @@ key is missing or wrong, and by editors through the JSON Schema.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -153,4 +154,5 @@ def variants_of(experiment: Experiment, kind: type[V]) -> Iterator[tuple[Key, V]
 
 def beside(experiment_path: Path, relative: str) -> Path:
     """A path of the experiment file, which counts from the file's folder."""
-    return (experiment_path.parent / relative).resolve()
+    # Not Path.resolve(), which raises for a link to itself.
+    return Path(os.path.realpath(experiment_path.parent / relative))

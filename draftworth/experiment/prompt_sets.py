@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,8 @@ def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Prob
     """Class by class in the file's order, cases in name order unless the file names them."""
     work = experiment.workload
     root = beside(path, work.prompts_dir)
-    if not root.is_dir():
+    # Not Path.is_dir(), which raises for a name that is too long.
+    if not os.path.isdir(root):
         yield Problem(
             key=("workload", "prompts_dir"),
             given=f'"{work.prompts_dir}"',
@@ -29,7 +31,7 @@ def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Prob
         if (root / prompt_class.name).is_dir():
             yield from _cases((*key, "cases"), root / prompt_class.name, prompt_class.cases)
         else:
-            known = sorted(p.name for p in root.iterdir() if p.is_dir())
+            known = sorted(p.name for p in root.glob("*/"))
             yield Problem(
                 key=(*key, "name"),
                 given=f'"{prompt_class.name}"',
@@ -53,7 +55,7 @@ def _cases(key: Key, folder: Path, named: tuple[str, ...] | None) -> Iterator[Ca
 
 
 def _case(key: Key, folder: Path, case: str, known: list[str]) -> Case | Problem:
-    if not re.match(SET_NAME_PATTERN, case):
+    if not re.fullmatch(SET_NAME_PATTERN, case):
         return Problem(
             key=key,
             given=f'"{case}"',

@@ -20,7 +20,11 @@ class StrictModel(BaseModel):
 
     # A field without `description=` is described by the line below it.
     model_config = ConfigDict(
-        strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True
+        strict=True,
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
     )
 
 

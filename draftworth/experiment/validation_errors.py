@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -13,20 +14,22 @@ from draftworth.errors import Key, Problem, suggestion
 from draftworth.experiment.catalog import NO_SPECULATION, catalog
 from draftworth.experiment.patterns import PATTERN_WORDS
 
-# What pydantic puts into an error's place to say which type of variant it tried.
-_VARIANT_TAGS = {"baseline", "speculative"}
+# The part of an error's place in which pydantic says which type of variant it tried.
+_VARIANT_TAG_AT = 2
 # pydantic's error types in words; in braces the limits that pydantic gives with them.
 _ALLOWED = {
     "literal_error": "{expected}",
     "greater_than_equal": "{ge} or more",
     "greater_than": "more than {gt}",
+    "less_than_equal": "{le} or less",
     "string_too_long": "at most {max_length} characters",
     "string_too_short": "at least {min_length} character(s)",
     "too_short": "at least {min_length} entries",
+    "too_long": "at most {max_length} entries",
+    "repeated": "each entry once; twice: {twice}",
     "int_type": "a whole number, not in quotes",
     "int_from_float": "a whole number",
     "float_type": "a number, not in quotes",
-    "finite_number": "a finite number",
     "string_type": "text (in quotes if it looks like a number)",
     "bool_type": "true or false",
     "tuple_type": "a list",
@@ -72,7 +75,7 @@ def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem
     key, kind = _without_tags(detail["loc"], data), detail["type"]
     description = _description(model, key)
     if kind == "extra_forbidden":
-        return _unknown_key(key, model)
+        return _unknown_key(key, data, model)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _unknown_kind(key, data, model)
     if kind == "missing":
@@ -94,13 +97,13 @@ def _without_tags(location: Key, data: Any) -> Key:
     """An error's place without the union members that pydantic names in it.
 
     A member with a `kind` is named by it, right after the key that holds the union; `kind: x` may
-    have a key `x` too, so only the first such part is a tag.
+    have a key `x` too, so only the first such part is a tag. `variants, 0, baseline` is a variant.
     """
     key: list[str | int] = []
     node, at_union = data, True
-    for part in location:
+    for place, part in enumerate(location):
         is_kind = at_union and isinstance(node, dict) and node.get("kind") == part
-        if is_kind or part in _VARIANT_TAGS:
+        if is_kind or (location[0] == "variants" and place == _VARIANT_TAG_AT):
             at_union = False
             continue
         key.append(part)
@@ -114,7 +117,11 @@ def _unknown_kind(key: Key, data: Any, model: type[BaseModel]) -> Problem:
     keys = [str(k) for k in node] if isinstance(node, dict) else []
     name = "method" if key[:1] == ("variants",) else "kind"
     known = [NO_SPECULATION, *catalog().methods] if name == "method" else _kinds(model, key)
-    reason = _description(model, key) or f"the {name} decides which other keys there are"
+    reason = (
+        _description(model, (*key, name))
+        or _description(model, key)
+        or f"the {name} decides which other keys there are"
+    )
     if name in keys:
         given, nearest = shown(node[name]), suggestion(node[name], known)
     else:
@@ -135,14 +142,25 @@ def _allowed(detail: ErrorDetails) -> str:
     return _ALLOWED[kind].format(**limits) if kind in _ALLOWED else detail["msg"]
 
 
-def _unknown_key(key: Key, model: type[BaseModel]) -> Problem:
-    known = sorted(_fields_at(model, key[:-1]))
+def _unknown_key(key: Key, data: Any, model: type[BaseModel]) -> Problem:
+    nodes, around = _nodes_at(model, key[:-1]), _at(data, key[:-1])
+    known = sorted(name for n in nodes if _is_meant(n, around) for name in n.get("properties", {}))
     return Problem(
         key=key,
         given=f"an unknown key, {key[-1]!r}",
         allowed=", ".join(known),
         reason="a key that is ignored would run another experiment than the file describes"
         + (_where_it_belongs(key[-1], model) or suggestion(key[-1], known)),
+    )
+
+
+def _is_meant(node: dict[str, Any], data: Any) -> bool:
+    """Whether a mapping is this alternative, by the values of `kind` or `method` that it allows."""
+    fields = node.get("properties", {})
+    return all(
+        data.get(name) in fields[name].get("enum", [fields[name].get("const")])
+        for name in ("kind", "method")
+        if name in fields
     )
 
 
@@ -170,11 +188,17 @@ def _fields_at(model: type[BaseModel], key: Key) -> dict[str, Any]:
 
 def _nodes_at(model: type[BaseModel], key: Key) -> list[dict[str, Any]]:
     """The JSON Schema nodes that a key points to, a union's alternatives each by itself."""
-    schema = model.model_json_schema()
+    schema = _schema(model)
     nodes = [schema]
     for part in key:
         nodes = [child for node in nodes for child in _children(node, part, schema)]
     return nodes
+
+
+@cache
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Made once: a file may have hundreds of problems."""
+    return model.model_json_schema()
 
 
 def _children(node: dict[str, Any], part: str | int, root: dict[str, Any]) -> list[dict[str, Any]]:

@@ -7,7 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from draftworth.experiment.catalog import NO_SPECULATION, ModelFacts, catalog
-from draftworth.experiment.patterns import HUB_ID_PATTERN, REVISION_PATTERN, Name, PositiveInt
+from draftworth.experiment.patterns import (
+    HUB_ID_PATTERN,
+    MAX_HUB_ID_LENGTH,
+    MAX_REVISION_LENGTH,
+    REVISION_PATTERN,
+    Name,
+    PositiveInt,
+)
 from draftworth.experiment.strict import StrictModel
 from draftworth.records.staging import checkpoint_prefix
 
@@ -15,9 +22,9 @@ from draftworth.records.staging import checkpoint_prefix
 class HubModel(StrictModel):
     """A checkpoint of the model hub, staged in the checkpoints bucket."""
 
-    model: str = Field(pattern=HUB_ID_PATTERN)
+    model: str = Field(pattern=HUB_ID_PATTERN, max_length=MAX_HUB_ID_LENGTH)
     """hub id, OWNER/NAME, as in Qwen/Qwen3-32B"""
-    revision: str = Field(default="main", pattern=REVISION_PATTERN)
+    revision: str = Field(default="main", pattern=REVISION_PATTERN, max_length=MAX_REVISION_LENGTH)
     """branch, tag or commit; a commit makes runs comparable over months"""
     tokenizer_family: str | None = None
     """needed only for a model the catalogue does not know: models of one family share token ids"""
@@ -77,11 +84,11 @@ class LocalSpeculative(Speculative):
 
 
 def variant_tag(value: Any) -> str | None:
-    """Which variant type a mapping means: `method: none` is the baseline, all else speculates."""
+    """Which variant type a mapping means: the baseline, or one of the methods that speculate."""
     method = value.get("method") if isinstance(value, dict) else getattr(value, "method", None)
-    if method is None:
-        return None
-    return "baseline" if method == NO_SPECULATION else "speculative"
+    if method == NO_SPECULATION:
+        return "baseline"
+    return "speculative" if method in [*catalog().methods] else None
 
 
 HubVariant = Annotated[

@@ -9,6 +9,7 @@ from pydantic import Field
 from draftworth.experiment.patterns import (
     MAX_NAME_LENGTH,
     SET_NAME_PATTERN,
+    EachOnce,
     PositiveFloat,
     PositiveInt,
 )
@@ -21,9 +22,9 @@ class PromptClass(StrictModel):
 
     name: Annotated[str, Field(pattern=SET_NAME_PATTERN, max_length=MAX_NAME_LENGTH)]
     """folder below prompts_dir, e.g. structured"""
-    cases: tuple[str, ...] | None = Field(default=None, min_length=1)
+    cases: Annotated[tuple[str, ...], Field(min_length=1), EachOnce] | None = None
     """file stems in the folder; all of them when left out"""
-    weight: Annotated[float, Field(gt=0)] = 1.0
+    weight: PositiveFloat = 1.0
     """this class's part of your output tokens, relative to the others'"""
 
 
@@ -53,7 +54,7 @@ class LadderLoad(StrictModel):
     """One concurrency after the other."""
 
     kind: Literal["ladder"]
-    concurrencies: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    concurrencies: Annotated[tuple[PositiveInt, ...], Field(min_length=1), EachOnce]
     """requests in flight on each rung"""
 
     def shapes(self) -> tuple[load_shapes.Load, ...]:
@@ -95,15 +96,17 @@ class Workload(StrictModel):
         description="rounds go on until the interval of every class's speedup is no wider than "
         "this part of the speedup",
     )
-    warmup_requests: Annotated[int, Field(ge=0)] = 1
+    warmup_requests: Annotated[int, Field(ge=0, le=1_000)] = 1
     """requests before each block, not measured"""
     parallel: bool = False
     """true: load all variants at once, as llmperf examples do; false: one by one"""
     seed: int = Field(
         default=0,
+        ge=-(2**63),
+        le=2**63 - 1,
         description="sent with every request; Poisson arrivals have it plus the round's number",
     )
     enable_thinking: bool = False
     """chat template switch of reasoning models such as Qwen3"""
-    request_timeout_seconds: Annotated[float, Field(gt=0)] = 300.0
+    request_timeout_seconds: Annotated[float, Field(ge=0.001, le=86_400)] = 300.0
     """a request that takes longer is recorded as failed"""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
 from draftworth.errors import ExperimentError, Key, Problem, UserInputError
+from draftworth.experiment.plain_yaml import NotPlainError, PlainYaml
+from draftworth.untrusted import TooLargeError, one_line, open_file, read_at_most
 
+# Fifty times the largest one shipped; any text of this size is parsed within a second.
+MAX_FILE_BYTES = 256 * 1024
 _EXAMPLE = "experiments/qwen3-32b.yaml"
-_NOT_TEXT = "a key is not text: put it in quotes if it is meant as one"
-_TAG = "a tag names a type of a program; an experiment has text, numbers, lists and mappings"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,7 +26,7 @@ class Source:
 
     def refused(self, problems: Iterable[Problem]) -> ExperimentError:
         """The error that tells these problems, each with the line of its key or of one around."""
-        placed = [dataclasses.replace(p, line=self._line(p.key)) for p in problems]
+        placed = [_printable(p, self._line(p.key)) for p in problems]
         return ExperimentError(self.path, sorted(placed, key=lambda p: p.line or 0))
 
     def _line(self, key: Key) -> int | None:
@@ -41,69 +39,61 @@ def read_source(path: Path) -> Source:
     """Read an experiment file.
 
     Raises:
-        ExperimentError: it is not YAML, a key stands twice, or it is not a mapping.
+        ExperimentError: it is not YAML, has what no experiment uses, or is not a mapping.
         UserInputError: it cannot be read.
     """
-    text = _read(path)
     try:
-        data = YAML(typ="rt", pure=True).load(text)
-    except MarkedYAMLError as error:
+        document = PlainYaml(_read(path))
+    except NotPlainError as error:
+        raise ExperimentError(path, [_printable(error.problem, error.problem.line)]) from error
+    if not isinstance(document.data, dict):
         problem = Problem(
             key=(),
-            given="text that is not YAML",
-            allowed="YAML, each key once",
-            line=error.problem_mark.line + 1 if error.problem_mark else None,
-            reason=" ".join(str(error.problem or error.context).split()),
-        )
-        raise ExperimentError(path, [problem]) from error
-    except YAMLError as error:
-        raise UserInputError(f"{path}: not YAML: {error}") from error
-    if not isinstance(data, CommentedMap):
-        problem = Problem(
-            key=(),
-            given="no mapping" if data else "nothing",
+            given="no mapping" if document.data else "nothing",
             allowed="a mapping with name, release, target, ...",
             reason=f"an experiment is a mapping; copy {_EXAMPLE} and edit it",
         )
         raise ExperimentError(path, [problem])
-    nodes = list(_nodes(data, ()))
-    source = Source(path=path, data=data, lines={(): 1} | {key: line for key, line, _ in nodes})
-    if problems := [p for key, _, node in nodes if (p := _unusual(key, node))]:
-        raise source.refused(problems)
+    source = Source(path=path, data=document.data, lines=document.lines)
+    if document.problems:
+        raise source.refused(document.problems)
     return source
 
 
-def _nodes(node: Any, key: Key) -> Iterator[tuple[Key, int, Any]]:
-    """Key, line and value of everything below a node, as the parser noted them."""
-    if isinstance(node, CommentedMap | CommentedSeq):
-        for name, item in node.items() if isinstance(node, CommentedMap) else enumerate(node):
-            place = node.lc.data[name] if node.lc.data else (node.lc.line,)
-            yield (*key, name), place[0] + 1, item
-            yield from _nodes(item, (*key, name))
-
-
-def _unusual(key: Key, node: Any) -> Problem | None:
-    """What YAML allows and an experiment does not use: keys that are not text, tags."""
-    if not isinstance(key[-1], str | int) or (isinstance(key[-1], int) and len(key) == 1):
-        return Problem(key=key, given=f"the key {key[-1]!r}", allowed="text", reason=_NOT_TEXT)
-    if getattr(getattr(node, "tag", None), "value", None):
-        return Problem(key=key, given=f"the tag {node.tag.value}", allowed="no tags", reason=_TAG)
-    return None
+def _printable(problem: Problem, line: int | None) -> Problem:
+    """A problem as it is shown: on its line, with no more of the file than a reader needs."""
+    key = tuple(one_line(k, characters=60) if isinstance(k, str) else k for k in problem.key)
+    return Problem(
+        key=key,
+        given=one_line(problem.given),
+        allowed=one_line(problem.allowed),
+        reason=one_line(problem.reason),
+        line=line,
+    )
 
 
 def _read(path: Path) -> str:
+    shown = one_line(str(path))
     try:
-        return path.read_text(encoding="utf-8")
+        with open_file(path) as stream:
+            return read_at_most(stream, MAX_FILE_BYTES).decode("utf-8-sig")
     except FileNotFoundError as error:
         nearby = sorted(p.name for p in path.parent.glob("*.yaml")) if path.parent.is_dir() else []
         hint = f"; {path.parent} has {', '.join(nearby)}" if nearby else ""
         raise UserInputError(
-            f"{path}: no such experiment file{hint}. Give the path of a YAML file, for example "
-            f"{_EXAMPLE}"
+            f"{shown}: no such experiment file{one_line(hint)}. Give the path of a YAML file, for "
+            f"example {_EXAMPLE}"
         ) from error
     except IsADirectoryError as error:
         raise UserInputError(
-            f"{path}: a folder; give the path of a YAML file, for example {_EXAMPLE}"
+            f"{shown}: a folder; give the path of a YAML file, for example {_EXAMPLE}"
+        ) from error
+    except TooLargeError as error:
+        raise UserInputError(
+            f"{shown}: {error}, which no experiment file has; give the path of one, for example "
+            f"{_EXAMPLE}"
         ) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise UserInputError(f"{path}: cannot be read as UTF-8 text: {error}") from error
+        raise UserInputError(
+            f"{shown}: cannot be read as UTF-8 text: {one_line(str(error))}"
+        ) from error

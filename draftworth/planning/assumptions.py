@@ -25,7 +25,10 @@ OPTION = "--assume"
 _NUMBER = r"[+-]?\d*\.?\d+(?:e[+-]?\d+)?"
 _REPLACEMENT = re.compile(rf"([^=]*)=\s*({_NUMBER})(?:\.\.({_NUMBER}))?\s*", re.IGNORECASE)
 
-Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+# A time line of larger ones, or of slower speeds, is no number any more.
+_MAX = 1e9
+_MIN_SPEED = 0.001
+Number = Annotated[float, Field(ge=0, le=_MAX)]
 
 
 class Assumption(StrictModel):
@@ -40,8 +43,8 @@ class Assumption(StrictModel):
     def _in_order(self) -> Self:
         if self.low > self.high:
             raise ValueError(f"low {self.low:g} is more than high {self.high:g}")
-        if self.is_speed and self.low == 0:
-            raise ValueError("a speed of 0 never ends")
+        if self.is_speed and self.low < _MIN_SPEED:
+            raise ValueError(f"a speed below {_MIN_SPEED} never ends")
         return self
 
     @property
@@ -111,8 +114,8 @@ class Assumptions(AssumptionSet):
             return name, Assumption(low=low, high=high, unit=unit, source=f"given with {OPTION}")
         except ValueError as error:
             raise UserInputError(
-                f"{OPTION}: given {name}={low:g}..{high:g}, allowed: LOW at most HIGH, no negative "
-                f"numbers, a speed above 0, all in {unit}"
+                f"{OPTION}: given {name}={low:g}..{high:g}, allowed: LOW at most HIGH, from 0 (of "
+                f"a speed {_MIN_SPEED}) to {_MAX:,.0f}, all in {unit}"
             ) from error
 
 
@@ -132,7 +135,7 @@ class StandingCost(StrictModel):
 
     what: str
     count: Annotated[int, Field(ge=1)]
-    usd_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    usd_per_hour: Annotated[float, Field(gt=0)]
     as_of: date
     source: str
 

@@ -179,6 +179,10 @@ def test_a_users_mistake_is_a_sentence_and_exit_code_two(
         ["--requests-per-second", "0"],
         ["--requests-per-second", "fast"],
         ["--concurrency", "four"],
+        ["--concurrency", "9" * 400],
+        ["--output-tokens", "10000001"],
+        ["--timeout-seconds", "1e-300"],
+        ["--timeout-seconds", "nan"],
     ],
 )
 def test_numbers_that_make_no_sense_are_usage_errors(
@@ -188,6 +192,46 @@ def test_numbers_that_make_no_sense_are_usage_errors(
         measure("http://127.0.0.1:9", tmp_path, *option)
     assert done.value.code == 2
     assert f"argument {option[0]}: given '{option[1]}', allowed: a " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["../../etc/cron.d/x", "x" * 300, "", "a\nb", "größe"])
+def test_a_name_that_cannot_be_a_file_name_is_a_usage_error(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as done:
+        measure("http://127.0.0.1:9", tmp_path, "--name", name)
+    assert done.value.code == 2
+    assert "argument --name: given " in (text := capsys.readouterr().err)
+    assert "allowed: 1 to 64 letters" in text
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "\udcff", "x" * 501])
+def test_a_model_that_is_no_line_of_text_is_a_usage_error(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as done:
+        measure("http://127.0.0.1:9", tmp_path, "--model", name)
+    assert done.value.code == 2
+    assert "argument --model: given " in capsys.readouterr().err
+
+
+def test_more_in_flight_than_there_are_requests_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stream_server(healthy) as server:
+        assert measure(server.base_url, tmp_path, "--concurrency", "64") == 2
+        told = capsys.readouterr().err
+        assert "--concurrency: given 64 with --requests-per-case 8, allowed: at most 8, or " in told
+        assert server.requests == []
+        enough = ("--concurrency", "4", "--requests-per-case", "4")
+        assert measure(server.base_url, tmp_path, *enough) == 0
+
+
+def test_prompts_that_no_system_can_name_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measure("http://127.0.0.1:9", tmp_path, "--prompts", "x" * 300) == 2
+    assert "--prompts: cannot be read: " in capsys.readouterr().err
 
 
 def test_a_load_is_given_in_one_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import io
+import os
+from pathlib import Path
 
 import pytest
 
-from draftworth.untrusted import TooLargeError, encodable, one_line, printable, read_at_most
+from draftworth.untrusted import (
+    TooLargeError,
+    encodable,
+    one_line,
+    open_file,
+    printable,
+    read_at_most,
+)
 
 
 class Dribble(io.BytesIO):
@@ -39,6 +48,23 @@ def test_an_endless_stream_is_left_at_the_limit() -> None:
     with pytest.raises(TooLargeError, match="more than 1,048,576 bytes"):
         read_at_most(stream)
     assert stream.taken == 2**20 + 1
+
+
+def test_a_regular_file_is_read_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    with open_file(tmp_path / "file") as file:
+        assert file.read() == b"x"
+    os.mkfifo(tmp_path / "pipe")
+    for path, what in {
+        tmp_path: "a folder",
+        tmp_path / "pipe": "a pipe or device",
+        Path("/dev/zero"): "a pipe or device",
+        Path("a\0b"): "null byte",
+        tmp_path / "none": "No such file",
+        tmp_path / ("x" * 300): "too long",
+    }.items():
+        with pytest.raises(OSError, match=what):
+            open_file(path)
 
 
 def test_only_text_reaches_a_terminal() -> None:

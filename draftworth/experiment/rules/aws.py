@@ -9,7 +9,21 @@ from collections.abc import Iterator
 from draftworth.errors import Problem
 from draftworth.experiment.model import NeuronExperiment
 
-PINNED_IMAGE_WORDS = "an image with a tag other than latest, or with a digest (NAME@sha256:...)"
+PINNED_IMAGE_WORDS = (
+    "an image with a tag other than latest, or with a digest (NAME@sha256: and 64 hex digits)"
+)
+# 65,536 addresses: a large company's or a provider's in one city.
+_WIDEST = 16
+_ADMIN_ARN = re.compile(
+    r"arn:aws[a-z-]{0,20}:iam::[0-9]{12}:(role|user)/[A-Za-z0-9+=,.@_/-]{1,512}"
+)
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_PATH = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(
+    rf"(?:{_LABEL}(?:\.{_LABEL})*(?::[0-9]{{1,5}})?/)?{_PATH}(?:/{_PATH})*"
+    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+_MAX_IMAGE_LENGTH = 512
 # An access token of the model hub: a secret may well be NAMED hf_token.
 _HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
@@ -17,7 +31,7 @@ _HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 def _zone_is_in_the_region(experiment: NeuronExperiment) -> Iterator[Problem]:
     region, zone = experiment.aws.region, experiment.aws.availability_zone
     suffix = zone.removeprefix(region)
-    if suffix == zone or len(suffix) != 1 or not suffix.isalpha():
+    if suffix == zone or not re.fullmatch("[a-z]", suffix):
         yield Problem(
             key=("aws", "availability_zone"),
             given=f'"{zone}"',
@@ -32,7 +46,7 @@ def _public_access_is_limited(experiment: NeuronExperiment) -> Iterator[Problem]
             yield Problem(
                 key=("aws", "public_access_cidrs", index),
                 given=f'"{cidr}"',
-                allowed="public IPv4 ranges of /8 or narrower: your own address and /32",
+                allowed=f"public IPv4 ranges of /{_WIDEST} or narrower: your own address and /32",
                 reason=reason,
             )
 
@@ -43,19 +57,17 @@ def _unfit_range(cidr: str) -> str:
         network = ipaddress.IPv4Network(cidr)
     except ValueError as error:
         return f"not an IPv4 range: {error}"
-    if network.prefixlen < 8:
-        return "so wide a range opens the Kubernetes API to the internet"
-    if not network.is_global:
+    if not network.is_global or network.is_multicast:
         # EKS: "The following CIDRs are not allowed in publicAccessCidrs".
         return "EKS refuses private and reserved ranges; inside the VPC the API is reachable anyway"
+    if network.prefixlen < _WIDEST:
+        return "so wide a range opens the Kubernetes API to the internet"
     return ""
 
 
 def _admin_arns(experiment: NeuronExperiment) -> Iterator[Problem]:
     for index, arn in enumerate(experiment.aws.admin_principal_arns):
-        parts = arn.split(":")
-        valid = len(parts) == 6 and parts[2] == "iam" and parts[5].startswith(("role/", "user/"))
-        if not valid:
+        if not _ADMIN_ARN.fullmatch(arn):
             yield Problem(
                 key=("aws", "admin_principal_arns", index),
                 given=f'"{arn}"',
@@ -88,11 +100,9 @@ def _image_is_pinned(experiment: NeuronExperiment) -> Iterator[Problem]:
 
 
 def is_pinned_image(image: str) -> bool:
-    """Whether an image URI says which image: a digest, or a tag that is not `latest`."""
-    if "@sha256:" in image:
-        return True
-    _, colon, tag = image.rpartition("/")[2].partition(":")
-    return bool(colon) and tag not in ("", "latest")
+    """Whether this is an image URI, and says which image: a digest, or a tag but `latest`."""
+    match = _IMAGE.fullmatch(image) if len(image) <= _MAX_IMAGE_LENGTH else None
+    return match is not None and (match["digest"] or match["tag"] or "latest") != "latest"
 
 
 NEURON = (

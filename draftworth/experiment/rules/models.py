@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import filecmp
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from draftworth.errors import Problem
+from draftworth.errors import Problem, suggestion
 from draftworth.experiment.catalog import ModelKind, catalog
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment, beside, variants_of
 from draftworth.experiment.variants import HubSpeculative, LocalSpeculative
@@ -28,7 +30,7 @@ def _tokenizer_family_is_known(experiment: NeuronExperiment) -> Iterator[Problem
                 given="nothing",
                 allowed="the family's name, e.g. qwen3",
                 reason=f"the catalogue does not know {model.model}, so nobody can say whether "
-                "target and draft share token ids",
+                f"target and draft share token ids{suggestion(model.model, catalog().models)}",
             )
         elif model.facts and stated is not None and stated != model.facts.tokenizer_family:
             yield Problem(
@@ -58,8 +60,8 @@ def _draft_is_of_the_targets_family(experiment: NeuronExperiment) -> Iterator[Pr
 def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Problem]:
     """An EAGLE-3 head is no draft model, and a whole model is no head."""
     for key, variant in variants_of(experiment, HubSpeculative):
-        method, facts = catalog().methods.get(variant.method), variant.draft.facts
-        if method is None or facts is None or method.draft == "any" or method.draft == facts.kind:
+        method, facts = catalog().methods[variant.method], variant.draft.facts
+        if facts is None or method.draft == "any" or method.draft == facts.kind:
             continue
         yield Problem(
             key=(*key, "draft", "model"),
@@ -86,7 +88,7 @@ def _local_models_are_there(experiment: LocalExperiment, path: Path) -> Iterator
     drafts = (((*key, "draft"), variant.draft) for key, variant in speculative)
     for key, model in ((("target",), experiment.target), *drafts):
         folder = beside(path, model.path)
-        if not (folder / "config.json").is_file():
+        if not os.path.isfile(folder / "config.json"):
             yield Problem(
                 key=(*key, "path"),
                 given=f'"{model.path}"',
@@ -99,7 +101,7 @@ def _local_tokenizers_are_equal(experiment: LocalExperiment, path: Path) -> Iter
     for key, variant in variants_of(experiment, LocalSpeculative):
         models = (experiment.target, variant.draft)
         files = [beside(path, model.path) / "tokenizer.json" for model in models]
-        if all(f.is_file() for f in files) and files[0].read_bytes() != files[1].read_bytes():
+        if all(map(os.path.isfile, files)) and not filecmp.cmp(files[0], files[1], shallow=False):
             yield Problem(
                 key=(*key, "draft", "path"),
                 given=f'"{variant.draft.path}", whose tokenizer.json differs from the target\'s',

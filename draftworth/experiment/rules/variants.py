@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from draftworth.errors import Problem, suggestion
+from draftworth.errors import Problem
 from draftworth.experiment.catalog import NO_SPECULATION, catalog
 from draftworth.experiment.model import Experiment, variants_of
 from draftworth.experiment.naming import dns_label
@@ -37,16 +37,9 @@ def _unique_variant_names(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _methods_the_release_serves(experiment: Experiment) -> Iterator[Problem]:
-    served, known = experiment.release_facts.methods, [NO_SPECULATION, *catalog().methods]
+    served = experiment.release_facts.methods
     for key, variant in variants_of(experiment, Speculative):
-        if variant.method not in known:
-            yield Problem(
-                key=(*key, "method"),
-                given=f'"{variant.method}"',
-                allowed=", ".join(known),
-                reason="the method says how tokens are drafted" + suggestion(variant.method, known),
-            )
-        elif variant.method not in served:
+        if variant.method not in served:
             able = [n for n, r in catalog().releases.items() if variant.method in r.methods]
             yield Problem(
                 key=(*key, "method"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from draftworth.errors import Problem
+from draftworth.errors import Key, Problem
 from draftworth.experiment.model import Experiment, LocalExperiment
-from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
+from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT, ConcurrencyLoad
 
 
 def _greedy(experiment: Experiment) -> Iterator[Problem]:
@@ -62,18 +62,40 @@ def _request_counts_agree(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
-def _classes_and_cases_once(experiment: Experiment) -> Iterator[Problem]:
+def _each_load_is_reached(experiment: Experiment) -> Iterator[Problem]:
+    """`c64` in the report means that 64 requests were in flight."""
+    work = experiment.workload
+    for index, load in enumerate(work.load.shapes()):
+        if isinstance(load, ConcurrencyLoad) and load.concurrency > work.requests_per_round:
+            one = work.load.kind == "concurrency"
+            place: Key = ("concurrency",) if one else ("concurrencies", index)
+            yield Problem(
+                key=("workload", "load", *place),
+                given=f"{load.concurrency} requests in flight with workload.requests_per_round "
+                f"{work.requests_per_round}",
+                allowed=f"at most {work.requests_per_round}, or requests_per_round of "
+                f"{load.concurrency} or more",
+                reason="a block sends the requests of one round: no more are ever in flight, and "
+                f"{load.label} would be the name of a load that was not there",
+            )
+
+
+def _classes_once(experiment: Experiment) -> Iterator[Problem]:
     counts = Counter(c.name for c in experiment.workload.classes)
     for index, prompt_class in enumerate(experiment.workload.classes):
-        repeated = [c for c, n in Counter(prompt_class.cases or ()).items() if n > 1]
-        if counts[prompt_class.name] > 1 or repeated:
+        if counts[prompt_class.name] > 1:
             yield Problem(
                 key=("workload", "classes", index),
-                given=f'"{prompt_class.name}"'
-                + (f" with {', '.join(repeated)} twice" if repeated else " twice"),
-                allowed="each class once, with each case once",
+                given=f'"{prompt_class.name}" twice',
+                allowed="each class once",
                 reason="its requests would count double in the class's figures",
             )
 
 
-COMMON = (_greedy, _load_generator_can_send, _request_counts_agree, _classes_and_cases_once)
+COMMON = (
+    _greedy,
+    _load_generator_can_send,
+    _request_counts_agree,
+    _each_load_is_reached,
+    _classes_once,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 
@@ -83,9 +84,9 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
     "an endless price": (
         put("aws", "price", "usd_per_hour", value=float("inf")),
         "aws.price.usd_per_hour",
-        "Infinity",
-        "finite",
-        "US dollars",
+        ".inf",
+        "a finite number",
+        "no quantity",
     ),
     "no release": (
         drop("release"),
@@ -209,7 +210,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "another experiment",
     ),
     "the same variant twice": (
-        lambda data: data["variants"].append({**data["variants"][1], "name": "twin"}),
+        lambda data: data["variants"].append(copy.deepcopy(data["variants"][1]) | {"name": "twin"}),
         "variants[2]",
         '"twin", which decodes exactly as "qwen3-1.7b-k7"',
         "differ in method, draft or window",
@@ -296,7 +297,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("aws", "public_access_cidrs", value=["0.0.0.0/0"]),
         "aws.public_access_cidrs[0]",
         '"0.0.0.0/0"',
-        "/8 or narrower",
+        "/16 or narrower",
         "opens the Kubernetes API",
     ),
     "documentation addresses, which EKS refuses": (
@@ -351,9 +352,9 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
     "an endless budget": (
         put("aws", "budget_usd", value=float("inf")),
         "aws.budget_usd",
-        "Infinity",
+        ".inf",
         "a finite number",
-        "US dollars",
+        "no quantity",
     ),
     "no budget": (
         drop("aws", "budget_usd"),
@@ -373,7 +374,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("aws", "price", "usd_per_hour", value=0),
         "aws.price.usd_per_hour",
         "0",
-        "more than 0",
+        "0.001 or more",
         "US dollars",
     ),
     "a price without a date": (
@@ -512,9 +513,9 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
     "an infinite rate": (
         put("workload", "load", value={"kind": "poisson", "requests_per_second": float("inf")}),
         "workload.load.requests_per_second",
-        "Infinity",
+        ".inf",
         "a finite number",
-        "mean rate",
+        "no quantity",
     ),
     "more in flight than llmperf has processes for": (
         both(
@@ -539,6 +540,265 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "100 with max_requests 64",
         "at most 64",
         "one round",
+    ),
+    "a baseline's method misspelt": (
+        put("variants", 0, "method", value="nonne"),
+        "variants[0].method",
+        '"nonne"',
+        "none, fused_draft, eagle, eagle3, draft_model",
+        "did you mean 'none'?",
+    ),
+    "a list of methods": (
+        put("variants", 1, "method", value=["eagle"]),
+        "variants[1].method",
+        '["eagle"]',
+        "none, fused_draft, eagle, eagle3, draft_model",
+        "how tokens are drafted",
+    ),
+    "a misspelt hub id": (
+        put("variants", 1, "draft", "model", value="Qwen/Qwen3-1.7b"),
+        "variants[1].draft.tokenizer_family",
+        "nothing",
+        "the family's name",
+        "did you mean 'Qwen/Qwen3-1.7B'?",
+    ),
+    "a hub id that leads out of its folder": (
+        put("target", "model", value="Qwen/.."),
+        "target.model",
+        '"Qwen/.."',
+        "OWNER/NAME",
+        "hub id",
+    ),
+    "a hub id in another script": (
+        put("target", "model", value="acme/モデル"),
+        "target.model",
+        '"acme/モデル"',
+        "OWNER/NAME",
+        "hub id",
+    ),
+    "an endless hub id": (
+        put("target", "model", value="acme/" + "a" * 140),
+        "target.model",
+        '"acme/aaa',
+        "at most 140 characters",
+        "hub id",
+    ),
+    "a revision that leads out of its folder": (
+        put("target", "revision", value=".."),
+        "target.revision",
+        '".."',
+        "as git names them",
+        "branch, tag or commit",
+    ),
+    "a range of revisions": (
+        put("target", "revision", value="v1..v2"),
+        "target.revision",
+        '"v1..v2"',
+        "single dots",
+        "branch, tag or commit",
+    ),
+    "an option as a revision": (
+        put("target", "revision", value="-f"),
+        "target.revision",
+        '"-f"',
+        "no hyphen or dot first",
+        "branch, tag or commit",
+    ),
+    "an unknown key that is called as a kind of variant": (
+        put("baseline", value=1),
+        "baseline",
+        "unknown key, 'baseline'",
+        "variants",
+        "another experiment",
+    ),
+    "a key of another kind": (
+        put("workload", "load", "concurrencies", value=[4]),
+        "workload.load.concurrencies",
+        "unknown key",
+        "concurrency, kind",
+        "did you mean 'concurrency'?",
+    ),
+    "a release of nothing": (
+        put("release", value=None),
+        "release",
+        "null",
+        "neuron-2.26.1",
+        "what can be served",
+    ),
+    "an endless weight": (
+        put("workload", "classes", 0, "weight", value=float("inf")),
+        "workload.classes[0].weight",
+        ".inf",
+        "a finite number",
+        "no quantity",
+    ),
+    "a weight of nothing": (
+        put("workload", "classes", 0, "weight", value=1e-320),
+        "workload.classes[0].weight",
+        "e-320",
+        "0.001 or more",
+        "output tokens",
+    ),
+    "a seed that no engine takes": (
+        put("workload", "seed", value=2**63),
+        "workload.seed",
+        "9223372036854775808",
+        "at most 64 bits",
+        "no quantity",
+    ),
+    "a setting of the engine that is endless": (
+        put("serving", "neuron_config", value={"deep": [float("nan")]}),
+        "serving.neuron_config.deep[0]",
+        ".nan",
+        "a finite number",
+        "no quantity",
+    ),
+    "a reference of CloudFormation in a setting": (
+        put("serving", "neuron_config", value={"path": "{{resolve:ssm:/secret}}"}),
+        "serving.neuron_config.path",
+        "{{resolve:ssm:/secret}}",
+        "text without ${",
+        "CloudFormation and CDK",
+    ),
+    "a reference of CloudFormation in a sentence": (
+        put("description", value="in ${AWS::Region}"),
+        "description",
+        "in ${AWS::Region}",
+        "text without ${",
+        "CloudFormation and CDK",
+    ),
+    "a token of CDK": (
+        put("aws", "price", "source", value="${Token[TOKEN.1]}"),
+        "aws.price.source",
+        "${Token[TOKEN.1]}",
+        "text without ${",
+        "CloudFormation and CDK",
+    ),
+    "an escape sequence": (
+        put("description", value="[2J"),
+        "description",
+        "u001b[2J",
+        "characters that are seen",
+        "terminals",
+    ),
+    "a deadline of a year": (
+        put("aws", "deadline_minutes", value=525_600),
+        "aws.deadline_minutes",
+        "525600",
+        "10080 or less",
+        "accelerator nodes go to zero",
+    ),
+    "a warm-up without end": (
+        put("workload", "warmup_requests", value=1_001),
+        "workload.warmup_requests",
+        "1001",
+        "1000 or less",
+        "not measured",
+    ),
+    "outputs longer than any context": (
+        put("workload", "output_tokens", value=10**18),
+        "workload.output_tokens",
+        "1000000000000000000",
+        "10000000 or less",
+        "max_tokens",
+    ),
+    "more in flight than a round has": (
+        put("workload", "load", "concurrency", value=64),
+        "workload.load.concurrency",
+        "64 requests in flight with workload.requests_per_round 8",
+        "at most 8, or requests_per_round of 64 or more",
+        "c64 would be the name of a load that was not there",
+    ),
+    "a rung that a round cannot fill": (
+        put("workload", "load", value={"kind": "ladder", "concurrencies": [4, 9]}),
+        "workload.load.concurrencies[1]",
+        "9 requests in flight",
+        "at most 8",
+        "c9",
+    ),
+    "a rung twice": (
+        put("workload", "load", value={"kind": "ladder", "concurrencies": [4, 4]}),
+        "workload.load.concurrencies",
+        "[4, 4]",
+        "each entry once; twice: 4",
+        "rung",
+    ),
+    "a case twice": (
+        put("workload", "classes", 0, "cases", value=["count", "count"]),
+        "workload.classes[0].cases",
+        '["count", "count"]',
+        "each entry once; twice: count",
+        "file stems",
+    ),
+    "a case outside its folder": (
+        put("workload", "classes", 0, "cases", value=["../open_ended/poem"]),
+        "workload.classes[0].cases[0]",
+        '"../open_ended/poem"',
+        "lower-case letters",
+        "result files' names",
+    ),
+    "an address range twice": (
+        put("aws", "public_access_cidrs", value=["8.8.8.8/32"] * 2),
+        "aws.public_access_cidrs",
+        "8.8.8.8/32",
+        "each entry once",
+        "Kubernetes API",
+    ),
+    "more address ranges than EKS takes": (
+        put("aws", "public_access_cidrs", value=[f"8.8.8.{n}/32" for n in range(41)]),
+        "aws.public_access_cidrs",
+        "8.8.8.0/32",
+        "at most 40 entries",
+        "Kubernetes API",
+    ),
+    "a range of a hundred thousand addresses": (
+        put("aws", "public_access_cidrs", value=["8.8.0.0/15"]),
+        "aws.public_access_cidrs[0]",
+        '"8.8.0.0/15"',
+        "/16 or narrower",
+        "opens the Kubernetes API",
+    ),
+    "a range of IPv6": (
+        put("aws", "public_access_cidrs", value=["2600::/32"]),
+        "aws.public_access_cidrs[0]",
+        '"2600::/32"',
+        "public IPv4 ranges",
+        "not an IPv4 range",
+    ),
+    "addresses of groups": (
+        put("aws", "public_access_cidrs", value=["224.0.0.0/24"]),
+        "aws.public_access_cidrs[0]",
+        '"224.0.0.0/24"',
+        "public IPv4 ranges",
+        "EKS refuses",
+    ),
+    "an ARN without an account": (
+        put("aws", "admin_principal_arns", value=["arn:aws:iam::1:role/Admin"]),
+        "aws.admin_principal_arns[0]",
+        "arn:aws:iam::1:role/Admin",
+        "arn:aws:iam::111122223333:role/Admin",
+        "neither",
+    ),
+    "every role of an account": (
+        put("aws", "admin_principal_arns", value=["arn:aws:iam::111122223333:role/*"]),
+        "aws.admin_principal_arns[0]",
+        "role/*",
+        "arn:aws:iam::111122223333:role/Admin",
+        "neither",
+    ),
+    "a zone in another alphabet": (
+        put("aws", "availability_zone", value="us-east-2é"),
+        "aws.availability_zone",
+        '"us-east-2é"',
+        "a zone of us-east-2",
+        "one zone of aws.region",
+    ),
+    "an image that is none": (
+        put("aws", "load_generator_image", value="llm perf; rm -rf /:1"),
+        "aws.load_generator_image",
+        "llm perf",
+        "an image with a tag",
+        "different clients",
     ),
     "no requests": (
         put("workload", "requests_per_round", value=0),
@@ -571,6 +831,36 @@ def test_a_wrong_file_is_refused_with_key_given_allowed_and_reason(
     text = str(refused.value)
     assert f"{path}:{problem.line}: {key}" in text
     assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize("variant", [0, 1])
+def test_a_wrong_method_is_one_problem(tmp_path: Path, variant: int) -> None:
+    with pytest.raises(ExperimentError) as refused:
+        load_experiment(write_experiment(tmp_path, put("variants", variant, "method", value="x")))
+    assert [p.dotted_key for p in refused.value.problems] == [f"variants[{variant}].method"]
+
+
+@pytest.mark.parametrize("path", ["a" * 300, "/".join(["a"] * 400), "loop"])
+def test_a_path_that_no_system_takes_is_a_problem(tmp_path: Path, path: str) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    edits = {"qwen3-32b": ("workload", "prompts_dir"), "rehearsal": ("target", "path")}
+    for base, key in edits.items():
+        with pytest.raises(ExperimentError) as refused:
+            load_experiment(write_experiment(tmp_path, put(*key, value=path), base=base))
+        assert key in [problem.key for problem in refused.value.problems]
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for folder in (tmp_path / "target", tmp_path / "draft"):
+        folder.mkdir()
+        (folder / "config.json").touch()
+        (folder / "tokenizer.json").symlink_to("/proc/self/mem")
+    models = both(
+        put("target", "path", value="target"), put("variants", 1, "draft", "path", value="draft")
+    )
+    path = write_experiment(tmp_path, models, base="rehearsal")
+    with pytest.raises(UserInputError, match=r"experiment\.yaml: a file that it names: .*Errno"):
+        load_experiment(path)
 
 
 def test_a_local_experiment_may_not_ask_for_llmperf(tmp_path: Path) -> None:
@@ -612,6 +902,7 @@ def test_every_problem_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
         ("", "an experiment is a mapping"),
         ("1: one\n", "is not text"),
         ("name: !!python/object/apply:os.system [id]\n", "a tag names a type of a program"),
+        ("a: &a [x]\nb: *a\n", "given:   the alias *a"),
     ],
 )
 def test_text_that_is_no_experiment_is_refused(tmp_path: Path, text: str, reason: str) -> None:
@@ -715,6 +1006,15 @@ def test_a_secret_may_be_named_after_the_hub(tmp_path: Path) -> None:
         ("example.com/llmperf:", False),
         ("registry.example.com:5000/llmperf:1.2", True),
         (f"llmperf@sha256:{'0' * 64}", True),
+        (f"example.com/a/b_c--d:1.2@sha256:{'0' * 64}", True),
+        (f"llmperf:latest@sha256:{'0' * 64}", True),
+        (f"llmperf@sha256:{'0' * 63}", False),
+        ("LLMPerf:1", False),
+        ("example.com//llmperf:1", False),
+        ("example.com/llmperf:1 --privileged", False),
+        ("-x:1", False),
+        ("a" * 600 + ":1", False),
+        ("a-" * 250 + "!", False),
     ],
 )
 def test_an_image_is_pinned_by_a_tag_other_than_latest_or_a_digest(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 
 from draftworth.errors import PromptSetError
-from draftworth.records.prompts import load_case
+from draftworth.records.prompts import is_file_name, load_case
 from tests.conftest import ROOT
+from tests.hostile.fuzzing import bounded
 
 
 def parse(text: str, folder: Path) -> list[str]:
@@ -23,11 +26,11 @@ def parse(text: str, folder: Path) -> list[str]:
         ("", r"case\.jsonl: no prompts"),
         ("\n\n", r"case\.jsonl: no prompts"),
         ("nonsense", r"case\.jsonl:1: not JSON"),
-        ('["a"]', r"case\.jsonl:1: given: list"),
+        ('["a"]', r"case\.jsonl:1: given list, allowed: an object"),
         ('{"id": "a"}', r"given: id; allowed: the keys id and prompt"),
         ('{"id": "a", "prompt": "x", "extra": 1}', r"given: extra, id, prompt"),
-        ('{"id": 1, "prompt": "x"}', r"id: given 1; allowed: text"),
-        ('{"id": "a", "prompt": "  "}', r"prompt: given '  '"),
+        ('{"id": 1, "prompt": "x"}', r"id: given 1; allowed: text of 1 to 200 characters"),
+        ('{"id": "a", "prompt": "  "}', r"prompt: given ' '"),
         ('{"id": "a", "messages": []}', r"messages: allowed: a list"),
         ('{"id": "a", "messages": [{"role": "robot", "content": "x"}]}', r"system, user"),
         ('{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}', r"ids given twice: a"),
@@ -38,6 +41,87 @@ def test_wrong_lines_are_refused_with_place_and_allowed_form(
 ) -> None:
     with pytest.raises(PromptSetError, match=message):
         parse(text, tmp_path)
+
+
+def test_bytes_that_are_no_text_are_told_with_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "case.jsonl"
+    path.write_bytes(b'{"id": "a", "prompt": "x"}\n{"id": "b", "prompt": "\xff"}\n')
+    with pytest.raises(PromptSetError, match=r"case\.jsonl:2: not JSON: text that UTF-8 cannot"):
+        load_case(path, prompt_class="mine")
+
+
+@pytest.mark.parametrize("name", ["../etc", "a/b", "", ".hidden", "a\nb", "größe", "x" * 65])
+def test_a_class_whose_name_cannot_be_a_file_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(PromptSetError, match="the name of a prompt class: given "):
+        load_case(tmp_path / "case.jsonl", prompt_class=name)
+
+
+@pytest.mark.parametrize("name", ["größe", "a\nb", "-x", "x" * 65, "x" * 300])
+def test_a_file_whose_name_cannot_be_a_case_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(PromptSetError, match="the name of a case: given ") as error:
+        load_case(tmp_path / f"{name}.jsonl", prompt_class="mine")
+    assert str(error.value).isprintable()
+
+
+def test_a_pipe_and_a_folder_are_no_prompt_files(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "folder.jsonl").mkdir()
+    for name, what in {"pipe": "a pipe or device", "folder": "a folder"}.items():
+        with bounded(), pytest.raises(PromptSetError, match=what):
+            load_case(tmp_path / f"{name}.jsonl", prompt_class="mine")
+
+
+def test_twenty_thousand_prompts_are_read_in_a_second(tmp_path: Path) -> None:
+    path = tmp_path / "case.jsonl"
+    lines = (json.dumps({"id": f"p-{n}", "prompt": "word " * 60}) for n in range(20_000))
+    path.write_text("\n".join(lines))
+    with bounded(cpu_seconds=1, mib=100):
+        assert len(load_case(path, prompt_class="mine").prompts) == 20_000
+
+
+def test_what_a_name_may_have() -> None:
+    good = ("count", "Qwen3 prompts", "a.b-c_d", "1", "x" * 64)
+    assert all(is_file_name(name) for name in good)
+
+
+# What no author writes by hand: text, message
+HOSTILE = {
+    "half of a surrogate pair": (
+        '{"id": "a", "prompt": "\\ud800"}',
+        r"case\.jsonl:1: not JSON: text that UTF-8 cannot hold",
+    ),
+    "NUL, escaped": ('{"id": "a", "prompt": "\\u0000"}', r":1: the character NUL in a prompt"),
+    "NUL": ('{"id": "a", "prompt": "\0"}', r":1: not JSON: Invalid control character"),
+    "depth": ("[" * 100_000, r":1: not JSON: too deep"),
+    "a number of 400 digits": ('{"id": ' + "9" * 400 + "}", r":1: given: id; allowed"),
+    "an id of 400 digits": (
+        '{"id": ' + "9" * 400 + ', "prompt": "x"}',
+        r"id: given 9{56} \.\.\.; allowed: text",
+    ),
+    "a number of 5,000 digits": ('{"id": ' + "9" * 5_000 + "}", r":1: not JSON: Exceeds the limit"),
+    "no number": ('{"id": "a", "prompt": NaN}', r":1: not JSON: NaN is no JSON number"),
+    "a long id": ('{"id": "' + "a" * 201 + '", "prompt": "x"}', r"text of 1 to 200 characters"),
+    "an id of two lines": ('{"id": "a\\nb", "prompt": "x"}', r"text of 1 to 200 characters"),
+    "a list as a prompt": ('{"id": "a", "prompt": ["x"]}', r"prompt: given \['x'\]"),
+    "a long key": ('{"id": "a", "' + "k" * 10_000 + '": 1}', r"given: id, k+ \.\.\.; allowed"),
+    "empty lines": ("\n" * 100_001, r"case\.jsonl:100001: more than 100,000 lines"),
+    "a long line": (" " * (4 * 2**20 + 1), r":1: more than 4,194,304 bytes in this line"),
+    "a million empty objects": (
+        '{"id": "\\ud83d\\ude80", "messages": [' + "{}," * 1_300_000 + "{}]}",
+        r":1: messages: allowed: a list of objects",
+    ),
+    "a large file": ((" " * 2**20 + "\n") * 64, r":64: more than 67,108,864 bytes up to here"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), HOSTILE.values(), ids=HOSTILE)
+def test_hostile_lines_are_one_short_message_at_once(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with bounded(), pytest.raises(PromptSetError, match=message) as refused:
+        parse(text, tmp_path)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 1_000
 
 
 def test_prompts_and_conversations_are_read_in_order(tmp_path: Path) -> None:

@@ -1,0 +1,274 @@
+"""Experiment and prompt files with anything in them: planned, or refused in a few lines.
+
+A failure that was found once is a named row of the tests that mirror the tree:
+`tests/draftworth/experiment` and `tests/draftworth/records/test_prompts.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout, suppress
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from draftworth.cli import plan
+from draftworth.errors import ExperimentError, PromptSetError, UserInputError
+from draftworth.records.prompts import load_case
+from draftworth.untrusted import printable
+from tests.conftest import ROOT
+from tests.hostile.fuzzing import SCALARS, TEXTS, VALUES, bounded, tries
+from tests.support.experiments import shipped
+
+Place = tuple[str | int, ...]
+Edit = Callable[[Any, str | int], None]
+
+MAX_MESSAGE_CHARACTERS = 20_000
+NAMES = ("qwen3-32b", "llama-3.1-8b-eagle3", "rehearsal")
+# Where a path of the files counts from.
+FOLDER = ROOT / "experiments"
+
+
+def places(data: Any, place: Place = ()) -> Iterator[Place]:
+    """The place of everything below some data."""
+    if isinstance(data, dict | list):
+        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield (*place, key)
+            yield from places(value, (*place, key))
+
+
+def at(data: Any, place: Place) -> Any:
+    for part in place:
+        data = data[part]
+    return data
+
+
+def with_absolute_paths(name: str) -> dict[str, Any]:
+    data = shipped(name)
+    for model in (data["target"], *(v.get("draft", {}) for v in data["variants"])):
+        if "path" in model:
+            model["path"] = str((FOLDER / model["path"]).resolve())
+    return data
+
+
+SHIPPED = {name: with_absolute_paths(name) for name in NAMES}
+PLACES = {name: [*places(data)] for name, data in SHIPPED.items()}
+WORDS = sorted({str(part) for found in PLACES.values() for place in found for part in place})
+FOUND = [at(SHIPPED[name], place) for name, found in PLACES.items() for place in found]
+LIMITS = [1, 2, 8, 64, 1_000, 10_080, 10_000_000, 0.001, 86_400, 1e12, 2**63 - 1, -(2**63)]
+
+names = st.one_of(st.sampled_from(WORDS), TEXTS, st.text(max_size=12))
+values = st.one_of(
+    *(st.sampled_from(LIMITS), st.sampled_from(FOUND), st.integers(), st.floats(), SCALARS, VALUES)
+)
+
+
+def replaced(value: Any) -> Edit:
+    def edit(parent: Any, key: str | int) -> None:
+        parent[key] = copy.deepcopy(value)
+
+    return edit
+
+
+def removed(parent: Any, key: str | int) -> None:
+    del parent[key]
+
+
+def renamed(name: str) -> Edit:
+    def edit(parent: Any, key: str | int) -> None:
+        if isinstance(parent, dict):
+            parent[name] = parent.pop(key)
+
+    return edit
+
+
+def misspelt(parent: Any, key: str | int) -> None:
+    renamed(str(key)[1:])(parent, key)
+
+
+def repeated(times: int) -> Edit:
+    """So many entries of a list alike, or unknown keys with the same value."""
+
+    def edit(parent: Any, key: str | int) -> None:
+        if isinstance(parent, dict):
+            parent.update({f"{key}{n}": copy.deepcopy(parent[key]) for n in range(times)})
+        else:
+            parent.extend(copy.deepcopy(parent[int(key)]) for _ in range(times))
+
+    return edit
+
+
+edits = st.one_of(
+    values.map(replaced),
+    names.map(renamed),
+    st.sampled_from([removed, misspelt]),
+    st.sampled_from([1, 2, 40, 300]).map(repeated),
+)
+
+
+class Dumper(yaml.CSafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+@st.composite
+def edited_files(draw: st.DrawFn) -> bytes:
+    """A shipped experiment with one to three changes to its data."""
+    name = draw(st.sampled_from(NAMES))
+    data = copy.deepcopy(SHIPPED[name])
+    for _ in range(draw(st.integers(1, 3))):
+        place, edit = draw(st.sampled_from(PLACES[name])), draw(edits)
+        with suppress(LookupError, TypeError, AttributeError):  # an earlier one took the place away
+            edit(at(data, place[:-1]), place[-1])
+    return yaml.dump(data, Dumper=Dumper, sort_keys=False).encode()
+
+
+# Quantities, given in every file or not: what the rules and the plan compute with.
+QUANTITIES = [
+    *(
+        place
+        for name, found in PLACES.items()
+        for place in found
+        if isinstance(at(SHIPPED[name], place), int | float)
+    ),
+    *(("workload", key) for key in ("seed", "request_timeout_seconds", "requests_per_round")),
+    *(("workload", "load", "concurrency"), ("workload", "classes", 0, "weight"), ("repetition",)),
+]
+quantities = st.one_of(
+    *(st.sampled_from(LIMITS), st.integers(1, 100), st.integers(1, 10_000_000)),
+    *(st.floats(0.001, 100), st.floats(0.001, 1e12), st.booleans()),
+)
+
+
+@st.composite
+def tuned_files(draw: st.DrawFn) -> bytes:
+    """A shipped experiment with other quantities: many of these are planned."""
+    data = copy.deepcopy(SHIPPED[draw(st.sampled_from(NAMES))])
+    for place in draw(st.lists(st.sampled_from(QUANTITIES), min_size=1, max_size=4)):
+        with suppress(LookupError, TypeError):  # of another file
+            parent = at(data, place[:-1])
+            old = parent.get(place[-1], 1) if isinstance(parent, dict) else parent[place[-1]]
+            if isinstance(old, int | float):
+                parent[place[-1]] = draw(quantities)
+    return yaml.dump(data, Dumper=Dumper, sort_keys=False).encode()
+
+
+TEXT_OF = {name: yaml.dump(data, Dumper=Dumper, sort_keys=False) for name, data in SHIPPED.items()}
+# What YAML gives a meaning to, and what no text has.
+SYNTAX = ["<<: *a", "&a ", "*a", "!!int ", "? ", "---\n", "%YAML 1.1\n---\n", "|2\n", "\\UFFFFFFFF"]
+DEPTH = ['"\\ud800"', "[" * 300, "{a: " * 300, "- " * 300]
+marks = st.sampled_from([*"&*!%@`{}[]:?-|>'\"#,~=\t\\\0\ufeff\x85\u2028\r", *SYNTAX, *DEPTH])
+
+
+@st.composite
+def cut_files(draw: st.DrawFn) -> bytes:
+    """The text of a shipped experiment, with lines lost, doubled or changed, and bytes in it."""
+    lines = TEXT_OF[draw(st.sampled_from(NAMES))].splitlines()
+    for _ in range(draw(st.integers(1, 3))):
+        where = draw(st.integers(0, len(lines) - 1))
+        column = draw(st.integers(0, len(lines[where])))
+        inserted = draw(st.one_of(marks, TEXTS, st.text(max_size=8)))
+        lines[where : where + 1] = draw(
+            st.sampled_from(
+                [
+                    [],
+                    [lines[where]] * 2,
+                    [lines[where]] * 500,
+                    ["  " + lines[where]],
+                    [lines[where].lstrip()],
+                    [lines[where][:column] + inserted + lines[where][column:]],
+                    [lines[where][:column]],
+                ]
+            )
+        )
+        lines = lines or [""]
+    data = "\n".join(lines).encode("utf-8", "surrogatepass")
+    if draw(st.integers(0, 9)):
+        return data
+    cut = data[: draw(st.integers(0, len(data)))]
+    return cut + draw(st.sampled_from([b"", b"\n", b"\xff", b"\xc3", b"\x00"]))
+
+
+def refused_well(error: UserInputError, path: Path) -> None:
+    """In a few lines of text that name the file, and the line where a key is at fault."""
+    message = str(error)
+    assert message.startswith(str(path))
+    assert message == printable(message)
+    assert len(message) <= MAX_MESSAGE_CHARACTERS
+    if isinstance(error, ExperimentError):
+        assert error.problems
+        assert all(p.line is not None for p in error.problems if p.key)
+
+
+def try_plan(path: Path) -> None:
+    arguments = argparse.Namespace(experiment=path, assume=[], compiled=[])
+    with bounded(), redirect_stdout(StringIO()) as text:
+        try:
+            plan.run(arguments)
+        except UserInputError as error:
+            refused_well(error, path)
+            return
+    planned = text.getvalue()
+    assert planned == printable(planned)
+    assert "workload    " in planned
+
+
+@tries(300, 20_000)
+@given(data=st.one_of(edited_files(), tuned_files(), cut_files()))
+def test_a_changed_experiment_is_planned_or_refused(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "experiment.yaml"
+    path.write_bytes(data)
+    try_plan(path)
+
+
+LINES = [*(ROOT / "prompts" / "structured" / "count.jsonl").read_bytes().splitlines()]
+TALK = {"id": "a", "messages": [{"role": "user", "content": "x"}]}
+
+
+@st.composite
+def prompt_files(draw: st.DrawFn) -> bytes:
+    """A shipped prompt file with values, lines and bytes changed."""
+    lines = list(LINES)
+    for _ in range(draw(st.integers(1, 3))):
+        where = draw(st.integers(0, len(lines) - 1))
+        value = draw(st.sampled_from([TALK, json.loads(LINES[0])]))
+        place = draw(st.sampled_from([*places(value)]))
+        value = copy.deepcopy(value)
+        draw(edits)(at(value, place[:-1]), place[-1])
+        column = draw(st.integers(0, len(lines[where])))
+        inserted = draw(st.one_of(st.binary(max_size=8), TEXTS.map(str.encode)))
+        lines[where : where + 1] = draw(
+            st.sampled_from(
+                [
+                    [json.dumps(value, default=str).encode()],
+                    [lines[where]] * 2,
+                    [lines[where][:column]],
+                    [lines[where][:column] + inserted + lines[where][column:]],
+                    [b"[" * 100_000],
+                    [b'{"id": ' + b"9" * 10_000 + b"}"],
+                ]
+            )
+        )
+    return b"\n".join(lines)
+
+
+@tries(500, 2_000)
+@given(data=prompt_files())
+def test_a_changed_prompt_file_is_read_or_refused(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "case.jsonl"
+    path.write_bytes(data)
+    with bounded():
+        try:
+            case = load_case(path, prompt_class="mine")
+        except PromptSetError as error:
+            refused_well(error, path)
+            return
+    json.dumps([prompt.messages for prompt in case.prompts], ensure_ascii=False).encode()
+    assert all(prompt.id.isprintable() for prompt in case.prompts)
