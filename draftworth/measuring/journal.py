@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count, groupby, pairwise
 from typing import Literal
 
+from draftworth.measuring.clock import WallClock
 from draftworth.records.results import Interruption, TimeAccount
 
 JOURNAL_SCHEMA = "draftworth.journal/1"
@@ -55,7 +56,7 @@ class Journal:
 
     entries: list[Entry]
     attempt: int
-    clock: Callable[[], float]
+    clock: WallClock
     write: Callable[[Entry], None]
     _numbers: Iterator[int] = field(default_factory=count)
 

@@ -388,7 +388,7 @@ def measured_with_waits(
 def test_a_wait_while_tokens_came_excludes_a_sample_without_stamps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("draftworth.measuring.http.sys.platform", "elsewhere")
+    monkeypatch.setattr("draftworth.measuring.connections.sys.platform", "elsewhere")
     script = play(*completion(1, 1, ttft_seconds=0.1, gap_seconds=0.05))
     excluded = "client waited 400.0 ms for a core while tokens came"
     record = measured_with_waits(script, AFTER_THE_FIRST, excluded=excluded)

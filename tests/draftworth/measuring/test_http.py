@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from draftworth.measuring.http import Response, _Exchange, exchange
+from draftworth.untrusted import MIB
 from tests.support.stream_server import Sleep, Step, Write, plain, stream_server
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
@@ -33,7 +34,13 @@ Arrival = tuple[int, bytes]
 def fetch(url: str, *, body: bytes = b"") -> tuple[Response, list[Arrival]]:
     arrivals: list[Arrival] = []
     response = asyncio.run(
-        exchange("POST", url, on_body=lambda data, at: arrivals.append((at, data)), body=body)
+        exchange(
+            "POST",
+            url,
+            on_body=lambda data, at: arrivals.append((at, data)),
+            limit_bytes=MIB,
+            body=body,
+        )
     )
     return response, arrivals
 
@@ -62,7 +69,10 @@ def fetch_while_asleep() -> tuple[Response, Arrival, int]:
     async def run() -> Response:
         loops.append(asyncio.get_running_loop())
         return await exchange(
-            "GET", server.base_url, on_body=lambda data, at: arrivals.append((at, data))
+            "GET",
+            server.base_url,
+            on_body=lambda data, at: arrivals.append((at, data)),
+            limit_bytes=MIB,
         )
 
     with stream_server(lambda _: late_body()) as server:
@@ -95,7 +105,7 @@ def test_the_kernel_stamps_the_first_bytes_of_every_connection() -> None:
 def test_without_the_kernels_times_they_are_late_and_the_response_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("draftworth.measuring.http.sys.platform", "elsewhere")
+    monkeypatch.setattr("draftworth.measuring.connections.sys.platform", "elsewhere")
     response, (at_ns, _), written_ns = fetch_while_asleep()
 
     assert not response.kernel_stamped
@@ -109,7 +119,9 @@ def test_what_is_readable_together_is_read_before_any_byte_is_parsed() -> None:
     async def run() -> None:
         def response(name: str) -> _Exchange:
             return _Exchange(
-                lambda data, at: log.append((f"{name}{data.decode()}", at, next(ticks)))
+                lambda _: None,
+                lambda data, at: log.append((f"{name}{data.decode()}", at, next(ticks))),
+                MIB,
             )
 
         first, second = response("first "), response("second ")
@@ -127,7 +139,7 @@ def test_bytes_that_came_with_the_end_of_the_connection_are_not_lost() -> None:
     received: list[bytes] = []
 
     async def run() -> None:
-        response = _Exchange(lambda data, _: received.append(data))
+        response = _Exchange(lambda _: None, lambda data, _: received.append(data), MIB)
         response.arrived(0, HEAD + b"ab")
         response.closed(None)
         await response.done
@@ -141,7 +153,7 @@ def test_a_request_larger_than_the_sockets_buffer_is_sent_whole() -> None:
     with stream_server(lambda _: plain("200 OK", b"ok")) as server:
         response, arrivals = fetch(server.base_url, body=body)
 
-    assert response.status == 200
+    assert response.head.status == 200
     assert b"".join(data for _, data in arrivals) == b"ok"
     assert server.requests[0].body == body
 
@@ -157,7 +169,7 @@ def test_the_next_address_is_tried_when_the_first_refuses(monkeypatch: pytest.Mo
 
         response, _ = fetch(f"http://name.example:{port}")
 
-    assert response.status == 200
+    assert response.head.status == 200
 
 
 @pytest.fixture
@@ -194,7 +206,7 @@ def test_tls_is_stamped_on_arrival_and_says_that_the_kernel_did_not(
     with stream_server(lambda _: (Write(HEAD), Sleep(0.15), Write(b"ab")), tls=trusted) as server:
         response, [(at_ns, data)] = fetch(server.base_url, body=b"{}")
 
-    assert (response.status, data) == (200, b"ab")
+    assert (response.head.status, data) == (200, b"ab")
     assert not response.kernel_stamped
     assert at_ns > response.sent_ns
     assert server.requests[0].body == b"{}"
