@@ -12,7 +12,7 @@ _WORDS_CHARACTERS = 200
 
 def refusal(head: Head, body: bytes = b"") -> str:
     """An answer whose status is not 200, with the beginning of what it says."""
-    said = one_line(body.decode("utf-8", "replace"))
+    said = _said(head, body)
     location, retry_after = _words(head, "location"), _words(head, "retry-after")
     if 300 <= head.status < 400 and location:
         return (
@@ -33,8 +33,7 @@ def why_no_stream(head: Head) -> str:
 
     Without a content type it is tried. A wrong one ends it, as the standard of event streams asks.
     """
-    encoding = _words(head, "content-encoding")
-    if encoding and encoding.lower() != "identity":
+    if encoding := _encoding(head):
         return (
             f"the answer is compressed ({encoding}), which was not asked for and hides when tokens "
             "come; next: switch compression off in the server or the proxy before it"
@@ -56,9 +55,17 @@ def why_no_stream(head: Head) -> str:
 
 def no_stream(head: Head, body: bytes) -> str:
     """`why_no_stream` with the beginning of the body, where that is text."""
-    encoded = "content-encoding" in head.headers
-    said = "" if encoded else one_line(body.decode("utf-8", "replace"))
-    return why_no_stream(head) + _after(said)
+    return why_no_stream(head) + _after(_said(head, body))
+
+
+def _said(head: Head, body: bytes) -> str:
+    return "" if _encoding(head) else one_line(body.decode("utf-8", "replace"))
+
+
+def _encoding(head: Head) -> str:
+    """How the body is compressed; empty if it is not."""
+    encoding = _words(head, "content-encoding")
+    return "" if encoding.lower() == "identity" else encoding
 
 
 def _after(said: str) -> str:
