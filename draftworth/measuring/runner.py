@@ -28,6 +28,7 @@ from draftworth.measuring.journal import (
     Entry,
     Journal,
     account,
+    elapsed_seconds,
     interruptions,
     subject_of,
     times_lost,
@@ -205,7 +206,8 @@ class Runner:
         total = self.deadline_seconds()
         if total is None:
             return None
-        return max(0.0, self._journal.started_at_unix_s + share * total - self.wall_clock())
+        elapsed = elapsed_seconds(self._journal.entries, until_unix_s=self.wall_clock())
+        return max(0.0, share * total - elapsed)
 
     async def _wait_until_ready(self) -> None:
         """Wait for every server, as long as the specification or the deadline allows."""
