@@ -207,7 +207,7 @@ async def exchange(
 async def _connected(response: _Exchange, url: str, clock: Clock) -> Connection:
     place = one_line(_USER_INFO.sub("//", url), characters=200)
     try:
-        host, port, secure = _address(url)
+        host, port, secure = address_of(url)
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
             return await connect(response, host, port, secure=secure, clock=clock)
     except ssl.SSLCertVerificationError as error:
@@ -220,11 +220,11 @@ async def _connected(response: _Exchange, url: str, clock: Clock) -> Connection:
         raise ConnectError(f"{place}: {reason}") from error
 
 
-def _address(url: str) -> tuple[str, int, bool]:
+def address_of(url: str) -> tuple[str, int, bool]:
     """Host, port and whether it is TLS; raises ValueError."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-        raise ValueError("no address of a server; allowed: http://HOST:PORT or https://HOST")
+        raise ValueError("that is no address of a server")
     try:
         parts.hostname.encode("idna")
     except UnicodeError as error:
