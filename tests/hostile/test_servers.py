@@ -6,6 +6,7 @@ import asyncio
 import functools
 import gc
 import json
+import ssl
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftworth.measuring.client import ERROR_UNEXPECTED, Client, Measured
+from draftworth.measuring.connections import tls_context
 from draftworth.measuring.counters import (
     parse_metrics,
     read_metrics,
@@ -49,6 +51,7 @@ from tests.hostile.server_modes import (
     steps_of,
 )
 from tests.support.blocks import make_block
+from tests.support.certificates import own_authority
 from tests.support.stream_server import DONE, HEADERS, Request, Step, stream_server
 
 PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "count"},))
@@ -131,6 +134,32 @@ def test_an_answer_is_a_record_with_its_reason(
     seconds = STALLED_SECONDS if stalls(answer) else PATIENCE_SECONDS
     with server_of(answer) as url:
         record = measure(url, timeout_seconds=seconds).record
+
+    assert record.error_code == code, record.error_msg
+    assert words in record.error_msg
+
+
+@pytest.fixture(scope="module")
+def own_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ssl.SSLContext]:
+    """A server's context; this process trusts its authority meanwhile."""
+    authority, context = own_authority(tmp_path_factory.mktemp("tls"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(authority))
+        tls_context.cache_clear()
+        tls_context()
+        yield context
+    tls_context.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "words"), rows(row for row in STREAMS if not isinstance(row[1], bytes))
+)
+def test_an_answer_without_end_or_with_a_bad_one_is_the_same_over_tls(
+    own_tls: ssl.SSLContext, answer: Answer, code: int | None, words: str
+) -> None:
+    seconds = STALLED_SECONDS if stalls(answer) else PATIENCE_SECONDS
+    with stream_server(lambda _: steps_of(answer), tls=own_tls) as running:
+        record = measure(running.base_url, timeout_seconds=seconds).record
 
     assert record.error_code == code, record.error_msg
     assert words in record.error_msg

@@ -10,11 +10,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from draftworth.errors import UserInputError
+from draftworth.measuring import http
 from draftworth.measuring.connections import tls_context
 from draftworth.measuring.http import ConnectError, Response, _Exchange, bearer, exchange
 from draftworth.untrusted import MIB
@@ -218,6 +220,23 @@ def test_a_server_without_tls_is_a_connect_error() -> None:
         with pytest.raises(ConnectError, match=r"^https://127\.0\.0\.1:[0-9]+: .*SSL"):
             fetch(f"https://127.0.0.1:{listener.getsockname()[1]}")
         thread.join()
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_server_that_takes_no_connection_is_a_connect_error(
+    monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    """It accepts nothing: a TLS handshake waits, and so does one connection too many."""
+    monkeypatch.setattr(http, "CONNECT_TIMEOUT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as listener:
+        address = listener.getsockname()
+        with ExitStack() as waiting:
+            for _ in range(4):
+                one = waiting.enter_context(socket.socket())
+                one.setblocking(False)
+                one.connect_ex(address)
+            with pytest.raises(ConnectError, match=r":[0-9]+: no answer within 0.2 s"):
+                fetch(f"{scheme}://127.0.0.1:{address[1]}")
 
 
 @pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"])

@@ -93,8 +93,10 @@ def timeline_or_failure(request: Request) -> Iterable[Step]:
         "garbage": [*started, Sleep(0.2), Write(b"data: {nonsense\n\n")],
         "stalls": [*started, Sleep(10)],
         "compressed": [Write(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b")],
-        "counts": [*started, Write(event("y", tokens=10**18))],
-        "endless": itertools.chain(started, itertools.repeat(Write(b": more\n\n" * 9_999))),
+        "counts": [*started, Sleep(0.2), Write(event("y", tokens=10**18))],
+        "endless": itertools.chain(
+            [*started, Sleep(0.2)], itertools.repeat(Write(b": more\n\n" * 9_999))
+        ),
     }
     prompt = prompt_of(request)
     if prompt in failures:
