@@ -6,10 +6,10 @@ import argparse
 import sys
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from draftworth.cli.report import print_verdict
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.measuring.http import address_of
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import measure_here
 from draftworth.measuring.sink import FolderSink
@@ -120,15 +120,12 @@ def run(arguments: argparse.Namespace) -> int:
 def checked_base_url(url: str, *, option: str = "--base-url") -> str:
     """A base URL without a trailing slash or `/v1`; raises UserInputError when it is not one."""
     try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, or too large
-        good = False
-    if not good:
+        address_of(url)
+    except ValueError as error:
         raise UserInputError(
             f"{option}: given {url!r}, allowed: http://HOST:PORT or https://HOST, for example "
-            "http://localhost:8000"
-        )
+            f"http://localhost:8000; {error}"
+        ) from error
     return url.rstrip("/").removesuffix("/v1")
 
 

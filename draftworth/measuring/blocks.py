@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from draftworth.measuring.client import Client, Measured
+from draftworth.measuring.clock import WallClock
 from draftworth.measuring.counters import (
     Reading,
     read_metrics,
@@ -56,7 +57,7 @@ class BlockSender:
     make_client: Callable[..., Client]
     engine: LoadEngine
     readiness: Readiness
-    wall_clock: Callable[[], float]
+    wall_clock: WallClock
 
     async def send(self, case_round: CaseRound, endpoint: Endpoint, *, number: int) -> Sent:
         """Send one block; `number` is its own in the run."""

@@ -5,18 +5,32 @@ server's own usage: with `stream_options.continuous_usage_stats` (vLLM) every ev
 tokens there are so far, so the tokens of each chunk are exact. A server that sends usage only at
 the end gives exact totals; its chunks are then the events with text, and the first one is taken to
 hold one token. Role-only and empty events are no chunks.
+
+A stream is bounded by the tokens that were asked for: its bytes, its events, its text, its counts.
 """
 
 from __future__ import annotations
 
 import json
+import reprlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from draftworth.measuring.http import HttpError
 from draftworth.records.results import UsageSource
+from draftworth.untrusted import MIB, encodable, one_line
 
 MAX_EVENT_BYTES = 1_000_000
+# vLLM's event is 300 bytes beside the name of the model, and holds one token or more; others send
+# several for a token. The rest is for comments that keep a slow connection alive.
+_BYTES_PER_TOKEN, _MORE_BYTES = 4_096, MIB
+# A server may send each character of a token as an event, of which a token has about four.
+_EVENTS_PER_TOKEN, _MORE_EVENTS = 8, 1_000
+# The longest tokens of Llama 3 and Qwen 3 have 128 characters.
+_CHARACTERS_PER_TOKEN, _MORE_CHARACTERS = 256, 4_096
+# Ten times the longest context that any model has.
+_MAX_INPUT_TOKENS = 100_000_000
+_MAX_FINISH_REASON_CHARACTERS = 100
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning")
 
 
@@ -50,11 +64,20 @@ class Timeline:
         return "none" if self.output_tokens is None else "last_chunk"
 
 
+def most_bytes(max_tokens: int) -> int:
+    """Of a stream of at most so many tokens, with its headers."""
+    return _MORE_BYTES + _BYTES_PER_TOKEN * max_tokens
+
+
 class ChunkReader:
     """Feed it the body as it arrives; `timeline()` says what it was."""
 
-    def __init__(self) -> None:
-        self._buffer = b""
+    def __init__(self, max_tokens: int) -> None:
+        self._max_tokens = max_tokens
+        self._events_left = _MORE_EVENTS + _EVENTS_PER_TOKEN * max_tokens
+        self._characters_left = _MORE_CHARACTERS + _CHARACTERS_PER_TOKEN * max_tokens
+        self._held: list[bytes] = []  # of an event whose end has not come
+        self._held_bytes = 0
         self._after_cr = False
         self._so_far = Timeline()  # its chunks are the events with text or tokens
         self._tokens: list[int | None] = []  # of each chunk, None where the event had no usage
@@ -63,10 +86,24 @@ class ChunkReader:
 
     def feed(self, data: bytes, now_ns: int) -> None:
         """Take bytes that arrived at `now_ns`; raises BadStreamError."""
-        *events, self._buffer = (self._buffer + self._newlines(data)).split(b"\n\n")
+        data = self._newlines(data)
+        if self._held:
+            # Only what completes an event is put together: one byte at a time costs no more.
+            if b"\n\n" not in self._held[-1][-1:] + data:
+                self._hold(data)
+                return
+            data = b"".join((*self._held, data))
+            self._held, self._held_bytes = [], 0
+        *events, rest = data.split(b"\n\n")
         for event in events:
             self._event(event, now_ns)
-        if len(self._buffer) > MAX_EVENT_BYTES:
+        if rest:
+            self._hold(rest)
+
+    def _hold(self, data: bytes) -> None:
+        self._held.append(data)
+        self._held_bytes += len(data)
+        if self._held_bytes > MAX_EVENT_BYTES:
             raise BadStreamError(f"an event of more than {MAX_EVENT_BYTES:,} bytes")
 
     def _newlines(self, data: bytes) -> bytes:
@@ -86,7 +123,7 @@ class ChunkReader:
             return
         try:
             value = json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadStreamError(f"not JSON in the stream: {data[:80]!r}") from error
         if not isinstance(value, dict):
             raise BadStreamError(f"not an object in the stream: {data[:80]!r}")
@@ -100,36 +137,49 @@ class ChunkReader:
     def _chunk(self, value: dict[str, Any], now_ns: int) -> None:
         line = self._so_far
         line.events += 1
+        if line.events > self._events_left:
+            raise self._too_much(f"{self._events_left:,} events")
         choices = value.get("choices") or []
         text = ""
         if choices:
             delta = choices[0].get("delta") or {}
             text = "".join(delta.get(name) or "" for name in _TEXT_FIELDS)
-            line.finish_reason = choices[0].get("finish_reason") or line.finish_reason
+            line.finish_reason = _finish(choices[0].get("finish_reason")) or line.finish_reason
         tokens = self._usage(value.get("usage"), in_stream=bool(choices))
         if tokens or (text and tokens is None):
             line.chunk_times_ns.append(now_ns)
             line.chunk_characters.append(0)
             self._tokens.append(tokens)
         if text:
-            self._text.append(text)
-            if line.chunk_characters:  # text that came without a token belongs to the last one
-                line.chunk_characters[-1] += len(text)
+            self._add_text(text)
+
+    def _add_text(self, text: str) -> None:
+        self._characters_left -= len(text)
+        if self._characters_left < 0:
+            raise self._too_much("text")
+        self._text.append(text)
+        if self._so_far.chunk_characters:  # text that came without a token belongs to the last one
+            self._so_far.chunk_characters[-1] += len(text)
+
+    def _too_much(self, what: str) -> BadStreamError:
+        return BadStreamError(f"more {what} than {self._max_tokens:,} tokens can have")
 
     def _usage(self, usage: dict[str, Any] | None, *, in_stream: bool) -> int | None:
         """Tokens that this event adds; None when it does not say."""
         if not usage:
             return None
-        total = usage["completion_tokens"]
-        self._so_far.input_tokens = usage.get("prompt_tokens", self._so_far.input_tokens)
-        self._so_far.output_tokens = total
+        line = self._so_far
+        total = _count("completion_tokens", usage["completion_tokens"], self._max_tokens)
+        if (given := usage.get("prompt_tokens")) is not None:
+            line.input_tokens = _count("prompt_tokens", given, _MAX_INPUT_TOKENS)
+        if line.output_tokens is not None and total < line.output_tokens:
+            raise BadStreamError(f"completion_tokens fell from {line.output_tokens} to {total}")
+        line.output_tokens = total
         if not in_stream:
             return 0
         added = total - self._counted
-        if added < 0:
-            raise BadStreamError(f"completion_tokens fell from {self._counted} to {total}")
         self._counted = total
-        return int(added)
+        return added
 
     @property
     def has_chunks(self) -> bool:
@@ -144,11 +194,27 @@ class ChunkReader:
         return replace(
             so_far,
             chunk_tokens=exact if every_chunk and exact else None,
-            text="".join(self._text),
+            text=encodable("".join(self._text)),
             ended=so_far.ended or so_far.finish_reason is not None,
         )
 
 
+def _count(name: str, value: Any, most: int) -> int:
+    """A count of tokens as it may be; raises BadStreamError."""
+    if type(value) is not int or not 0 <= value <= most:
+        given = one_line(reprlib.repr(value), characters=40)
+        raise BadStreamError(f"{name}: given {given}, allowed: a whole number from 0 to {most:,}")
+    return value
+
+
+def _finish(reason: Any) -> str | None:
+    """Text, or nothing."""
+    if not isinstance(reason, str):
+        return None
+    return one_line(reason, characters=_MAX_FINISH_REASON_CHARACTERS)
+
+
 def _error_text(error: Any) -> str:
     message = error.get("message") if isinstance(error, dict) else None
-    return str(message or error)[:500]
+    said = message or error
+    return one_line(said if isinstance(said, str) else reprlib.repr(said))

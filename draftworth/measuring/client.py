@@ -11,18 +11,29 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from draftworth.measuring.chunks import BadStreamError, ChunkReader, Timeline
-from draftworth.measuring.http import Clock, ConnectError, HttpError, Response, bearer, exchange
+from draftworth.measuring.answers import no_stream, refusal, why_no_stream
+from draftworth.measuring.chunks import BadStreamError, ChunkReader, Timeline, most_bytes
+from draftworth.measuring.clock import WallClock, unix_clock
+from draftworth.measuring.connections import Clock
+from draftworth.measuring.http import (
+    ConnectError,
+    Head,
+    HttpError,
+    Response,
+    TooLongAnswerError,
+    bearer,
+    exchange,
+)
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.measuring.scheduling import WaitReader, Waits, exclusion_reason, run_queue_wait_ns
 from draftworth.records.prompts import Prompt
 from draftworth.records.results import RequestRecord
 from draftworth.records.transcripts import Transcript
+from draftworth.untrusted import one_line
 
 # HTTP has its own codes; these say what went wrong where there was no HTTP status.
 ERROR_CONNECT = -1
@@ -31,8 +42,10 @@ ERROR_BROKEN_STREAM = -3
 ERROR_BAD_STREAM = -4
 ERROR_NO_TOKENS = -5
 ERROR_LOST_ACTOR = -6  # on Ray: the process that had the request ended
+ERROR_UNEXPECTED = -7  # a defect of the client, which an answer brought to light
 
-_MAX_ERROR_BODY_BYTES = 2_000
+# Read of an answer that is no stream of tokens, for its record.
+_REFUSAL_BYTES = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,34 +64,39 @@ class Client:
     shape: RequestShape
     api_key: str | None = None
     clock: Clock = time.perf_counter_ns
-    wall_clock: Callable[[], float] = time.time
+    wall_clock: WallClock = unix_clock
     read_wait: WaitReader = run_queue_wait_ns
 
     async def measure(self, prompt: Prompt, *, request_id: str) -> Measured:
         """Send one request. A failure is a record with its reason, never an exception."""
-        stream = _Stream(self.read_wait)
-        error: tuple[int, str] | None = None
+        stream = _Stream(self.read_wait, self.shape.output_tokens)
         response: Response | None = None
         called_at_unix_s, called_ns = self.wall_clock(), self.clock()
         try:
             async with asyncio.timeout(self.shape.timeout_seconds):
-                response = await exchange(
-                    "POST",
-                    f"{self.base_url}/v1/chat/completions",
-                    body=request_body(self.shape, prompt),
-                    headers=self._headers(),
-                    on_body=stream.on_body,
-                    clock=self.clock,
-                )
-            error = stream.verdict(response.status)
+                response = await self._exchange(stream, prompt)
+            error = stream.verdict(response)
         except TimeoutError:
-            error = (ERROR_TIMEOUT, f"no end within {self.shape.timeout_seconds:g} s")
-        except HttpError as failure:
-            error = (_error_code(failure), str(failure))
+            late = (ERROR_TIMEOUT, f"no end within {self.shape.timeout_seconds:g} s")
+            error = stream.refused or late
+        except Exception as failure:  # noqa: BLE001 (one bad answer is one failed record)
+            error = stream.refused or _error_of(failure)
         sent_ns = response.sent_ns if response else called_ns
         started_at_unix_s = called_at_unix_s + (sent_ns - called_ns) / 1e9
         excluded = stream.excluded(response) if response and not error else None
         return _measured(stream, sent_ns, error, request_id, prompt.id, started_at_unix_s, excluded)
+
+    async def _exchange(self, stream: _Stream, prompt: Prompt) -> Response:
+        return await exchange(
+            "POST",
+            f"{self.base_url}/v1/chat/completions",
+            body=request_body(self.shape, prompt),
+            headers=self._headers(),
+            on_head=stream.on_head,
+            on_body=stream.on_body,
+            limit_bytes=most_bytes(self.shape.output_tokens),
+            clock=self.clock,
+        )
 
     def _headers(self) -> dict[str, str]:
         content = {"Content-Type": "application/json", "Accept": "text/event-stream"}
@@ -102,34 +120,58 @@ def request_body(shape: RequestShape, prompt: Prompt) -> bytes:
     return json.dumps(body).encode()
 
 
+class _RefusedError(HttpError):
+    """Enough was read of an answer that is no stream of tokens."""
+
+
 class _Stream:
     """Collects one response; knows the client's waiting before the first chunk and after it."""
 
-    def __init__(self, read_wait: WaitReader) -> None:
-        self.reader = ChunkReader()
+    def __init__(self, read_wait: WaitReader, max_tokens: int) -> None:
+        self.reader = ChunkReader(max_tokens)
         self._read_wait = read_wait
         self._wait_at_start_ns = read_wait()
         self._wait_at_first_ns: int | None = None
-        self._error_body = b""
+        self._refusal: Head | None = None
+        self._refusal_body = b""
         self._seen_first = False
 
+    def on_head(self, head: Head) -> None:
+        if head.status != 200 or why_no_stream(head):
+            self._refusal = head
+
     def on_body(self, data: bytes, now_ns: int) -> None:
-        if len(self._error_body) < _MAX_ERROR_BODY_BYTES:
-            self._error_body += data[:_MAX_ERROR_BODY_BYTES]
+        if self._refusal:
+            self._refusal_body += data[:_REFUSAL_BYTES]
+            if len(self._refusal_body) >= _REFUSAL_BYTES:
+                raise _RefusedError
+            return
         self.reader.feed(data, now_ns)
         if not self._seen_first and self.reader.has_chunks:
             self._seen_first = True
             self._wait_at_first_ns = self._read_wait()
 
-    def verdict(self, status: int) -> tuple[int, str] | None:
+    @property
+    def refused(self) -> tuple[int, str] | None:
+        """The error of an answer that is no stream of tokens, as far as it came."""
+        head, body = self._refusal, self._refusal_body
+        if head is None:
+            return None
+        if head.status == 200:
+            return ERROR_BAD_STREAM, no_stream(head, body)
+        return head.status, refusal(head, body)
+
+    def verdict(self, response: Response) -> tuple[int, str] | None:
         """The error of a response that ended as HTTP says, None if it is a whole completion."""
         timeline = self.timeline
-        if status != 200:
-            return status, self._error_body.decode("utf-8", "replace").strip() or f"HTTP {status}"
+        if self.refused:
+            return self.refused
         if not timeline.ended:
             return ERROR_BROKEN_STREAM, "the stream ended without a finish reason or [DONE]"
         if not timeline.chunk_times_ns:
             return ERROR_NO_TOKENS, "the server sent no output token"
+        if timeline.chunk_times_ns[0] < response.sent_ns:
+            return ERROR_BAD_STREAM, "the answer came before the request was sent"
         return None
 
     @cached_property
@@ -169,10 +211,19 @@ class _Stream:
         )
 
 
-def _error_code(error: HttpError) -> int:
-    if isinstance(error, ConnectError):
-        return ERROR_CONNECT
-    return ERROR_BAD_STREAM if isinstance(error, BadStreamError) else ERROR_BROKEN_STREAM
+def _error_of(failure: Exception) -> tuple[int, str]:
+    """Code and reason of what ended a request."""
+    reason = one_line(str(failure))
+    if isinstance(failure, ConnectError):
+        return ERROR_CONNECT, reason
+    if isinstance(failure, BadStreamError | TooLongAnswerError):
+        return ERROR_BAD_STREAM, reason
+    return (ERROR_BROKEN_STREAM, reason) if isinstance(failure, HttpError) else unexpected(failure)
+
+
+def unexpected(failure: Exception) -> tuple[int, str]:
+    """Code and reason of an exception that no answer should bring about."""
+    return ERROR_UNEXPECTED, one_line(f"unexpected {type(failure).__name__}: {failure}")
 
 
 def _measured(

@@ -2,19 +2,28 @@
 
 vLLM V1 publishes speculation counters (`vllm:spec_decode_num_*_total`) and histograms of TTFT and
 of the time per output token; the V0 Neuron fork does not promise them. What a server does not
-have is None, and the reader says so.
+have is None, and the reader says so. So is a metric of which one line cannot be read: a sum without
+it would be wrong.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from draftworth.measuring.http import HttpError, get_text
 from draftworth.records.results import ServerTimings, SpeculationCounters
+from draftworth.untrusted import MIB
 
 _TIMEOUT_SECONDS = 10.0
+# vLLM's is about 0.1 MiB.
+_LIMIT_BYTES = 4 * MIB
+# Draft tokens of a step that are counted apart; windows are a tenth of it.
+_MAX_POSITIONS = 64
+# Counts fit the 64 bits that a record has for them.
+_COUNT_LIMIT = 2.0**63
 # Totals at one moment, by metric, summed over labels; positions apart. Empty: nothing to read.
 Reading = Mapping[str, float]
 
@@ -24,22 +33,47 @@ _ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
 _ACCEPTED_AT = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 _TPOT = "vllm:request_time_per_output_token_seconds"
 _TTFT = "vllm:time_to_first_token_seconds"
-_POSITION = re.compile(r'position="(\d+)"')
 _COUNTERS = (_DRAFTS, _DRAFT_TOKENS, _ACCEPTED)
 _TIMINGS = tuple(f"{name}_{part}" for name in (_TPOT, _TTFT) for part in ("sum", "count"))
+_NAMES = frozenset((*_COUNTERS, *_TIMINGS, _ACCEPTED_AT))
+
+# `name{labels} value timestamp`, the last one optional (Prometheus text format 0.0.4).
+_REST = re.compile(r"(?:\{.*\})?[ \t]+([0-9.eE+-]+)(?:[ \t]+-?[0-9]+)?[ \t]*")
+_POSITION = re.compile(r'[{,][ \t]*position="([0-9]{1,2})"')
 
 
 def parse_metrics(text: str) -> Reading:
     """The metrics that matter here, from Prometheus text."""
     totals: defaultdict[str, float] = defaultdict(float)
-    for line in text.splitlines():
-        name = line.partition("{")[0].partition(" ")[0]
-        if name == _ACCEPTED_AT and (position := _POSITION.search(line)):
-            name = _accepted_at(int(position[1]))
-        elif name not in _COUNTERS + _TIMINGS:
+    unreadable = set()
+    for line in text.split("\n"):
+        name = line.partition("{")[0].partition(" ")[0] if line.startswith("vllm:") else ""
+        if name not in _NAMES:
             continue
-        totals[name] += float(line.rsplit(" ", 1)[1])
-    return dict(totals)
+        key, value = _key(name, line), _value(line[len(name) :])
+        if key is None or value is None:
+            unreadable.add(name)
+        else:
+            totals[key] += value
+    return {key: total for key, total in totals.items() if key.split()[0] not in unreadable}
+
+
+def _key(name: str, line: str) -> str | None:
+    """What a line's value adds to, None for a position that no window has."""
+    if name != _ACCEPTED_AT:
+        return name
+    found = _POSITION.search(line)
+    return _accepted_at(int(found[1])) if found and int(found[1]) < _MAX_POSITIONS else None
+
+
+def _value(rest: str) -> float | None:
+    """What a line says after its name; None where that is no count of anything."""
+    found = _REST.fullmatch(rest)
+    try:
+        value = float(found[1]) if found else math.nan
+    except ValueError:
+        return None
+    return value if 0 <= value < _COUNT_LIMIT else None
 
 
 def _accepted_at(position: int) -> str:
@@ -47,14 +81,17 @@ def _accepted_at(position: int) -> str:
 
 
 async def read_metrics(base_url: str, *, api_key: str | None = None) -> Reading:
-    """The server's metrics now; none where it has no such endpoint."""
+    """The server's metrics now; none where it has no such endpoint, or no end of them."""
     try:
-        status, text = await get_text(
-            f"{base_url}/metrics", timeout_seconds=_TIMEOUT_SECONDS, api_key=api_key
+        answer = await get_text(
+            f"{base_url}/metrics",
+            timeout_seconds=_TIMEOUT_SECONDS,
+            limit_bytes=_LIMIT_BYTES,
+            api_key=api_key,
         )
     except (HttpError, TimeoutError):
         return {}
-    return parse_metrics(text) if status == 200 else {}
+    return parse_metrics(answer.text) if answer.head.status == 200 else {}
 
 
 def restarted(before: Reading, after: Reading) -> bool:
@@ -68,15 +105,16 @@ def speculation_between(before: Reading, after: Reading) -> SpeculationCounters 
     None when the server does not count, or counts less than before: then it was restarted.
     """
     added = _added(before, after, _COUNTERS)
-    if added is None:
+    positions = [_accepted_at(position) for position in range(_MAX_POSITIONS)]
+    last = max((n for n, name in enumerate(positions) if name in after), default=-1)
+    at = [after.get(name, 0.0) - before.get(name, 0.0) for name in positions[: last + 1]]
+    if added is None or not all(map(_is_count, at)):
         return None
-    known = [int(name.split()[1]) for name in after if name.startswith(f"{_ACCEPTED_AT} ")]
-    at = [_accepted_at(position) for position in range(max(known, default=-1) + 1)]
     return SpeculationCounters(
         drafts=int(added[_DRAFTS]),
         draft_tokens=int(added[_DRAFT_TOKENS]),
         accepted_tokens=int(added[_ACCEPTED]),
-        accepted_per_position=tuple(int(after.get(n, 0) - before.get(n, 0)) for n in at),
+        accepted_per_position=tuple(map(int, at)),
     )
 
 
@@ -97,4 +135,8 @@ def _added(before: Reading, after: Reading, names: Sequence[str]) -> dict[str, f
     if any(name not in reading for name in names for reading in (before, after)):
         return None
     added = {name: after[name] - before[name] for name in names}
-    return None if min(added.values()) < 0 else added
+    return added if all(map(_is_count, added.values())) else None
+
+
+def _is_count(value: float) -> bool:
+    return 0 <= value < _COUNT_LIMIT

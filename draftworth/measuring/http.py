@@ -1,44 +1,35 @@
 """HTTP/1.1 over asyncio, with the time at which bytes arrived.
 
-A load generator's own error must be far below what it measures. On Linux and plain HTTP the kernel
-stamps bytes as they come (`SO_TIMESTAMPNS`, socket(7)), so that no figure contains the client's way
-to them: not a busy event loop, not the wait for a core. The kernel stamps only while some socket
-wants it, and switches this on in the background: one socket wants it as long as the process lives.
-TLS has no such stamps, nor have other systems: there bytes are stamped in the transport callback.
-Either way they are parsed (by llhttp, `httptools`) only when every socket that had bytes has been
-read. A request has a connection of its own, opened before the clock starts: no figure contains a
+Bytes are parsed (by llhttp, `httptools`) only when every socket that had some has been read. A
+request has a connection of its own, opened before the clock starts: no figure contains a
 handshake, and no request meets a connection that the server is about to close.
+
+A server may send anything. What it sends is bounded, headers and all, and the connection ends at
+once where it sends more.
 """
 
 from __future__ import annotations
 
 import asyncio
-import atexit
-import socket
+import re
 import ssl
-import struct
-import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache
-from typing import cast
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import httptools
 
-Clock = Callable[[], int]
-BodyCallback = Callable[[bytes, int], None]
+from draftworth.errors import UserInputError
+from draftworth.measuring.connections import Clock, Connection, connect
+from draftworth.untrusted import one_line
 
+API_KEY_VARIABLE = "OPENAI_API_KEY"
 CONNECT_TIMEOUT_SECONDS = 10.0
-_READ_BYTES = 16 * 1024
-_SO_TIMESTAMPNS = 35  # Linux, asm-generic/socket.h; not in the socket module
-_TIMESPEC = struct.Struct("qq")
-_ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
-_NANOSECONDS = 1_000_000_000
-# A busy machine was seen to take 17 ms; one that takes longer than this gets no wait for it.
-_STAMPING_DEADLINE_SECONDS = 1.0
+MAX_HEADER_BYTES = 64 * 1024
+_HEADERS = (b"content-type", b"content-encoding", b"location", b"retry-after")
+_LENGTH_HEADERS = (b"content-length", b"transfer-encoding")
+_USER_INFO = re.compile("//[^/]*@")
 
 
 class HttpError(Exception):
@@ -53,6 +44,22 @@ class BrokenStreamError(HttpError):
     """The connection ended before the response did, or the response is not HTTP."""
 
 
+class TooLongAnswerError(HttpError):
+    """The server sends more than any honest answer has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """Status and headers of a response; only those headers that say what to make of its body."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+HeadCallback = Callable[[Head], None]
+BodyCallback = Callable[[bytes, int], None]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Response:
     """What came back, and when the request was sent (nanoseconds of the clock).
@@ -61,7 +68,7 @@ class Response:
     kernel_stamped: every arrival time is the kernel's.
     """
 
-    status: int
+    head: Head
     sent_ns: int
     sending_ns: int
     kernel_stamped: bool
@@ -70,12 +77,17 @@ class Response:
 class _Exchange:
     """One response: what has arrived, with its times. The parser calls the `on_*` methods."""
 
-    def __init__(self, on_body: BodyCallback) -> None:
+    def __init__(self, on_head: HeadCallback, on_body: BodyCallback, limit_bytes: int) -> None:
         self._loop = asyncio.get_running_loop()
         self.done: asyncio.Future[None] = self._loop.create_future()
-        self.status = 0
+        # An error that nobody waits for, because sending failed first, is no error of asyncio's.
+        self.done.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self.head: Head | None = None
         self._arrived: list[tuple[int, bytes]] = []
-        self._deliver = on_body
+        self._tell_head, self._tell_body = on_head, on_body
+        self._limit_bytes = limit_bytes
+        self._received_bytes = 0
+        self._headers: dict[str, str] = {}
         self._now_ns = 0
         self._ends_with_connection = True
         self._parser = httptools.HttpResponseParser(self)
@@ -90,36 +102,61 @@ class _Exchange:
         arrived, self._arrived = self._arrived, []
         try:
             for self._now_ns, data in arrived:
+                if self.done.done():
+                    return
+                self._count(len(data))
                 self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            cause = error.__context__
-            self._finish(cause if isinstance(cause, HttpError) else BrokenStreamError(str(error)))
+        except httptools.HttpParserCallbackError as error:
+            self._finish(error.__context__ or error)
+        except httptools.HttpParserUpgrade:
+            self._finish(BrokenStreamError("the server switches to another protocol"))
+        except (httptools.HttpParserError, HttpError) as error:
+            self._finish(error if isinstance(error, HttpError) else BrokenStreamError(str(error)))
 
-    def on_header(self, name: bytes, value: bytes) -> None:  # noqa: ARG002 (the parser's signature)
-        if name.lower() in (b"content-length", b"transfer-encoding"):
+    def _count(self, received_bytes: int) -> None:
+        self._received_bytes += received_bytes
+        if self.head is None and self._received_bytes > MAX_HEADER_BYTES:
+            raise BrokenStreamError(f"headers of more than {MAX_HEADER_BYTES:,} bytes")
+        if self._received_bytes > self._limit_bytes:
+            raise TooLongAnswerError(f"an answer of more than {self._limit_bytes:,} bytes")
+
+    def on_message_begin(self) -> None:
+        self._headers.clear()
+        self._ends_with_connection = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if name in _HEADERS:
+            self._headers[name.decode()] = value.decode("utf-8", "replace")
+        elif name in _LENGTH_HEADERS:
             self._ends_with_connection = False
 
     def on_headers_complete(self) -> None:
-        self.status = self._parser.get_status_code()
+        status = self._parser.get_status_code()
+        if 100 <= status < 200 or self.done.done():
+            return  # announces another one; or came after the answer
+        self.head = Head(status=status, headers=dict(self._headers))
+        self._tell_head(self.head)
 
     def on_body(self, body: bytes) -> None:
-        self._deliver(body, self._now_ns)
+        if not self.done.done():
+            self._tell_body(body, self._now_ns)
 
     def on_message_complete(self) -> None:
-        if self.status >= 200:  # a 1xx response announces another one
+        if self.head:
             self._finish(None)
 
     def closed(self, exc: Exception | None) -> None:
         """The server closed the connection, or it broke."""
         self._parse()
-        if self.status and self._ends_with_connection and exc is None:
+        if self.head and self._ends_with_connection and exc is None:
             self._finish(None)  # RFC 9112, 6.3: a body without length or chunks ends here
         elif not self.done.done():
-            what = "after the headers" if self.status else "before any response"
+            what = "after the headers" if self.head else "before any response"
             detail = f": {exc}" if exc else ""
             self._finish(BrokenStreamError(f"the server closed the connection {what}{detail}"))
 
-    def _finish(self, error: Exception | None) -> None:
+    def _finish(self, error: BaseException | None) -> None:
         if self.done.done():
             return
         if error is None:
@@ -128,131 +165,27 @@ class _Exchange:
             self.done.set_exception(error)
 
 
-class _PlainConnection:
-    """A TCP connection that is read with the kernel's receive times.
-
-    The kernel's time is that of the last byte read: bytes that came before and wait in the same
-    socket get the time of those that came after (Linux, tcp_recv_timestamp).
-    """
-
-    def __init__(self, connected: socket.socket, exchange: _Exchange, clock: Clock) -> None:
-        self._socket = connected
-        self._exchange = exchange
-        self._clock = clock
-        self._loop = asyncio.get_running_loop()
-        self._buffer = memoryview(bytearray(_READ_BYTES))
-        self.kernel_stamped = True
-        self._loop.add_reader(connected, self._read)
-
-    async def send(self, data: bytes) -> tuple[int, int]:
-        """Write; the time before the first system call, and how long it took."""
-        before_ns = self._clock()
-        sent = self._socket.send(data)
-        taken_ns = self._clock() - before_ns
-        if sent < len(data):
-            await self._loop.sock_sendall(self._socket, data[sent:])
-        return before_ns, taken_ns
-
-    def _read(self) -> None:
-        try:
-            count, ancillary, _, _ = self._socket.recvmsg_into([self._buffer], _ANCILLARY_BYTES)
-        except BlockingIOError:
-            return
-        except OSError as error:
-            self._lost(error)
-            return
-        if count == 0:
-            self._lost(None)
-            return
-        self._exchange.arrived(self._stamp(ancillary), self._buffer[:count].tobytes())
-
-    def _stamp(self, ancillary: list[tuple[int, int, bytes]]) -> int:
-        """The kernel's time on our clock: as long ago as it is by the kernel's own."""
-        now_ns = self._clock()
-        for level, kind, data in ancillary:
-            if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
-                seconds, nanoseconds = _TIMESPEC.unpack(data)
-                age_ns = time.time_ns() - (seconds * _NANOSECONDS + nanoseconds)
-                # A wall clock that was set in these microseconds gives no age.
-                return now_ns - age_ns if 0 <= age_ns < _NANOSECONDS else now_ns
-        self.kernel_stamped = False
-        return now_ns
-
-    def _lost(self, error: OSError | None) -> None:
-        self._loop.remove_reader(self._socket)
-        self._exchange.closed(error)
-
-    def abort(self) -> None:
-        """Close at once."""
-        self._loop.remove_reader(self._socket)
-        self._socket.close()
-
-
-class _TlsConnection(asyncio.BufferedProtocol):
-    """A TLS connection, stamped as its bytes are decrypted.
-
-    Buffered, because asyncio makes room for 256 KiB before every read of an ordinary protocol: that
-    takes four times as long as reading one event does.
-    """
-
-    kernel_stamped = False
-
-    def __init__(self, exchange: _Exchange, clock: Clock) -> None:
-        self._exchange = exchange
-        self._clock = clock
-        self._buffer = memoryview(bytearray(_READ_BYTES))
-        self._transport: asyncio.Transport
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 (asyncio's signature)
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self._exchange.arrived(self._clock(), self._buffer[:nbytes].tobytes())
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._exchange.closed(exc)
-
-    async def send(self, data: bytes) -> tuple[int, int]:
-        """Write; the time before the first system call, and how long it took."""
-        before_ns = self._clock()
-        self._transport.write(data)
-        return before_ns, self._clock() - before_ns
-
-    def abort(self) -> None:
-        """Close at once."""
-        self._transport.abort()
-
-
 async def exchange(
     method: str,
     url: str,
     *,
     on_body: BodyCallback,
+    limit_bytes: int,
+    on_head: HeadCallback = lambda _: None,
     body: bytes = b"",
     headers: Mapping[str, str] | None = None,
     clock: Clock = time.perf_counter_ns,
 ) -> Response:
-    """Send one request; every piece of the response body goes to `on_body` with its arrival time.
+    """Send one request; the head of the response goes to `on_head`, then every piece of its body
+    to `on_body` with its arrival time. What either raises ends the exchange.
 
     Raises:
         ConnectError: no connection within `CONNECT_TIMEOUT_SECONDS`.
         BrokenStreamError: the response ended early or is not HTTP.
-        Whatever `on_body` raises as an HttpError.
+        TooLongAnswerError: more than `limit_bytes` came, headers included.
     """
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    response = _Exchange(on_body)
-    try:
-        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-            connection = await _connected(
-                response, parts.hostname or "", port, secure=parts.scheme == "https", clock=clock
-            )
-    except (OSError, TimeoutError) as error:
-        reason = str(error) or f"no answer within {CONNECT_TIMEOUT_SECONDS:g} s"
-        raise ConnectError(f"{parts.hostname}:{port}: {reason}") from error
+    response = _Exchange(on_head, on_body, limit_bytes)
+    connection = await _connected(response, url, clock)
     try:
         sent_ns, sending_ns = await connection.send(
             _request_bytes(method, url, headers or {}, body)
@@ -262,76 +195,42 @@ async def exchange(
         raise BrokenStreamError(f"the request could not be sent: {error}") from error
     finally:
         connection.abort()
+    assert response.head  # noqa: S101 (for the type checker: nothing is done without one)
     return Response(
-        status=response.status,
+        head=response.head,
         sent_ns=sent_ns,
         sending_ns=sending_ns,
         kernel_stamped=connection.kernel_stamped,
     )
 
 
-async def _connected(
-    response: _Exchange, host: str, port: int, *, secure: bool, clock: Clock
-) -> _PlainConnection | _TlsConnection:
-    loop = asyncio.get_running_loop()
-    if secure:
-        _, tls = await loop.create_connection(
-            lambda: _TlsConnection(response, clock), host, port, ssl=ssl.create_default_context()
-        )
-        return tls
-    return _PlainConnection(await _plain_socket(host, port), response, clock)
+async def _connected(response: _Exchange, url: str, clock: Clock) -> Connection:
+    place = one_line(_USER_INFO.sub("//", url), characters=200)
+    try:
+        host, port, secure = address_of(url)
+        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+            return await connect(response, host, port, secure=secure, clock=clock)
+    except ssl.SSLCertVerificationError as error:
+        raise ConnectError(
+            f"{place}: its certificate is not trusted: {error.verify_message}; next: name the file "
+            "of its certificate authority in SSL_CERT_FILE"
+        ) from error
+    except (OSError, TimeoutError, ValueError) as error:
+        reason = one_line(str(error)) or f"no answer within {CONNECT_TIMEOUT_SECONDS:g} s"
+        raise ConnectError(f"{place}: {reason}") from error
 
 
-def _stamped(wanted: socket.socket) -> socket.socket:
-    wanted.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-    return wanted
-
-
-@cache
-def keep_stamping() -> socket.socket:
-    """Switch the kernel's stamps on for the life of this process; returns when they come.
-
-    The first socket that asks has them switched on by deferred work (Linux, net_enable_timestamp),
-    the last one that closes has them switched off again: of lone connections, every fifth had a
-    first packet without a stamp, on a busy machine every third (`docs/metrics.md`).
-    """
-    keeper = _stamped(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-    atexit.register(keeper.close)
-    give_up_at_seconds = time.monotonic() + _STAMPING_DEADLINE_SECONDS
-    with suppress(OSError), socket.create_server(("127.0.0.1", 0)) as server:
-        address = server.getsockname()
-        with socket.create_connection(address) as sender, _stamped(server.accept()[0]) as receiver:
-            receiver.settimeout(_STAMPING_DEADLINE_SECONDS)
-            stamps: list[tuple[int, int, bytes]] = []
-            while not stamps and time.monotonic() < give_up_at_seconds:
-                sender.send(b".")
-                _, stamps, _, _ = receiver.recvmsg(1, _ANCILLARY_BYTES)
-    return keeper
-
-
-async def _plain_socket(host: str, port: int) -> socket.socket:
-    """A connected socket; the first address that answers, in the resolver's order."""
-    loop = asyncio.get_running_loop()
-    if sys.platform == "linux":
-        keep_stamping()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    failure: OSError = OSError("the name has no address")
-    for family, kind, protocol, _, address in found:
-        connecting = socket.socket(family, kind, protocol)
-        try:
-            connecting.setblocking(False)  # noqa: FBT003 (its only form)
-            connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if sys.platform == "linux":
-                _stamped(connecting)
-            await loop.sock_connect(connecting, address)
-        except BaseException as error:
-            connecting.close()
-            if not isinstance(error, OSError):
-                raise
-            failure = error
-        else:
-            return connecting
-    raise failure
+def address_of(url: str) -> tuple[str, int, bool]:
+    """Host, port and whether it is TLS; raises ValueError."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError("that is no address of a server")
+    try:
+        parts.hostname.encode("idna")
+    except UnicodeError as error:
+        raise ValueError(f"no host can have this name: {error.__cause__ or error}") from error
+    secure = parts.scheme == "https"
+    return parts.hostname, parts.port or (443 if secure else 80), secure
 
 
 def _request_bytes(method: str, url: str, headers: Mapping[str, str], body: bytes) -> bytes:
@@ -350,17 +249,34 @@ def _request_bytes(method: str, url: str, headers: Mapping[str, str], body: byte
 
 
 def bearer(api_key: str | None) -> dict[str, str]:
-    """The header that carries an API key; none without one."""
+    """The header that carries an API key, none without one; raises UserInputError."""
+    if api_key and not (api_key.isascii() and api_key.isprintable()):
+        raise UserInputError(
+            f"{API_KEY_VARIABLE}: it has characters that no header can carry, such as a line "
+            "break; allowed: printable ASCII"
+        )
     return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A response that was read whole."""
+
+    head: Head
+    text: str
+
+
 async def get_text(
-    url: str, *, timeout_seconds: float, api_key: str | None = None
-) -> tuple[int, str]:
-    """Status and body of a GET; raises HttpError or TimeoutError."""
+    url: str, *, timeout_seconds: float, limit_bytes: int, api_key: str | None = None
+) -> Answer:
+    """The answer to a GET; raises HttpError or TimeoutError."""
     pieces: list[bytes] = []
     async with asyncio.timeout(timeout_seconds):
         response = await exchange(
-            "GET", url, on_body=lambda data, _: pieces.append(data), headers=bearer(api_key)
+            "GET",
+            url,
+            on_body=lambda data, _: pieces.append(data),
+            limit_bytes=limit_bytes,
+            headers=bearer(api_key),
         )
-    return response.status, b"".join(pieces).decode("utf-8", "replace")
+    return Answer(head=response.head, text=b"".join(pieces).decode("utf-8", "replace"))

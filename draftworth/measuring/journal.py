@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count, groupby, pairwise
 from typing import Literal
 
+from draftworth.measuring.clock import WallClock
 from draftworth.records.results import Interruption, TimeAccount
 
 JOURNAL_SCHEMA = "draftworth.journal/1"
@@ -55,7 +56,7 @@ class Journal:
 
     entries: list[Entry]
     attempt: int
-    clock: Callable[[], float]
+    clock: WallClock
     write: Callable[[Entry], None]
     _numbers: Iterator[int] = field(default_factory=count)
 
@@ -106,7 +107,7 @@ def subject_of(stem: str) -> str:
 
 def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> TimeAccount:
     """Where the time went from the first entry to the end of the run."""
-    total_s = max(0.0, ended_at_unix_s - min(e.started_at_unix_s for e in entries))
+    total_s = elapsed_seconds(entries, until_unix_s=ended_at_unix_s)
     measuring_s = sum(e.seconds for e in entries if e.kind == "measured")
     waiting_s = sum(e.seconds for e in entries if e.kind == "waited")
     lost_s = sum(i.lost_s for i in interruptions(entries))
@@ -116,6 +117,25 @@ def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> TimeAccount:
         lost_s=lost_s,
         idle_s=max(0.0, total_s - measuring_s - waiting_s - lost_s),
     )
+
+
+def elapsed_seconds(entries: Sequence[Entry], *, until_unix_s: float) -> float:
+    """From the first entry until a time of the last pod's clock.
+
+    Each pod's part is by its own clock, so where the clocks of two machines differ only the gap
+    between them can be wrong; one that would be negative counts as none.
+    """
+    *earlier, last = _pods(entries)
+    ends = [max(entry.ended_at_unix_s for entry in pod) for pod in earlier]
+    parts = [end - pod[0].started_at_unix_s for pod, end in zip(earlier, ends, strict=True)]
+    following = [pod[0].started_at_unix_s for pod in (*earlier[1:], last)]
+    gaps = [start - end for start, end in zip(following, ends, strict=False)]
+    return sum(max(0.0, s) for s in (*parts, *gaps, until_unix_s - last[0].started_at_unix_s))
+
+
+def _pods(entries: Sequence[Entry]) -> list[list[Entry]]:
+    ordered = sorted(entries, key=lambda e: (e.attempt, e.number))
+    return [list(pod) for _, pod in groupby(ordered, key=lambda e: e.attempt)]
 
 
 def interruptions(entries: Sequence[Entry]) -> tuple[Interruption, ...]:
@@ -136,9 +156,7 @@ def interruptions(entries: Sequence[Entry]) -> tuple[Interruption, ...]:
 
 def _pods_lost(entries: Sequence[Entry]) -> Iterator[Interruption]:
     """Each pod but the last ended before the run did."""
-    ordered = sorted(entries, key=lambda e: (e.attempt, e.number))
-    pods = [list(pod) for _, pod in groupby(ordered, key=lambda e: e.attempt)]
-    for pod, following in pairwise(pods):
+    for pod, following in pairwise(_pods(entries)):
         last_seen = max(e.ended_at_unix_s for e in pod if e.kind != "ended")
         ends = [e for e in pod if e.kind == "ended"]
         yield Interruption(

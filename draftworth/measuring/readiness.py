@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.http import HttpError, get_text
+from draftworth.measuring.answers import refusal
+from draftworth.measuring.clock import WallClock
+from draftworth.measuring.http import API_KEY_VARIABLE, HttpError, get_text
 from draftworth.measuring.run_specification import Endpoint
 
 READY = "ready"
-API_KEY_VARIABLE = "OPENAI_API_KEY"
 _TIMEOUT_SECONDS = 5.0
+_LIMIT_BYTES = 64 * 1024
 
 
 class NotReadyError(DraftworthError):
@@ -26,7 +28,7 @@ class Readiness:
 
     api_key: str | None
     progress: Callable[[str], None]
-    clock: Callable[[], float]
+    clock: WallClock
     poll_seconds: float
 
     async def wait(self, endpoints: Sequence[Endpoint], *, at_most_seconds: float | None) -> None:
@@ -46,19 +48,21 @@ class Readiness:
     async def health(self, endpoint: Endpoint) -> str:
         """`READY`, or the answer of a server that is not; raises NotReadyError without a key."""
         try:
-            status, _ = await get_text(
+            answer = await get_text(
                 f"{endpoint.base_url}/health",
                 timeout_seconds=_TIMEOUT_SECONDS,
+                limit_bytes=_LIMIT_BYTES,
                 api_key=self.api_key,
             )
         except HttpError as error:
             return str(error)
         except TimeoutError:
             return f"no answer within {_TIMEOUT_SECONDS:g} s"
+        status = answer.head.status
         if status in (401, 403):
             raise NotReadyError(
                 f"{endpoint.variant} at {endpoint.base_url} answers HTTP {status}: set the "
                 f"environment variable {API_KEY_VARIABLE} to its key"
             )
         # Servers without a health endpoint answer 404: they answer.
-        return READY if status in (200, 404) else f"HTTP {status}"
+        return READY if status in (200, 404) else refusal(answer.head)

@@ -12,7 +12,6 @@ import asyncio
 import itertools
 import os
 import secrets
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,18 +21,21 @@ from draftworth.analysis.summary import Group
 from draftworth.errors import DraftworthError
 from draftworth.measuring.blocks import BlockSender, CaseRound, Sent, describe, first_error
 from draftworth.measuring.client import Client
+from draftworth.measuring.clock import WallClock, unix_clock
 from draftworth.measuring.history import BlockKey, History
+from draftworth.measuring.http import API_KEY_VARIABLE
 from draftworth.measuring.journal import (
     Entry,
     Journal,
     account,
+    elapsed_seconds,
     interruptions,
     subject_of,
     times_lost,
 )
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.precision import Precision
-from draftworth.measuring.readiness import API_KEY_VARIABLE, Readiness
+from draftworth.measuring.readiness import Readiness
 from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.scheduling import raise_scheduling_class
@@ -94,7 +96,7 @@ class Runner:
     api_key: str | None = None
     history: History | None = None
     deadline_seconds: Callable[[], float | None] = lambda: None
-    wall_clock: Callable[[], float] = time.time
+    wall_clock: WallClock = unix_clock
     make_client: Callable[..., Client] = Client
     engine: LoadEngine = field(default_factory=AsyncioEngine)
     ready_poll_seconds: float = 1.0
@@ -204,7 +206,8 @@ class Runner:
         total = self.deadline_seconds()
         if total is None:
             return None
-        return max(0.0, self._journal.started_at_unix_s + share * total - self.wall_clock())
+        elapsed = elapsed_seconds(self._journal.entries, until_unix_s=self.wall_clock())
+        return max(0.0, share * total - elapsed)
 
     async def _wait_until_ready(self) -> None:
         """Wait for every server, as long as the specification or the deadline allows."""
@@ -284,8 +287,11 @@ class Runner:
         ]
         if len(sends) == 1:
             return [await sends[0]]
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(send) for send in sends]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(send) for send in sends]
+        except ExceptionGroup as errors:  # one block's, as if it had been loaded alone
+            raise errors.exceptions[0] from errors
         return [task.result() for task in tasks]
 
     async def _give_up(self, sent: Sequence[Sent], started_at_unix_s: float, reason: str) -> None:

@@ -16,7 +16,6 @@ import contextlib
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,6 +25,7 @@ import boto3
 from botocore.config import Config
 
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.measuring.clock import unix_clock
 from draftworth.measuring.history import read_history
 from draftworth.measuring.job import (
     EXIT_COMPLETE,
@@ -122,7 +122,7 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
 
 def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> bool:
     """End a run of which nothing but its id may be known; False: another pod may succeed."""
-    now = time.time()
+    now = unix_clock()
     result = RunResult(
         run_id=run_id,
         experiment="",

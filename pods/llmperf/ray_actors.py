@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -77,7 +76,7 @@ class LaunchedActor:
 
     def measure(self, client: Client, request: Planned) -> Measured:
         """Block until the request is measured; a lost actor is a record, and Ray restarts it."""
-        started_at_unix_s = time.time()
+        started_at_unix_s = client.wall_clock()
         try:
             self._launcher.launch_requests(request_config(client, request))
             ((metrics, _, _),) = self._launcher.get_next_ready()

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from draftworth.measuring.client import ERROR_LOST_ACTOR, Client, Measured
+from draftworth.measuring.client import ERROR_LOST_ACTOR, Client, Measured, unexpected
 from draftworth.measuring.load import AsyncioEngine, Planned
 from draftworth.records.load import Load
 from draftworth.records.prompts import Prompt
@@ -48,9 +48,12 @@ class _ThroughActors(Client):
         asked_seconds = time.monotonic()
         actor = await self.idle.get()
         self.waits_seconds.append(time.monotonic() - asked_seconds)
+        started_at_unix_s = self.sender.wall_clock()
         try:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self.threads, actor.measure, self.sender, request)
+        except Exception as error:  # noqa: BLE001 (one bad answer is one failed record)
+            return failed_request(request, started_at_unix_s, *unexpected(error))
         finally:
             self.idle.put_nowait(actor)
 
@@ -105,9 +108,15 @@ class RayEngine:
 
 def lost_request(request: Planned, started_at_unix_s: float, reason: str) -> Measured:
     """The record of a request whose actor ended before it answered."""
+    message = f"the actor of this request was lost: {reason}"
+    return failed_request(request, started_at_unix_s, ERROR_LOST_ACTOR, message)
+
+
+def failed_request(request: Planned, started_at_unix_s: float, code: int, message: str) -> Measured:
+    """The record of a request of which nothing is known but why."""
     record = RequestRecord(
-        error_code=ERROR_LOST_ACTOR,
-        error_msg=f"the actor of this request was lost: {reason}",
+        error_code=code,
+        error_msg=message,
         request_id=request.request_id,
         prompt_id=request.prompt.id,
         started_at_unix_s=started_at_unix_s,

@@ -56,7 +56,7 @@ def plans(draw: st.DrawFn) -> Plan:
 
 def measured(plan: Plan, usage: Usage) -> tuple[Timeline, dict[str, Any]]:
     """What the client makes of the plan when every event arrives at the moment it is due."""
-    reader = ChunkReader()
+    reader = ChunkReader(1_000)
     for event in events_of(plan, api="chat", usage=usage):
         reader.feed(event.data, SENT_NS + event.offset_ns)
     timeline = reader.timeline()
@@ -189,7 +189,7 @@ def test_any_line_ends_and_cuts_give_what_the_whole_body_gives(
     transmission: tuple[bytes, list[bytes], bytes],
 ) -> None:
     body, pieces, end = transmission
-    reader = ChunkReader()
+    reader = ChunkReader(1_000)
     for number, piece in enumerate(pieces):
         reader.feed(piece, number)
     timeline = reader.timeline()
@@ -210,7 +210,7 @@ def test_what_is_not_json_is_refused_with_its_beginning(data: bytes) -> None:
     except ValueError:
         pass
     with pytest.raises(BadStreamError, match="in the stream"):
-        ChunkReader().feed(b"data: " + line + b"\n\n", 0)
+        ChunkReader(1_000).feed(b"data: " + line + b"\n\n", 0)
 
 
 def test_a_plan_is_the_same_whenever_it_is_drawn() -> None:

@@ -161,6 +161,14 @@ def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
             ],
             "--base-url: given 'http://h:99999'",
         ),
+        (
+            [
+                *("measure", "--base-url", "http://a..b", "--model", "m", "--prompts", "p"),
+                "--out",
+                "o",
+            ],
+            "http://localhost:8000; no host can have this name: label empty or too long",
+        ),
     ],
 )
 def test_a_users_mistake_is_a_sentence_and_exit_code_two(

@@ -6,14 +6,17 @@ import asyncio
 import itertools
 import json
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from draftworth.measuring import client as client_module
-from draftworth.measuring.chunks import Timeline
+from draftworth.measuring.chunks import BadStreamError, ChunkReader, Timeline
 from draftworth.measuring.client import Client, Measured, figures_of
+from draftworth.measuring.http import Head, Response
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.measuring.scheduling import MAX_WAIT_SHARE
 from draftworth.records.prompts import Prompt
@@ -340,6 +343,56 @@ def test_a_failure_is_a_record_with_its_reason(steps: list[Step], code: int, mes
     assert not record.counts
 
 
+def test_an_answer_from_before_the_request_is_not_believed() -> None:
+    stream = client_module._Stream(lambda: None, 64)
+    stream.on_head(Head(status=200))
+    stream.on_body(event("a", tokens=1, finish="stop"), 5)
+    sent = Response(head=Head(status=200), sent_ns=6, sending_ns=0, kernel_stamped=True)
+
+    assert stream.verdict(replace(sent, sent_ns=5)) is None
+    assert stream.verdict(sent) == (
+        client_module.ERROR_BAD_STREAM,
+        "the answer came before the request was sent",
+    )
+
+
+def test_an_exception_that_no_answer_should_bring_about_is_a_record_with_its_own_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def defect(self: object, value: object, now_ns: int) -> None:
+        raise ZeroDivisionError("of\nthe client")
+
+    monkeypatch.setattr(ChunkReader, "_chunk", defect)
+    measured, _ = measure(play(*completion(1, 1)))
+
+    assert measured.record.error_code == client_module.ERROR_UNEXPECTED
+    assert measured.record.error_msg == "unexpected ZeroDivisionError: of the client"
+
+
+def test_what_ends_the_program_ends_a_request() -> None:
+    async def cancelled() -> None:
+        with stream_server(play(Sleep(9))) as server:
+            client = Client(base_url=server.base_url, shape=SHAPE)
+            task = asyncio.ensure_future(client.measure(PROMPT, request_id="r"))
+            await asyncio.sleep(0.05)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(cancelled())
+
+
+def test_an_event_that_comes_byte_by_byte_costs_no_more_than_its_length() -> None:
+    """A megabyte; put together at each byte it would be copied a million times."""
+    reader = ChunkReader(64)
+    began_seconds = time.process_time()
+    for _ in range(1_000_000):
+        reader.feed(b"x", 0)
+    assert time.process_time() - began_seconds < 20
+    with pytest.raises(BadStreamError, match="an event of more than 1,000,000 bytes"):
+        reader.feed(b"x", 0)
+
+
 def test_a_stalled_stream_times_out() -> None:
     measured, _ = measure(
         play(Write(HEADERS), Write(event("a", tokens=1)), Sleep(3)), timeout_seconds=0.2
@@ -388,7 +441,7 @@ def measured_with_waits(
 def test_a_wait_while_tokens_came_excludes_a_sample_without_stamps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("draftworth.measuring.http.sys.platform", "elsewhere")
+    monkeypatch.setattr("draftworth.measuring.connections.sys.platform", "elsewhere")
     script = play(*completion(1, 1, ttft_seconds=0.1, gap_seconds=0.05))
     excluded = "client waited 400.0 ms for a core while tokens came"
     record = measured_with_waits(script, AFTER_THE_FIRST, excluded=excluded)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
-import ipaddress
 import itertools
 import socket
 import ssl
@@ -12,14 +10,17 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
-from draftworth.measuring.http import Response, _Exchange, exchange
+from draftworth.errors import UserInputError
+from draftworth.measuring import http
+from draftworth.measuring.connections import tls_context
+from draftworth.measuring.http import ConnectError, Response, _Exchange, bearer, exchange
+from draftworth.untrusted import MIB
+from tests.support.certificates import own_authority
 from tests.support.stream_server import Sleep, Step, Write, plain, stream_server
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
@@ -33,7 +34,13 @@ Arrival = tuple[int, bytes]
 def fetch(url: str, *, body: bytes = b"") -> tuple[Response, list[Arrival]]:
     arrivals: list[Arrival] = []
     response = asyncio.run(
-        exchange("POST", url, on_body=lambda data, at: arrivals.append((at, data)), body=body)
+        exchange(
+            "POST",
+            url,
+            on_body=lambda data, at: arrivals.append((at, data)),
+            limit_bytes=MIB,
+            body=body,
+        )
     )
     return response, arrivals
 
@@ -62,7 +69,10 @@ def fetch_while_asleep() -> tuple[Response, Arrival, int]:
     async def run() -> Response:
         loops.append(asyncio.get_running_loop())
         return await exchange(
-            "GET", server.base_url, on_body=lambda data, at: arrivals.append((at, data))
+            "GET",
+            server.base_url,
+            on_body=lambda data, at: arrivals.append((at, data)),
+            limit_bytes=MIB,
         )
 
     with stream_server(lambda _: late_body()) as server:
@@ -95,7 +105,7 @@ def test_the_kernel_stamps_the_first_bytes_of_every_connection() -> None:
 def test_without_the_kernels_times_they_are_late_and_the_response_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("draftworth.measuring.http.sys.platform", "elsewhere")
+    monkeypatch.setattr("draftworth.measuring.connections.sys.platform", "elsewhere")
     response, (at_ns, _), written_ns = fetch_while_asleep()
 
     assert not response.kernel_stamped
@@ -109,7 +119,9 @@ def test_what_is_readable_together_is_read_before_any_byte_is_parsed() -> None:
     async def run() -> None:
         def response(name: str) -> _Exchange:
             return _Exchange(
-                lambda data, at: log.append((f"{name}{data.decode()}", at, next(ticks)))
+                lambda _: None,
+                lambda data, at: log.append((f"{name}{data.decode()}", at, next(ticks))),
+                MIB,
             )
 
         first, second = response("first "), response("second ")
@@ -127,7 +139,7 @@ def test_bytes_that_came_with_the_end_of_the_connection_are_not_lost() -> None:
     received: list[bytes] = []
 
     async def run() -> None:
-        response = _Exchange(lambda data, _: received.append(data))
+        response = _Exchange(lambda _: None, lambda data, _: received.append(data), MIB)
         response.arrived(0, HEAD + b"ab")
         response.closed(None)
         await response.done
@@ -141,7 +153,7 @@ def test_a_request_larger_than_the_sockets_buffer_is_sent_whole() -> None:
     with stream_server(lambda _: plain("200 OK", b"ok")) as server:
         response, arrivals = fetch(server.base_url, body=body)
 
-    assert response.status == 200
+    assert response.head.status == 200
     assert b"".join(data for _, data in arrivals) == b"ok"
     assert server.requests[0].body == body
 
@@ -157,44 +169,142 @@ def test_the_next_address_is_tried_when_the_first_refuses(monkeypatch: pytest.Mo
 
         response, _ = fetch(f"http://name.example:{port}")
 
-    assert response.status == 200
+    assert response.head.status == 200
 
 
 @pytest.fixture
-def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
-    """A server's context with a certificate of its own that this process trusts."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
-    today = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(today - datetime.timedelta(days=1))
-        .not_valid_after(today + datetime.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
-            critical=False,
-        )
-        .sign(key, hashes.SHA256())
-    )
-    file = tmp_path / "server.pem"
-    pem = serialization.Encoding.PEM
-    file.write_bytes(
-        certificate.public_bytes(pem)
-        + key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(file)
-    monkeypatch.setenv("SSL_CERT_FILE", str(file))
-    return context
+def own_tls(tmp_path: Path) -> Iterator[tuple[Path, ssl.SSLContext]]:
+    """An authority that this machine does not know, and a server's context by it."""
+    tls_context.cache_clear()
+    yield own_authority(tmp_path)
+    tls_context.cache_clear()
 
 
 def test_tls_is_stamped_on_arrival_and_says_that_the_kernel_did_not(
-    trusted: ssl.SSLContext,
+    own_tls: tuple[Path, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with stream_server(lambda _: (Write(HEAD), Sleep(0.15), Write(b"ab")), tls=trusted) as server:
+    authority, context = own_tls
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    with stream_server(lambda _: (Write(HEAD), Sleep(0.15), Write(b"ab")), tls=context) as server:
         response, [(at_ns, data)] = fetch(server.base_url, body=b"{}")
 
-    assert (response.status, data) == (200, b"ab")
+    assert (response.head.status, data) == (200, b"ab")
     assert not response.kernel_stamped
     assert at_ns > response.sent_ns
     assert server.requests[0].body == b"{}"
+
+
+def test_an_authority_that_is_not_known_is_told_with_the_variable_that_names_it(
+    own_tls: tuple[Path, ssl.SSLContext],
+) -> None:
+    with (
+        stream_server(lambda _: plain("200 OK", b"ok"), tls=own_tls[1]) as server,
+        pytest.raises(ConnectError, match=r"is not trusted: unable to get .*SSL_CERT_FILE$"),
+    ):
+        fetch(server.base_url)
+
+
+def test_certificate_authorities_are_read_once_in_a_process() -> None:
+    assert tls_context() is tls_context()
+
+
+def test_a_server_without_tls_is_a_connect_error() -> None:
+    def answer(listener: socket.socket) -> None:
+        with listener.accept()[0] as connection:
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            connection.recv(4096)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer, args=(listener,))
+        thread.start()
+        with pytest.raises(ConnectError, match=r"^https://127\.0\.0\.1:[0-9]+: .*SSL"):
+            fetch(f"https://127.0.0.1:{listener.getsockname()[1]}")
+        thread.join()
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_server_that_takes_no_connection_is_a_connect_error(
+    monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    """It accepts nothing: a TLS handshake waits, and so does one connection too many."""
+    monkeypatch.setattr(http, "CONNECT_TIMEOUT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as listener:
+        address = listener.getsockname()
+        with ExitStack() as waiting:
+            for _ in range(4):
+                one = waiting.enter_context(socket.socket())
+                one.setblocking(False)
+                one.connect_ex(address)
+            with pytest.raises(ConnectError, match=r":[0-9]+: no answer within 0.2 s"):
+                fetch(f"{scheme}://127.0.0.1:{address[1]}")
+
+
+@pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"])
+def test_proxies_are_not_asked(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    with (
+        stream_server(lambda _: plain("200 OK", b"direct")) as server,
+        stream_server(lambda _: plain("200 OK", b"by the proxy")) as proxy,
+    ):
+        monkeypatch.setenv(variable, proxy.base_url)
+        _, [(_, data)] = fetch(server.base_url)
+
+    assert data == b"direct"
+    assert proxy.requests == []
+
+
+NO_ADDRESS = "that is no address of a server"
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://a..b", "http://a..b: no host can have this name: label empty or too long"),
+        (f"http://{'x' * 64}", "no host can have this name: label too long"),
+        ("http://\ud800.example", r"http://\ud800.example: "),
+        ("http://127.0.0.1:0", NO_ADDRESS),
+        ("http://127.0.0.1:65536", "Port out of range 0-65535"),
+        ("http://127.0.0.1:x", "Port could not be cast to integer value as 'x'"),
+        ("http://[::1", "Invalid IPv6 URL"),
+        ("http://", NO_ADDRESS),
+        ("", NO_ADDRESS),
+        ("ftp://127.0.0.1", NO_ADDRESS),
+        ("http://127.0.0.1\x00:1", ""),
+        ("http://user:secret@a..b", "http://a..b: no host"),
+    ],
+)
+def test_an_address_that_cannot_be_one_is_a_sentence(url: str, words: str) -> None:
+    with pytest.raises(ConnectError) as caught:
+        fetch(url)
+
+    assert words in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_a_key_that_no_header_can_carry_is_refused_before_it_is_sent() -> None:
+    assert bearer("k") == {"Authorization": "Bearer k"}
+    for key in ("a\r\nX: y", "a\n", "schl\u00fcssel", "\udc80"):
+        with pytest.raises(UserInputError, match=r"OPENAI_API_KEY: .* allowed: printable ASCII"):
+            bearer(key)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's receive times are Linux's")
+def test_a_wall_clock_that_is_set_while_bytes_come_moves_no_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By 0.3 s after the kernel's stamp: that would make the bytes older than the request."""
+    real_ns = time.time_ns
+    jumped = threading.Event()
+
+    def steps() -> Iterator[Step]:
+        jumped.set()
+        yield Write(HEAD + b"ab")
+
+    monkeypatch.setattr(
+        "draftworth.measuring.connections.time.time_ns",
+        lambda: real_ns() + 300_000_000 * jumped.is_set(),
+    )
+    with stream_server(lambda _: steps()) as server:
+        response, [(at_ns, _)] = fetch(server.base_url)
+
+    assert at_ns > response.sent_ns
+    assert not response.kernel_stamped

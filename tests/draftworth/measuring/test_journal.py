@@ -11,6 +11,7 @@ from draftworth.measuring.journal import (
     Entry,
     EntryKind,
     account,
+    elapsed_seconds,
     interruptions,
     times_lost,
 )
@@ -88,6 +89,24 @@ def test_a_clock_that_was_put_back_makes_no_negative_time() -> None:
     entries = (entry("1 started", 100, 100), entry("1 measured", 110, 90), entry("2 started", 5, 5))
     time = account(entries, ended_at_unix_s=50)
     assert min(time.measuring_s, time.waiting_s, time.lost_s, time.idle_s) >= 0
+
+
+@pytest.mark.parametrize("hours", [0, -5])
+def test_a_pod_whose_clock_is_behind_makes_no_time_shorter(hours: int) -> None:
+    """30 s of the first pod, a gap of 100 s that a clock 5 hours behind hides, 20 s of the next."""
+    behind = hours * 3600
+    entries = (
+        entry("1 started", 1000, 1000, number=0),
+        entry("1 measured", 1000, 1030, number=1),
+        entry("2 started", 1130 + behind, 1130 + behind, number=0),
+        entry("2 measured", 1130 + behind, 1140 + behind, number=1),
+    )
+    gap = 0 if hours else 100
+
+    assert elapsed_seconds(entries, until_unix_s=1150 + behind) == 30 + gap + 20
+    time = account(entries, ended_at_unix_s=1150 + behind)
+    assert (time.measuring_s, time.lost_s, time.idle_s) == (40, gap, 10)
+    assert all(i.lost_s >= 0 for i in interruptions(entries))
 
 
 def test_an_entry_survives_the_round_trip_and_names_itself() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -66,6 +66,39 @@ class Server:
             return plain("200 OK" if ok else "500 Internal Server Error", b"")
         self._away -= request.path == "/health"
         return [Reset()]
+
+
+def refusing_after(requests: int) -> Callable[[Request], Sequence[Step]]:
+    """From that many on it wants a key, for its health too."""
+    asked = 0
+
+    def script(request: Request) -> Sequence[Step]:
+        nonlocal asked
+        asked += request.method == "POST"
+        if asked > requests:
+            return plain("401 Unauthorized", b"")
+        return plain("200 OK", b"") if request.method == "GET" else completion(1, 1)
+
+    return script
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_server_that_wants_a_key_midway_fails_the_run_with_the_next_step(
+    tmp_path: Path, parallel: bool
+) -> None:
+    with stream_server(refusing_after(3)) as first, stream_server(Server()) as second:
+        urls = first.base_url, second.base_url
+        runner = Runner(
+            spec=spec(*urls, cases=[case("count")], parallel=parallel),
+            sink=FolderSink(tmp_path),
+            run_id="test-1",
+            progress=lambda line: None,
+        )
+        result = asyncio.run(runner.run())
+
+    assert result.status == "failed"
+    assert "answers HTTP 401: set the environment variable OPENAI_API_KEY" in result.reason
+    assert read_run(tmp_path / "test-1").result == result
 
 
 def run(

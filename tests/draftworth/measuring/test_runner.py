@@ -82,7 +82,7 @@ def spec(
         ),
         shape=RequestShape(
             model="tiny",
-            output_tokens=4,
+            output_tokens=8,
             fixed_output_length=True,
             temperature=0.0,
             seed=0,

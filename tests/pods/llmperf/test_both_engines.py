@@ -5,12 +5,13 @@ Needs an interpreter with Ray and llmperf: `make test-llmperf`.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -49,7 +50,7 @@ pytestmark = [
 
 SHAPE = RequestShape(
     model="tiny",
-    output_tokens=8,
+    output_tokens=48,
     fixed_output_length=True,
     temperature=0.0,
     seed=0,
@@ -63,7 +64,7 @@ POISSON = PoissonLoad(requests_per_second=20.0)
 TTFT_SECONDS, GAP_SECONDS = 0.06, 0.04
 # Tokens of each chunk, by prompt.
 TIMELINES = {"plain": (1,) * 8, "window": (1, 4, 3), "one chunk": (8,), "long": (2,) * 24}
-FAILURES = ("refused", "cut", "reset", "garbage", "stalls")
+FAILURES = ("refused", "cut", "reset", "garbage", "stalls", "compressed", "counts", "endless")
 MIXED = tuple(TIMELINES) + FAILURES
 
 # What a clock decides; everything else must be equal.
@@ -83,14 +84,19 @@ def prompt_of(request: Request) -> str:
     return str(request.json["messages"][0]["content"])
 
 
-def timeline_or_failure(request: Request) -> Sequence[Step]:
+def timeline_or_failure(request: Request) -> Iterable[Step]:
     started = [Write(HEADERS), Write(event("x", tokens=1))]
-    failures: dict[str, Sequence[Step]] = {
+    failures: dict[str, Iterable[Step]] = {
         "refused": plain("429 Too Many Requests", b'{"error": "queue full"}'),
         "cut": [*started, Write(event("y", tokens=2))],
         "reset": [*started, Sleep(0.2), Reset()],
         "garbage": [*started, Sleep(0.2), Write(b"data: {nonsense\n\n")],
         "stalls": [*started, Sleep(10)],
+        "compressed": [Write(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b")],
+        "counts": [*started, Sleep(0.2), Write(event("y", tokens=10**18))],
+        "endless": itertools.chain(
+            [*started, Sleep(0.2)], itertools.repeat(Write(b": more\n\n" * 9_999))
+        ),
     }
     prompt = prompt_of(request)
     if prompt in failures:
@@ -229,7 +235,8 @@ def test_every_failure_is_a_record_and_the_load_continues(
     after_death = [m["record"]["error_code"] for m in sent.records["dying"]]
 
     failures = [429, ERROR_BROKEN_STREAM, ERROR_BROKEN_STREAM, ERROR_BAD_STREAM, ERROR_TIMEOUT]
-    assert codes == [None] * len(TIMELINES) + failures
+    hostile = [ERROR_BAD_STREAM] * 3
+    assert codes == [None] * len(TIMELINES) + failures + hostile
     assert after_death == [None, None, ERROR_BROKEN_STREAM, ERROR_CONNECT, ERROR_CONNECT]
 
 

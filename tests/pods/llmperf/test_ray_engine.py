@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from draftworth.errors import UserInputError
-from draftworth.measuring.client import ERROR_LOST_ACTOR, Client, Measured
+from draftworth.measuring.client import ERROR_LOST_ACTOR, ERROR_UNEXPECTED, Client, Measured
 from draftworth.measuring.load import AsyncioEngine, Planned
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.records.load import (
@@ -158,6 +158,17 @@ def test_a_lost_request_is_a_record_and_the_load_continues() -> None:
 
     assert [m.record.error_code for m in measured] == [None, ERROR_LOST_ACTOR, None, None]
     assert measured[1].record.error_msg == "the actor of this request was lost: test"
+
+
+def test_an_actor_that_gives_no_answer_of_its_own_is_a_record_too() -> None:
+    class BrokenActor(FakeActor):
+        def measure(self, client: Client, request: Planned) -> Measured:
+            raise KeyError("no\nmetrics")
+
+    measured = send([BrokenActor(Watch())], 2, concurrency(1))
+
+    assert [m.record.error_code for m in measured] == [ERROR_UNEXPECTED] * 2
+    assert measured[0].record.error_msg == r"unexpected KeyError: 'no\nmetrics'"
 
 
 def test_poisson_requests_that_wait_for_an_actor_are_reported() -> None:

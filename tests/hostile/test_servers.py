@@ -1,0 +1,331 @@
+"""Servers at their worst: each answer is one record with a reason, bounded, and read back by us."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import json
+import ssl
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from draftworth.measuring.client import ERROR_UNEXPECTED, Client, Measured
+from draftworth.measuring.connections import tls_context
+from draftworth.measuring.counters import (
+    parse_metrics,
+    read_metrics,
+    speculation_between,
+    timings_between,
+)
+from draftworth.measuring.llmperf_files import llmperf_responses, llmperf_summary
+from draftworth.measuring.readiness import Readiness
+from draftworth.measuring.run_specification import Endpoint, RequestShape
+from draftworth.measuring.runner import Runner
+from draftworth.measuring.sink import FolderSink
+from draftworth.records.codec import dump_record, load_object, load_record
+from draftworth.records.prompts import Prompt
+from draftworth.records.reading import read_run
+from draftworth.records.results import BlockResult, RequestRecord
+from draftworth.records.transcripts import Transcript, read_transcripts
+from tests.draftworth.measuring.test_runner import case, server, spec
+from tests.hostile.fuzzing import VALUES, bounded, tries
+from tests.hostile.server_modes import (
+    AT,
+    DRAFTS,
+    GOOD,
+    HEALTHS,
+    METRICS,
+    OUTPUT_TOKENS,
+    STREAMS,
+    Answer,
+    chunk,
+    data,
+    stalls,
+    steps_of,
+)
+from tests.support.blocks import make_block
+from tests.support.certificates import own_authority
+from tests.support.stream_server import DONE, HEADERS, Request, Step, stream_server
+
+PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "count"},))
+PATIENCE_SECONDS = 60.0  # more than a busy machine takes
+STALLED_SECONDS = 0.2
+
+T = TypeVar("T")
+
+
+def undisturbed(work: Coroutine[Any, Any, T]) -> T:
+    """What it gives, within the limits of a try; asyncio must have nothing to complain of."""
+    complaints: list[dict[str, Any]] = []
+
+    async def run() -> T:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context))
+        try:
+            return await work
+        finally:
+            await asyncio.sleep(0)
+            gc.collect(1)  # what was made here and nobody looked at
+
+    with bounded():
+        result = asyncio.run(run())
+    assert complaints == []
+    return result
+
+
+@contextmanager
+def server_of(answer: Answer) -> Iterator[str]:
+    with stream_server(lambda _: steps_of(answer)) as running:
+        yield running.base_url
+
+
+def measure(url: str, *, timeout_seconds: float = PATIENCE_SECONDS) -> Measured:
+    shape = RequestShape(
+        model="tiny",
+        output_tokens=OUTPUT_TOKENS,
+        fixed_output_length=True,
+        temperature=0.0,
+        seed=3,
+        enable_thinking=False,
+        timeout_seconds=timeout_seconds,
+    )
+    client = Client(base_url=url, shape=shape, read_wait=lambda: 0)
+    measured = undisturbed(client.measure(PROMPT, request_id="r1"))
+    assert_read_back(measured)
+    return measured
+
+
+def record_of(url: str, answer: Answer, code: int | None) -> RequestRecord:
+    """An answer that stalls gets little time, and more where a busy machine needs it."""
+    if not stalls(answer):
+        return measure(url).record
+    seconds = STALLED_SECONDS
+    while True:
+        record = measure(url, timeout_seconds=seconds).record
+        if record.error_code == code or seconds > PATIENCE_SECONDS:
+            return record
+        seconds *= 4
+
+
+def assert_read_back(measured: Measured) -> None:
+    """Everything that is written of a request is what our own readers read."""
+    record = measured.record
+    block = make_block(requests=(record,))
+    assert load_record(BlockResult, dump_record(block)) == block
+    assert load_record(Transcript, dump_record(measured.transcript)) == measured.transcript
+    json.loads(llmperf_responses(block))
+    load_object(llmperf_summary(block))
+    assert record.error_msg.isprintable()
+    assert len(record.error_msg) <= 1_200
+    assert record.failed == bool(record.error_msg)
+    assert record.error_code != ERROR_UNEXPECTED, record.error_msg
+    assert 0 <= (record.number_output_tokens or 0) <= OUTPUT_TOKENS
+
+
+def rows(table: Iterable[tuple[Any, ...]]) -> list[Any]:
+    return [pytest.param(*row[1:], id=row[0]) for row in table]
+
+
+def test_the_table_is_as_long_as_it_is_said_to_be() -> None:
+    names = [[row[0] for row in table] for table in (STREAMS, HEALTHS, METRICS)]
+    assert sum(map(len, names)) >= 100
+    assert all(len(set(table)) == len(table) for table in names)
+
+
+@pytest.mark.parametrize(("answer", "code", "words"), rows(STREAMS))
+def test_an_answer_is_a_record_with_its_reason(
+    answer: Answer, code: int | None, words: str
+) -> None:
+    with server_of(answer) as url:
+        record = record_of(url, answer, code)
+
+    assert record.error_code == code, record.error_msg
+    assert words in record.error_msg
+
+
+@pytest.fixture(scope="module")
+def own_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ssl.SSLContext]:
+    """A server's context; this process trusts its authority meanwhile."""
+    authority, context = own_authority(tmp_path_factory.mktemp("tls"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(authority))
+        tls_context.cache_clear()
+        tls_context()
+        yield context
+    tls_context.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "words"), rows(row for row in STREAMS if not isinstance(row[1], bytes))
+)
+def test_an_answer_without_end_or_with_a_bad_one_is_the_same_over_tls(
+    own_tls: ssl.SSLContext, answer: Answer, code: int | None, words: str
+) -> None:
+    with stream_server(lambda _: steps_of(answer), tls=own_tls) as running:
+        record = record_of(running.base_url, answer, code)
+
+    assert record.error_code == code, record.error_msg
+    assert words in record.error_msg
+
+
+@pytest.mark.parametrize(("answer", "words"), rows(HEALTHS))
+def test_a_health_is_ready_or_a_reason(answer: Answer, words: str) -> None:
+    readiness = Readiness(api_key=None, progress=print, clock=lambda: 0.0, poll_seconds=0.0)
+    with server_of(answer) as url:
+        endpoint = Endpoint(variant="v", base_url=url, max_tokens_per_step=1, is_baseline=True)
+        health = undisturbed(readiness.health(endpoint))
+
+    assert health.isprintable()
+    assert health.startswith(words) or words in health, health
+
+
+@pytest.mark.parametrize(("answer", "expected"), rows(METRICS))
+def test_metrics_are_read_or_nothing(answer: Answer, expected: Mapping[str, float]) -> None:
+    with server_of(answer) as url:
+        assert undisturbed(read_metrics(url)) == expected
+
+
+def test_counts_that_no_record_can_hold_are_nothing() -> None:
+    names = [
+        DRAFTS,
+        DRAFTS.replace("drafts", "draft_tokens"),
+        DRAFTS.replace("drafts", "accepted_tokens"),
+    ]
+    before = parse_metrics("".join(f"{name} 0\n" for name in names))
+    huge = parse_metrics("".join(f"{name} 9e18\n" * 3 for name in names))
+    good = parse_metrics("".join(f"{name} 7\n" for name in names))
+
+    assert before
+    assert huge
+    assert speculation_between(before, huge) is None
+    assert speculation_between(good, before) is None
+    assert speculation_between(before, good) is not None
+    fewer = {**good, f"{AT} 0": 3.0}
+    assert speculation_between({**before, f"{AT} 0": 5.0}, fewer) is None
+    counted = speculation_between({**before, f"{AT} 0": 2.0}, fewer)
+    assert counted is not None
+    assert counted.accepted_per_position == (1,)
+
+
+# Streams as some server may write them: whole events with anything in them, cut and mixed.
+USAGE = st.one_of(
+    VALUES, st.fixed_dictionaries({"completion_tokens": VALUES, "prompt_tokens": VALUES})
+)
+CHUNKS = st.builds(
+    lambda delta, usage, finish: chunk(delta, usage=usage, finish=finish),
+    st.one_of(VALUES, st.fixed_dictionaries({"content": VALUES})),
+    USAGE,
+    VALUES,
+)
+PIECES = st.one_of(
+    CHUNKS,
+    VALUES.map(data),
+    st.integers(0, 80).map(lambda n: chunk({"content": "x"}, usage={"completion_tokens": n})),
+    st.sampled_from(
+        [DONE, HEADERS, b"\r\n", b"\n\n", b": x\n\n", b"0\r\n\r\n", b"HTTP/1.1 500 x\r\n\r\n"]
+    ),
+    st.binary(max_size=40),
+)
+HEADS = st.sampled_from(
+    [
+        HEADERS,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 429 x\r\nRetry-After: \xff\x1b[2J\r\n\r\n",
+        b"HTTP/1.1 302 x\r\nLocation: \xf0\x9f\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Type: \xe2\x80\xae\r\n\r\n",
+        b"",
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def played() -> Iterator[tuple[str, list[bytes]]]:
+    """A server that writes the pieces which a test puts into the list."""
+    pieces: list[bytes] = []
+    with stream_server(lambda _: [*steps_of(b"".join(pieces))]) as running:
+        yield running.base_url, pieces
+
+
+@tries(quick=250, full=2_000)
+@given(head=HEADS, pieces=st.lists(PIECES, max_size=12), length=st.integers(0, 5_000))
+def test_any_bytes_are_a_record(
+    played: tuple[str, list[bytes]], head: bytes, pieces: list[bytes], length: int
+) -> None:
+    url, to_play = played
+    body = b"".join(pieces)
+    # Half of the tries end somewhere in the middle.
+    to_play[:] = [head, body if length % 2 else body[:length]]
+
+    measure(url)
+
+
+LINES = st.builds(
+    "{}{}{}".format,
+    st.sampled_from([DRAFTS, AT, "vllm:other", "vllm:time_to_first_token_seconds_sum", ""]),
+    st.one_of(
+        st.text(max_size=20), st.integers().map(lambda n: f'{{position="{n}"}}'), st.just("")
+    ),
+    st.one_of(st.text(max_size=20), st.floats().map(" {}".format), st.integers().map(" {}".format)),
+)
+
+
+@tries(quick=250, full=5_000)
+@given(before=st.lists(LINES, max_size=20), after=st.lists(LINES, max_size=20))
+def test_any_metrics_are_read_or_nothing(before: list[str], after: list[str]) -> None:
+    names = [
+        f"vllm:spec_decode_num_{n}_total 1\n" for n in ("drafts", "draft_tokens", "accepted_tokens")
+    ]
+    with bounded():
+        first, second = (
+            parse_metrics("".join(names) + "\n".join(lines)) for lines in (before, after)
+        )
+        block = make_block(
+            speculation=speculation_between(first, second), server=timings_between(first, second)
+        )
+    assert load_record(BlockResult, dump_record(block)) == block
+
+
+def turning_hostile(after: int) -> Any:
+    """Good answers first, then every row of the table that does not stall, in turn."""
+    good = server(1, 1, counters="".join(GOOD.replace("{", "{{").replace("}", "}}")))
+    hostile = [answer for _, answer, *_ in STREAMS if not stalls(answer)]
+    readings = [answer for _, answer, _ in METRICS]
+    asked = iter(range(10**6))
+
+    def script(request: Request) -> Iterable[Step]:
+        number = next(asked)
+        if number < after or request.path == "/health":
+            return good(request)
+        table = readings if request.path == "/metrics" else hostile
+        return steps_of(table[(number - after) % len(table)])
+
+    return script
+
+
+def test_a_server_that_turns_hostile_ends_in_a_run_that_is_read(tmp_path: Path) -> None:
+    requests = 150
+    with stream_server(turning_hostile(10)) as running:
+        runner = Runner(
+            spec=spec(running.base_url, cases=[case("count"), case("repeat")], requests=requests),
+            sink=FolderSink(tmp_path),
+            run_id="test-1",
+            progress=lambda line: None,
+            make_client=functools.partial(Client, read_wait=lambda: None),
+        )
+        result = undisturbed(runner.run())
+
+    run = read_run(tmp_path / "test-1")
+    assert run.result == result
+    records = [record for block in run.blocks for record in block.requests]
+    assert len(records) == 2 * requests
+    failed = [record for record in records if record.failed]
+    assert len(failed) > requests
+    assert len({record.error_code for record in failed}) > 10
+    assert len(read_transcripts(tmp_path / "test-1", run.blocks)) == 2 * requests
