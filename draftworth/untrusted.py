@@ -6,7 +6,11 @@ From a server, a bucket or a file of unknown origin. The third of these parts, s
 
 from __future__ import annotations
 
-from typing import Protocol
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO, Protocol
 
 from draftworth.errors import DraftworthError
 
@@ -39,6 +43,22 @@ def read_at_most(stream: Readable, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> b
     if left <= 0:
         raise TooLargeError(f"more than {limit_bytes:,} bytes")
     return b"".join(pieces)
+
+
+def open_file(path: Path) -> BinaryIO:
+    """A file to read from; OSError for a pipe or a device, which might never end or begin."""
+    # Not blocking: opening a pipe does not wait for a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_file(path: Path, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> bytes:
+    """All of a file; raises OSError, and TooLargeError where it is more than the limit."""
+    with open_file(path) as file:
+        return read_at_most(file, limit_bytes)
 
 
 def printable(text: str) -> str:
