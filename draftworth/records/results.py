@@ -127,7 +127,14 @@ _ROUNDING = 1e-6
 def _check(name: str, value: float | None, *, least: float, most: float) -> None:
     """Raise ValueError for a value out of range; 0 and None are in it."""
     if value and not least <= value <= most:
-        raise ValueError(f"{name}: given {value}, allowed: 0, or {least:g} to {most:g}")
+        allowed = f"0, or {least:g} to {most:g}" if least else f"0 to {most:.0f}"
+        raise ValueError(f"{name}: given {value}, allowed: {allowed}")
+
+
+def _check_times(of: BlockResult | RunResult) -> None:
+    """That both are dates; not their order: a wall clock may be set back."""
+    _check("started_at_unix_s", of.started_at_unix_s, least=0.0, most=MAX_UNIX_S)
+    _check("ended_at_unix_s", of.ended_at_unix_s, least=0.0, most=MAX_UNIX_S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,6 +188,9 @@ class BlockResult:
     server: ServerTimings | None
     event_loop_lag_s: float | None
     requests: tuple[RequestRecord, ...]
+
+    def __post_init__(self) -> None:
+        _check_times(self)
 
     @property
     def stem(self) -> str:
@@ -294,8 +304,7 @@ class RunResult:
     interruptions: tuple[Interruption, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("started_at_unix_s", "ended_at_unix_s"):
-            _check(name, getattr(self, name), least=0.0, most=MAX_UNIX_S)
+        _check_times(self)
         weights = self.class_weights.values()
         if weights and not (min(weights) >= 0 and abs(sum(weights) - 1) <= _ROUNDING):
             raise ValueError(

@@ -15,6 +15,8 @@ from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.results import BLOCKS_FOLDER, TRANSCRIPT_SUFFIX, BlockResult
 from draftworth.untrusted import MIB, TooLargeError, one_line, open_file
 
+# Compressed, of a block of the most requests with 6,000 chunks each.
+FILE_LIMIT_BYTES = 256 * MIB
 # One request with 100,000 chunks takes 2 MiB.
 LINE_LIMIT_BYTES = 4 * MIB
 # Times of chunks compress to a third, repeated text to less: what holds far more than its size was
@@ -84,7 +86,8 @@ def read_transcripts(folder: Path, blocks: tuple[BlockResult, ...]) -> Transcrip
 def _read(path: Path, block: BlockResult) -> Transcripts:
     try:
         with open_file(path) as file:
-            limit_bytes = FREE_BYTES + MAX_RATIO * os.fstat(file.fileno()).st_size
+            size_bytes = min(FILE_LIMIT_BYTES, os.fstat(file.fileno()).st_size)
+            limit_bytes = FREE_BYTES + MAX_RATIO * size_bytes
             with gzip.open(file) as lines:
                 return _of_block(block, _lines(lines, limit_bytes))
     except (OSError, EOFError, zlib.error, RecordError, TooLargeError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ def test_what_is_no_result_file_is_refused_by_key(data: bytes, message: str) -> 
 
 def test_not_a_number_is_refused_in_both_directions() -> None:
     with pytest.raises(ValueError, match="Out of range float"):
-        dump_record(make_block(started_at_unix_s=float("nan")))
+        dump_record(make_block(event_loop_lag_s=float("nan")))
     data = dump_record(make_block()).replace(b'"ttft_s":0.25,', b'"ttft_s":NaN,')
     assert b"NaN" in data
     with pytest.raises(RecordError, match="NaN"):
@@ -99,8 +100,21 @@ def test_no_finished_request_means_no_throughput() -> None:
 )
 def test_figures_that_mean_nothing_are_refused_by_key(field: str, value: float) -> None:
     record = {**json.loads(dump_record(make_record())), field: value}
-    with pytest.raises(RecordError, match=rf"requests\[0\]\.{field}: given .*, allowed: 0, or "):
+    with pytest.raises(RecordError, match=rf"requests\[0\]\.{field}: given .*, allowed: 0"):
         load_record(BlockResult, edited(requests=[record]))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
+@pytest.mark.parametrize("field", ["ttft_s", "tokens_per_step", "started_at_unix_s"])
+def test_such_figures_are_not_written_either(field: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{field}: given {re.escape(str(value))}"):
+        make_record(0, **{field: value})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
+def test_a_block_ends_at_a_date(value: float) -> None:
+    with pytest.raises(ValueError, match=f"ended_at_unix_s: given {re.escape(str(value))}"):
+        make_block(ended_at_unix_s=value)
 
 
 def test_no_time_and_no_tokens_are_figures() -> None:

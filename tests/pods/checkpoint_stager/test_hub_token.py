@@ -35,7 +35,8 @@ def test_a_token_alone_or_as_the_console_stores_it(client: SecretsManagerClient,
 
 
 @pytest.mark.parametrize(
-    "text", [" ", "{}", '{"user": "me", "token": "hf_a"}', '{"a": 1}', "{broken", "two words"]
+    "text",
+    [" ", "{}", '{"user": "me", "token": "hf_a"}', '{"a": 1}', "{broken", "two words", "{" * 9999],
 )
 def test_a_secret_without_a_token_is_refused_and_not_shown(
     client: SecretsManagerClient, text: str
