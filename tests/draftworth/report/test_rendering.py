@@ -109,6 +109,15 @@ def test_every_plot_is_in_the_page_for_light_and_dark_with_a_description() -> No
     assert {source["media"] for source in sources} == {"(prefers-color-scheme: dark)"}
 
 
+def test_names_are_text_in_files_too_and_never_commands() -> None:
+    facts = make_facts(make_run(reason="\x1b[2J\u202eback\x00", experiment="\x07\ttab"))
+    document = document_of(facts)
+    for text in (page_of(document), markdown_of(document)):
+        assert "x1b" in text
+        assert "u202eback" in text
+        assert text.replace("\n", "").isprintable()
+
+
 def test_names_are_text_in_the_page_and_never_markup() -> None:
     page = page_of(hostile_document())
     assert "<script" not in page
