@@ -6,16 +6,25 @@ import argparse
 import sys
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from draftworth.cli.arguments import (
+    base_url,
+    check_api_key,
+    model_name,
+    name_in_files,
+    positive_int,
+    positive_number,
+    whole_number,
+)
 from draftworth.cli.report import print_verdict
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import measure_here
 from draftworth.measuring.sink import FolderSink
-from draftworth.records.load import ConcurrencyLoad, PoissonLoad
+from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
 from draftworth.records.reading import read_run
+from draftworth.records.results import MAX_REQUESTS_PER_BLOCK
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,8 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, type=Path, help="folder for the run's files")
     parser.add_argument("--name", default="measured", help="the variant's name in the files")
     load = parser.add_mutually_exclusive_group()
+    requests = partial(positive_int, at_most=MAX_REQUESTS_PER_BLOCK)
     load.add_argument(
-        "--concurrency", type=positive_int, default=1, help="requests in flight (%(default)s)"
+        "--concurrency", type=requests, default=1, help="requests in flight (%(default)s)"
     )
     load.add_argument(
         "--requests-per-second",
@@ -38,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for option, type_, default, about in (
         ("--output-tokens", positive_int, 128, "max_tokens of every request"),
-        ("--requests-per-case", positive_int, 8, "measured requests of each prompt file"),
+        ("--requests-per-case", requests, 8, "measured requests of each prompt file"),
         ("--warmup-requests", whole_number, 1, "requests before each prompt file, not measured"),
         ("--timeout-seconds", positive_number, 300.0, "a request that takes longer has failed"),
     ):
@@ -48,35 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def whole_number(text: str, *, at_least: int = 0) -> int:
-    """An argument type: a whole number that is large enough."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = at_least - 1
-    if value < at_least:
-        raise argparse.ArgumentTypeError(
-            f"given {text!r}, allowed: a whole number, {at_least} or more"
-        )
-    return value
-
-
-positive_int = partial(whole_number, at_least=1)
-
-
-def positive_number(text: str) -> float:
-    """An argument type: a number above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"given {text!r}, allowed: a number above 0")
-    return value
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Measure and print the figures."""
+    check_api_key()
     spec = _run_spec(arguments)
     sink = FolderSink(arguments.out)
     sink.check()
@@ -89,21 +73,6 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def checked_base_url(url: str, *, option: str = "--base-url") -> str:
-    """A base URL without a trailing slash or `/v1`; raises UserInputError when it is not one."""
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, or too large
-        good = False
-    if not good:
-        raise UserInputError(
-            f"{option}: given {url!r}, allowed: http://HOST:PORT or https://HOST, for example "
-            "http://localhost:8000"
-        )
-    return url.rstrip("/").removesuffix("/v1")
-
-
 def find_cases(path: Path) -> tuple[Case, ...]:
     """Cases of a prompt file, of a class folder, or of every class folder below a folder."""
     pattern = f"*{CASE_SUFFIX}"
@@ -114,26 +83,39 @@ def find_cases(path: Path) -> tuple[Case, ...]:
             f"--prompts: {path}: no {CASE_SUFFIX} file there; give a file, a folder of them, or a "
             "folder of prompt classes such as prompts/"
         )
-    return tuple(load_case(file, prompt_class=file.resolve().parent.name) for file in files)
+    return tuple(_load_case(file) for file in files)
+
+
+def _load_case(file: Path) -> Case:
+    folder = file.resolve().parent.name
+    for text in (folder, file.stem):
+        name_in_files(text, where=f"--prompts: {file}: the name of a prompt file or its folder")
+    return load_case(file, prompt_class=folder)
+
+
+def _load(arguments: argparse.Namespace) -> Load:
+    if arguments.requests_per_second is not None:
+        return PoissonLoad(requests_per_second=arguments.requests_per_second)
+    if arguments.concurrency > arguments.requests_per_case:
+        raise UserInputError(
+            f"--concurrency: given {arguments.concurrency}, allowed: at most the "
+            f"{arguments.requests_per_case} of --requests-per-case: there are never more in flight"
+        )
+    return ConcurrencyLoad(concurrency=arguments.concurrency)
 
 
 def _run_spec(arguments: argparse.Namespace) -> RunSpec:
     endpoint = Endpoint(
-        variant=arguments.name,
-        base_url=checked_base_url(arguments.base_url),
+        variant=name_in_files(arguments.name, where="--name"),
+        base_url=base_url(arguments.base_url),
         max_tokens_per_step=1,
         is_baseline=True,
-    )
-    load = (
-        ConcurrencyLoad(concurrency=arguments.concurrency)
-        if arguments.requests_per_second is None
-        else PoissonLoad(requests_per_second=arguments.requests_per_second)
     )
     return RunSpec(
         experiment="measure",
         endpoints=(endpoint,),
         shape=RequestShape(
-            model=arguments.model,
+            model=model_name(arguments.model),
             output_tokens=arguments.output_tokens,
             fixed_output_length=not arguments.natural_length,
             temperature=0.0,
@@ -142,7 +124,7 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
             timeout_seconds=arguments.timeout_seconds,
         ),
         cases=find_cases(arguments.prompts),
-        loads=(load,),
+        loads=(_load(arguments),),
         load_generator="asyncio",
         sampling=Sampling(
             requests_per_round=arguments.requests_per_case,
