@@ -50,6 +50,8 @@ MAX_RECEIVE_COUNT = 5
 # of objects. A request takes 600 bytes, one that failed at most 1 KiB of ordinary text.
 MAX_REQUESTS_PER_BLOCK = 10_000
 RESULT_LIMIT_BYTES = 12 * MIB
+# Each has a server of its own; every one more makes a report slower.
+MAX_VARIANTS = 100
 
 # Of figures that mean something. What is shorter or longer makes ratios that no number holds.
 MIN_SECONDS, MAX_SECONDS = 1e-18, 1e9
@@ -305,6 +307,9 @@ class RunResult:
 
     def __post_init__(self) -> None:
         _check_times(self)
+        _check("target_interval_width", self.target_interval_width, least=_ROUNDING, most=_MOST)
+        if not len(set(self.variants)) == len(self.variants) <= MAX_VARIANTS:
+            raise ValueError(f"variants: allowed: at most {MAX_VARIANTS}, each once")
         weights = self.class_weights.values()
         if weights and not (min(weights) >= 0 and abs(sum(weights) - 1) <= _ROUNDING):
             raise ValueError(

@@ -202,7 +202,7 @@ def report(folder: Path, *, cpu_seconds: float = 2.0) -> tuple[int, str]:
     text = out.getvalue() + told.getvalue()
     assert text.replace("\n", "").isprintable()
     if code == 0:
-        assert told.getvalue() == ""
+        assert told.getvalue() == "", told.getvalue()
         for name in ("report.md", "report.html", "figures.csv", "requests.csv"):
             written = (folder / "out" / name).read_text()
             assert written.replace("\n", "").isprintable(), name
@@ -243,7 +243,35 @@ def test_the_runs_that_are_changed_are_good_ones(tmp_path: Path, undrawn: None) 
 
 
 # Where, what is put there, and what is said; empty: there is a report.
-FOUND: dict[str, tuple[tuple[str | int, ...], Any, str]] = {}
+FOUND: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
+    "a width that no ratio holds": (
+        ("run", "target_interval_width"),
+        1e-320,
+        "target_interval_width: given 1e-320",
+    ),
+    "no width asked for": (("run", "target_interval_width"), 0.0, ""),
+    "a price that knows no variant": (("run", "price", "node_shares"), {}, ""),
+    "an end after all years": (("run", "ended_at_unix_s"), 1e18, "ended_at_unix_s: given 1e+18"),
+    "more variants than there are servers": (
+        ("run", "variants"),
+        [f"v{number}" for number in range(2000)],
+        "variants: allowed: at most 100",
+    ),
+    "a step that took no time": (("blocks", 1, "requests", 0, "inter_token_latency_s"), 0, ""),
+    "a latency that no ratio holds": (
+        ("blocks", 1, "requests", 0, "inter_token_latency_s"),
+        1e-320,
+        "requests[0].inter_token_latency_s: given 1e-320, allowed: 0, or 1e-18 to 1e+09",
+    ),
+    "tokens of a hundred years": (("blocks", 0, "requests", 0, "number_output_tokens"), 10**18, ""),
+    "a class of control characters": (("blocks", 0, "prompt_class"), "\x1b[2J", "block: given"),
+    "counters that went back": (("blocks", 1, "speculation", "drafts"), -100, ""),
+    "a transcript of another request": (
+        ("transcripts", 0, 0, "request_id"),
+        "another/1",
+        "given 'another/1', allowed: each request of 0001-",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", FOUND)

@@ -127,6 +127,10 @@ def test_no_time_and_no_tokens_are_figures() -> None:
     [
         ({"started_at_unix_s": 1e300}, "started_at_unix_s: given 1e"),
         ({"ended_at_unix_s": -5}, "ended_at_unix_s: given -5"),
+        ({"target_interval_width": -1.0}, "target_interval_width: given -1.0, allowed: 0, or"),
+        ({"target_interval_width": 1e-320}, "target_interval_width: given 1e-320"),
+        ({"variants": ["a", "a"]}, "variants: allowed: at most 100, each once"),
+        ({"variants": [str(i) for i in range(101)]}, "variants: allowed: at most 100"),
         ({"class_weights": {"a": 0.0}}, "class_weights: given .* allowed: parts that add up to 1"),
         ({"class_weights": {"a": 2.0, "b": -1.0}}, "parts that add up to 1"),
     ],

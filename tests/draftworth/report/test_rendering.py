@@ -163,6 +163,16 @@ def test_plots_of_any_name_render_in_both_themes() -> None:
         assert light != dark
 
 
+def test_names_that_leave_no_room_are_drawn_without_a_word() -> None:
+    wide = "日" * 50
+    blocks = (
+        make_plain_block(1, "structured", prompt_class=wide),
+        make_drafted_block(2, "structured", prompt_class=wide),
+    )
+    plots = document_of(make_facts(make_run(blocks=blocks))).plots
+    assert all(render(plot, "light").startswith(PNG_SIGNATURE) for plot in plots)
+
+
 def test_a_long_name_is_cut_and_control_characters_are_shown() -> None:
     assert short("a\x1b[31m\nb") == "a?[31m?b"
     assert len(short("x" * 99)) == 32
