@@ -74,8 +74,9 @@ class EngineServer:
         self._started_at_seconds = time.monotonic()
         guard = [sys.executable, "-I", "-S", str(_GUARD), str(self.stop_grace_seconds)]
         engine = [str(self.python), "-m", "vllm.entrypoints.cli.main", "serve", *self.arguments]
-        # Its sockets, which whoever reaches them can command, in a folder that only we can enter.
-        self._sockets = tempfile.mkdtemp(prefix="draftworth-")
+        # Its sockets, which whoever reaches them can command, in a folder that only we can enter;
+        # short: the address of a socket has 104 bytes, and macOS' temporary folders are long.
+        self._sockets = tempfile.mkdtemp(prefix="dw-")
         own = {SOCKETS_VARIABLE: self._sockets}
         with self.log_path.open("wb") as log:
             # A session of its own: Ctrl-C reaches this process only, which then ends the server.
