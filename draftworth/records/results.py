@@ -46,10 +46,10 @@ CLAIMS_FOLDER = "published"
 # claim comes back; five leave room for that and for throttling.
 MAX_RECEIVE_COUNT = 5
 
-# A block of more would make a file that the publisher cannot hold: 12 MiB of JSON are up to 300 MiB
+# A block of more would make a file that the publisher cannot hold: 11 MiB of JSON are up to 280 MiB
 # of objects. A request takes 600 bytes, one that failed at most 1 KiB of ordinary text.
 MAX_REQUESTS_PER_BLOCK = 10_000
-RESULT_LIMIT_BYTES = 12 * MIB
+RESULT_LIMIT_BYTES = 11 * MIB
 # Each has a server of its own; every one more makes a report slower.
 MAX_VARIANTS = 100
 

@@ -13,8 +13,14 @@ import pytest
 
 from draftworth.errors import UserInputError
 from draftworth.records.reading import read_run
-from draftworth.records.results import BLOCKS_FOLDER, RESULT_SUFFIX, RUN_FILE
+from draftworth.records.results import (
+    BLOCKS_FOLDER,
+    RESULT_LIMIT_BYTES,
+    RESULT_SUFFIX,
+    RUN_FILE,
+)
 from tests.draftworth.report.runs import make_run, write_run
+from tests.hostile.fuzzing import bounded
 
 
 @pytest.fixture
@@ -133,7 +139,7 @@ def test_files_larger_than_any_of_ours_are_not_read_into_memory(folder: Path) ->
     file = results(folder)[0]
     with file.open("r+b") as opened:
         opened.truncate(10**12)  # no block of the disk is used
-    with pytest.raises(UserInputError, match="more than 12,582,912 bytes"):
+    with pytest.raises(UserInputError, match="more than 11,534,336 bytes"):
         read_run(folder)
     with (folder / RUN_FILE).open("r+b") as opened:
         opened.truncate(10**12)
@@ -145,3 +151,14 @@ def test_files_larger_than_any_of_ours_are_not_read_into_memory(folder: Path) ->
 def test_a_folder_with_a_name_that_cannot_be_is_a_folder_without_a_run(name: str) -> None:
     with pytest.raises(UserInputError, match=r"no run\.json there"):
         read_run(Path(name))
+
+
+@pytest.mark.parametrize("part", ["{},", "[],", '"ab",', "0.1,", " "])
+def test_the_largest_file_that_is_read_costs_little_whatever_it_holds(
+    folder: Path, part: str
+) -> None:
+    file = results(folder)[0]
+    start = '{"schema":"draftworth.result/3","requests":['
+    file.write_text(f"{start}{part * ((RESULT_LIMIT_BYTES - 100) // len(part))}0]}}")
+    with bounded(), pytest.raises(UserInputError, match="missing keys"):
+        read_run(folder)

@@ -99,7 +99,7 @@ def _ttft(number: bytes) -> bytes:
         (b"", "not a result file: not JSON"),
         (b"\xff\xfe", "not a result file: not JSON"),
         (b"[" * 100_000, "not a result file: not JSON: too deep"),
-        (b" " * (RESULT_LIMIT_BYTES + 1), "not a result file: more than 12,582,912 bytes"),
+        (b" " * (RESULT_LIMIT_BYTES + 1), "not a result file: more than 11,534,336 bytes"),
         (b"[]", "not a result file: given list, allowed: an object"),
         (_changed(schema="draftworth.result/999"), "schema: given 'draftworth.result/999'"),
         (_changed(block="3"), "block: given '3', allowed: a whole number"),
