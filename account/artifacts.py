@@ -25,6 +25,7 @@ from draftworth.records.artifact_manifest import differences
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.staging import ReadyModel, ready_key
 from draftworth.terminal import table_lines
+from draftworth.untrusted import TooLargeError, read_at_most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,8 +181,8 @@ def _commit(s3: Any, bucket: str | None, model: HubModel) -> str | None:
     key = ready_key(model.model, model.revision)
     stored = bucket and or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=key)
     try:
-        return load_record(ReadyModel, stored["Body"].read()).commit if stored else None
-    except RecordError:
+        return load_record(ReadyModel, read_at_most(stored["Body"])).commit if stored else None
+    except (RecordError, TooLargeError):
         return None
 
 

@@ -18,6 +18,7 @@ from draftworth.records.artifact_manifest import (
 )
 from draftworth.records.codec import RecordError, load_record
 from draftworth.serving.artifacts import KEY_LENGTH
+from draftworth.untrusted import TooLargeError, read_at_most
 
 # A folder without a manifest is an upload that was cut off, or one that goes on: the uploader tries
 # for half an hour after its last file at most.
@@ -101,10 +102,10 @@ def read_store(s3: Any, bucket: str) -> tuple[dict[str, StoredKey], int]:
 def _stored_key(s3: Any, bucket: str, key: str, items: Sequence[StoredObject]) -> StoredKey:
     manifest, problems = None, []
     if any(item.name == manifest_key(key) for item in items):
-        body = s3.get_object(Bucket=bucket, Key=manifest_key(key))["Body"].read()
+        stored = s3.get_object(Bucket=bucket, Key=manifest_key(key))
         try:
-            manifest = load_record(ArtifactManifest, body)
-        except RecordError as error:
+            manifest = load_record(ArtifactManifest, read_at_most(stored["Body"]))
+        except (RecordError, TooLargeError) as error:
             problems = [f"{MANIFEST_NAME} cannot be read: {error}"]
     if manifest:
         sizes = {i.name.removeprefix(f"{manifest.folder}/"): i.size_bytes for i in items}

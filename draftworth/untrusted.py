@@ -6,6 +6,8 @@ From a server, a bucket or a file of unknown origin. The third of these parts, s
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -46,14 +48,23 @@ def read_at_most(stream: Readable, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> b
 def open_file(path: Path) -> BinaryIO:
     """A regular file, to be read; OSError for all else: a pipe or a device may never end."""
     try:
-        mode = path.stat().st_mode
+        # Not blocking: opening a pipe does not wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except ValueError as error:  # NUL in the path
-        raise OSError(f"no path: {error}") from error
+        raise OSError(errno.EINVAL, f"no path: {error}") from error
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError("a folder")
-    if not stat.S_ISREG(mode):
-        raise OSError("a pipe or device, allowed: a regular file")
-    return path.open("rb")
+        raise IsADirectoryError(errno.EISDIR, "a folder")
+    raise OSError(errno.EINVAL, "a pipe or device, allowed: a regular file")
+
+
+def read_file(path: Path, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> bytes:
+    """All of a file; raises OSError, and TooLargeError where it is more than the limit."""
+    with open_file(path) as file:
+        return read_at_most(file, limit_bytes)
 
 
 def printable(text: str) -> str:

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+from draftworth.cli.arguments import check_api_key
 from draftworth.cli.report import print_verdict
 from draftworth.errors import UserInputError
 from draftworth.measuring.runner import Progress, measure_here
@@ -97,3 +98,4 @@ def _check_endpoint_arguments(arguments: argparse.Namespace) -> None:
             f"{', '.join(missing)} missing: your own endpoints take all of {', '.join(given)}; "
             "without any of them the local engine is used"
         )
+    check_api_key()

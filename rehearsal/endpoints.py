@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from draftworth.cli.measure import checked_base_url
+from draftworth.cli import arguments
 from draftworth.errors import UserInputError
 from draftworth.experiment.model import beside
 from draftworth.measuring.run_specification import RunSpec
@@ -35,11 +35,12 @@ def own_endpoints(
             "one server; keep one of them"
         )
     urls = {
-        plain[0].name: checked_base_url(base_url),
-        speculating[0].name: checked_base_url(speculative_url, option="--speculative-url"),
+        plain[0].name: arguments.base_url(base_url),
+        speculating[0].name: arguments.base_url(speculative_url, option="--speculative-url"),
     }
+    name = arguments.model_name(model)
     spec = run_spec(experiment, base_urls=urls, ready_deadline_seconds=READY_DEADLINE_SECONDS)
-    yield dataclasses.replace(spec, shape=dataclasses.replace(spec.shape, model=model))
+    yield dataclasses.replace(spec, shape=dataclasses.replace(spec.shape, model=name))
 
 
 @contextmanager

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import http.client
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -18,6 +20,7 @@ from draftworth.measuring.runner import Progress
 from rehearsal.errors import EngineUnavailableError
 
 HOST = "127.0.0.1"  # a rehearsal listens to this machine only
+SOCKETS_VARIABLE = "VLLM_RPC_BASE_PATH"
 POLL_SECONDS = 0.1
 PROGRESS_EVERY_SECONDS = 5.0
 
@@ -54,6 +57,7 @@ class EngineServer:
     startup_timeout_seconds: float = 600.0
     stop_grace_seconds: float = 5.0
     port: int = field(default_factory=_free_port)
+    _sockets: str = field(init=False, default="")
     _guard: subprocess.Popen[bytes] | None = field(init=False, default=None)
     _started_at_seconds: float = field(init=False, default=0.0)
 
@@ -70,6 +74,10 @@ class EngineServer:
         self._started_at_seconds = time.monotonic()
         guard = [sys.executable, "-I", "-S", str(_GUARD), str(self.stop_grace_seconds)]
         engine = [str(self.python), "-m", "vllm.entrypoints.cli.main", "serve", *self.arguments]
+        # Its sockets, which whoever reaches them can command, in a folder that only we can enter;
+        # short: the address of a socket has 104 bytes, and macOS' temporary folders are long.
+        self._sockets = tempfile.mkdtemp(prefix="dw-")
+        own = {SOCKETS_VARIABLE: self._sockets}
         with self.log_path.open("wb") as log:
             # A session of its own: Ctrl-C reaches this process only, which then ends the server.
             self._guard = subprocess.Popen(  # noqa: S603 (our own command line)
@@ -77,7 +85,7 @@ class EngineServer:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **self.environment},
+                env={**os.environ, **self.environment, **own},
                 start_new_session=True,
             )
 
@@ -116,6 +124,7 @@ class EngineServer:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(guard.pid, signal.SIGKILL)
             guard.wait()
+            shutil.rmtree(self._sockets, ignore_errors=True)
 
     def _is_healthy(self) -> bool:
         with (

@@ -13,7 +13,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -100,9 +99,18 @@ def _stamp_text(venv_dir: Path, pins: EnginePins) -> str:
 
 @contextmanager
 def _lock(venv_dir: Path) -> Iterator[None]:
-    # In the temporary folder: the environment itself may be removed while the lock is held.
-    name = hashlib.sha256(str(venv_dir.resolve()).encode()).hexdigest()[:16]
-    with Path(tempfile.gettempdir(), f"draftworth-{name}.lock").open("w") as lock:
+    # Beside the environment, which may be removed while the lock is held, and not in a temporary
+    # folder, where others of this machine could put something else under its name.
+    resolved = venv_dir.resolve()
+    try:
+        resolved.parent.mkdir(parents=True, exist_ok=True)
+        lock = (resolved.parent / f"{resolved.name}.lock").open("w")
+    except OSError as error:
+        raise UserInputError(
+            f"{venv_dir}: the engine cannot be installed there: {error.strerror}; give --engine a "
+            "folder that you may write to"
+        ) from error
+    with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

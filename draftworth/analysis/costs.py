@@ -17,9 +17,10 @@ def usd_per_million_tokens(
     price: Price | None, variant: str, throughput_token_per_s: float | None
 ) -> float | None:
     """US dollars for a million output tokens of a slot that decodes at this throughput."""
-    if price is None or not throughput_token_per_s:
+    share = price.node_shares.get(variant) if price else None
+    if price is None or share is None or not throughput_token_per_s:
         return None
-    usd_per_second = price.usd_per_node_hour * price.node_shares[variant] / SECONDS_PER_HOUR
+    usd_per_second = price.usd_per_node_hour * share / SECONDS_PER_HOUR
     return usd_per_second / throughput_token_per_s * 1e6
 
 

@@ -121,10 +121,10 @@ def requests_short(speedup: Estimate | None, *, target_width: float) -> int | No
     """How many more samples would make the interval as narrow as `target_width` (relative).
 
     The width of an interval shrinks with the square root of the sample. 0: none; None: there is no
-    interval to scale.
+    interval to scale, or no width was asked for.
     """
     width = speedup.relative_width if speedup else None
-    if speedup is None or width is None:
+    if speedup is None or width is None or target_width <= 0:
         return None
     needed = math.ceil(speedup.samples * (width / target_width) ** 2 - 1e-9)
     return max(0, needed - speedup.samples)

@@ -1,7 +1,8 @@
 """The command line: `python -m draftworth COMMAND ...`.
 
-Exit codes: 0 done, 1 the thing asked for failed, 2 the input is wrong. A user's mistake gets a
-message, not a traceback.
+Exit codes: 0 done, 1 the thing asked for failed or was interrupted, 2 the input is wrong. A user's
+mistake gets a message, not a traceback. SIGTERM and SIGHUP interrupt as Ctrl-C does: what the
+command has started is ended.
 
 Commands are named here and looked up when called: the domain does not import the charts or the
 rehearsal, it only knows where a command is. A command's module has `add_arguments(parser)` and
@@ -13,12 +14,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from draftworth import __version__
 from draftworth.errors import DraftworthError
+from draftworth.terminal import text_only
 
 EXIT_DONE, EXIT_FAILED = 0, 1
 
@@ -67,17 +71,39 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 def main(argv: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     try:
-        return _run(argv)
+        with text_only():
+            return _exit_code(argv)
+    except BrokenPipeError:
+        # The reader of our output (head, less) has what it wanted.
+        sys.stderr.close()
+        return EXIT_DONE
+
+
+def _exit_code(argv: Sequence[str]) -> int:
+    try:
+        with _interrupted_by(signal.SIGTERM, signal.SIGHUP):
+            return _run(argv)
     except DraftworthError as error:
         print(f"draftworth: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("draftworth: interrupted", file=sys.stderr)
         return EXIT_FAILED
-    except BrokenPipeError:
-        # The reader of our output (head, less) has what it wanted.
-        sys.stderr.close()
-        return EXIT_DONE
+
+
+@contextmanager
+def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
+    """While this lasts, these signals do what SIGINT does, unless they are ignored (`nohup`)."""
+    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
+    for number in before:
+        # Not KeyboardInterrupt at once: asyncio has a handler of SIGINT that ends its tasks.
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 def _run(argv: Sequence[str]) -> int:

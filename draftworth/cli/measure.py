@@ -7,21 +7,24 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from draftworth.cli.arguments import (
+    base_url,
+    check_api_key,
+    model_name,
+    name_in_files,
+    positive_int,
+    positive_number,
+    whole_number,
+)
 from draftworth.cli.report import print_verdict
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.measuring.http import address_of
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import measure_here
 from draftworth.measuring.sink import FolderSink
-from draftworth.records.load import ConcurrencyLoad, PoissonLoad
-from draftworth.records.prompts import CASE_SUFFIX, FILE_NAME_WORDS, Case, is_file_name, load_case
+from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
+from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
 from draftworth.records.reading import read_run
-from draftworth.untrusted import one_line
-
-# What an experiment file allows too: larger and smaller numbers are typing errors.
-MAX_NUMBER = 10_000_000
-MIN_NUMBER = 0.001
-MAX_MODEL_CHARACTERS = 500
+from draftworth.records.results import MAX_REQUESTS_PER_BLOCK
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,12 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--prompts", required=True, type=Path, help="a .jsonl file, a class folder, or its parent"
     )
     parser.add_argument("--out", required=True, type=Path, help="folder for the run's files")
-    parser.add_argument(
-        "--name", default="measured", type=file_name, help="the variant's name in the files"
-    )
+    parser.add_argument("--name", default="measured", help="the variant's name in the files")
     load = parser.add_mutually_exclusive_group()
+    requests = partial(positive_int, at_most=MAX_REQUESTS_PER_BLOCK)
     load.add_argument(
-        "--concurrency", type=positive_int, default=1, help="requests in flight (%(default)s)"
+        "--concurrency", type=requests, default=1, help="requests in flight (%(default)s)"
     )
     load.add_argument(
         "--requests-per-second",
@@ -48,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for option, type_, default, about in (
         ("--output-tokens", positive_int, 128, "max_tokens of every request"),
-        ("--requests-per-case", positive_int, 8, "measured requests of each prompt file"),
+        ("--requests-per-case", requests, 8, "measured requests of each prompt file"),
         ("--warmup-requests", whole_number, 1, "requests before each prompt file, not measured"),
         ("--timeout-seconds", positive_number, 300.0, "a request that takes longer has failed"),
     ):
@@ -58,53 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def whole_number(text: str, *, at_least: int = 0) -> int:
-    """An argument type: a whole number that is large enough."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = at_least - 1
-    if not at_least <= value <= MAX_NUMBER:
-        raise argparse.ArgumentTypeError(
-            f"given {one_line(text)!r}, allowed: a whole number, {at_least} to {MAX_NUMBER:,}"
-        )
-    return value
-
-
-positive_int = partial(whole_number, at_least=1)
-
-
-def positive_number(text: str) -> float:
-    """An argument type: a number above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not MIN_NUMBER <= value <= MAX_NUMBER:
-        raise argparse.ArgumentTypeError(
-            f"given {one_line(text)!r}, allowed: a number, {MIN_NUMBER} to {MAX_NUMBER:,}"
-        )
-    return value
-
-
-def file_name(text: str) -> str:
-    """An argument type: what can be a part of file names and of metrics."""
-    if not is_file_name(text):
-        raise argparse.ArgumentTypeError(f"given {one_line(text)!r}, allowed: {FILE_NAME_WORDS}")
-    return text
-
-
-def model_name(text: str) -> str:
-    """An argument type: text on one line."""
-    if not (text.isprintable() and 0 < len(text) <= MAX_MODEL_CHARACTERS):
-        raise argparse.ArgumentTypeError(
-            f"given {one_line(text)!r}, allowed: 1 to {MAX_MODEL_CHARACTERS} characters on one line"
-        )
-    return text
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Measure and print the figures."""
+    check_api_key()
     spec = _run_spec(arguments)
     sink = FolderSink(arguments.out)
     sink.check()
@@ -117,18 +75,6 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def checked_base_url(url: str, *, option: str = "--base-url") -> str:
-    """A base URL without a trailing slash or `/v1`; raises UserInputError when it is not one."""
-    try:
-        address_of(url)
-    except ValueError as error:
-        raise UserInputError(
-            f"{option}: given {url!r}, allowed: http://HOST:PORT or https://HOST, for example "
-            f"http://localhost:8000; {error}"
-        ) from error
-    return url.rstrip("/").removesuffix("/v1")
-
-
 def find_cases(path: Path) -> tuple[Case, ...]:
     """Cases of a prompt file, of a class folder, or of every class folder below a folder."""
     pattern = f"*{CASE_SUFFIX}"
@@ -136,7 +82,7 @@ def find_cases(path: Path) -> tuple[Case, ...]:
         files = [path] if path.is_file() else sorted(path.glob(pattern))
         files = files or sorted(path.glob(f"*/{pattern}"))
     except OSError as error:
-        raise UserInputError(f"--prompts: cannot be read: {one_line(str(error))}") from error
+        raise UserInputError(f"--prompts: cannot be read: {error.strerror}") from error
     if not files:
         raise UserInputError(
             f"--prompts: {path}: no {CASE_SUFFIX} file there; give a file, a folder of them, or a "
@@ -145,35 +91,31 @@ def find_cases(path: Path) -> tuple[Case, ...]:
     return tuple(load_case(file, prompt_class=file.resolve().parent.name) for file in files)
 
 
-def _check_concurrency(arguments: argparse.Namespace) -> None:
-    """No more requests are in flight than there are, and `c64` must mean 64."""
+def _load(arguments: argparse.Namespace) -> Load:
+    if arguments.requests_per_second is not None:
+        return PoissonLoad(requests_per_second=arguments.requests_per_second)
     concurrency, requests = arguments.concurrency, arguments.requests_per_case
-    if arguments.requests_per_second is None and concurrency > requests:
+    if concurrency > requests:
         raise UserInputError(
             f"--concurrency: given {concurrency} with --requests-per-case {requests}, allowed: at "
             f"most {requests}, or --requests-per-case {concurrency} or more: a prompt file's "
             "requests are never in flight with another's"
         )
+    return ConcurrencyLoad(concurrency=concurrency)
 
 
 def _run_spec(arguments: argparse.Namespace) -> RunSpec:
     endpoint = Endpoint(
-        variant=arguments.name,
-        base_url=checked_base_url(arguments.base_url),
+        variant=name_in_files(arguments.name),
+        base_url=base_url(arguments.base_url),
         max_tokens_per_step=1,
         is_baseline=True,
-    )
-    _check_concurrency(arguments)
-    load = (
-        ConcurrencyLoad(concurrency=arguments.concurrency)
-        if arguments.requests_per_second is None
-        else PoissonLoad(requests_per_second=arguments.requests_per_second)
     )
     return RunSpec(
         experiment="measure",
         endpoints=(endpoint,),
         shape=RequestShape(
-            model=arguments.model,
+            model=model_name(arguments.model),
             output_tokens=arguments.output_tokens,
             fixed_output_length=not arguments.natural_length,
             temperature=0.0,
@@ -182,7 +124,7 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
             timeout_seconds=arguments.timeout_seconds,
         ),
         cases=find_cases(arguments.prompts),
-        loads=(load,),
+        loads=(_load(arguments),),
         load_generator="asyncio",
         sampling=Sampling(
             requests_per_round=arguments.requests_per_case,

@@ -15,7 +15,7 @@ from draftworth.errors import UserInputError
 from draftworth.records.reading import Run, read_run
 from draftworth.records.transcripts import read_transcripts
 from draftworth.report.contents import document_of
-from draftworth.report.terminal import print_document
+from draftworth.report.terminal import document_lines
 
 # The domain does not know AWS: who reads S3 is looked up when a run lies there.
 _S3_SOURCE = "account.s3_source"
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     other = _facts(arguments.against, texts=False) if arguments.against else None
     found = changes(facts, other) if other else ()
     document = document_of(facts, found, other.run.result.run_id if other else "")
-    print_document(document)
+    print(*document_lines(document), sep="\n")
     if out is not None:
         # Loaded here: templates and plotting take long, and the measuring commands import this.
         from draftworth.report.writing import write_report
@@ -92,4 +92,4 @@ def _facts(run_at: str, *, texts: bool) -> RunFacts:
 
 def print_verdict(run: Run) -> None:
     """Print the report of a run that was just measured."""
-    print_document(document_of(facts_of(run, {})))
+    print(*document_lines(document_of(facts_of(run, {}))), sep="\n")

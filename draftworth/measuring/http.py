@@ -250,10 +250,11 @@ def _request_bytes(method: str, url: str, headers: Mapping[str, str], body: byte
 
 def bearer(api_key: str | None) -> dict[str, str]:
     """The header that carries an API key, none without one; raises UserInputError."""
-    if api_key and not (api_key.isascii() and api_key.isprintable()):
+    if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
         raise UserInputError(
-            f"{API_KEY_VARIABLE}: it has characters that no header can carry, such as a line "
-            "break; allowed: printable ASCII"
+            f"environment variable {API_KEY_VARIABLE}: given a key (not shown) with a line break, "
+            "a blank or another character that no HTTP header carries, allowed: printable ASCII; "
+            f"next: set it again, from a file for example by {API_KEY_VARIABLE}=$(cat FILE)"
         )
     return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 

@@ -314,6 +314,8 @@ class Runner:
             reason = f"{reason}; {lost}" if reason else lost
         ended_at_unix_s = self.wall_clock()
         status: RunStatus = "failed" if reason else "complete"
+        # Also those of earlier pods that this one did not come to: only what is listed is read.
+        blocks = (*self._blocks, *self._earlier.values())
         result = RunResult(
             run_id=self.run_id,
             experiment=self.spec.experiment,
@@ -323,7 +325,7 @@ class Runner:
             ended_at_unix_s=ended_at_unix_s,
             variants=tuple(e.variant for e in self.spec.endpoints),
             baseline=self.spec.baseline,
-            blocks=tuple(block.stem for block in self._blocks),
+            blocks=tuple(dict.fromkeys(block.stem for block in blocks)),
             max_tokens_per_step={e.variant: e.max_tokens_per_step for e in self.spec.endpoints},
             target_interval_width=self.spec.sampling.target_interval_width,
             class_weights=self.spec.class_weights,

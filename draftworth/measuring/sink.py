@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from draftworth.errors import DraftworthError
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.results import RESULT_LIMIT_BYTES
+from draftworth.untrusted import TooLargeError, read_file
 
 
 class SinkError(DraftworthError):
@@ -29,7 +32,7 @@ class Store(Sink, Protocol):
         """Names of all files below a folder, sorted; raises SinkError."""
 
     def read(self, name: str) -> bytes:
-        """One file; raises SinkError."""
+        """One file, no larger than a result file can be; raises SinkError."""
 
 
 @dataclass
@@ -39,11 +42,18 @@ class FolderSink:
     folder: Path
 
     def check(self) -> None:
-        """Raise SinkError now rather than after the first block when nothing can be written."""
+        """Write and remove a file; raises UserInputError, before anything is measured for it."""
+        probe = f".probe-{secrets.token_hex(4)}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SinkError(f"{self.folder}: no folder can be made there: {error}") from error
+            self.write(probe, b"")
+            (self.folder / probe).unlink()
+        except (OSError, SinkError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise UserInputError(
+                f"{self.folder}: no results can be written there: {reason}; give --out a folder "
+                "that you may write to"
+            ) from error
 
     def write(self, name: str, data: bytes) -> None:
         """Write to a temporary name, then link: the name shows only whole files."""
@@ -68,9 +78,10 @@ class FolderSink:
         """One file."""
         path = self.folder / name
         try:
-            return path.read_bytes()
-        except OSError as error:
-            raise SinkError(f"{path}: cannot be read: {error.strerror}") from error
+            return read_file(path, RESULT_LIMIT_BYTES)
+        except (OSError, TooLargeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise SinkError(f"{path}: cannot be read: {reason}") from error
 
 
 class Tee:

@@ -1,27 +1,45 @@
-"""Reading a run back from its folder, and the address of one in S3."""
+"""Reading a run back from its folder, and the address of one in S3.
+
+A folder may come from anybody, and people copy files: what is read are the files that `run.json`
+lists, each with its own run and block in it, and none larger than any of ours.
+"""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from draftworth.errors import UserInputError
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.results import (
     BLOCKS_FOLDER,
+    RESULT_LIMIT_BYTES,
     RESULT_SUFFIX,
     RUN_FILE,
+    TRANSCRIPT_SUFFIX,
     BlockResult,
     RunResult,
 )
+from draftworth.untrusted import DOCUMENT_LIMIT_BYTES, TooLargeError, one_line, read_file
+
+# Of one name, in bytes: every file system of today.
+_LONGEST_NAME_BYTES = 255
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run's end and its blocks, in the order of measuring."""
+    """A run's end and its blocks, in the order of measuring.
+
+    unlisted: result files that lie beside the run's and are not the run's; nothing of them is used.
+    """
 
     result: RunResult
     blocks: tuple[BlockResult, ...]
+    unlisted: tuple[str, ...] = ()
 
 
 def read_run(folder: Path) -> Run:
@@ -30,28 +48,73 @@ def read_run(folder: Path) -> Run:
     Raises:
         UserInputError: there is no run, or one of its files is not what it should be.
     """
-    run_file = folder / RUN_FILE
-    if not run_file.is_file():
-        raise UserInputError(
-            f"{folder}: no {RUN_FILE} there: give the folder of one run, which holds {RUN_FILE} "
-            f"and {BLOCKS_FOLDER}/; a run without {RUN_FILE} is not over"
-        )
-    files = sorted((folder / BLOCKS_FOLDER).glob(f"*{RESULT_SUFFIX}"))
-    file = run_file
-    try:
-        result = load_record(RunResult, run_file.read_bytes())
-        blocks = []
-        for file in files:
-            blocks.append(load_record(BlockResult, file.read_bytes()))
-    except RecordError as error:
-        raise UserInputError(f"{file}: not a result file of this version: {error}") from error
-    missing = sorted(set(result.blocks) - {block.stem for block in blocks})
+    result = read_end(folder)
+    missing = [n for n in sorted(result.blocks) if not os.path.lexists(_result_file(folder, n))]
     if missing:
         raise UserInputError(
             f"{folder}: {len(missing)} of {len(result.blocks)} result files are missing, the first "
             f"is {missing[0]}{RESULT_SUFFIX}; copy the whole run"
         )
-    return Run(result=result, blocks=tuple(blocks))
+    blocks = tuple(_read_block(folder, result, stem) for stem in sorted(result.blocks))
+    listed = {f"{stem}{RESULT_SUFFIX}" for stem in result.blocks}
+    found = {file.name for file in (folder / BLOCKS_FOLDER).glob(f"*{RESULT_SUFFIX}")}
+    return Run(result=result, blocks=blocks, unlisted=tuple(sorted(found - listed)))
+
+
+def read_end(folder: Path) -> RunResult:
+    """A run's `run.json` alone, with names that are safe to open; raises UserInputError."""
+    file = folder / RUN_FILE
+    if not os.path.isfile(file):  # unlike Path's, no error for a path that is too long
+        raise UserInputError(
+            f"{one_line(str(folder))}: no {RUN_FILE} there: give the folder of one run, which "
+            f"holds {RUN_FILE} and {BLOCKS_FOLDER}/; a run without {RUN_FILE} is not over"
+        )
+    result = _read(RunResult, file, DOCUMENT_LIMIT_BYTES)
+    if len(set(result.blocks)) < len(result.blocks):
+        raise UserInputError(f"{file}: blocks: given one twice, allowed: each block once")
+    for stem in result.blocks:
+        if not is_file_name(f"{stem}{TRANSCRIPT_SUFFIX}"):
+            raise UserInputError(
+                f"{file}: blocks: given {one_line(stem, characters=80)!r}, allowed: names of files "
+                f"in {BLOCKS_FOLDER}/"
+            )
+    return result
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a name is one of a file in its own folder, and neither hidden nor too long."""
+    fits = len(os.fsencode(name)) <= _LONGEST_NAME_BYTES
+    return fits and name.isprintable() and "/" not in name and not name.startswith(".")
+
+
+def _result_file(folder: Path, stem: str) -> Path:
+    return folder / BLOCKS_FOLDER / f"{stem}{RESULT_SUFFIX}"
+
+
+def _read_block(folder: Path, run: RunResult, stem: str) -> BlockResult:
+    """A listed block; its file may be another's under its name."""
+    file = _result_file(folder, stem)
+    block = _read(BlockResult, file, RESULT_LIMIT_BYTES)
+    for name, given, allowed in (
+        ("run_id", block.run_id, run.run_id),
+        ("experiment", block.experiment, run.experiment),
+        ("block", block.stem, stem),
+    ):
+        if given != allowed:
+            raise UserInputError(
+                f"{file}: {name}: given {one_line(given, characters=80)!r}, allowed: {allowed!r}, "
+                f"as {RUN_FILE} and the file's name say; copy the run's own files"
+            )
+    return block
+
+
+def _read(kind: type[T], file: Path, limit_bytes: int) -> T:
+    try:
+        return load_record(kind, read_file(file, limit_bytes))
+    except OSError as error:
+        raise UserInputError(f"{file}: cannot be read: {error.strerror}") from error
+    except (RecordError, TooLargeError) as error:
+        raise UserInputError(f"{file}: not a result file of this version: {error}") from error
 
 
 def parse_s3_url(url: str) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from draftworth.records.load import Load, LoadGenerator
+from draftworth.untrusted import MIB
 
 RESULT_SCHEMA = "draftworth.result/3"
 RUN_SCHEMA = "draftworth.run/3"
@@ -44,6 +45,17 @@ CLAIMS_FOLDER = "published"
 # Deliveries of a result file's event, before it is a dead letter. A delivery that meets another's
 # claim comes back; five leave room for that and for throttling.
 MAX_RECEIVE_COUNT = 5
+
+# A block of more would make a file that the publisher cannot hold: 11 MiB of JSON are up to 280 MiB
+# of objects. A request takes 600 bytes, one that failed at most 1 KiB of ordinary text.
+MAX_REQUESTS_PER_BLOCK = 10_000
+RESULT_LIMIT_BYTES = 11 * MIB
+# Each has a server of its own; every one more makes a report slower.
+MAX_VARIANTS = 100
+
+# Of figures that mean something. What is shorter or longer makes ratios that no number holds.
+MIN_SECONDS, MAX_SECONDS = 1e-18, 1e9
+MAX_UNIX_S = 253_402_300_799.0  # the end of the year 9999
 
 UsageSource = Literal["every_chunk", "last_chunk", "none"]
 RunStatus = Literal["complete", "failed"]
@@ -84,6 +96,13 @@ class RequestRecord:
     excluded: str | None = None
     llmperf_inter_token_latency_s: float | None = None
 
+    def __post_init__(self) -> None:
+        for name in _DURATIONS:
+            _check(name, getattr(self, name), least=MIN_SECONDS, most=MAX_SECONDS)
+        for name in _AMOUNTS:
+            _check(name, getattr(self, name), least=MIN_SECONDS, most=_MOST)
+        _check("started_at_unix_s", self.started_at_unix_s, least=0.0, most=MAX_UNIX_S)
+
     @property
     def failed(self) -> bool:
         """No figures: the request ended in an error."""
@@ -93,6 +112,31 @@ class RequestRecord:
     def counts(self) -> bool:
         """Its figures may enter statistics."""
         return not self.failed and self.excluded is None
+
+
+_DURATIONS = (
+    *("inter_token_latency_s", "ttft_s", "end_to_end_latency_s"),
+    *("run_queue_wait_s", "llmperf_inter_token_latency_s"),
+)
+_AMOUNTS = (
+    *("number_total_tokens", "number_output_tokens", "number_input_tokens", "first_chunk_tokens"),
+    *("chunks", "tokens_per_step", "request_output_throughput_token_per_s"),
+)
+_MOST = 2.0**64
+_ROUNDING = 1e-6
+
+
+def _check(name: str, value: float | None, *, least: float, most: float) -> None:
+    """Raise ValueError for a value out of range; 0 and None are in it."""
+    if value and not least <= value <= most:
+        allowed = f"0, or {least:g} to {most:g}" if least else f"0 to {most:.0f}"
+        raise ValueError(f"{name}: given {value}, allowed: {allowed}")
+
+
+def _check_times(of: BlockResult | RunResult) -> None:
+    """That both are dates; not their order: a wall clock may be set back."""
+    _check("started_at_unix_s", of.started_at_unix_s, least=0.0, most=MAX_UNIX_S)
+    _check("ended_at_unix_s", of.ended_at_unix_s, least=0.0, most=MAX_UNIX_S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +191,9 @@ class BlockResult:
     event_loop_lag_s: float | None
     requests: tuple[RequestRecord, ...]
 
+    def __post_init__(self) -> None:
+        _check_times(self)
+
     @property
     def stem(self) -> str:
         """The file name without suffix: unique in the run, sorted in the order of measuring."""
@@ -185,6 +232,12 @@ class Price:
     node_shares: Mapping[str, float]
     nodes: int
 
+    def __post_init__(self) -> None:
+        for name in ("usd_per_node_hour", "nodes"):
+            _check(name, getattr(self, name), least=MIN_SECONDS, most=_MOST)
+        for variant, share in self.node_shares.items():
+            _check(f"node_shares.{variant}", share, least=MIN_SECONDS, most=_MOST)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Interruption:
@@ -201,6 +254,9 @@ class Interruption:
     lost_s: float
     blocks: tuple[str, ...]
     reason: str
+
+    def __post_init__(self) -> None:
+        _check("at_unix_s", self.at_unix_s, least=0.0, most=MAX_UNIX_S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,6 +304,17 @@ class RunResult:
     scheduling: str = ""
     time: TimeAccount = TimeAccount()
     interruptions: tuple[Interruption, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_times(self)
+        _check("target_interval_width", self.target_interval_width, least=_ROUNDING, most=_MOST)
+        if not len(set(self.variants)) == len(self.variants) <= MAX_VARIANTS:
+            raise ValueError(f"variants: allowed: at most {MAX_VARIANTS}, each once")
+        weights = self.class_weights.values()
+        if weights and not (min(weights) >= 0 and abs(sum(weights) - 1) <= _ROUNDING):
+            raise ValueError(
+                f"class_weights: given {[*weights]!r:.80}, allowed: parts that add up to 1"
+            )
 
 
 def claim_key(key: str) -> str:

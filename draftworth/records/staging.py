@@ -19,6 +19,7 @@ from typing import Any
 
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.files import StoredFile, check_files
+from draftworth.untrusted import MIB, TooLargeError, read_file
 
 READY_SCHEMA = "draftworth.ready/1"
 READY_MARKER = "_READY.json"
@@ -27,6 +28,7 @@ PLAN_MARKER = "_STAGING.json"
 
 TOKENIZER_FILE = "tokenizer.json"
 VOCABULARY_FILE = "vocab.json"
+TOKENIZER_LIMIT_BYTES = 64 * MIB  # the largest known are half as large
 # Where tokens and their ids can stand. Of a checkpoint with none of the first two, they are in a
 # form that is not read here.
 TOKENIZER_FILES = (TOKENIZER_FILE, VOCABULARY_FILE, "added_tokens.json", "tokenizer_config.json")
@@ -191,6 +193,6 @@ def _list(value: Any, where: str) -> list[Any]:
 
 def _read_object(path: Path) -> dict[str, Any]:
     try:
-        return load_object(path.read_bytes())
-    except RecordError as error:
+        return load_object(read_file(path, TOKENIZER_LIMIT_BYTES))
+    except (RecordError, TooLargeError) as error:
         raise RecordError(f"{path.name}: {error}") from error

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Mapping
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +13,16 @@ from pathlib import Path
 from draftworth.errors import UserInputError
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.results import BLOCKS_FOLDER, TRANSCRIPT_SUFFIX, BlockResult
+from draftworth.untrusted import MIB, TooLargeError, one_line, open_file
+
+# Compressed, of a block of the most requests with 6,000 chunks each.
+FILE_LIMIT_BYTES = 256 * MIB
+# One request with 100,000 chunks takes 2 MiB.
+LINE_LIMIT_BYTES = 4 * MIB
+# Times of chunks compress to a third, repeated text to less: what holds far more than its size was
+# made to fill a memory. So much is free, for short runs of a server that says one thing only.
+MAX_RATIO = 20
+FREE_BYTES = 8 * MIB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +75,48 @@ def read_transcripts(folder: Path, blocks: tuple[BlockResult, ...]) -> Transcrip
     Raises:
         UserInputError: a file is not a transcript.
     """
-    paths = (folder / BLOCKS_FOLDER / f"{block.stem}{TRANSCRIPT_SUFFIX}" for block in blocks)
-    found = (transcript for path in paths if path.is_file() for transcript in _read(path))
-    return {transcript.request_id: transcript for transcript in found}
+    found: dict[str, Transcript] = {}
+    for block in blocks:
+        path = folder / BLOCKS_FOLDER / f"{block.stem}{TRANSCRIPT_SUFFIX}"
+        if os.path.lexists(path):
+            found.update(_read(path, block))
+    return found
 
 
-def _read(path: Path) -> list[Transcript]:
+def _read(path: Path, block: BlockResult) -> Transcripts:
     try:
-        with gzip.open(path) as lines:
-            return [load_record(Transcript, line) for line in lines]
-    except (OSError, EOFError, ValueError, RecordError) as error:
+        with open_file(path) as file:
+            size_bytes = min(FILE_LIMIT_BYTES, os.fstat(file.fileno()).st_size)
+            limit_bytes = FREE_BYTES + MAX_RATIO * size_bytes
+            with gzip.open(file) as lines:
+                return _of_block(block, _lines(lines, limit_bytes))
+    except (OSError, EOFError, zlib.error, RecordError, TooLargeError) as error:
         raise UserInputError(f"{path}: not a transcript of this version: {error}") from error
+
+
+def _lines(file: gzip.GzipFile, limit_bytes: int) -> Iterator[bytes]:
+    """Line by line, so that no more is held than one of them."""
+    while line := file.readline(min(LINE_LIMIT_BYTES, limit_bytes) + 1):
+        limit_bytes -= len(line)
+        if len(line) > LINE_LIMIT_BYTES or limit_bytes < 0:
+            raise TooLargeError(
+                f"more than {LINE_LIMIT_BYTES:,} bytes in a line, or {MAX_RATIO} times as much as "
+                "is compressed"
+            )
+        yield line
+
+
+def _of_block(block: BlockResult, lines: Iterable[bytes]) -> Transcripts:
+    """The transcripts of a block's own requests, each once."""
+    own = {record.request_id for record in block.requests}
+    found: dict[str, Transcript] = {}
+    for line in lines:
+        transcript = load_record(Transcript, line)
+        name = transcript.request_id
+        if name not in own or name in found:
+            raise RecordError(
+                f"request_id: given {one_line(name, characters=80)!r}, allowed: each request of "
+                f"{block.stem} once"
+            )
+        found[name] = transcript
+    return found

@@ -16,7 +16,7 @@ from draftworth.analysis.metrics import INTER_TOKEN_LATENCY as ITL
 from draftworth.analysis.run_comparison import Change
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
-from draftworth.records.results import Interruption, RunResult
+from draftworth.records.results import RUN_FILE, Interruption, RunResult
 from draftworth.report.document import Card, Document, Section, Table, table, variant_table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles
 from draftworth.report.plots import group_plots, overview_plots
@@ -32,6 +32,7 @@ from draftworth.report.words import (
     share,
     yes_or_no,
 )
+from draftworth.untrusted import one_line
 
 PART_NAMES = {
     "measuring": "measuring (with warm-ups)",
@@ -52,10 +53,19 @@ def document_of(facts: RunFacts, changes: Sequence[Change] = (), other_run: str 
     return Document(
         title=f"{result.experiment}: does speculation pay?",
         facts=tuple(_header(facts)),
-        attention=facts.attention,
+        attention=(*_unlisted(facts.run.unlisted), *facts.attention),
         cards=tuple(_cards(facts)),
         sections=tuple(sections),
     )
+
+
+def _unlisted(names: Sequence[str]) -> Iterator[str]:
+    if names:
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield (
+            f"{len(names)} result files beside the run's are not in its {RUN_FILE} and not used: "
+            f"{', '.join(one_line(name, characters=80) for name in names[:3])}{more}."
+        )
 
 
 def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:

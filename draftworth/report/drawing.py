@@ -74,7 +74,8 @@ def render(plot: Plot, theme: str) -> bytes:
     from matplotlib.figure import Figure
 
     with mpl.rc_context(fname=STYLES / "common.mplstyle"), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        # What the library thinks of glyphs it lacks, or of names that leave no room, is no message.
+        warnings.simplefilter("ignore")
         mpl.rc_file(STYLES / f"{theme}.mplstyle", use_default_template=False)
         figure = Figure(figsize=(WIDTH_INCHES, plot.height_inches))
         plot.draw(figure.add_subplot())

@@ -1,7 +1,8 @@
 """The report's CSV files, for a notebook: figures in long form, and every request as recorded.
 
 Units are in the names. An empty cell is a figure that was not measured. A text that a spreadsheet
-would take for a formula begins with an apostrophe: names and error messages are not ours.
+would take for a formula begins with an apostrophe, and control characters are escapes: names and
+error messages are not ours.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.analysis.verdict import TTFT_CONFIDENCE
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.report.words import TRAFFIC_MIX
+from draftworth.untrusted import printable
 
 Cell = str | int | float | None
 Row = Mapping[str, Cell]
@@ -116,4 +118,7 @@ def _csv(columns: Sequence[str], rows: Iterable[Row]) -> str:
 
 
 def _safe(cell: Cell) -> Cell:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
+    if not isinstance(cell, str):
+        return cell
+    text = printable(cell)
+    return f"'{text}" if cell.startswith(_FORMULA_STARTS) else text

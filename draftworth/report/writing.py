@@ -14,6 +14,7 @@ from draftworth.errors import DraftworthError
 from draftworth.report.document import Document
 from draftworth.report.drawing import THEMES, render
 from draftworth.report.tables import figures_csv, requests_csv
+from draftworth.untrusted import printable
 
 # PNG bytes of a plot by its name and its theme.
 Images = Mapping[tuple[str, str], bytes]
@@ -37,8 +38,7 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
         "figures.csv": figures_csv(facts),
         "requests.csv": requests_csv(facts.run.blocks),
     }
-    # Text of a server may hold half a surrogate pair, which no file can.
-    files = {name: text.encode(errors="replace") for name, text in texts.items()}
+    files = {name: text.encode() for name, text in texts.items()}
     for (plot, theme), data in images.items():
         files[f"{plot}.png" if theme == "light" else f"{plot}-{theme}.png"] = data
     try:
@@ -54,7 +54,7 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
 def html_of(document: Document, images: Images) -> str:
     """The document as one HTML file: plots inside it, no script, no request to anywhere."""
     encoded = {key: base64.b64encode(data).decode() for key, data in images.items()}
-    return _filled("report.html.jinja", document=document, images=encoded)
+    return _filled("report.html.jinja", _shown, document=document, images=encoded)
 
 
 def markdown_of(document: Document) -> str:
@@ -64,13 +64,18 @@ def markdown_of(document: Document) -> str:
 
 def escape(text: str) -> str:
     """A text that Markdown shows as it is, in one line: names and outputs are no markup."""
-    line = " ".join(text.split())
+    line = " ".join(printable(text).split())
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _EMPHASIS.sub(r"\\_", _SPECIAL.sub(r"\\\1", line))
 
 
-def _filled(template: str, finalize: Callable[[str], str] | None = None, **values: object) -> str:
-    """The template with the values, each escaped: by `finalize`, or as HTML by the engine."""
+def _shown(value: object) -> str:
+    """A value of the page: the engine escapes markup, but no control characters."""
+    return printable(str(value))
+
+
+def _filled(template: str, finalize: Callable[[str], str], **values: object) -> str:
+    """The template with the values, each through `finalize`; in HTML the engine escapes them."""
     environment = Environment(
         loader=PackageLoader("draftworth.report"),
         autoescape=select_autoescape(["html.jinja"]),

@@ -6,7 +6,8 @@ each occurred, from which CloudWatch computes percentiles as from single values.
 calls, in the same order: that is what lets a later delivery go on where an earlier one stopped.
 
 Limits (API reference of PutMetricData and MetricDatum, read from botocore 1.44's service model):
-150 unique values in a datum's array, 1000 data and 1 MB in a call, values within +-2**360. The
+150 unique values in a datum's array, 1000 data and 1 MB in a call; values within +-2**360, and
+timestamps that are dates, as those of our records are (`records.results`). The
 reference words the 150 as "per metric with one PutMetricData request"; the service checks it for
 each datum ("MetricData.member.13.Values must not have a size greater than 150",
 aws/aws-sdk-java-v2 issue 3080), and AWS's own CloudWatch agent puts several data of one metric, of
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 MAX_VALUES_PER_DATUM = 150
 MAX_DATA_PER_CALL = 1000
-MAX_VALUE = 2.0**360
 MAX_DIMENSION_LENGTH = 1024
 # Counted uncompressed and in the wordiest of CloudWatch's protocols, the query one of older SDKs
 # (`MetricData.member.12.Values.member.34=56.789012&`); boto3 sends less, and compressed.
@@ -76,25 +76,17 @@ def _groups(block: BlockResult) -> _Groups:
     """How often each value occurs, by minute and metric."""
     groups: _Groups = defaultdict(Counter)
 
-    def add(minute: int, metric: Metric, value: float | None, where: str) -> None:
-        # Written so that NaN, which compares as false, is refused too.
-        if value is not None and not abs(value) <= MAX_VALUE:
-            raise UnusableError(
-                f"{where}{metric.field}: given {value}, allowed: a finite number within +-2**360"
-            )
+    def add(unix_s: float, metric: Metric, value: float | None) -> None:
         if value is not None:
-            groups[minute, metric][value] += 1
+            groups[int(unix_s // 60) * 60, metric][value] += 1
 
-    for index, record in enumerate(block.requests):
-        where = f"requests[{index}]."
-        minute = _minute(record.started_at_unix_s, f"{where}started_at_unix_s")
+    for record in block.requests:
         for metric in metrics.published():
             if metric.of_request:
-                add(minute, metric, metric.of(record), where)
-    minute = _minute(block.ended_at_unix_s, "ended_at_unix_s")
+                add(record.started_at_unix_s, metric, metric.of(record))
     for metric in metrics.published():
         if not metric.of_request:
-            add(minute, metric, metric.of_block(block), "")
+            add(block.ended_at_unix_s, metric, metric.of_block(block))
     return groups
 
 
@@ -127,14 +119,6 @@ def _calls(data: Iterator[MetricDatumTypeDef]) -> Iterator[Call]:
         call_bytes += size
     if call:
         yield tuple(call)
-
-
-def _minute(unix_s: float, where: str) -> int:
-    try:
-        datetime.fromtimestamp(unix_s, UTC)
-    except (OverflowError, ValueError, OSError) as error:
-        raise UnusableError(f"{where}: given {unix_s}, allowed: Unix seconds") from error
-    return int(unix_s // 60) * 60
 
 
 def _dimension(item: tuple[str, str]) -> DimensionTypeDef:

@@ -7,11 +7,11 @@ notification up.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus
 
+from draftworth.records.codec import RecordError, load_object
 from lambdas.metrics_publisher.errors import UnusableError
 
 _SHOWN_CHARACTERS = 200
@@ -28,11 +28,9 @@ class ObjectCreated:
 def created_objects(body: str) -> tuple[ObjectCreated, ...]:
     """The objects that a message is about; none for S3's test event, UnusableError for others."""
     try:
-        event = json.loads(body)
-    except ValueError as error:
-        raise UnusableError(f"message body is not JSON ({error}): {_shown(body)}") from error
-    if not isinstance(event, dict):
-        raise UnusableError(f"message body is not an S3 event: {_shown(body)}")
+        event = load_object(body)
+    except RecordError as error:
+        raise UnusableError(f"message body is not an S3 event: {error}: {_shown(body)}") from error
     if event.get("Event") == "s3:TestEvent":
         return ()
     records = event.get("Records")
@@ -48,7 +46,7 @@ def _created_object(record: Any) -> ObjectCreated:
     except (KeyError, TypeError):
         name = bucket = key = None
     if not (isinstance(name, str) and isinstance(bucket, str) and isinstance(key, str)):
-        raise UnusableError(f"not an S3 event record: {_shown(json.dumps(record))}")
+        raise UnusableError(f"not an S3 event record: {_shown(repr(record))}")
     if not name.startswith("ObjectCreated:"):
         raise UnusableError(
             f"event {name!r} on {key!r}: only ObjectCreated:* can be published; "

@@ -20,6 +20,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from draftworth.untrusted import one_line
 from lambdas.metrics_publisher.errors import PublishError
 from lambdas.metrics_publisher.events import ObjectCreated, created_objects
 from lambdas.metrics_publisher.publisher import Publisher
@@ -28,6 +29,8 @@ from lambdas.runtime import CLIENT_CONFIG, Context, Log, log_line
 BUCKET_VARIABLE = "RESULTS_BUCKET"
 # Where there is no Lambda to end the invocation (the rehearsal).
 DEFAULT_INVOCATION_SECONDS = 60.0
+# A key has up to 1024, and a file may say that it is of any other.
+REASON_CHARACTERS = 2000
 
 
 # The messages that are not done, `{"batchItemFailures": [{"itemIdentifier": ID}, ...]}`; all others
@@ -107,7 +110,7 @@ def _failure(about: Mapping[str, str], error: Exception) -> dict[str, Any]:
         "event": "not published",
         **about,
         "error": type(error).__name__,
-        "reason": str(error),
+        "reason": one_line(str(error), characters=REASON_CHARACTERS),
         "retry_helps": retry_helps,
     }
     if not isinstance(error, PublishError | ClientError | BotoCoreError):

@@ -27,12 +27,19 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.analysis.metrics import NAMESPACE
 from draftworth.records.codec import RecordError, load_record
-from draftworth.records.results import RESULT_SUFFIX, RUNS_FOLDER, BlockResult, claim_key
+from draftworth.records.results import (
+    RESULT_LIMIT_BYTES,
+    RESULT_SUFFIX,
+    RUNS_FOLDER,
+    BlockResult,
+    claim_key,
+)
+from draftworth.untrusted import TooLargeError, read_at_most
 from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS, Claim, claim_document
 from lambdas.metrics_publisher.datums import Plan, plan_block
 from lambdas.metrics_publisher.errors import ClaimedError, NotNowError, PublishError, UnusableError
 from lambdas.metrics_publisher.events import ObjectCreated
-from lambdas.s3_document import ConflictError, DocumentError, S3Document, Stored, read_object
+from lambdas.s3_document import ConflictError, DocumentError, S3Document, Stored
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -77,12 +84,7 @@ class Publisher:
             ClientError, BotoCoreError: AWS failed; the next one can.
         """
         self._check_source(source)
-        data = read_object(self.s3, self.bucket, source.key)
-        if data is None:
-            raise UnusableError(
-                f"no object {source.key!r} in bucket {self.bucket!r}: it was deleted after its "
-                "event"
-            )
+        data = self._read(source.key)
         plan = plan_block(_load(source.key, data))
         try:
             return self._publish_once(source.key, data, plan, deadline_unix_s)
@@ -93,6 +95,17 @@ class Publisher:
             ) from error
         except DocumentError as error:
             raise UnusableError(str(error)) from error
+
+    def _read(self, key: str) -> bytes:
+        try:
+            body = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"]
+            return read_at_most(body, RESULT_LIMIT_BYTES)
+        except self.s3.exceptions.NoSuchKey as error:
+            raise UnusableError(
+                f"no object {key!r} in bucket {self.bucket!r}: it was deleted after its event"
+            ) from error
+        except TooLargeError as error:
+            raise UnusableError(f"not a result file: {error}") from error
 
     def _publish_once(self, key: str, data: bytes, plan: Plan, deadline_unix_s: float) -> Outcome:
         claims = claim_document(self.s3, self.bucket, key)

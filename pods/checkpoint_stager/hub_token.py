@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.codec import RecordError, load_object
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
@@ -45,8 +45,8 @@ def _token_in(text: str) -> str:
     if not text.startswith("{"):
         return text
     try:
-        values = list(json.loads(text).values())
-    except ValueError:
+        values = list(load_object(text).values())
+    except RecordError:
         return ""
     return values[0].strip() if len(values) == 1 and isinstance(values[0], str) else ""
 

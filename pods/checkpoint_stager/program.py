@@ -18,6 +18,7 @@ from botocore.exceptions import BotoCoreError
 from huggingface_hub import HfApi
 
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.untrusted import printable
 from pods.checkpoint_stager.hub import Hub
 from pods.checkpoint_stager.hub_token import read_token
 from pods.checkpoint_stager.stager import ScratchSpace, Staging
@@ -99,4 +100,5 @@ def _hub(model: str, secret: str | None) -> Hub:
 
 
 def _log(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 (a pod's log is its standard error)
+    # A pod's log is its standard error.
+    print(printable(line), file=sys.stderr, flush=True)  # noqa: T201

@@ -22,6 +22,7 @@ from draftworth.records.staging import (
     StagingPlan,
     checkpoint_prefix,
 )
+from draftworth.untrusted import TooLargeError, read_at_most
 from pods.checkpoint_stager.files import HubFile
 
 if TYPE_CHECKING:
@@ -67,10 +68,10 @@ class Store:
 
     def ready(self) -> ReadyModel | None:
         """The model's `_READY.json`; None where it is missing, damaged or another model's."""
-        data = self._get(READY_MARKER)
         try:
+            data = self._get(READY_MARKER)
             ready = load_record(ReadyModel, data) if data is not None else None
-        except RecordError:
+        except (RecordError, TooLargeError):
             return None
         same = ready and (ready.model, ready.revision) == (self.model, self.revision)
         return ready if same else None
@@ -81,10 +82,10 @@ class Store:
         Raises:
             UserInputError: the plan is damaged.
         """
-        data = self._get(PLAN_MARKER)
         try:
+            data = self._get(PLAN_MARKER)
             return load_record(StagingPlan, data).commit if data is not None else None
-        except RecordError as error:
+        except (RecordError, TooLargeError) as error:
             raise UserInputError(
                 f"{self.address(PLAN_MARKER)}: {error}; this file says which commit is being "
                 "staged; next: delete it and stage again"
@@ -133,11 +134,11 @@ class Store:
         return _staged(file, sha256)
 
     def download(self, path: str, target: Path) -> None:
-        """Download a small file of the model."""
-        data = self._get(path)
-        if data is None:
-            raise StoreError(f"{self.address(path)}: was just staged and is gone")
-        target.write_bytes(data)
+        """Download a file of the model."""
+        with self._failures_of("read", path):
+            self.client.download_file(
+                self.bucket, self._key(path), str(target), Config=self.transfer
+            )
 
     def put_ready(self, ready: ReadyModel) -> None:
         """Say that the model is whole. To be called last."""
@@ -157,10 +158,11 @@ class Store:
         return f"{checkpoint_prefix(self.model, self.revision)}/{path}"
 
     def _get(self, path: str) -> bytes | None:
+        """A marker; raises TooLargeError for what is none."""
         try:
             with self._failures_of("read", path):
                 answer = self.client.get_object(Bucket=self.bucket, Key=self._key(path))
-                return answer["Body"].read()
+                return read_at_most(answer["Body"])
         except MissingError:
             return None
 

@@ -7,7 +7,6 @@ compiled is whole.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from draftworth.records.codec import RecordError, dump_text, load_record
+from draftworth.untrusted import TooLargeError, read_file
 
 RECORD_NAME = "start.json"
 MARK_NAME = "compiled-whole.json"
@@ -39,6 +39,14 @@ class StartRecord:
     started_at_unix_s: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class WholeMark:
+    """What a start compiled is whole. sizes: of its files, in bytes, by relative path."""
+
+    start_id: str
+    sizes: Mapping[str, int]
+
+
 def write_record(scratch: Path, record: StartRecord) -> None:
     """Replace the record, all of it at once."""
     _write(scratch / RECORD_NAME, dump_text(record))
@@ -47,15 +55,16 @@ def write_record(scratch: Path, record: StartRecord) -> None:
 def read_record(scratch: Path) -> StartRecord | None:
     """The record; None when there is none, or none of this version."""
     try:
-        return load_record(StartRecord, (scratch / RECORD_NAME).read_bytes())
-    except (OSError, RecordError):
+        return load_record(StartRecord, read_file(scratch / RECORD_NAME))
+    except (OSError, RecordError, TooLargeError):
         return None
 
 
 def mark_whole(scratch: Path, record: StartRecord) -> None:
     """Say that what this start compiled is whole, and how long each file is."""
     sizes = {name: path.stat().st_size for name, path in compiled_files(Path(record.graphs))}
-    _write(scratch / MARK_NAME, json.dumps({"start_id": record.start_id, "sizes": sizes}))
+    mark = WholeMark(start_id=record.start_id, sizes=sizes)
+    _write(scratch / MARK_NAME, dump_text(mark))
 
 
 def compiled_files(graphs: Path) -> Iterator[tuple[str, Path]]:
@@ -69,11 +78,11 @@ def is_whole(scratch: Path, record: StartRecord) -> bool:
     """Whether what this start compiled was whole and is still there, every file of it."""
     graphs = Path(record.graphs)
     try:
-        mark = json.loads((scratch / MARK_NAME).read_text(encoding="utf-8"))
-        there = {path: (graphs / path).stat().st_size for path in mark["sizes"]}
-    except (OSError, ValueError, KeyError, TypeError):
+        mark = load_record(WholeMark, read_file(scratch / MARK_NAME))
+        there = {path: (graphs / path).stat().st_size for path in mark.sizes}
+    except (OSError, ValueError, RecordError, TooLargeError):  # ValueError: a name with a NUL
         return False
-    return bool(there) and mark["start_id"] == record.start_id and there == mark["sizes"]
+    return bool(there) and mark.start_id == record.start_id and there == mark.sizes
 
 
 def _write(path: Path, text: str) -> None:

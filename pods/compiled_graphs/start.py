@@ -33,6 +33,7 @@ from draftworth.records.artifact_manifest import (
 )
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.staging import READY_MARKER, ReadyModel
+from draftworth.untrusted import TooLargeError, printable, read_file
 from pods.compiled_graphs.engine_folders import EngineFolders
 from pods.compiled_graphs.handover import StartRecord, is_whole, read_record, write_record
 
@@ -125,10 +126,10 @@ def _manifest(order: Order, commits: Mapping[str, str]) -> ArtifactManifest | No
     """The bucket's manifest of the key, checked; None when the bucket has none."""
     path = order.artifacts / manifest_key(order.key)
     try:
-        manifest = load_record(ArtifactManifest, path.read_bytes())
+        manifest = load_record(ArtifactManifest, read_file(path))
     except FileNotFoundError:
         return None
-    except (OSError, RecordError) as error:
+    except (OSError, RecordError, TooLargeError) as error:
         raise RefusedError(f"{path} cannot be read: {error}. {_NEXT}") from error
     found = differences(manifest, order.inputs, commits)
     if manifest.key != order.key:
@@ -163,8 +164,8 @@ def _commits(order: Order) -> dict[str, str]:
     """The commit of each mounted checkpoint that says its own: those that were staged do."""
     commits = {}
     for role, folder in order.checkpoints.items():
-        with contextlib.suppress(OSError, RecordError):
-            commits[role] = load_record(ReadyModel, (folder / READY_MARKER).read_bytes()).commit
+        with contextlib.suppress(OSError, RecordError, TooLargeError):
+            commits[role] = load_record(ReadyModel, read_file(folder / READY_MARKER)).commit
     return commits
 
 
@@ -213,4 +214,5 @@ def _order(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Ord
 
 
 def _log(line: str) -> None:
-    print(f"compiled graphs: {line}", file=sys.stderr, flush=True)  # noqa: T201 (a pod's log)
+    text = printable(f"compiled graphs: {line}")
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 (a pod's log)

@@ -27,6 +27,7 @@ from draftworth.records.artifact_manifest import (
 )
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.files import StoredFile, sha256_of
+from draftworth.untrusted import read_at_most
 from pods.compiled_graphs.handover import StartRecord, compiled_files, mark_whole, read_record
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Uploader:
             stored = self.client.get_object(Bucket=self.bucket, Key=manifest_key(record.key))
         except self.client.exceptions.NoSuchKey:
             return None
-        manifest = load_record(ArtifactManifest, stored["Body"].read())
+        manifest = load_record(ArtifactManifest, read_at_most(stored["Body"]))
         own = upload_folder(record.key, record.start_id)
         if manifest.folder == own:
             return f"{own} is in the bucket: {manifest.size_bytes} bytes"

@@ -41,6 +41,7 @@ from draftworth.measuring.sink import FolderSink, SinkError, Store
 from draftworth.records.codec import dump_record
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult
+from draftworth.untrusted import printable
 from pods.llmperf.engines import open_engine
 from pods.llmperf.s3_sink import S3Sink
 from pods.llmperf.specification import read_spec
@@ -206,4 +207,5 @@ async def _run(runner: Runner) -> RunResult:
 
 
 def _log(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 (a pod's log is its standard error)
+    # A pod's log is its standard error.
+    print(printable(line), file=sys.stderr, flush=True)  # noqa: T201

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.measuring.sink import SinkError
+from draftworth.records.results import RESULT_LIMIT_BYTES
+from draftworth.untrusted import TooLargeError, read_at_most
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -46,11 +48,15 @@ class S3Sink:
             raise SinkError(f"s3://{self.bucket}/{start}: cannot be listed: {error}") from error
 
     def read(self, name: str) -> bytes:
-        """One object."""
+        """One object, no larger than a result file can be."""
+        return self._get(name, RESULT_LIMIT_BYTES)
+
+    def _get(self, name: str, limit_bytes: int) -> bytes:
         key = self._key(name)
         try:
-            return self._client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
-        except (BotoCoreError, ClientError) as error:
+            body = self._client.get_object(Bucket=self.bucket, Key=key)["Body"]
+            return read_at_most(body, limit_bytes)
+        except (BotoCoreError, ClientError, TooLargeError) as error:
             raise SinkError(f"s3://{self.bucket}/{key}: cannot be read: {error}") from error
 
     def _key(self, name: str) -> str:
@@ -58,6 +64,6 @@ class S3Sink:
 
     def _holds(self, name: str, data: bytes) -> bool:
         try:
-            return self.read(name) == data
+            return self._get(name, len(data)) == data
         except SinkError:
             return False

@@ -239,14 +239,17 @@ def stage_target(s3: Any, experiment: ResolvedNeuron, *, commit: str) -> None:
     s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=dump_record(ready))
 
 
+@pytest.mark.parametrize(
+    ("body", "reason"), [(b"{", "not JSON"), (b" " * (2**20 + 1), "more than 1,048,576 bytes")]
+)
 def test_a_manifest_that_cannot_be_read_is_refused_and_can_go(
-    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    s3: Any, tmp_path: Path, body: bytes, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, experiment = a_file(tmp_path)
     key = experiment.variants[0].artifact_key
-    s3.put_object(Bucket=GRAPHS, Key=manifest_key(key), Body=b"{")
+    s3.put_object(Bucket=GRAPHS, Key=manifest_key(key), Body=body)
     lines = lines_of(capsys, path, "--run")
-    assert any("_ARTIFACTS.json cannot be read: not JSON" in line for line in lines)
+    assert any(f"_ARTIFACTS.json cannot be read: {reason}" in line for line in lines)
     assert names(s3) == set()
 
 

@@ -13,9 +13,12 @@ from moto import mock_aws
 from account.clients import AwsError
 from account.s3_source import download_run
 from draftworth.errors import UserInputError
+from draftworth.records.codec import dump_record
+from draftworth.records.results import RUN_FILE
+from tests.draftworth.report.runs import make_run_result
 
 pytestmark = pytest.mark.emulator
-RUN = ("run.json", "blocks/a.result.json", "blocks/a.transcript.jsonl.gz")
+RUN = (RUN_FILE, "blocks/a.result.json", "blocks/a.transcript.jsonl.gz")
 
 
 @pytest.fixture
@@ -26,9 +29,13 @@ def s3() -> Iterator[Any]:
         yield made
 
 
+END = dump_record(make_run_result(blocks=("a",)))
+
+
 def put(s3: Any, *keys: str) -> None:
     for key in keys:
-        s3.put_object(Bucket="results", Key=key, Body=key.encode())
+        body = END if key.endswith(RUN_FILE) else key.encode()
+        s3.put_object(Bucket="results", Key=key, Body=body)
 
 
 def downloaded(folder: Path) -> dict[str, str]:
@@ -42,7 +49,32 @@ def test_a_runs_files_lie_in_the_folder_as_below_the_prefix(
 ) -> None:
     put(s3, *(f"runs/one/{name}" for name in RUN))
     download_run(f"s3://results/runs/one{slash}", tmp_path)
-    assert downloaded(tmp_path) == {name: f"runs/one/{name}" for name in RUN}
+    expected = {name: f"runs/one/{name}" for name in RUN} | {RUN_FILE: END.decode()}
+    assert downloaded(tmp_path) == expected
+
+
+def test_of_result_files_that_are_not_listed_only_the_names_come_along(
+    s3: Any, tmp_path: Path
+) -> None:
+    put(s3, *RUN, "blocks/copy.result.json")
+    download_run("s3://results", tmp_path)
+    assert downloaded(tmp_path)["blocks/copy.result.json"] == ""
+    assert downloaded(tmp_path)["blocks/a.result.json"] == "blocks/a.result.json"
+
+
+def test_nothing_is_downloaded_of_a_run_whose_end_cannot_be_read(s3: Any, tmp_path: Path) -> None:
+    put(s3, *RUN)
+    s3.put_object(Bucket="results", Key=RUN_FILE, Body=b"[" * 10_000)
+    download_run("s3://results", tmp_path)
+    assert {name for name, text in downloaded(tmp_path).items() if text} == {RUN_FILE}
+
+
+def test_an_object_larger_than_any_of_ours_is_refused(s3: Any, tmp_path: Path) -> None:
+    put(s3, *RUN)
+    s3.put_object(Bucket="results", Key=RUN_FILE, Body=bytes(2**20 + 1))
+    with pytest.raises(UserInputError, match=r"s3://results/run\.json: 1,048,577 bytes, allowed: "):
+        download_run("s3://results", tmp_path)
+    assert downloaded(tmp_path) == {}
 
 
 def test_a_run_may_lie_at_the_top_of_its_bucket(s3: Any, tmp_path: Path) -> None:

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-import pytest
+import io
+import subprocess
+import sys
+from pathlib import Path
 
-from draftworth.terminal import table_lines
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from draftworth.cli import main
+from draftworth.terminal import TextOnly, table_lines, text_only
+from tests.conftest import ROOT
+from tests.draftworth.report.runs import make_run, write_run
+from tests.hostile.fuzzing import TEXTS
+
+# What a terminal takes for a command, or shows in another order than it stands.
+COMMANDS = "\x1b[2J\x1b]0;title\x07\x9b31m\u202eback\u2066\r\b\x00\ud800"
 
 
 def test_a_table_is_aligned_and_its_lines_end_without_blanks() -> None:
@@ -36,3 +50,71 @@ def test_a_cell_of_two_lines_keeps_its_column() -> None:
 def test_a_terminal_with_colours_gets_no_codes_in_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert list(table_lines([("a", "1")], ("name", "count"))) == ["name  count", "a     1"]
+
+
+def test_a_cell_with_control_characters_is_aligned_as_it_is_shown() -> None:
+    assert list(table_lines([("\x1b[1m", "1"), ("a", "2")])) == ["\\x1b[1m  1", "a        2"]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8", "cp437"])
+@given(text=TEXTS | st.text() | st.just(COMMANDS))
+def test_whatever_is_printed_arrives_as_text_in_every_encoding(encoding: str, text: str) -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
+    print(text, file=TextOnly(stream), flush=True)
+    shown = raw.getvalue().decode(encoding)
+    assert shown.replace("\n", "").isprintable()
+    assert shown.count("\n") == text.count("\n") + 1
+
+
+def test_text_of_the_streams_encoding_is_not_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    with text_only():
+        sys.stdout.write("größe 日本語 ─ [red]\n\tnext\n")
+    assert capsys.readouterr().out == "größe 日本語 ─ [red]\n\\tnext\n"
+
+
+def test_both_streams_are_themselves_again_afterwards(capsys: pytest.CaptureFixture[str]) -> None:
+    streams = sys.stdout, sys.stderr
+    with text_only():
+        sys.stderr.write("\x07\n")
+    assert (sys.stdout, sys.stderr) == streams
+    assert capsys.readouterr().err == "\\x07\n"
+
+
+def test_names_of_a_run_do_not_command_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = COMMANDS.replace("\ud800", "")
+    run = write_run(make_run(reason=hostile, experiment=hostile), tmp_path / "run")
+    assert main(["report", str(run)]) == 0
+    told = capsys.readouterr().out
+    assert "\\x1b[2J\\x1b]0;title\\x07\\x9b31m\\u202eback\\u2066\\r\\x08\\x00" in told
+    assert told.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("argv", [["report"], ["plan"], ["report", "--nothing"]])
+def test_errors_about_hostile_arguments_are_text(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        # What the system hands over: bytes that are no UTF-8 are \udc80 to \udcff.
+        code = main([*argv, COMMANDS.replace("\x00", "").replace("\ud800", "\udcff")])
+    except SystemExit as usage:
+        code = int(usage.code or 0)
+    assert code == 2
+    assert capsys.readouterr().err.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("encoding", ["ascii:strict", "latin-1:strict"])
+def test_a_terminal_without_the_characters_of_a_report_gets_escapes(
+    tmp_path: Path, encoding: str
+) -> None:
+    run = write_run(make_run(experiment="日本語 🚀"), tmp_path / "run")
+    done = subprocess.run(
+        [sys.executable, "-m", "draftworth", "report", str(run)],
+        env={"PYTHONIOENCODING": encoding, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"\\u65e5\\u672c\\u8a9e \\U0001f680: does speculation pay?")

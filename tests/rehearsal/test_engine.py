@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -14,9 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from draftworth.errors import UserInputError
 from rehearsal.engine import EngineServer, serve_together
 from rehearsal.errors import EngineUnavailableError
-from rehearsal.install import LOG_NAME, STAMP_NAME, EnginePins, install_engine
+from rehearsal.install import LOG_NAME, STAMP_NAME, EnginePins, _stamp_text, install_engine
+from tests.conftest import ROOT
 
 # Stands for the engine's interpreter: takes vLLM's command line, starts a child as vLLM starts its
 # engine core, writes both process ids to a file and behaves as FAKE_BEHAVIOUR says.
@@ -27,6 +31,7 @@ core = subprocess.Popen(["sleep", "60"])
 with open(os.environ["FAKE_PIDS"], "w") as pids:
     pids.write(f"{{os.getpid()}} {{core.pid}}")
 print("arguments:", *sys.argv[1:], flush=True)
+print("sockets:", os.environ["VLLM_RPC_BASE_PATH"], flush=True)
 if behaviour == "dies":
     print("RuntimeError: no such model", flush=True)
     sys.exit(3)
@@ -271,3 +276,58 @@ def test_install_refuses_a_folder_with_other_files(tmp_path: Path) -> None:
     with pytest.raises(EngineUnavailableError, match="not a virtual environment"):
         install_engine(tmp_path, progress=lambda line: None)
     assert (tmp_path / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize("folder", ["file", "file/engine"])
+def test_an_engine_folder_that_cannot_be_made_is_the_users_mistake(
+    tmp_path: Path, folder: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserInputError, match=r"given a file, allowed|cannot be installed there"):
+        install_engine(tmp_path / folder, progress=lambda line: None)
+
+
+def test_the_lock_of_an_install_lies_beside_the_engine(tmp_path: Path) -> None:
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(EngineUnavailableError):
+        install_engine(tmp_path / "engine", progress=lambda line: None)
+    assert {path.name for path in tmp_path.iterdir()} == {"engine", "engine.lock"}
+
+
+def test_a_servers_sockets_lie_in_a_folder_that_others_cannot_enter(
+    make_server: MakeServer, tmp_path: Path
+) -> None:
+    server = make_server("healthy", startup_timeout_seconds=60.0)
+    with serve_together([server]):
+        (folder,) = re.findall(r"^sockets: (.*)$", server.log_path.read_text(), re.MULTILINE)
+        assert stat.S_IMODE(Path(folder).stat().st_mode) == 0o700
+        assert len(Path(folder).name) < 12, "the address of a socket has 104 bytes"
+    assert not Path(folder).exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_rehearsal_that_gets_a_signal_ends_its_engines(
+    make_server: MakeServer, tmp_path: Path, number: signal.Signals
+) -> None:
+    python = make_server("never healthy").python
+    engine = tmp_path / "engine"
+    (engine / "bin").mkdir(parents=True)
+    (engine / "bin" / "python").symlink_to(python)
+    (engine / STAMP_NAME).write_text(_stamp_text(engine, EnginePins()))
+    argv = [sys.executable, "-m", "draftworth", "rehearse", "--engine", str(engine)]
+    fake = {"FAKE_BEHAVIOUR": "never healthy", "FAKE_PIDS": str(tmp_path / "fake.pids")}
+    rehearsal = subprocess.Popen(
+        [*argv, "--out", str(tmp_path / "runs")],
+        cwd=ROOT,
+        env=os.environ | fake,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    pids = process_ids(tmp_path)
+    rehearsal.send_signal(number)
+    _, told = rehearsal.communicate(timeout=60)
+    assert rehearsal.returncode == 1
+    assert told.splitlines()[-1] == "draftworth: interrupted"
+    assert "Traceback" not in told
+    assert_all_ended(pids)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.results import BlockResult, RunResult
-from tests.support.blocks import make_block, make_failed_record, make_record
+from draftworth.records.results import (
+    MAX_REQUESTS_PER_BLOCK,
+    RESULT_LIMIT_BYTES,
+    BlockResult,
+    RunResult,
+)
+from tests.support.blocks import make_block, make_failed_record, make_record, make_run
 
 
 def test_a_block_survives_the_round_trip() -> None:
@@ -52,7 +58,7 @@ def test_what_is_no_result_file_is_refused_by_key(data: bytes, message: str) -> 
 
 def test_not_a_number_is_refused_in_both_directions() -> None:
     with pytest.raises(ValueError, match="Out of range float"):
-        dump_record(make_block(started_at_unix_s=float("nan")))
+        dump_record(make_block(event_loop_lag_s=float("nan")))
     data = dump_record(make_block()).replace(b'"ttft_s":0.25,', b'"ttft_s":NaN,')
     assert b"NaN" in data
     with pytest.raises(RecordError, match="NaN"):
@@ -75,3 +81,70 @@ def test_throughput_is_all_tokens_from_the_first_start_to_the_last_end() -> None
 
 def test_no_finished_request_means_no_throughput() -> None:
     assert make_block(requests=(make_failed_record(),)).output_throughput_token_per_s is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("ttft_s", -0.001),
+        ("ttft_s", 1e308),
+        ("inter_token_latency_s", 1e-320),
+        ("end_to_end_latency_s", 2e9),
+        ("number_output_tokens", -3),
+        ("chunks", -1),
+        ("tokens_per_step", -1.0),
+        ("request_output_throughput_token_per_s", 1e300),
+        ("started_at_unix_s", -1.0),
+        ("started_at_unix_s", 1e15),
+    ],
+)
+def test_figures_that_mean_nothing_are_refused_by_key(field: str, value: float) -> None:
+    record = {**json.loads(dump_record(make_record())), field: value}
+    with pytest.raises(RecordError, match=rf"requests\[0\]\.{field}: given .*, allowed: 0"):
+        load_record(BlockResult, edited(requests=[record]))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
+@pytest.mark.parametrize("field", ["ttft_s", "tokens_per_step", "started_at_unix_s"])
+def test_such_figures_are_not_written_either(field: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{field}: given {re.escape(str(value))}"):
+        make_record(0, **{field: value})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
+def test_a_block_ends_at_a_date(value: float) -> None:
+    with pytest.raises(ValueError, match=f"ended_at_unix_s: given {re.escape(str(value))}"):
+        make_block(ended_at_unix_s=value)
+
+
+def test_no_time_and_no_tokens_are_figures() -> None:
+    record = make_record(ttft_s=0.0, number_output_tokens=0, chunks=0, started_at_unix_s=0.0)
+    assert load_record(BlockResult, dump_record(make_block(requests=(record,))))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"started_at_unix_s": 1e300}, "started_at_unix_s: given 1e"),
+        ({"ended_at_unix_s": -5}, "ended_at_unix_s: given -5"),
+        ({"target_interval_width": -1.0}, "target_interval_width: given -1.0, allowed: 0, or"),
+        ({"target_interval_width": 1e-320}, "target_interval_width: given 1e-320"),
+        ({"variants": ["a", "a"]}, "variants: allowed: at most 100, each once"),
+        ({"variants": [str(i) for i in range(101)]}, "variants: allowed: at most 100"),
+        ({"class_weights": {"a": 0.0}}, "class_weights: given .* allowed: parts that add up to 1"),
+        ({"class_weights": {"a": 2.0, "b": -1.0}}, "parts that add up to 1"),
+    ],
+)
+def test_a_run_outside_of_time_or_with_other_weights_is_refused(
+    changes: dict[str, Any], message: str
+) -> None:
+    value = {**json.loads(dump_record(make_run())), **changes}
+    with pytest.raises(RecordError, match=message):
+        load_record(RunResult, json.dumps(value))
+
+
+def test_a_block_of_the_most_requests_is_read_back() -> None:
+    longest = tuple(
+        make_failed_record(i, error_msg="x" * 500) for i in range(MAX_REQUESTS_PER_BLOCK)
+    )
+    assert len(dump_record(make_block(requests=longest))) <= RESULT_LIMIT_BYTES

@@ -136,7 +136,10 @@ def make_run(*, blocks: tuple[BlockResult, ...] | None = None, **overrides: Any)
             make_plain_block(3, "open_ended"),
             make_drafted_block(4, "open_ended"),
         )
-    return Run(result=make_run_result(**overrides), blocks=blocks)
+    listed = tuple(block.stem for block in blocks)
+    result = make_run_result(**{"blocks": listed, **overrides})
+    own = (replace(b, run_id=result.run_id, experiment=result.experiment) for b in blocks)
+    return Run(result=result, blocks=tuple(own))
 
 
 def make_facts(run: Run | None = None) -> RunFacts:

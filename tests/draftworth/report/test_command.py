@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -101,6 +102,21 @@ def test_two_runs_of_different_experiments_are_refused_before_anything_is_writte
     assert "cannot be compared: experiment 'built' and 'llama'" in streams.err
     assert streams.out == ""
     assert not (folder / "report").exists()
+
+
+def test_a_stray_copy_changes_no_figure_and_is_named_in_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(folder)]) == 0
+    before = capsys.readouterr().out
+    for name in ("copy.result.json", "\x1b[2J.result.json"):
+        shutil.copy(next((folder / "blocks").glob("0001*.result.json")), folder / "blocks" / name)
+    assert main(["report", str(folder)]) == 0
+    after = capsys.readouterr().out.splitlines()
+    (warning,) = (line for line in after if line.startswith("ATTENTION: "))
+    assert "2 result files beside the run's are not in its run.json and not used: " in warning
+    assert warning.endswith("\\x1b[2J.result.json, copy.result.json.")
+    assert [line for line in after if line != warning] == before.splitlines()
 
 
 def test_names_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

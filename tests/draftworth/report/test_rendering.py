@@ -109,6 +109,15 @@ def test_every_plot_is_in_the_page_for_light_and_dark_with_a_description() -> No
     assert {source["media"] for source in sources} == {"(prefers-color-scheme: dark)"}
 
 
+def test_names_are_text_in_files_too_and_never_commands() -> None:
+    facts = make_facts(make_run(reason="\x1b[2J\u202eback\x00", experiment="\x07\ttab"))
+    document = document_of(facts)
+    for text in (page_of(document), markdown_of(document)):
+        assert "x1b" in text
+        assert "u202eback" in text
+        assert text.replace("\n", "").isprintable()
+
+
 def test_names_are_text_in_the_page_and_never_markup() -> None:
     page = page_of(hostile_document())
     assert "<script" not in page
@@ -152,6 +161,16 @@ def test_plots_of_any_name_render_in_both_themes() -> None:
         assert light.startswith(PNG_SIGNATURE)
         assert dark.startswith(PNG_SIGNATURE)
         assert light != dark
+
+
+def test_names_that_leave_no_room_are_drawn_without_a_word() -> None:
+    wide = "日" * 50
+    blocks = (
+        make_plain_block(1, "structured", prompt_class=wide),
+        make_drafted_block(2, "structured", prompt_class=wide),
+    )
+    plots = document_of(make_facts(make_run(blocks=blocks))).plots
+    assert all(render(plot, "light").startswith(PNG_SIGNATURE) for plot in plots)
 
 
 def test_a_long_name_is_cut_and_control_characters_are_shown() -> None:

@@ -35,8 +35,11 @@ def test_the_test_event_of_s3_names_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("not json", "message body is not JSON"),
-        ("[1]", "message body is not an S3 event: '[1]'"),
+        ("not json", "message body is not an S3 event: not JSON: "),
+        ("[1]", "message body is not an S3 event: given list, allowed: an object: '[1]'"),
+        ("[" * 100_000, "not JSON: too deep"),
+        ('{"Records": 1e999}', "1e999 is more than a number can hold"),
+        ('{"Records": "\\ud800"}', "text that UTF-8 cannot hold"),
         ('{"Event": "other"}', "it has no Records"),
         ('{"Records": []}', "it has no Records"),
         (body("text"), "not an S3 event record"),

@@ -13,7 +13,7 @@ import pytest
 from charts.shipped import METRICS_PUBLISHER
 from draftworth.analysis.metrics import TTFT
 from draftworth.records.codec import dump_record
-from draftworth.records.results import MAX_RECEIVE_COUNT
+from draftworth.records.results import MAX_RECEIVE_COUNT, RESULT_LIMIT_BYTES
 from lambdas.metrics_publisher import handler as handler_module
 from lambdas.metrics_publisher.events import created_objects
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws, key_of
@@ -98,6 +98,8 @@ def _ttft(number: bytes) -> bytes:
     [
         (b"", "not a result file: not JSON"),
         (b"\xff\xfe", "not a result file: not JSON"),
+        (b"[" * 100_000, "not a result file: not JSON: too deep"),
+        (b" " * (RESULT_LIMIT_BYTES + 1), "not a result file: more than 11,534,336 bytes"),
         (b"[]", "not a result file: given list, allowed: an object"),
         (_changed(schema="draftworth.result/999"), "schema: given 'draftworth.result/999'"),
         (_changed(block="3"), "block: given '3', allowed: a whole number"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from moto import mock_aws
 
 from draftworth.errors import DraftworthError, UserInputError
 from pods.checkpoint_stager.hub_token import read_token
+from tests.conftest import ROOT
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
@@ -35,7 +37,8 @@ def test_a_token_alone_or_as_the_console_stores_it(client: SecretsManagerClient,
 
 
 @pytest.mark.parametrize(
-    "text", [" ", "{}", '{"user": "me", "token": "hf_a"}', '{"a": 1}', "{broken", "two words"]
+    "text",
+    [" ", "{}", '{"user": "me", "token": "hf_a"}', '{"a": 1}', "{broken", "two words", "{" * 9999],
 )
 def test_a_secret_without_a_token_is_refused_and_not_shown(
     client: SecretsManagerClient, text: str
@@ -44,6 +47,12 @@ def test_a_secret_without_a_token_is_refused_and_not_shown(
     with pytest.raises(UserInputError, match=r"hub holds no token; allowed: .*; next: ") as refused:
         read_token(client, "hub")
     assert "hf_a" not in str(refused.value)
+
+
+def test_git_leaves_the_token_file_of_the_documentation_alone() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    (name,) = re.findall(r"--secret-string file://(\S+)", text)
+    assert name in (ROOT / ".gitignore").read_text().splitlines()
 
 
 def test_a_secret_of_bytes_holds_no_token(client: SecretsManagerClient) -> None:

@@ -82,7 +82,7 @@ def test_a_model_that_is_ready_costs_one_request_to_s3_and_none_to_the_hub(bench
     assert bench.log[-1] == f"{MODEL} at {REVISION} is READY at commit {COMMIT}: nothing to do"
 
 
-@pytest.mark.parametrize("damaged", [b"", b"{", b'{"schema": "draftworth.ready/9"}'])
+@pytest.mark.parametrize("damaged", [b"", b"{", b'{"schema": "draftworth.ready/9"}', b" " * 2**21])
 def test_a_marker_that_cannot_be_read_is_none(bench: Bench, damaged: bytes) -> None:
     bench.put_ready(damaged)
     bench.staging().run()

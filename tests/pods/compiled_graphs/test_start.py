@@ -12,7 +12,13 @@ from draftworth.records.codec import dump_record
 from draftworth.records.files import StoredFile
 from draftworth.records.staging import READY_MARKER, ReadyModel
 from pods.compiled_graphs.engine_folders import EngineFolders
-from pods.compiled_graphs.handover import mark_whole, read_record
+from pods.compiled_graphs.handover import (
+    MARK_NAME,
+    RECORD_NAME,
+    is_whole,
+    mark_whole,
+    read_record,
+)
 from pods.compiled_graphs.start import Order, RefusedError, prepare
 
 KEY = "0123456789abcdef01234567"
@@ -144,3 +150,37 @@ def test_what_is_not_whole_any_more_is_not_kept(tmp_path: Path, why: str) -> Non
         graph.write_bytes(b"gr")
     prepare(order)
     assert not graph.exists()
+
+
+def test_a_manifest_larger_than_any_of_ours_is_refused(tmp_path: Path) -> None:
+    put_graphs(tmp_path, commit=COMMIT)
+    with (tmp_path / "mounted" / manifest_key(KEY)).open("r+b") as file:
+        file.truncate(10**12)  # no block of the disk is used
+    with pytest.raises(RefusedError, match="cannot be read: more than 1,048,576 bytes"):
+        prepare(an_order(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        b"[" * 100_000,
+        b"{}",
+        b'{"start_id": "x", "sizes": {"a": 1e400}}',
+        b'{"start_id": "x", "sizes": {"nul\\u0000": 1}}',
+        b'{"start_id": "x", "sizes": []}',
+        b" " * (2**20 + 1),
+    ],
+)
+def test_a_mark_that_cannot_be_read_marks_nothing(tmp_path: Path, mark: bytes) -> None:
+    prepare(an_order(tmp_path))
+    scratch = tmp_path / "scratch"
+    record = read_record(scratch)
+    assert record
+    (scratch / MARK_NAME).write_bytes(mark)
+    assert not is_whole(scratch, record)
+
+
+@pytest.mark.parametrize("data", [b"[" * 100_000, b"\xff", b" " * (2**20 + 1)])
+def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / RECORD_NAME).write_bytes(data)
+    assert read_record(tmp_path) is None

@@ -11,6 +11,7 @@ from moto import mock_aws
 from draftworth.errors import UserInputError
 from draftworth.measuring.sink import SinkError
 from draftworth.records.reading import parse_s3_url
+from draftworth.records.results import RESULT_LIMIT_BYTES
 from pods.llmperf.s3_sink import S3Sink
 
 pytestmark = pytest.mark.emulator
@@ -86,3 +87,9 @@ def test_s3_addresses() -> None:
     for wrong in ("bucket/runs", "s3://", "s3:///runs"):
         with pytest.raises(UserInputError, match="allowed: s3://BUCKET/PREFIX"):
             parse_s3_url(wrong)
+
+
+def test_an_object_larger_than_a_result_file_is_not_read(sink: S3Sink) -> None:
+    sink.write("r1/run.json", bytes(RESULT_LIMIT_BYTES + 1))
+    with pytest.raises(SinkError, match=r"runs/r1/run\.json: cannot be read: more than 11,534,336"):
+        sink.read("r1/run.json")

@@ -1,0 +1,103 @@
+"""What several commands' arguments allow. A secret in one is refused without being shown."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from functools import partial
+from urllib.parse import urlsplit
+
+from draftworth.errors import UserInputError
+from draftworth.measuring.http import API_KEY_VARIABLE, address_of, bearer
+from draftworth.records.prompts import FILE_NAME_WORDS, is_file_name
+from draftworth.untrusted import one_line
+
+LONGEST_MODEL_CHARACTERS = 200
+_URL = "allowed: http://HOST:PORT or https://HOST, for example http://localhost:8000"
+
+
+def whole_number(text: str, *, at_least: int = 0, at_most: int = 1_000_000) -> int:
+    """An argument type: a whole number in a range."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = at_least - 1
+    if not at_least <= value <= at_most:
+        raise argparse.ArgumentTypeError(
+            f"given {_shown(text)}, allowed: a whole number, {at_least} to {at_most:,}"
+        )
+    return value
+
+
+positive_int = partial(whole_number, at_least=1)
+
+
+def positive_number(text: str) -> float:
+    """An argument type: a number above 0, of seconds or of requests a second."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1e-6 <= value <= 1e6:
+        raise argparse.ArgumentTypeError(
+            f"given {_shown(text)}, allowed: a number above 0, from 0.000001 to 1,000,000"
+        )
+    return value
+
+
+def model_name(text: str, *, option: str = "--model") -> str:
+    """A model's name as a server has it; raises UserInputError when it cannot be one."""
+    good = text.isprintable() and text == text.strip() and ".." not in text.split("/")
+    if not good or not 1 <= len(text) <= LONGEST_MODEL_CHARACTERS:
+        raise UserInputError(
+            f"{option}: given {_shown(text)}, allowed: 1 to {LONGEST_MODEL_CHARACTERS} printable "
+            "characters, no blank at either end and no `..` between slashes; next: serve the "
+            "model under a name of its own (vLLM: --served-model-name)"
+        )
+    return text
+
+
+def name_in_files(text: str) -> str:
+    """A variant's name, for result files and metrics; raises UserInputError when it cannot be."""
+    if not is_file_name(text):
+        raise UserInputError(
+            f"--name: given {_shown(text)}, allowed: {FILE_NAME_WORDS}, because it is part of file "
+            "names and of metrics"
+        )
+    return text
+
+
+def base_url(url: str, *, option: str = "--base-url") -> str:
+    """A base URL without a trailing slash or `/v1`; raises UserInputError when it is not one."""
+    if problem := _problem_of_url(url):
+        raise UserInputError(f"{option}: {problem}; {_URL}")
+    return url.rstrip("/").removesuffix("/v1")
+
+
+def _problem_of_url(url: str) -> str:
+    """What is wrong with it; nothing is shown that may be a secret."""
+    if "@" in url:
+        return (
+            "given an address with a user name or password (not shown), which would be written "
+            f"into logs and files; set {API_KEY_VARIABLE} for a server that wants a key"
+        )
+    if "?" in url or "#" in url:
+        return "given an address with a query or fragment (not shown), which has no meaning here"
+    if not url.isprintable() or " " in url:
+        return f"given {_shown(url)}: a blank or a control character in it"
+    try:
+        address_of(url)
+    except ValueError as error:
+        return f"given {_shown(url)}: {one_line(str(error))}"
+    if not urlsplit(url).path.isascii():
+        return f"given {_shown(url)}: a path with other characters than ASCII's"
+    return ""
+
+
+def check_api_key() -> None:
+    """Raise UserInputError for a key that no HTTP header can carry, without showing it."""
+    bearer(os.environ.get(API_KEY_VARIABLE))
+
+
+def _shown(text: str) -> str:
+    return repr(one_line(text, characters=80))

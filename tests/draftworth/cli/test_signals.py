@@ -1,0 +1,138 @@
+"""Signals end a command as Ctrl-C does: real processes, real signals."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from draftworth.records.reading import read_end
+from tests.conftest import ROOT
+from tests.support.stream_server import (
+    Request,
+    Sleep,
+    Step,
+    StreamServer,
+    completion,
+    plain,
+    stream_server,
+)
+
+PROMPTS = ROOT / "prompts" / "structured" / "count.jsonl"
+
+
+def slow(request: Request) -> Sequence[Step]:
+    """Ready at once, and in the middle of an answer for a minute."""
+    if request.method == "GET":
+        return plain("200 OK", b"")
+    first, *others = completion(1, 1)
+    return [first, Sleep(60.0), *others]
+
+
+@pytest.fixture
+def server() -> Iterator[StreamServer]:
+    with stream_server(slow) as running:
+        yield running
+
+
+def start(server: StreamServer, out: Path, **how: object) -> subprocess.Popen[str]:
+    argv = ["measure", "--base-url", server.base_url, "--model", "m", "--prompts", str(PROMPTS)]
+    return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
+        [sys.executable, "-m", "draftworth", *argv, "--out", str(out)],
+        **{"cwd": ROOT, "stderr": subprocess.PIPE, "text": True, **how},
+    )
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline_seconds = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline_seconds, "condition not met in time"
+        time.sleep(0.02)
+
+
+def wait_for_a_request(server: StreamServer) -> None:
+    wait_until(lambda: any(r.method == "POST" for r in list(server.requests)))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_measurement_that_gets_a_signal_ends_with_its_run_written(
+    server: StreamServer, tmp_path: Path, number: signal.Signals
+) -> None:
+    process = start(server, tmp_path)
+    wait_for_a_request(server)
+    process.send_signal(number)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert told.splitlines()[-1] == "draftworth: interrupted"
+    assert "Traceback" not in told
+    (folder,) = tmp_path.iterdir()
+    end = read_end(folder)
+    assert (end.status, end.reason) == ("failed", "ended before the last block: interrupted")
+
+
+def test_a_report_that_gets_a_signal_leaves_no_copy_of_the_run(tmp_path: Path) -> None:
+    with stream_server(lambda _: [Sleep(60.0)]) as s3:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "draftworth", "report", "s3://results/runs/one"],
+            cwd=ROOT,
+            env=os.environ | {"AWS_ENDPOINT_URL": s3.base_url, "TMPDIR": str(tmp_path)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait_until(lambda: bool(s3.requests))
+        assert list(tmp_path.iterdir())
+        process.terminate()
+        _, told = process.communicate(timeout=30)
+    assert (process.returncode, told) == (1, "draftworth: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored(server: StreamServer, tmp_path: Path) -> None:
+    """As `nohup` does it: the measurement outlives the terminal."""
+    process = start(server, tmp_path, preexec_fn=_ignore_hang_up)
+    wait_for_a_request(server)
+    process.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=1.0)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 1
+
+
+def _ignore_hang_up() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def test_a_terminal_that_goes_away_ends_a_measurement(server: StreamServer, tmp_path: Path) -> None:
+    """Its signal comes, and every line that is written after it fails."""
+    ours, terminal = pty.openpty()
+    process = start(
+        server,
+        tmp_path,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        preexec_fn=_take_terminal,
+    )
+    os.close(terminal)
+    wait_for_a_request(server)
+    os.close(ours)
+    process.wait(timeout=30)
+    assert process.returncode == 1
+    (folder,) = tmp_path.iterdir()
+    assert read_end(folder).reason == "ended before the last block: interrupted"
+
+
+def _take_terminal() -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

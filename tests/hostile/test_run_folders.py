@@ -1,0 +1,378 @@
+"""Runs and result files of anybody: a report, or one message that names the file; never more.
+
+What failed once is a row of `FOUND`: what is changed in a good run (a path of keys into `run.json`,
+`blocks` or `transcripts`), and what the report then says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import gzip
+import io
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import quote_plus
+
+import boto3
+import pytest
+from hypothesis import assume, event, given
+from hypothesis import strategies as st
+from moto import mock_aws
+
+from draftworth.cli import main
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.reading import is_file_name
+from draftworth.records.results import (
+    BLOCKS_FOLDER,
+    RESULT_SUFFIX,
+    RUN_FILE,
+    TRANSCRIPT_SUFFIX,
+    BlockResult,
+    Interruption,
+    Price,
+    claim_key,
+)
+from lambdas.metrics_publisher.datums import MAX_VALUES_PER_DATUM
+from lambdas.metrics_publisher.handler import handle_batch
+from lambdas.metrics_publisher.publisher import Publisher
+from tests.draftworth.report.runs import make_run
+from tests.hostile.fuzzing import NUMBERS, TEXTS, VALUES, bounded, tries
+from tests.support.blocks import START_UNIX_S, make_block, make_failed_record, make_record
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+# A run as JSON: `run` is run.json, `blocks` its result files, `transcripts` one list for each.
+Parts = dict[str, Any]
+
+# Six prompts have intervals, two have none and are quicker.
+PROMPTS = (2, 2, 2, 6)
+
+
+def parts_of(prompts: int) -> Parts:
+    price = Price(
+        usd_per_node_hour=10.0,
+        as_of="2026-03-15",
+        source="Spot",
+        node_shares={"baseline": 0.25, "k7": 0.25},
+        nodes=1,
+    )
+    lost = Interruption(
+        kind="servers", at_unix_s=START_UNIX_S, lost_s=3.0, blocks=("0009-x",), reason="gone"
+    )
+    run = make_run(price=price, interruptions=(lost,))
+    blocks = [json.loads(dump_record(block)) for block in run.blocks]
+    for block in blocks:
+        block["requests"] = block["requests"][:prompts]
+    return {
+        "run": json.loads(dump_record(run.result)),
+        "blocks": blocks,
+        "transcripts": [[_transcript(r) for r in block["requests"]] for block in blocks],
+    }
+
+
+def _transcript(request: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "request_id": request["request_id"],
+        "text": "the same text",
+        "chunk_offsets_us": [250_000, 260_000, 270_000],
+        "chunk_tokens": [1, 1, 1],
+        "chunk_characters": [4, 5, 4],
+    }
+
+
+RUNS = {prompts: parts_of(prompts) for prompts in PROMPTS}
+# Numbers that a reader takes, and that are absurd: they get far.
+TAKEN = st.sampled_from([0, 1, 7, 1e-18, 1e-9, 0.5, 1e9, 2**40, 2**62, START_UNIX_S, 253402300799])
+WAYS = st.sampled_from([*["same"] * 8, "other", "none", "twice", "gone"])
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container of a JSON value with every key of it."""
+    keys = list(value) if isinstance(value, dict) else range(len(value))
+    for key in keys:
+        yield value, key
+        if isinstance(value[key], dict | list):
+            yield from places(value[key])
+
+
+def edit(draw: Draw, document: Any) -> None:
+    """Change one value of a document: mostly to another of its kind, which gets far."""
+    container, key = draw(st.sampled_from(list(places(document)) or [({"": 0}, "")]))
+    value = container[key]
+    same = TEXTS if isinstance(value, str) else TAKEN | NUMBERS if _is_number(value) else VALUES
+    how = draw(WAYS)
+    if how == "gone":
+        del container[key]
+    elif how == "twice" and isinstance(container, list):
+        container.append(copy.deepcopy(value))
+    else:
+        container[key] = None if how == "none" else draw(VALUES if how == "other" else same)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def agree(parts: Parts) -> None:
+    """Make the files say the same again, as somebody would who wants to be believed."""
+    for block in parts["blocks"]:
+        for name in ("run_id", "experiment"):
+            if name in parts["run"] and isinstance(block, dict):
+                block[name] = parts["run"][name]
+    parts["run"]["blocks"] = stems(parts)
+
+
+def stems(parts: Parts) -> list[str]:
+    return [_stem(block, number) for number, block in enumerate(parts["blocks"])]
+
+
+def _stem(block: Any, number: int) -> str:
+    with contextlib.suppress(Exception):
+        stem = load_record(BlockResult, json.dumps(block)).stem
+        if is_file_name(f"{stem}{TRANSCRIPT_SUFFIX}"):
+            return stem
+    return f"{number:04d}-broken"
+
+
+def write(parts: Parts, folder: Path) -> Path:
+    (folder / BLOCKS_FOLDER).mkdir(parents=True)
+    (folder / RUN_FILE).write_text(json.dumps(parts["run"]))
+    for stem, block, lines in zip(stems(parts), parts["blocks"], parts["transcripts"], strict=True):
+        path = folder / BLOCKS_FOLDER / stem
+        path.with_name(f"{stem}{RESULT_SUFFIX}").write_text(json.dumps(block))
+        data = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+        path.with_name(f"{stem}{TRANSCRIPT_SUFFIX}").write_bytes(gzip.compress(data, 1))
+    return folder
+
+
+def damaged(draw: Draw, data: bytes) -> bytes:
+    """Bytes with a part cut out, put in, or put over."""
+    start = draw(st.integers(0, len(data)))
+    end = draw(st.integers(start, min(len(data), start + 200)))
+    long = st.sampled_from([b"[" * 50_000, b"\x00", b"\xff", b"9" * 5000])
+    put_in = draw(st.binary(max_size=20) | long)
+    changed: bytes = data[:start] + put_in + data[end:]
+    return changed
+
+
+STAND_INS: dict[str, Callable[[Path], None]] = {
+    "pipe": os.mkfifo,
+    "folder": Path.mkdir,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "loop": lambda path: path.symlink_to(path),
+    "nothing": lambda path: None,
+    "empty": Path.touch,
+}
+
+
+def changed_run(draw: Draw, folder: Path) -> Path:
+    """A good run, changed in some places."""
+    parts = copy.deepcopy(RUNS[draw(st.sampled_from(PROMPTS))])
+    for _ in range(draw(st.integers(0, 3))):
+        edit(draw, draw(st.sampled_from([parts["run"], *parts["blocks"], *parts["transcripts"]])))
+    if draw(st.integers(0, 5)):
+        agree(parts)
+    write(parts, folder)
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    if draw(st.integers(0, 7)) == 0:
+        file = draw(st.sampled_from(files))
+        file.write_bytes(damaged(draw, file.read_bytes()))
+    if draw(st.integers(0, 7)) == 0:
+        file = draw(st.sampled_from(files))
+        file.unlink()
+        STAND_INS[draw(st.sampled_from([*STAND_INS]))](file)
+    return folder
+
+
+def report(folder: Path, *, cpu_seconds: float = 2.0) -> tuple[int, str]:
+    """The command's exit code and all that it printed; held to what every run is held to."""
+    out, told = io.StringIO(), io.StringIO()
+    with (
+        bounded(cpu_seconds=cpu_seconds),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(told),
+    ):
+        code = main(["report", str(folder), "--out", str(folder / "out")])
+    text = out.getvalue() + told.getvalue()
+    assert text.replace("\n", "").isprintable()
+    if code == 0:
+        assert told.getvalue() == "", told.getvalue()
+        for name in ("report.md", "report.html", "figures.csv", "requests.csv"):
+            written = (folder / "out" / name).read_text()
+            assert written.replace("\n", "").isprintable(), name
+    else:
+        assert code == 2
+        assert out.getvalue() == ""
+        assert text.startswith(f"draftworth: {folder}")
+        assert len(text) < 2000
+    return code, text
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty pictures: drawing takes most of the time."""
+    monkeypatch.setattr("draftworth.report.writing.render", lambda plot, theme: b"")
+
+
+@tries(200, 9_000)
+@given(data=st.data())
+@pytest.mark.usefixtures("undrawn")
+def test_a_run_of_anybody_is_a_report_or_one_message(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        code, _ = report(changed_run(data.draw, Path(folder) / "run"))
+        event(f"exit code {code}")
+
+
+@tries(2, 60)
+@given(data=st.data())
+def test_a_run_of_anybody_can_be_drawn(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        code, _ = report(changed_run(data.draw, Path(folder) / "run"), cpu_seconds=20.0)
+        assume(code == 0)
+
+
+def test_the_runs_that_are_changed_are_good_ones(tmp_path: Path, undrawn: None) -> None:
+    for prompts, parts in RUNS.items():
+        assert report(write(parts, tmp_path / str(prompts)))[0] == 0
+
+
+# Where, what is put there, and what is said; empty: there is a report.
+FOUND: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
+    "a width that no ratio holds": (
+        ("run", "target_interval_width"),
+        1e-320,
+        "target_interval_width: given 1e-320",
+    ),
+    "no width asked for": (("run", "target_interval_width"), 0.0, ""),
+    "a price that knows no variant": (("run", "price", "node_shares"), {}, ""),
+    "an end after all years": (("run", "ended_at_unix_s"), 1e18, "ended_at_unix_s: given 1e+18"),
+    "more variants than there are servers": (
+        ("run", "variants"),
+        [f"v{number}" for number in range(2000)],
+        "variants: allowed: at most 100",
+    ),
+    "a step that took no time": (("blocks", 1, "requests", 0, "inter_token_latency_s"), 0, ""),
+    "a latency that no ratio holds": (
+        ("blocks", 1, "requests", 0, "inter_token_latency_s"),
+        1e-320,
+        "requests[0].inter_token_latency_s: given 1e-320, allowed: 0, or 1e-18 to 1e+09",
+    ),
+    "tokens of a hundred years": (("blocks", 0, "requests", 0, "number_output_tokens"), 10**18, ""),
+    "a class of control characters": (("blocks", 0, "prompt_class"), "\x1b[2J", "block: given"),
+    "counters that went back": (("blocks", 1, "speculation", "drafts"), -100, ""),
+    "a transcript of another request": (
+        ("transcripts", 0, 0, "request_id"),
+        "another/1",
+        "given 'another/1', allowed: each request of 0001-",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.usefixtures("undrawn")
+def test_what_failed_once(name: str, tmp_path: Path) -> None:
+    path, value, message = FOUND[name]
+    parts = copy.deepcopy(RUNS[6])
+    container = parts
+    for key in path[:-1]:
+        container = container[key]  # type: ignore[index]
+    container[path[-1]] = value  # type: ignore[index]
+    agree(parts)
+    code, text = report(write(parts, tmp_path / "run"))
+    assert code == (2 if message else 0)
+    assert message in text
+
+
+BUCKET = "results-111122223333"
+
+
+@pytest.fixture(scope="module")
+def publisher() -> Iterator[tuple[Publisher, list[dict[str, Any]]]]:
+    """The publisher, and what arrives at CloudWatch: checked by botocore, and then kept."""
+    with pytest.MonkeyPatch.context() as patch, mock_aws():
+        patch.setenv("AWS_ACCESS_KEY_ID", "testing")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+        s3 = boto3.client("s3", region_name="us-east-1")
+        cloudwatch = boto3.client("cloudwatch", region_name="us-east-1")
+        s3.create_bucket(Bucket=BUCKET)
+        data: list[dict[str, Any]] = []
+        cloudwatch.meta.events.register(
+            "provide-client-params.cloudwatch.PutMetricData",
+            lambda params, **_: data.extend(params["MetricData"]),
+        )
+        cloudwatch.meta.events.register(
+            "before-call.cloudwatch.PutMetricData",
+            lambda **_: (SimpleNamespace(status_code=200), {}),  # type: ignore[arg-type]
+        )
+        yield (
+            Publisher(
+                s3=s3, cloudwatch=cloudwatch, bucket=BUCKET, clock=lambda: START_UNIX_S + 3600
+            ),
+            data,
+        )
+
+
+BLOCK = json.loads(dump_record(make_block(requests=(make_record(), make_failed_record(1)))))
+
+
+@tries(300, 2_000)
+@given(data=st.data())
+def test_a_result_file_of_anybody_is_published_or_refused_with_its_reason(
+    publisher: tuple[Publisher, list[dict[str, Any]]], data: st.DataObject
+) -> None:
+    publish, sent = publisher
+    block = copy.deepcopy(BLOCK)
+    for _ in range(data.draw(st.integers(0, 3))):
+        edit(data.draw, block)
+    body = json.dumps(block).encode()
+    if data.draw(st.integers(0, 3)) == 0:
+        body = damaged(data.draw, body)
+    key = _key(body)
+    log = deliver(publish, key, body)
+    event(log["event"])
+    if log["event"] == "published":
+        assert all(_fits(datum) for datum in sent)
+    else:
+        assert log["event"] == "not published"
+        assert log["error"] == "UnusableError", log
+        assert 0 < len(log["reason"]) <= 2000
+        assert sent == []
+    sent.clear()
+
+
+def _key(body: bytes) -> str:
+    with contextlib.suppress(Exception):
+        key = load_record(BlockResult, body).key
+        if key.isprintable() and len(key.encode()) < 1000:
+            return key
+    return load_record(BlockResult, json.dumps(BLOCK)).key
+
+
+def deliver(publisher: Publisher, key: str, body: bytes) -> dict[str, Any]:
+    """One delivery of the file's event, and the line that the log has of it."""
+    publisher.s3.put_object(Bucket=BUCKET, Key=key, Body=body)
+    publisher.s3.delete_object(Bucket=BUCKET, Key=claim_key(key))
+    record = {
+        "eventName": "ObjectCreated:Put",
+        "s3": {"bucket": {"name": BUCKET}, "object": {"key": quote_plus(key)}},
+    }
+    message = {"messageId": "1", "body": json.dumps({"Records": [record]})}
+    lines: list[dict[str, Any]] = []
+    with bounded():
+        handle_batch(
+            {"Records": [message]}, None, publisher=publisher, log=lambda e: lines.append(dict(e))
+        )
+    (line,) = lines
+    return line
+
+
+def _fits(datum: dict[str, Any]) -> bool:
+    values = datum["Values"]
+    good = all(math.isfinite(value) and abs(value) <= 2.0**360 for value in values)
+    return good and 0 < len(values) <= MAX_VALUES_PER_DATUM
