@@ -144,7 +144,8 @@ class ChunkReader:
         if choices:
             delta = choices[0].get("delta") or {}
             text = "".join(delta.get(name) or "" for name in _TEXT_FIELDS)
-            line.finish_reason = _finish(choices[0].get("finish_reason")) or line.finish_reason
+            if (reason := choices[0].get("finish_reason")) is not None:
+                line.finish_reason = _finish(reason) or line.finish_reason
         tokens = self._usage(value.get("usage"), in_stream=bool(choices))
         if tokens or (text and tokens is None):
             line.chunk_times_ns.append(now_ns)
@@ -170,7 +171,8 @@ class ChunkReader:
             return None
         line = self._so_far
         total = _count("completion_tokens", usage["completion_tokens"], self._max_tokens)
-        if (given := usage.get("prompt_tokens")) is not None:
+        given = usage.get("prompt_tokens", line.input_tokens)
+        if given is not None and given != line.input_tokens:
             line.input_tokens = _count("prompt_tokens", given, _MAX_INPUT_TOKENS)
         if line.output_tokens is not None and total < line.output_tokens:
             raise BadStreamError(f"completion_tokens fell from {line.output_tokens} to {total}")

@@ -86,7 +86,7 @@ class _Exchange:
         self._arrived: list[tuple[int, bytes]] = []
         self._tell_head, self._tell_body = on_head, on_body
         self._limit_bytes = limit_bytes
-        self._received_bytes = 0
+        self._left_bytes = min(MAX_HEADER_BYTES, limit_bytes)
         self._headers: dict[str, str] = {}
         self._now_ns = 0
         self._ends_with_connection = True
@@ -100,11 +100,13 @@ class _Exchange:
 
     def _parse(self) -> None:
         arrived, self._arrived = self._arrived, []
+        if self.done.done():
+            return
         try:
             for self._now_ns, data in arrived:
-                if self.done.done():
-                    return
-                self._count(len(data))
+                self._left_bytes -= len(data)
+                if self._left_bytes < 0:
+                    raise self._too_long()
                 self._parser.feed_data(data)
         except httptools.HttpParserCallbackError as error:
             self._finish(error.__context__ or error)
@@ -113,12 +115,10 @@ class _Exchange:
         except (httptools.HttpParserError, HttpError) as error:
             self._finish(error if isinstance(error, HttpError) else BrokenStreamError(str(error)))
 
-    def _count(self, received_bytes: int) -> None:
-        self._received_bytes += received_bytes
-        if self.head is None and self._received_bytes > MAX_HEADER_BYTES:
-            raise BrokenStreamError(f"headers of more than {MAX_HEADER_BYTES:,} bytes")
-        if self._received_bytes > self._limit_bytes:
-            raise TooLongAnswerError(f"an answer of more than {self._limit_bytes:,} bytes")
+    def _too_long(self) -> HttpError:
+        if self.head is None:
+            return BrokenStreamError(f"headers of more than {MAX_HEADER_BYTES:,} bytes")
+        return TooLongAnswerError(f"an answer of more than {self._limit_bytes:,} bytes")
 
     def on_message_begin(self) -> None:
         self._headers.clear()
@@ -135,12 +135,12 @@ class _Exchange:
         status = self._parser.get_status_code()
         if 100 <= status < 200 or self.done.done():
             return  # announces another one; or came after the answer
+        self._left_bytes += max(0, self._limit_bytes - MAX_HEADER_BYTES)
         self.head = Head(status=status, headers=dict(self._headers))
         self._tell_head(self.head)
 
     def on_body(self, body: bytes) -> None:
-        if not self.done.done():
-            self._tell_body(body, self._now_ns)
+        self._tell_body(body, self._now_ns)
 
     def on_message_complete(self) -> None:
         if self.head:
@@ -159,6 +159,7 @@ class _Exchange:
     def _finish(self, error: BaseException | None) -> None:
         if self.done.done():
             return
+        self._tell_body = lambda *_: None  # what comes after an answer is none
         if error is None:
             self.done.set_result(None)
         else:
