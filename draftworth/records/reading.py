@@ -102,8 +102,9 @@ def _read_block(folder: Path, run: RunResult, stem: str) -> BlockResult:
     ):
         if given != allowed:
             raise UserInputError(
-                f"{file}: {name}: given {one_line(given, characters=80)!r}, allowed: {allowed!r}, "
-                f"as {RUN_FILE} and the file's name say; copy the run's own files"
+                f"{file}: {name}: given {one_line(given, characters=80)!r}, allowed: "
+                f"{one_line(allowed, characters=80)!r}, as {RUN_FILE} and the file's name say; "
+                "copy the run's own files"
             )
     return block
 

@@ -236,7 +236,7 @@ class Price:
         for name in ("usd_per_node_hour", "nodes"):
             _check(name, getattr(self, name), least=MIN_SECONDS, most=_MOST)
         for variant, share in self.node_shares.items():
-            _check(f"node_shares.{variant}", share, least=MIN_SECONDS, most=_MOST)
+            _check(f"node_shares.{variant:.60}", share, least=MIN_SECONDS, most=_MOST)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -229,7 +229,7 @@ def test_a_run_of_anybody_is_a_report_or_one_message(data: st.DataObject) -> Non
         event(f"exit code {code}")
 
 
-@tries(2, 60)
+@tries(2, 30)
 @given(data=st.data())
 def test_a_run_of_anybody_can_be_drawn(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -68,6 +68,14 @@ def test_a_listed_file_that_is_anothers_is_refused_by_name(
     assert str(refused.value).startswith(f"{file}: ")
 
 
+@pytest.mark.parametrize("name", ["run_id", "experiment"])
+def test_a_name_of_any_length_makes_a_short_message(folder: Path, name: str) -> None:
+    edit(folder / RUN_FILE, **{name: "x" * 100_000})
+    with pytest.raises(UserInputError, match=f"{name}: given 'built") as refused:
+        read_run(folder)
+    assert len(str(refused.value)) < 1000
+
+
 def test_a_block_under_anothers_name_is_refused(folder: Path) -> None:
     first, second, *_ = results(folder)
     shutil.copy(first, second)
