@@ -16,6 +16,7 @@ from draftworth.experiment.patterns import (
     PositiveFloat,
 )
 from draftworth.experiment.strict import StrictModel
+from draftworth.records.capacity import MAX_DEADLINE_MINUTES
 
 
 class OnDemand(StrictModel):
@@ -86,8 +87,7 @@ class Aws(StrictModel):
     deadline_minutes: int = Field(
         default=240,
         ge=1,
-        # A run takes hours; in a week the smallest node costs thousands of dollars.
-        le=7 * 24 * 60,
+        le=MAX_DEADLINE_MINUTES,
         description="accelerator nodes go to zero this many minutes after the deploy, whatever the "
         "state; the measuring run gets as many from its first pod's start; may be moved meanwhile",
     )

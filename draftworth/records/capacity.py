@@ -25,9 +25,8 @@ DEADLINE_SCHEDULE = "deadline"
 # minutes before ("Create a managed node group with Capacity Blocks for ML", Amazon EKS User Guide).
 BLOCK_MARGIN_SECONDS = 40 * 60
 
-# A run takes hours, but it counts from the deploy, and a Capacity Block is bought up to eight weeks
-# before it starts ("Capacity Blocks for ML", Amazon EC2 User Guide).
-MAX_DEADLINE_MINUTES = 90 * 24 * 60
+# A run takes hours; in a week the smallest node costs thousands of dollars.
+MAX_DEADLINE_MINUTES = 7 * 24 * 60
 
 # A draft must bring a tokenizer of its own, equal to the target's, or may come without one.
 DraftTokenizer = Literal["own", "own_or_none"]

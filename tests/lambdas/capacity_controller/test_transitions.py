@@ -228,7 +228,7 @@ def test_nodes_without_a_run_go_and_come_back_when_one_begins(
 
 def test_waiting_for_capacity_costs_nothing(account: Account) -> None:
     account.stage()
-    account.deploy(make_plan(deadline_minutes=100_000))
+    account.deploy(make_plan(deadline_minutes=10_000))
     account.heartbeat(after=100 * HOUR)
     assert (account.desired, account.reason) == (1, "ready")
     account.instances_follow()
@@ -239,7 +239,7 @@ def test_waiting_for_capacity_costs_nothing(account: Account) -> None:
 
 
 def test_waiting_for_models_costs_nothing(account: Account) -> None:
-    account.deploy(make_plan(deadline_minutes=100_000))
+    account.deploy(make_plan(deadline_minutes=10_000))
     account.heartbeat(after=100 * HOUR)
     account.stage()
     account.handle(READY_EVENT)
