@@ -12,11 +12,13 @@ All bytes that come from another program enter through `load_object`.
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import re
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from functools import cache
 from types import NoneType, UnionType
@@ -79,7 +81,8 @@ def load_object(data: bytes | str) -> dict[str, Any]:
     """An object of strict JSON; raises RecordError."""
     try:
         text = data.decode() if isinstance(data, bytes) else data
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        with _without_collector():
+            value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
         if isinstance(data, str):
             data.encode()
         if _SURROGATE.search(text):
@@ -89,6 +92,18 @@ def load_object(data: bytes | str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RecordError(f"given {type(value).__name__}, allowed: an object")
     return value
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """JSON has no cycles: looking for them while it is read takes most of the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _reason(error: Exception) -> str:

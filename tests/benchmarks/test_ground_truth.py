@@ -20,6 +20,7 @@ from draftworth.analysis.statistics import quantile
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.records.prompts import Prompt
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 # Both ends read one clock. What lies between a write and its stamp is the way through the kernel
 # and the wait for a core: 5 ms is far above the first. The second has no limit, so the closest of
@@ -112,7 +113,7 @@ def quick_url() -> Iterator[str]:
 
 def post(url: str, **body: Any) -> list[dict[str, Any]]:
     request = urllib.request.Request(url, json.dumps(body).encode())
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=HANGS_AFTER_SECONDS) as answer:
         lines = answer.read().decode().split("\n\n")
     assert lines[-2:] == ["data: [DONE]", ""]
     return [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
@@ -137,9 +138,9 @@ def test_usage_comes_as_it_is_asked_for(
 
 def test_what_peers_probe_is_there(quick_url: str) -> None:
     for path, answer in (("/health", b""), ("/metrics", b"")):
-        with urllib.request.urlopen(quick_url + path, timeout=10) as response:
+        with urllib.request.urlopen(quick_url + path, timeout=HANGS_AFTER_SECONDS) as response:
             assert response.read() == answer
-    with urllib.request.urlopen(f"{quick_url}/v1/models", timeout=10) as response:
+    with urllib.request.urlopen(f"{quick_url}/v1/models", timeout=HANGS_AFTER_SECONDS) as response:
         assert json.load(response)["data"][0]["id"] == "ground-truth"
 
 
@@ -149,9 +150,9 @@ def test_a_client_that_leaves_is_not_a_complete_request() -> None:
         request = urllib.request.Request(
             f"{url}/v1/completions", json.dumps({"prompt": "x", "stream": True}).encode()
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=HANGS_AFTER_SECONDS) as answer:
             answer.read(10)
-        with urllib.request.urlopen(f"{url}/truth", timeout=10) as answer:
+        with urllib.request.urlopen(f"{url}/truth", timeout=HANGS_AFTER_SECONDS) as answer:
             [truth] = json.load(answer)
     assert not truth["complete"]
 

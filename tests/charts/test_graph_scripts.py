@@ -14,6 +14,7 @@ from draftworth.experiment.naming import content_hash
 from draftworth.serving.artifacts import KEY_LENGTH
 from tests.charts.rendering import BINDINGS, EXPERIMENTS, Object, of_kind
 from tests.support.experiments import resolved
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.synth
 
@@ -45,7 +46,7 @@ def start(name: str, root: Path) -> tuple[int, list[str]]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=HANGS_AFTER_SECONDS)
     assert process.returncode == 0
     return process.pid, output.splitlines()
 

@@ -21,6 +21,7 @@ from rehearsal.engine import EngineServer, serve_together
 from rehearsal.errors import EngineUnavailableError
 from rehearsal.install import LOG_NAME, STAMP_NAME, EnginePins, _stamp_text, install_engine
 from tests.conftest import ROOT
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 # Stands for the engine's interpreter: takes vLLM's command line, starts a child as vLLM starts its
 # engine core, writes both process ids to a file and behaves as FAKE_BEHAVIOUR says.
@@ -326,7 +327,7 @@ def test_a_rehearsal_that_gets_a_signal_ends_its_engines(
     )
     pids = process_ids(tmp_path)
     rehearsal.send_signal(number)
-    _, told = rehearsal.communicate(timeout=60)
+    _, told = rehearsal.communicate(timeout=HANGS_AFTER_SECONDS)
     assert rehearsal.returncode == 1
     assert told.splitlines()[-1] == "draftworth: interrupted"
     assert "Traceback" not in told

@@ -14,6 +14,7 @@ from draftworth.serving.dialects import serving_command
 from rehearsal.engine import EngineServer, serve_together
 from tests.conftest import ROOT
 from tests.support.experiments import load_spec
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 PROMPT = "Do not repeat this to anybody: xyzzy"
 
@@ -25,7 +26,7 @@ def ask(server: EngineServer) -> None:
         data=json.dumps({**body, "max_tokens": 2}).encode(),
         headers={"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=HANGS_AFTER_SECONDS) as answer:
         assert answer.status == 200
 
 

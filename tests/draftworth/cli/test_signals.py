@@ -24,6 +24,7 @@ from tests.support.stream_server import (
     plain,
     stream_server,
 )
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 PROMPTS = ROOT / "prompts" / "structured" / "count.jsonl"
 
@@ -51,7 +52,7 @@ def start(server: StreamServer, out: Path, **how: object) -> subprocess.Popen[st
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline_seconds = time.monotonic() + 60
+    deadline_seconds = time.monotonic() + HANGS_AFTER_SECONDS
     while not condition():
         assert time.monotonic() < deadline_seconds, "condition not met in time"
         time.sleep(0.02)
@@ -68,7 +69,7 @@ def test_a_measurement_that_gets_a_signal_ends_with_its_run_written(
     process = start(server, tmp_path)
     wait_for_a_request(server)
     process.send_signal(number)
-    _, told = process.communicate(timeout=30)
+    _, told = process.communicate(timeout=HANGS_AFTER_SECONDS)
     assert process.returncode == 1
     assert told.splitlines()[-1] == "draftworth: interrupted"
     assert "Traceback" not in told
@@ -89,7 +90,7 @@ def test_a_report_that_gets_a_signal_leaves_no_copy_of_the_run(tmp_path: Path) -
         wait_until(lambda: bool(s3.requests))
         assert list(tmp_path.iterdir())
         process.terminate()
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=HANGS_AFTER_SECONDS)
     assert (process.returncode, told) == (1, "draftworth: interrupted\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -102,7 +103,7 @@ def test_a_hang_up_that_is_ignored_stays_ignored(server: StreamServer, tmp_path:
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=1.0)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=HANGS_AFTER_SECONDS)
     assert process.returncode == 1
 
 
@@ -125,7 +126,7 @@ def test_a_terminal_that_goes_away_ends_a_measurement(server: StreamServer, tmp_
     os.close(terminal)
     wait_for_a_request(server)
     os.close(ours)
-    process.wait(timeout=30)
+    process.wait(timeout=HANGS_AFTER_SECONDS)
     assert process.returncode == 1
     (folder,) = tmp_path.iterdir()
     assert read_end(folder).reason == "ended before the last block: interrupted"

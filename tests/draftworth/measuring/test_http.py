@@ -22,6 +22,7 @@ from draftworth.measuring.http import ConnectError, Response, _Exchange, bearer,
 from draftworth.untrusted import MIB
 from tests.support.certificates import own_authority
 from tests.support.stream_server import Sleep, Step, Write, plain, stream_server
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
 ASLEEP_SECONDS = 0.1
@@ -57,13 +58,13 @@ def fetch_while_asleep() -> tuple[Response, Arrival, int]:
     def late_body() -> Iterator[Step]:
         yield Write(HEAD)
         loops[0].call_soon_threadsafe(sleep_over_the_body)
-        asleep.wait(timeout=10)
+        asleep.wait(timeout=HANGS_AFTER_SECONDS)
         yield Write(b"ab")
         written.set()
 
     def sleep_over_the_body() -> None:
         asleep.set()
-        written.wait(timeout=10)
+        written.wait(timeout=HANGS_AFTER_SECONDS)
         time.sleep(ASLEEP_SECONDS)
 
     async def run() -> Response:

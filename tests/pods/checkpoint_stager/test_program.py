@@ -34,6 +34,7 @@ from tests.pods.checkpoint_stager.conftest import (
 from tests.support.emulator import emulated_account
 from tests.support.local_hub import LocalHub
 from tests.support.shipped import lay_out
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.emulator
 DOCKERFILE = ROOT / "pods" / "llmperf" / "Dockerfile"
@@ -88,7 +89,7 @@ class Pods:
 
     def run(self, *arguments: str) -> tuple[int, str]:
         process = self.start(*arguments)
-        log = process.communicate(timeout=60)[1]
+        log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
         return process.returncode, log
 
     def names(self) -> set[str]:
@@ -144,7 +145,7 @@ def test_a_pod_that_gets_sigkill_leaves_no_half_and_the_next_goes_on(pods: Pods)
     small = [name for name in SERVED if name != LARGE]
     _wait_for(lambda: {*small} <= pods.names() and pods.hub.downloads(LARGE) == 1)
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=10)
+    process.communicate(timeout=HANGS_AFTER_SECONDS)
     assert process.returncode == -signal.SIGKILL
     assert pods.names() == {*small, "_STAGING.json"}
 
@@ -163,14 +164,14 @@ def test_sigterm_ends_a_pod_at_once(pods: Pods) -> None:
     process = pods.start()
     _wait_for(lambda: pods.hub.downloads(LARGE) == 1)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=HANGS_AFTER_SECONDS)
     assert process.returncode == 128 + signal.SIGTERM
     assert "_READY.json" not in pods.names()
 
 
 def _wait_for(condition: object) -> None:
     assert callable(condition)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANGS_AFTER_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "it did not come to that"
         time.sleep(0.05)

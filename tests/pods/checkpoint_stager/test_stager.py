@@ -29,6 +29,7 @@ from tests.pods.checkpoint_stager.conftest import (
     tokenizer_json,
     weights,
 )
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.emulator
 LARGE = "model-00001-of-00002.safetensors"
@@ -208,7 +209,7 @@ def test_room_that_could_not_be_used_is_given_back(tmp_path: Path) -> None:
     folder.mkdir()
     waiting = threading.Thread(target=_use, args=(scratch, 10), daemon=True)
     waiting.start()
-    waiting.join(timeout=60)
+    waiting.join(timeout=HANGS_AFTER_SECONDS)
     assert not waiting.is_alive()
 
 

@@ -18,6 +18,7 @@ from typing import IO, Any
 from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
 from draftworth.records.codec import load_record
 from tests.conftest import ROOT
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 BUCKET = "artifacts"
 KEY = "0123456789abcdef01234567"
@@ -107,7 +108,9 @@ class Pod:
 
     def healthy(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=1):
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}/health", timeout=HANGS_AFTER_SECONDS
+            ):
                 return True
         except OSError:
             return False
@@ -124,7 +127,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def eventually(condition: Callable[[], Any], *, seconds: float = 30) -> Any:
+def eventually(condition: Callable[[], Any], *, seconds: float = HANGS_AFTER_SECONDS) -> Any:
     """The first true answer; fails the test when there is none in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -32,6 +32,7 @@ from tests.pods.compiled_graphs.pods import (
     what_is_not_whole,
 )
 from tests.pods.compiled_graphs.stand_in_vllm import FILES
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.emulator
 
@@ -115,7 +116,7 @@ def test_signals_reach_vllm_which_inherits_no_path_of_the_scripts(pod: PodFactor
         assert python_path == ""
         assert arguments == str(["serve", "--port", str(first.port), "--speculative-config={}"])
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=10) == -signal.SIGTERM
+        assert process.wait(timeout=HANGS_AFTER_SECONDS) == -signal.SIGTERM
 
 
 def test_compile_seconds_are_from_the_start_to_the_last_file(pod: PodFactory, s3: Any) -> None:
@@ -144,7 +145,7 @@ def test_what_a_crash_left_half_compiled_is_not_loaded_by_the_next_start(
 ) -> None:
     first = pod("first")
     with first.server(CRASH_AFTER="1") as process:
-        assert process.wait(timeout=10) == 9
+        assert process.wait(timeout=HANGS_AFTER_SECONDS) == 9
     assert (first.scratch / "graphs" / KEY / "neuron_config.json").exists()
     compile_and_upload(first, s3)
     assert what_is_not_whole(s3) == []
@@ -182,7 +183,7 @@ def test_an_uploader_that_was_killed_is_followed_by_one_that_ends_its_work(
 def refused(pod: Pod) -> str:
     """What a start says that is refused: it ends, and vLLM never runs."""
     with pod.server() as process:
-        _, said = process.communicate(timeout=10)
+        _, said = process.communicate(timeout=HANGS_AFTER_SECONDS)
     assert process.returncode == 1
     assert not pod.said.exists()
     return said
@@ -242,4 +243,4 @@ def test_the_uploader_stays_whatever_happens_and_ends_when_the_pod_does(
         assert process.poll() is None
         assert first.healthy()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=15) == 0
+        assert process.wait(timeout=HANGS_AFTER_SECONDS) == 0

@@ -41,6 +41,7 @@ from tests.support.stream_server import (
     plain,
     stream_server,
 )
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 DOCKERFILE = ROOT / "pods" / "llmperf" / "Dockerfile"
 # What the image does not have, or what the program must not need.
@@ -134,7 +135,7 @@ def test_the_image_measures_and_ends_with_zero(image: Path, tmp_path: Path) -> N
         process = start(
             image, "--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")
         )
-        log = process.communicate(timeout=30)[1]
+        log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == 0, log
     (folder,) = (tmp_path / "out").iterdir()
@@ -147,11 +148,11 @@ def test_a_signal_ends_the_run_and_run_json_says_so(image: Path, tmp_path: Path)
         process = start(
             image, "--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")
         )
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + HANGS_AFTER_SECONDS
         while len(server.requests) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
-        log = process.communicate(timeout=20)[1]
+        log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == 1, log
     (folder,) = (tmp_path / "out").iterdir()
@@ -159,7 +160,7 @@ def test_a_signal_ends_the_run_and_run_json_says_so(image: Path, tmp_path: Path)
 
 
 def await_request(server: StreamServer, process: subprocess.Popen[str], *, count: int = 1) -> None:
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + HANGS_AFTER_SECONDS
     while sum(r.method == "POST" for r in server.requests) < count:
         assert process.poll() is None
         assert time.monotonic() < deadline
@@ -185,14 +186,14 @@ def test_a_pod_that_is_terminated_leaves_the_run_to_the_next_one(
         drained = start(image, *arguments, **IN_A_JOB)
         await_request(server, drained, count=3)
         drained.send_signal(signal.SIGTERM)
-        first_log = drained.communicate(timeout=20)[1]
+        first_log = drained.communicate(timeout=HANGS_AFTER_SECONDS)[1]
         ended_without = not (tmp_path / "out" / RUN_OF_THE_JOB / "run.json").exists()
         slow["after"] = 100
         second = start(image, *arguments, **IN_A_JOB)
-        second_log = second.communicate(timeout=30)[1]
+        second_log = second.communicate(timeout=HANGS_AFTER_SECONDS)[1]
         asked = len(server.requests)
         third = start(image, *arguments, **IN_A_JOB)
-        third_log = third.communicate(timeout=30)[1]
+        third_log = third.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert drained.returncode == EXIT_INTERRUPTED, first_log
     assert ended_without
@@ -221,12 +222,12 @@ def test_a_signal_while_ray_starts_ends_the_process(image: Path, tmp_path: Path)
     )
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
     process = start(image, *arguments, **IN_A_JOB)
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + HANGS_AFTER_SECONDS
     while not started.exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    log = process.communicate(timeout=10)[1]
+    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == EXIT_INTERRUPTED, log
     assert "continues in the next pod" in log
@@ -239,7 +240,7 @@ def test_a_run_whose_engine_cannot_start_is_over_and_says_so(image: Path, tmp_pa
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
     (image / "llmperf.py").write_text("")
     process = start(image, *arguments, **IN_A_JOB)
-    log = process.communicate(timeout=20)[1]
+    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == 1, log
     result = read_run(tmp_path / "out" / RUN_OF_THE_JOB).result
@@ -262,7 +263,7 @@ def test_a_run_that_cannot_even_begin_is_over_and_says_so(
     arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
     arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
     process = start(image, *arguments, **IN_A_JOB)
-    log = process.communicate(timeout=20)[1]
+    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == (1 if broken == "history" else 2), log
     assert "Traceback" not in log
@@ -280,7 +281,7 @@ def test_a_defect_before_the_run_begins_is_recorded_and_shown(image: Path, tmp_p
         engines.read_text().replace(statement, f"    raise KeyError(7)\n{statement}", 1)
     )
     process = start(image, *arguments, **IN_A_JOB)
-    log = process.communicate(timeout=20)[1]
+    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == 1
     assert "Traceback" in log
@@ -310,7 +311,7 @@ def test_the_last_pod_of_a_job_records_what_ended_the_others(
     arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
     arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
     process = start(image, *arguments, **IN_A_JOB)
-    log = process.communicate(timeout=20)[1]
+    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == 1, log
     reason = load_record(RunResult, (run / RUN_FILE).read_bytes()).reason
@@ -324,7 +325,7 @@ def test_results_that_cannot_be_written_are_another_pods_to_try(
     (tmp_path / "out").write_text("a file where the folder should be")
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
     process = start(image, *arguments, **IN_A_JOB)
-    log = process.communicate(timeout=20)[1]
+    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == EXIT_NOT_RECORDED, log
     assert "Traceback" not in log
@@ -339,7 +340,7 @@ def test_a_deadline_that_is_no_number_is_refused(
         (tmp_path / "deadline").write_text(text)
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
     process = start(image, *arguments, "--deadline-minutes-file", str(tmp_path / "deadline"))
-    log = process.communicate(timeout=20)[1]
+    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == 2, log
     assert "no number of minutes" in log
@@ -353,7 +354,7 @@ def test_a_run_ends_at_its_deadline_and_says_so(image: Path, tmp_path: Path) -> 
         arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
         arguments += ["--deadline-minutes-file", str(tmp_path / "deadline")]
         process = start(image, *arguments, **IN_A_JOB)
-        log = process.communicate(timeout=20)[1]
+        log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == 1, log
     result = read_run(tmp_path / "out" / RUN_OF_THE_JOB).result
@@ -374,7 +375,7 @@ def test_a_wrong_specification_exits_with_two_and_no_traceback(
     (tmp_path / "spec.json").write_text(text)
 
     process = start(image, "--run-spec", str(tmp_path / "spec.json"), "--results", "out")
-    log = process.communicate(timeout=20)[1]
+    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == 2
     assert message in log
@@ -385,7 +386,7 @@ def test_a_results_address_that_is_none_is_refused(image: Path, tmp_path: Path) 
     (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
 
     process = start(image, "--run-spec", str(tmp_path / "spec.json"), "--results", "s3:///runs")
-    log = process.communicate(timeout=20)[1]
+    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == 2
     assert "allowed: s3://BUCKET/PREFIX" in log
@@ -411,7 +412,7 @@ def test_a_run_with_asyncio_does_not_load_ray(image: Path, tmp_path: Path) -> No
         (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
         arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
         process = start(image, *arguments)
-        log = process.communicate(timeout=30)[1]
+        log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == 0, log
     assert "load generator: asyncio" in log
@@ -424,7 +425,7 @@ def test_llmperf_that_is_not_installed_is_refused(image: Path, tmp_path: Path) -
     (image / "llmperf.py").write_text("")  # a module of that name that is not the library
 
     process = start(image, "--run-spec", str(tmp_path / "spec.json"), "--results", "out")
-    log = process.communicate(timeout=20)[1]
+    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == 2
     assert "load_generator llmperf: not installed: " in log

@@ -18,6 +18,7 @@ from draftworth.records.reading import read_run
 from tests.conftest import ROOT
 from tests.pods.llmperf.test_program import IN_A_JOB, healthy, spec_for, stalled
 from tests.support.stream_server import stream_server
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 PYTHON = os.environ.get("DRAFTWORTH_LLMPERF_PYTHON", "")
 
@@ -52,7 +53,7 @@ def processes_of(session: int) -> Sequence[str]:
 def test_a_run_on_ray_leaves_no_process(tmp_path: Path) -> None:
     with stream_server(healthy) as server:
         process = start(tmp_path, spec_for(server.base_url, load_generator="llmperf"))
-        log = process.communicate(timeout=90)[1]
+        log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == 0, log
     assert "load generator: llmperf on Ray, in this pod, 1 actors" in log
@@ -64,7 +65,7 @@ def test_a_run_on_ray_leaves_no_process(tmp_path: Path) -> None:
 def test_a_signal_ends_the_run_its_actors_and_ray(tmp_path: Path) -> None:
     with stream_server(stalled) as server:
         process = start(tmp_path, spec_for(server.base_url, load_generator="llmperf"))
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANGS_AFTER_SECONDS
         while not any(r.method == "POST" for r in server.requests):
             assert process.poll() is None
             assert time.monotonic() < deadline
@@ -86,7 +87,7 @@ def test_a_pod_that_is_terminated_leaves_no_process_and_no_run_file(
     """While Ray starts its parts, and while it measures."""
     with stream_server(stalled) as server:
         process = start(tmp_path, spec_for(server.base_url, load_generator="llmperf"), **IN_A_JOB)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANGS_AFTER_SECONDS
 
         def has_come() -> bool:
             if moment == "request":

@@ -27,6 +27,7 @@ from tests.pods.llmperf.test_program import (
 )
 from tests.support.emulator import emulated_account
 from tests.support.stream_server import stream_server
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 __all__ = ["image"]  # a fixture
 
@@ -150,7 +151,7 @@ def test_what_cannot_be_read_is_told_with_its_address(
 
 def run_program(image: Path, *arguments: str, **variables: str) -> tuple[int, str]:
     process = start(image, *arguments, **variables)
-    log = process.communicate(timeout=60)[1]
+    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
     return process.returncode, log
 
 
