@@ -7,8 +7,10 @@ From a server, a bucket or a file of unknown origin. The third of these parts, s
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -78,14 +80,26 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, *, characters: int = REASON_CHARACTERS) -> str:
-    """Printable text on one line, cut where it is longer."""
+    """Printable text on one line, cut where it is longer.
+
+    Counted as JSON writes it: a character outside of ASCII is 6 or 12 of a file's bytes, and a file
+    of many such lines must stay one that can be read.
+    """
     line = printable(" ".join(text[: 4 * characters].split()))
-    return line if len(line) <= characters else line[: characters - len(_CUT)] + _CUT
+    if len(line) <= characters and _json_characters(line) <= characters:
+        return line
+    sizes = accumulate(map(_json_characters, line))
+    kept = sum(1 for _ in takewhile((characters - len(_CUT)).__ge__, sizes))
+    return line[:kept] + _CUT
 
 
 def encodable(text: str) -> str:
     """Text that UTF-8 can hold: `?` for half of a surrogate pair, which JSON lets through."""
     return text.encode("utf-8", "replace").decode()
+
+
+def _json_characters(text: str) -> int:
+    return len(json.dumps(text)) - 2
 
 
 def _escaped(character: str) -> str:

@@ -15,6 +15,7 @@ from draftworth.experiment.patterns import (
 )
 from draftworth.experiment.strict import StrictModel
 from draftworth.records import load as load_shapes
+from draftworth.records.results import MAX_REQUESTS_PER_BLOCK
 
 
 class PromptClass(StrictModel):
@@ -85,7 +86,7 @@ class Workload(StrictModel):
         description="what sends them: `asyncio`, one process; `llmperf`, its library on Ray, a "
         "process for each request in flight",
     )
-    requests_per_round: PositiveInt = 8
+    requests_per_round: Annotated[int, Field(ge=1, le=MAX_REQUESTS_PER_BLOCK)] = 8
     """measured requests of each case and variant in one round"""
     min_requests: PositiveInt = 16
     """measured requests of each case and variant, at least"""

@@ -74,7 +74,8 @@ def test_only_text_reaches_a_terminal() -> None:
 def test_a_line_is_one_line_and_is_cut() -> None:
     assert one_line("a\n\tb\x00") == "a b\\x00"
     assert one_line("x" * 600) == "x" * 496 + " ..."
-    assert len(one_line("\x00" * 10**6)) == 500
+    assert one_line("\x00" * 10**6) == "\\x00" * 99 + " ..."
+    assert one_line("é" * 100, characters=40) == "é" * 6 + " ..."
 
 
 def test_half_of_a_surrogate_pair_becomes_a_question_mark() -> None:

@@ -541,6 +541,13 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "at most 64",
         "one round",
     ),
+    "more requests in a round than a result file holds": (
+        put("workload", "requests_per_round", value=10_001),
+        "workload.requests_per_round",
+        "10001",
+        "10000",
+        "",
+    ),
     "a baseline's method misspelt": (
         put("variants", 0, "method", value="nonne"),
         "variants[0].method",

@@ -15,6 +15,7 @@ from draftworth.records.results import (
     BlockResult,
     RunResult,
 )
+from draftworth.untrusted import one_line
 from tests.support.blocks import make_block, make_failed_record, make_record, make_run
 
 
@@ -145,6 +146,6 @@ def test_a_run_outside_of_time_or_with_other_weights_is_refused(
 
 def test_a_block_of_the_most_requests_is_read_back() -> None:
     longest = tuple(
-        make_failed_record(i, error_msg="x" * 500) for i in range(MAX_REQUESTS_PER_BLOCK)
+        make_failed_record(i, error_msg=one_line("🚀" * 500)) for i in range(MAX_REQUESTS_PER_BLOCK)
     )
     assert len(dump_record(make_block(requests=longest))) <= RESULT_LIMIT_BYTES
