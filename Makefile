@@ -37,7 +37,7 @@ test: $(STAMP) ## every test that needs no engine and no account
 	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf"
 
 test-unit: $(STAMP) ## those of them that need neither synthesis nor an emulated AWS: the quick ones
-	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf and not synth and not emulator"
+	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf and not synth and not emulator" --ignore tests/hostile
 
 fuzz: $(STAMP) ## hostile servers, files and buckets by the ten thousand (20 minutes)
 	$(RUN) DRAFTWORTH_FUZZ=1 python -m pytest -n 2 --dist load -q tests/hostile
