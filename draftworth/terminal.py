@@ -45,10 +45,13 @@ class TextOnly(io.TextIOBase):
 
 @contextmanager
 def text_only() -> Iterator[None]:
-    """While this lasts, standard output and standard error carry text only."""
+    """While this lasts, standard output and standard error carry text only.
+
+    One that was closed (`>&-`) takes everything and shows nothing.
+    """
     with ExitStack() as stack:
-        stack.enter_context(redirect_stdout(TextOnly(sys.stdout)))
-        stack.enter_context(redirect_stderr(TextOnly(sys.stderr)))
+        stack.enter_context(redirect_stdout(TextOnly(sys.stdout or io.StringIO())))
+        stack.enter_context(redirect_stderr(TextOnly(sys.stderr or io.StringIO())))
         yield
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from draftworth import __version__
 from draftworth.errors import DraftworthError
 from draftworth.terminal import text_only
+from draftworth.untrusted import printable
 
 EXIT_DONE, EXIT_FAILED = 0, 1
 
@@ -72,11 +73,18 @@ def main(argv: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     try:
         with text_only():
-            return _exit_code(argv)
+            exit_code = _exit_code(argv)
+            sys.stdout.flush()
+            return exit_code
     except BrokenPipeError:
         # The reader of our output (head, less) has what it wanted.
         sys.stderr.close()
         return EXIT_DONE
+    except OSError as error:
+        # A full disk, where standard output goes; at its end Python would try once more.
+        sys.stderr.write(f"draftworth: {printable(str(error))}\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
 
 
 def _exit_code(argv: Sequence[str]) -> int:

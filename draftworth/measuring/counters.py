@@ -102,7 +102,8 @@ def restarted(before: Reading, after: Reading) -> bool:
 def speculation_between(before: Reading, after: Reading) -> SpeculationCounters | None:
     """What was drafted and accepted between two readings.
 
-    None when the server does not count, or counts less than before: then it was restarted.
+    None when the server does not count, counts less than before (then it was restarted), or counts
+    what cannot be: more accepted than drafted.
     """
     added = _added(before, after, _COUNTERS)
     positions = [_accepted_at(position) for position in range(_MAX_POSITIONS)]
@@ -110,12 +111,15 @@ def speculation_between(before: Reading, after: Reading) -> SpeculationCounters 
     at = [after.get(name, 0.0) - before.get(name, 0.0) for name in positions[: last + 1]]
     if added is None or not all(map(_is_count, at)):
         return None
-    return SpeculationCounters(
-        drafts=int(added[_DRAFTS]),
-        draft_tokens=int(added[_DRAFT_TOKENS]),
-        accepted_tokens=int(added[_ACCEPTED]),
-        accepted_per_position=tuple(map(int, at)),
-    )
+    try:
+        return SpeculationCounters(
+            drafts=int(added[_DRAFTS]),
+            draft_tokens=int(added[_DRAFT_TOKENS]),
+            accepted_tokens=int(added[_ACCEPTED]),
+            accepted_per_position=tuple(map(int, at)),
+        )
+    except ValueError:
+        return None
 
 
 def timings_between(before: Reading, after: Reading) -> ServerTimings | None:

@@ -151,6 +151,15 @@ class SpeculationCounters:
     accepted_tokens: int
     accepted_per_position: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.accepted_tokens <= self.draft_tokens:
+            raise ValueError(
+                f"accepted_tokens: given {self.accepted_tokens}, allowed: 0 to the "
+                f"{self.draft_tokens} of draft_tokens"
+            )
+        if not all(0 <= accepted <= self.drafts for accepted in self.accepted_per_position):
+            raise ValueError(f"accepted_per_position: allowed: 0 to the {self.drafts} of drafts")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTimings:

@@ -8,16 +8,17 @@ state's outbox until they are sent: an invocation that dies in between leaves th
 
 Deadline and budget follow from the state alone. Once one is reached, nothing else is looked at but
 the node group, and the nodes go also where the state cannot be written. Where it cannot be read,
-they go when the longest time that a deploy may have is over since their size was set.
+they go when the deploy's time is over since their size was set.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -44,6 +45,9 @@ UNSENT_AFTER_SECONDS = 600.0
 # EKS is busy for minutes at times; a size that it refuses for so long is worth a notification.
 REPORT_REFUSED_SIZE_AFTER_SECONDS = 600.0
 BUSY_PAUSE_SECONDS = 5.0
+# A minute: a state that cannot be read for so long is not one read that fails.
+STATE_READS = 12
+HEARTBEAT_SECONDS = 120.0
 # Clocks of AWS's machines differ by milliseconds: a state from later than this is not ours.
 MAX_CLOCK_DIFFERENCE_SECONDS = 3600.0
 _LONGEST_PAUSE_SECONDS = 0.5
@@ -88,15 +92,23 @@ class Controller:
         """
         for _ in range(MAX_ATTEMPTS):
             stored = self.document.read()
-            if stored is None or stored.document.deployment is None:
+            deployment = stored.document.deployment if stored else None
+            if stored is None or deployment is None:
                 return False
-            self._check_not_from_the_future(stored.document.deployment)
+            self._check_not_from_the_future(deployment)
             try:
-                if self._reconcile_once(stored, stored.document.deployment, trigger, function_arn):
+                if self._reconcile_once(stored, deployment, trigger, function_arn):
                     return True
             except ConflictError:
                 self.pause()
+        if deployment:
+            self._enforce_limits(deployment)
         raise TooManyConflictsError(f"the state changed {MAX_ATTEMPTS} times during {trigger}")
+
+    def _enforce_limits(self, deployment: Deployment) -> None:
+        """Whatever keeps the state from being written: nodes go at their limit."""
+        if any(limits_reached(deployment, self.clock())):
+            self._is_at_zero(deployment.plan)
 
     def log_failure(self, event: str, error: Exception) -> None:
         """Log a failure that does not end the invocation, with its traceback."""
@@ -122,30 +134,44 @@ class Controller:
         actions.publish(lost, self.clients, self.settings)
 
     def scale_to_zero_if_overdue(self, plan: CapacityPlan, why: str) -> None:
-        """Take nodes to zero whose deadline or budget must be over: the state cannot be used now.
+        """Take nodes to zero whose deadline must be over, where the state cannot be read for a
+        minute: not for one read that fails.
 
-        Every deploy comes before the size that it leads to, so counting from the last change of the
-        node group gives them their time at least.
+        Counted from the last change of the node group, which comes after the deploy that led to it.
+        Only a deploy that found the nodes up has a later deadline: its run would be interrupted,
+        and go on with the next heartbeat that can read the state.
         """
+        for _ in range(STATE_READS):
+            with contextlib.suppress(Exception):
+                self.document.read()
+                return  # what failed is for the next invocation
+            self.sleep(BUSY_PAUSE_SECONDS)
         nodes, now = node_group(plan, self.clients, since=self.clock()), self.clock()
-        if nodes.ownership != "ours" or not nodes.desired_size or not nodes.modified_at_unix_s:
+        if nodes.ownership != "ours" or nodes.desired_size == 0:
             return
-        up_seconds = now - nodes.modified_at_unix_s
-        spent_usd = plan.cost_usd(up_seconds * nodes.desired_size)
-        if up_seconds >= plan.deadline_minutes * 60 or spent_usd >= plan.budget_usd:
+        if nodes.modified_at_unix_s is None:
+            self._tell_hourly(notifications.of_lost_state(plan, why, zero=False, now=now))
+        elif now - nodes.modified_at_unix_s >= plan.deadline_minutes * 60:
             since = utc(nodes.modified_at_unix_s)
             self.scale_to_zero_without_state(plan, f"{why}; they have been up since {since}")
+
+    def _tell_hourly(self, notification: Notification) -> None:
+        """For what cannot be remembered as told: in the first minutes of an hour."""
+        if self.clock() % 3600 < HEARTBEAT_SECONDS:
+            actions.publish(notification, self.clients, self.settings)
 
     def scale_to_zero(self, plan: CapacityPlan, *, until_unix_s: float) -> None:
         """Take the nodes to zero, and wait until EKS has accepted it; NotZeroError if not."""
         while True:
+            failure: Exception | None = None
             try:
                 if self._is_at_zero(plan):
                     return
             except (ClientError, BotoCoreError) as error:
-                if self.clock() + BUSY_PAUSE_SECONDS > until_unix_s:
-                    raise NotZeroError(str(error)) from error
-                self.sleep(BUSY_PAUSE_SECONDS)
+                failure = error
+            if self.clock() + BUSY_PAUSE_SECONDS > until_unix_s:
+                raise NotZeroError(str(failure or "EKS still shows nodes")) from failure
+            self.sleep(BUSY_PAUSE_SECONDS)
 
     def _is_at_zero(self, plan: CapacityPlan) -> bool:
         """Whether no nodes of ours are desired; if some are, this asks for none."""
@@ -171,7 +197,8 @@ class Controller:
             self._end_drains(nodes)
         scheduled = self._schedule(step, function_arn)
         refused = self._refused_size(stored.document, error, now)
-        sent = self._send(stored.document, (*step.notifications, *refused), now)
+        stored, left = self._claim_left_over(stored, now)
+        sent = self._send((*left, *step.notifications, *refused))
         undisturbed = self._record(
             stored,
             resized,
@@ -210,13 +237,18 @@ class Controller:
     ) -> None:
         """Once: nodes that may still be up cannot be shown to be ours, and so are not touched."""
         state, now = stored.document, self.clock()
-        if NODES_NOT_SEEN in state.problems:
+        last = state.last_decision
+        at_zero = last and last.desired_size == 0 and not deployment.node_time.instances
+        if NODES_NOT_SEEN in state.problems or at_zero:
             return
         unseen = notifications.of_nodes_not_seen(deployment, str(error), now=now)
-        if self._send(state, (unseen,), now):
-            self.document.write(
-                replace(state, problems=(*state.problems, NODES_NOT_SEEN)), over=stored
-            )
+        told = replace(state, problems=(*state.problems, NODES_NOT_SEEN))
+        try:
+            self.document.write(told, over=stored)
+        except (ClientError, BotoCoreError, DocumentError):
+            self._tell_hourly(unseen)
+        else:
+            self._send((unseen,))
 
     def _write_first(
         self, step: Transition, stored: Stored[State], nodes: NodeGroup
@@ -345,12 +377,26 @@ class Controller:
             return ()
         return (notifications.of_refused_size(deployment, last.desired_size, str(error), now=now),)
 
-    def _send(self, state: State, new: tuple[Notification, ...], now: float) -> set[str]:
-        """Send these, and those that another invocation left unsent; ids of what was sent."""
-        left = [n for n in state.outbox if n.made_at_unix_s < now - UNSENT_AFTER_SECONDS]
+    def _claim_left_over(
+        self, stored: Stored[State], now: float
+    ) -> tuple[Stored[State], tuple[Notification, ...]]:
+        """What another invocation left unsent, for this one to send: written first, so that a state
+        that cannot be written does not have it sent at each heartbeat."""
+        state = stored.document
+        claimed = tuple(
+            replace(n, made_at_unix_s=now) if n.made_at_unix_s < now - UNSENT_AFTER_SECONDS else n
+            for n in state.outbox
+        )
+        if claimed == state.outbox:
+            return stored, ()
+        left = tuple(n for n in claimed if n not in state.outbox)
+        return self.document.write(replace(state, outbox=claimed), over=stored), left
+
+    def _send(self, notifications: Iterable[Notification]) -> set[str]:
+        """Send these; ids of what was sent."""
         send = functools.partial(actions.publish, clients=self.clients, settings=self.settings)
         return {
             one.id
-            for one in (*left, *new)
+            for one in notifications
             if not self._attempt(functools.partial(send, one), "not notified")
         }

@@ -64,18 +64,21 @@ def handle(
 def _reconcile(event: Mapping[str, Any], arn: str, controller: Controller) -> None:
     """The heartbeat carries the template's plan, only to scale to zero where the state is lost or,
     whatever else fails, when time must be over."""
-    plan = load_record(CapacityPlan, event["plan"]) if "plan" in event else None
     try:
-        if not controller.reconcile(trigger_of(event), function_arn=arn) and plan:
-            controller.scale_to_zero_without_state(plan, f"there is no {STATE_KEY}")
+        if not controller.reconcile(trigger_of(event), function_arn=arn) and "plan" in event:
+            controller.scale_to_zero_without_state(_plan(event), f"there is no {STATE_KEY}")
     except DocumentError as error:
-        if plan:
-            controller.scale_to_zero_without_state(plan, str(error))
+        if "plan" in event:
+            controller.scale_to_zero_without_state(_plan(event), str(error))
         raise
     except Exception as error:
-        if plan:
-            controller.scale_to_zero_if_overdue(plan, str(error))
+        if "plan" in event:
+            controller.scale_to_zero_if_overdue(_plan(event), str(error))
         raise
+
+
+def _plan(event: Mapping[str, Any]) -> CapacityPlan:
+    return load_record(CapacityPlan, event["plan"])
 
 
 def trigger_of(event: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from draftworth.records.capacity import STATE_KEY, CapacityPlan
 from draftworth.untrusted import one_line
 from lambdas.capacity_controller.decision import Decision, deadline_unix_s, utc
-from lambdas.capacity_controller.observation import Observation, Problem
+from lambdas.capacity_controller.observation import NodeGroup, Observation, Problem
 from lambdas.capacity_controller.state import Deployment, LastDecision, Notification
 
 # Amazon SNS: "must be less than 100 characters long", ASCII, no line breaks.
@@ -100,6 +100,19 @@ def of_refused_size(deployment: Deployment, size: int, error: str, *, now: float
     return _notification(plan, f"size {size} could not be set", lines, now)
 
 
+def of_remaining_nodes(deployment: Deployment, nodes: NodeGroup, *, now: float) -> Notification:
+    """The size is zero, and nodes are still there."""
+    lines = [
+        f"The accelerator nodes of {deployment.plan.experiment} should be 0 for half an hour,",
+        f"and {nodes.instances} still exist and are paid for.",
+        f"Next: see why in the activity history of {nodes.auto_scaling_group} (a lifecycle hook of",
+        "another's, scale-in protection), or terminate the instances by hand.",
+        "",
+        *_facts(deployment, deployment.own_deadline_unix_s),
+    ]
+    return _notification(deployment.plan, "nodes are still there", lines, now)
+
+
 def of_nodes_not_seen(deployment: Deployment, error: str, *, now: float) -> Notification:
     """Nodes should be at zero, and nobody knows whose the node group is."""
     plan = deployment.plan
@@ -122,14 +135,15 @@ def _size_command(plan: CapacityPlan, size: int) -> str:
     )
 
 
-def of_lost_state(plan: CapacityPlan, why: str, *, now: float) -> Notification:
+def of_lost_state(plan: CapacityPlan, why: str, *, now: float, zero: bool = True) -> Notification:
     """Nodes were up, and their deadline is not known."""
+    what = "go to zero" if zero else "may be up too long"
     lines = [
-        f"The accelerator nodes of {plan.experiment} go to zero: {one_line(why)}.",
+        f"The accelerator nodes of {plan.experiment} {what}: {one_line(why)}.",
         "Without it nobody knows their deadline and what they have cost.",
         f"Next: see that there is no object {STATE_KEY}, raise `repetition`, deploy.",
     ]
-    return _notification(plan, "0 nodes, state lost", lines, now)
+    return _notification(plan, f"{'0 nodes, ' if zero else ''}state lost", lines, now)
 
 
 def _facts(deployment: Deployment, deadline: float) -> list[str]:

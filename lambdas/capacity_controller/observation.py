@@ -62,14 +62,13 @@ class NodeGroup:
     """The accelerator node group.
 
     desired_size: what EKS was last told; None where it does not say.
-    instances: that exist and are paid for, whatever their state; as many as are desired where that
-        cannot be seen.
+    instances: that exist and are paid for, whatever their state; None where they cannot be seen.
     draining: ids of instances that wait for their drain before they are terminated.
     """
 
     ownership: Literal["ours", "foreign", "missing"]
     desired_size: int | None = 0
-    instances: int = 0
+    instances: int | None = 0
     draining: tuple[str, ...] = ()
     auto_scaling_group: str = ""
     modified_at_unix_s: float | None = None

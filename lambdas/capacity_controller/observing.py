@@ -185,10 +185,8 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
     desired_size = _or_else(None, lambda: int(group["scalingConfig"]["desiredSize"]))
     name = _or_else("", lambda: str(group["resources"]["autoScalingGroups"][0]["name"]))
     states = _or_else(None, lambda: _lifecycle_states(clients, name))
-    instances = desired_size or 0
-    if states is not None:
-        instances = sum(state != _GONE for state in states.values())
-    missing = (desired_size or 0) > instances
+    instances = None if states is None else sum(state != _GONE for state in states.values())
+    missing = instances is not None and (desired_size or 0) > instances
     return NodeGroup(
         ownership="ours",
         desired_size=desired_size,
@@ -210,12 +208,10 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
 
 
 def _lifecycle_states(clients: Clients, name: str) -> dict[str, str]:
-    """Of each instance of the Auto Scaling group, by its id."""
-    if not name:
-        return {}
-    groups = clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
-    members = [i for g in groups["AutoScalingGroups"] for i in g["Instances"]]
-    return {i["InstanceId"]: i["LifecycleState"] for i in members}
+    """Of each instance of the group, by its id; raises where there is no such group."""
+    answer = clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
+    (group,) = answer["AutoScalingGroups"]
+    return {i["InstanceId"]: i["LifecycleState"] for i in group["Instances"]}
 
 
 def _activities(clients: Clients, name: str) -> list[dict[str, Any]]:

@@ -37,16 +37,22 @@ class NodeTime:
             raise ValueError("node_seconds and instances: allowed: 0 or more")
         _check_time(self.observed_at_unix_s)
 
-    def observed(self, instances: int, *, were_desired: bool, now: float) -> NodeTime:
+    def observed(
+        self, instances: int | None, *, were_desired: bool, now: float, unseen: int = 0
+    ) -> NodeTime:
         """With one observation more; the time in between is counted at the higher of both numbers.
 
+        instances: None where they could not be seen: then those seen last are remembered, and
+            `unseen` ones counted where that is more.
         were_desired: nodes were desired since the last observation. Without that, and without any
-        instance before or now, nothing is paid and nothing need be written.
+            instance before or now, nothing is paid and nothing need be written.
         """
-        if not (instances or self.instances or were_desired):
+        paid = max(self.instances, unseen) if instances is None else instances
+        instances = self.instances if instances is None else instances
+        if not (paid or self.instances or were_desired):
             return self
         seconds = max(now - self.observed_at_unix_s, 0.0)
-        counted = max(self.instances, instances) if self.instances or were_desired else 0
+        counted = max(self.instances, paid) if self.instances or were_desired else 0
         return NodeTime(
             node_seconds=self.node_seconds + counted * seconds,
             instances=instances,

@@ -118,3 +118,20 @@ def test_a_terminal_without_the_characters_of_a_report_gets_escapes(
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.startswith(b"\\u65e5\\u672c\\u8a9e \\U0001f680: does speculation pay?")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize(
+    ("output", "exit_code", "told"),
+    [("> /dev/full", 1, b"draftworth: [Errno 28] No space left on device\n"), (">&-", 0, b"")],
+)
+def test_an_output_that_is_full_or_closed_is_no_traceback(
+    output: str, exit_code: int, told: bytes
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m draftworth schema {output}', sys.executable],
+        env={"PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (exit_code, told)

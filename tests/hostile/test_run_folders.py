@@ -265,7 +265,12 @@ FOUND: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     ),
     "tokens of a hundred years": (("blocks", 0, "requests", 0, "number_output_tokens"), 10**18, ""),
     "a class of control characters": (("blocks", 0, "prompt_class"), "\x1b[2J", "block: given"),
-    "counters that went back": (("blocks", 1, "speculation", "drafts"), -100, ""),
+    "counters that went back": (("blocks", 1, "speculation", "drafts"), -100, "per_position"),
+    "more accepted than drafted": (
+        ("blocks", 1, "speculation", "accepted_tokens"),
+        10**6,
+        "accepted_tokens: given 1000000",
+    ),
     "a transcript of another request": (
         ("transcripts", 0, 0, "request_id"),
         "another/1",

@@ -212,6 +212,9 @@ def test_counts_that_no_record_can_hold_are_nothing() -> None:
     counted = speculation_between({**before, f"{AT} 0": 2.0}, fewer)
     assert counted is not None
     assert counted.accepted_per_position == (1,)
+    more = parse_metrics(f"{names[0]} 7\n{names[1]} 7\n{names[2]} 8\n")
+    assert speculation_between(before, more) is None, "more accepted than drafted"
+    assert speculation_between({**before, f"{AT} 0": 0.0}, {**good, f"{AT} 0": 8.0}) is None
 
 
 # Streams as some server may write them: whole events with anything in them, cut and mixed.

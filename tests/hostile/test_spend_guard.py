@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from draftworth.records.capacity import STATE_KEY, STOP_KEY
 from draftworth.records.codec import dump_record, dump_text
 from draftworth.records.staging import ready_key
+from lambdas.capacity_controller.controller import NotZeroError
 from lambdas.capacity_controller.handler import handle
 from tests.hostile.fuzzing import VALUES, bounded, tries
 from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, FOREIGN_TAGS, RESULTS, FakeAws
@@ -148,6 +149,10 @@ class HostileAws(FakeAws):
     def describe_scaling_activities(self, **request: Any) -> dict[str, Any]:
         self._fail("describe_scaling_activities")
         return super().describe_scaling_activities(**request)
+
+    def publish(self, **request: str) -> None:
+        self._fail("publish")
+        super().publish(**request)
 
     def describe_capacity_reservations(self, **request: Any) -> dict[str, Any]:
         self._fail("describe_capacity_reservations")
@@ -339,6 +344,82 @@ def test_a_state_that_cannot_be_read_for_now_ends_no_run_before_its_time() -> No
     assert aws.sent[-1] == "draftworth qwen3-32b: 0 nodes, state lost"
 
 
+@pytest.mark.parametrize("answer", [{"AutoScalingGroups": []}, {}, None])
+def test_nodes_that_cannot_be_seen_are_counted_and_not_lost(
+    answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws = with_nodes_up()
+    monkeypatch.setattr(aws, "describe_auto_scaling_groups", lambda **_: answer)
+    hours = PLAN.budget_usd / PLAN.price_usd_per_node_hour / 2
+    heartbeat(aws, after_seconds=0.9 * hours * 60 * MINUTE)
+    assert aws.desired == 2
+    heartbeat(aws, after_seconds=0.2 * hours * 60 * MINUTE)
+    assert aws.desired == 0
+    assert not [subject for subject in aws.sent if "lost" in subject]
+
+
+def test_nodes_that_stay_at_size_zero_are_told_once() -> None:
+    aws = with_nodes_up()
+    Scenario(aws=aws).do("complete")
+    for _ in range(60):
+        heartbeat(aws, after_seconds=2 * MINUTE)
+    assert [s for s in aws.sent if "still there" in s] == [
+        "draftworth qwen3-32b: nodes are still there"
+    ]
+
+
+@pytest.mark.parametrize("operation", ["describe_nodegroup", "publish"])
+def test_what_cannot_be_remembered_as_told_is_not_told_at_each_heartbeat(operation: str) -> None:
+    aws = with_nodes_up()
+    aws.now += PLAN.deadline_minutes * MINUTE
+    if operation == "describe_nodegroup":
+        aws.make_hostile(Hostility(failing_operations={operation: "denied"}, writes_fail=True))
+    else:
+        aws.make_hostile(Hostility(failing_operations={operation: "denied"}))
+        heartbeat(aws)
+        aws.make_hostile(Hostility(writes_fail=True))
+    aws.sent.clear()
+    for _ in range(30):
+        heartbeat(aws, after_seconds=2 * MINUTE)
+    assert len(aws.sent) <= 1
+
+
+def test_a_node_group_that_cannot_be_read_now_and_then_is_no_alarm_once_it_is_empty() -> None:
+    aws = with_nodes_up()
+    Scenario(aws=aws).do("complete")
+    heartbeat(aws, after_seconds=2 * MINUTE)
+    aws.instances = 0
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+    aws.sent.clear()
+    for number in range(20):
+        failing = {"describe_nodegroup": "throttled"} if number % 2 else {}
+        aws.make_hostile(Hostility(failing_operations=failing))
+        heartbeat(aws, after_seconds=2 * MINUTE)
+    assert aws.sent == []
+
+
+def test_writes_that_always_conflict_keep_no_node_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    aws = with_nodes_up()
+    conflict = ClientError({"Error": {"Code": "PreconditionFailed", "Message": "no"}}, "PutObject")
+
+    def refuse(**_: Any) -> None:
+        raise conflict
+
+    monkeypatch.setattr(aws, "put_object", refuse)
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+    assert aws.desired == 0
+
+
+def test_a_size_that_is_accepted_and_never_shown_ends_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    aws, asked = with_nodes_up(), []
+    monkeypatch.setattr(aws, "update_nodegroup_config", lambda **request: asked.append(request))
+    with pytest.raises(NotZeroError, match="still shows nodes"):
+        aws.controller.scale_to_zero(PLAN, until_unix_s=aws.now + MINUTE)
+    assert 1 < len(asked) < 20
+
+
 def test_a_state_from_the_future_is_none() -> None:
     aws = with_nodes_up()
     state = json.loads(state_of(aws))
@@ -354,6 +435,7 @@ def test_a_run_that_was_over_before_its_deadline_is_told_once() -> None:
     scenario = Scenario(aws=aws)
     scenario.do("complete")
     heartbeat(aws)
+    scenario.do("nodes follow")
     told = list(aws.sent)
     heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
     assert (aws.desired, aws.sent) == (0, told)

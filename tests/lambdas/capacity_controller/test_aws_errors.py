@@ -207,18 +207,39 @@ def test_nodes_go_when_their_time_must_be_over_and_the_state_cannot_be_read(
     account: Account,
 ) -> None:
     started(account)
-    account.fail("s3", "GetObject", *["AccessDenied"] * 2)
+    account.fail("s3", "GetObject", *["AccessDenied"] * 100)
     group = account.eks.describe_nodegroup(
         clusterName=make_plan().cluster_name, nodegroupName=make_plan().nodegroup_name
     )["nodegroup"]
-    account.now = group["modifiedAt"].timestamp() + 239 * MINUTE
+    account.now = group["modifiedAt"].timestamp() + 230 * MINUTE
     for expected in (1, 0):
         with pytest.raises(ClientError, match="AccessDenied"):
             account.heartbeat()
         assert account.desired == expected
-        account.now += MINUTE
+        account.now += 10 * MINUTE
     (told,) = account.mail()
     assert "they have been up since" in told["text"]
+
+
+def test_one_read_of_the_state_that_fails_ends_no_run(account: Account) -> None:
+    """Also of nodes that an earlier deploy brought up, longer ago than its deadline."""
+    started(account)
+    group = account.eks.describe_nodegroup(
+        clusterName=make_plan().cluster_name, nodegroupName=make_plan().nodegroup_name
+    )["nodegroup"]
+    account.now = group["modifiedAt"].timestamp() + 241 * MINUTE
+    account.update(make_plan(job_name="llmperf-qwen3-32b-11112222"))
+    account.fail("s3", "GetObject", *["SlowDown"] * 3)
+    with pytest.raises(ClientError, match="SlowDown"):
+        account.heartbeat()
+    assert account.desired == 1
+
+
+def test_a_plan_that_cannot_be_read_keeps_no_node_up(account: Account) -> None:
+    started(account)
+    account.now += 240 * MINUTE
+    account.handle({"trigger": "heartbeat", "plan": '{"schema": "another"}'})
+    assert account.desired == 0
 
 
 def test_a_state_that_is_too_large_is_none(account: Account) -> None:
