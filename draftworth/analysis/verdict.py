@@ -7,6 +7,7 @@ that treats prompts, not requests, as independent (`statistics`).
 
 from __future__ import annotations
 
+import hashlib
 import statistics as stdlib_statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,6 +25,7 @@ Pair = tuple[RequestRecord, RequestRecord]
 # Pairs of baseline and variant by case and prompt.
 Pairs = Mapping[str, list[Pair]]
 
+SHA256_OF_NOTHING = hashlib.sha256().hexdigest()
 # A speedup that lies wholly within 5% of 1 is no gain and no loss worth a second model.
 INDIFFERENCE = 0.05
 # TTFT counts as unchanged when its difference is shown to be below this part of the baseline's.
@@ -75,7 +77,7 @@ def judge(speedup: Estimate | None, *, excluded_share: float = 0.0) -> tuple[Jud
             f"core (at most {MAX_EXCLUDED_SHARE:.0%}): give the client a core of its own"
         )
     if speedup is None:
-        return "inconclusive", "no prompt was answered on both sides"
+        return "inconclusive", "no prompt has an inter-token latency on both sides"
     if speedup.low is None or speedup.high is None:
         return (
             "inconclusive",
@@ -110,7 +112,10 @@ def compare(
         group=group,
         variant=variant,
         pairs=len(both),
-        identical_outputs=sum(a.output_sha256 == b.output_sha256 for a, b in both),
+        # Text that neither server sent shows nothing: it may be in a field that is not read.
+        identical_outputs=sum(
+            a.output_sha256 == b.output_sha256 != SHA256_OF_NOTHING for a, b in both
+        ),
         speedups=speedups,
         ttft_difference_s=difference,
         ttft_unchanged=_ttft_unchanged(difference, both),

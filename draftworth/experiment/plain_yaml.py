@@ -40,6 +40,14 @@ _INT64 = range(-(2**63), 2**63)
 _INT64_CHARACTERS = 70  # in base 2
 _PLAIN_KINDS = {"int", "float", "bool", "null"}
 _NOT_TEXT = "a key is not text: put it in quotes if it is meant as one"
+# Mistakes of people, in the parser's words.
+_HINTS = {
+    "'\\t'": "indent with blanks: YAML takes no tab for it",
+    "could not find expected ':'": "a key is followed by a colon and a blank: look at this line "
+    "and at the one before it",
+    "mapping values are not allowed here": "look at the indentation: a key stands where a value "
+    "is expected",
+}
 _IN_PLACE = "an experiment says everything in the place where it counts"
 
 # What CloudFormation, CDK and Kubernetes take for a reference.
@@ -204,13 +212,19 @@ def _refused(event: Event, key: Key, given: str, allowed: str, reason: str) -> N
     )
 
 
+def _plain_reason(reason: str) -> str:
+    """The parser's words, and what they mean for the author of a file."""
+    meant = (hint for words, hint in _HINTS.items() if words in reason)
+    return "; ".join((reason, *meant))
+
+
 def _not_yaml(reason: object, line: int | None) -> NotPlainError:
     return NotPlainError(
         Problem(
             key=(),
             given="text that is not YAML",
             allowed="YAML, each key once",
-            reason=" ".join(str(reason).split()),
+            reason=_plain_reason(" ".join(str(reason).split())),
             line=line,
         )
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 
 import pytest
@@ -163,6 +164,14 @@ def test_outputs_that_differ_are_counted() -> None:
     ]
     comparison = compare(blocks, STRUCTURED, variant="k7", baseline="baseline")
     assert comparison.identical_share == pytest.approx(0.5)
+
+
+def test_outputs_without_a_text_are_not_the_same() -> None:
+    nothing = hashlib.sha256(b"").hexdigest()
+    requests = tuple(make_record(prompt_id=f"p{i}", output_sha256=nothing) for i in range(8))
+    blocks = [make_block(variant=name, requests=requests) for name in ("baseline", "k7")]
+    comparison = compare(blocks, STRUCTURED, variant="k7", baseline="baseline")
+    assert comparison.identical_share == 0.0
 
 
 def test_loads_are_judged_apart() -> None:

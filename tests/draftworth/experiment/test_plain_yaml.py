@@ -33,6 +33,9 @@ REFUSED: dict[str, tuple[str, int | None, str, str]] = {
     "a second document": ("a: 1\n---\nb: 2", 2, "a second document", "one"),
     "a character beyond Unicode": ('a: "\\UFFFFFFFF"', None, "not YAML", "too large"),
     "an open quote": ('a: 1\nb: "' + "x\n" * 10_000, 10_002, "not YAML", "end of stream"),
+    "a tab": ("a:\n\tb: 1", 2, "not YAML", "takes no tab"),
+    "no blank after a colon": ("a: 1\nb:2\n", 3, "not YAML", "a colon and a blank"),
+    "a key where a value is": ("a: b\n  c: d", 2, "not YAML", "look at the indentation"),
     "another version of YAML": ("%YAML 3.0\n---\na: 1", 1, "not YAML", "incompatible"),
 }
 
