@@ -11,6 +11,7 @@ from draftworth.errors import Key, Problem, PromptSetError, suggestion
 from draftworth.experiment.model import Experiment, beside
 from draftworth.experiment.patterns import PATTERN_WORDS, SET_NAME_PATTERN
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
+from draftworth.untrusted import one_line
 
 
 def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Problem]:
@@ -50,6 +51,14 @@ def _cases(key: Key, folder: Path, named: tuple[str, ...] | None) -> Iterator[Ca
             allowed=f"a folder with at least one {CASE_SUFFIX} file",
             reason="each file is a case; a class without cases measures nothing",
         )
+    others = [p.name for p in folder.iterdir() if _is_meant_as_case(p)]
+    for name in sorted(others) if named is None else ():
+        yield Problem(
+            key=key,
+            given=f"the file {one_line(name)} in the folder {folder.name}",
+            allowed=f"files that end with {CASE_SUFFIX}, one JSON object a line",
+            reason="it would be left out without a word; rename it, or put it elsewhere",
+        )
     for index, case in enumerate(named or known):
         yield _case((*key, index) if named else key, folder, case, known)
 
@@ -79,3 +88,8 @@ def _case(key: Key, folder: Path, case: str, known: list[str]) -> Case | Problem
             allowed="JSON Lines with id and prompt, or id and messages",
             reason=str(error),
         )
+
+
+def _is_meant_as_case(path: Path) -> bool:
+    """`x.JSONL`, `x.json`: not a case's name, and hardly anything else."""
+    return path.suffix != CASE_SUFFIX and path.suffix.lower() in (CASE_SUFFIX, ".json")

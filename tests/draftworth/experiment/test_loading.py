@@ -976,6 +976,21 @@ def test_a_bad_prompt_line_is_told_with_its_file_and_line(tmp_path: Path) -> Non
         load_experiment(path)
 
 
+def test_a_file_that_is_meant_as_a_case_is_not_left_out_without_a_word(tmp_path: Path) -> None:
+    folder = tmp_path / "prompts" / "mine"
+    folder.mkdir(parents=True)
+    for name in ("case.jsonl", "other.JSONL", "README.md"):
+        (folder / name).write_text('{"id": "a", "prompt": "x"}\n')
+    classes = both(
+        put("workload", "prompts_dir", value="prompts"),
+        put("workload", "classes", value=[{"name": "mine"}]),
+    )
+    with pytest.raises(ExperimentError, match=r"the file other\.JSONL in the folder mine"):
+        load_experiment(write_experiment(tmp_path, classes))
+    named = both(classes, put("workload", "classes", 0, "cases", value=["case"]))
+    assert load_experiment(write_experiment(tmp_path, named))
+
+
 def test_every_shipped_experiment_loads() -> None:
     # By name: a user's own files may lie beside them.
     shipped = {
