@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.http import API_KEY_VARIABLE, address_of, bearer
-from draftworth.records.prompts import FILE_NAME_WORDS, is_file_name
+from draftworth.records.prompts import PLAIN_NAME_WORDS, is_plain_name
 from draftworth.untrusted import one_line
 
 LONGEST_MODEL_CHARACTERS = 200
@@ -59,10 +59,10 @@ def model_name(text: str, *, option: str = "--model") -> str:
 
 def name_in_files(text: str) -> str:
     """A variant's name, for result files and metrics; raises UserInputError when it cannot be."""
-    if not is_file_name(text):
+    if not is_plain_name(text):
         raise UserInputError(
-            f"--name: given {_shown(text)}, allowed: {FILE_NAME_WORDS}, because it is part of file "
-            "names and of metrics"
+            f"--name: given {_shown(text)}, allowed: {PLAIN_NAME_WORDS}, because it is part of "
+            "file names and of metrics"
         )
     return text
 

@@ -30,9 +30,7 @@ from draftworth.records.results import MAX_REQUESTS_PER_BLOCK
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Endpoint, prompts, output folder and the shape of the requests."""
     parser.add_argument("--base-url", required=True, help="e.g. http://localhost:8000")
-    parser.add_argument(
-        "--model", required=True, type=model_name, help="the name the server serves"
-    )
+    parser.add_argument("--model", required=True, help="the name the server serves")
     parser.add_argument(
         "--prompts", required=True, type=Path, help="a .jsonl file, a class folder, or its parent"
     )

@@ -29,6 +29,7 @@ from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.reader import ReaderError
 
 from draftworth.errors import Key, Problem
+from draftworth.records.codec import INT64
 from draftworth.untrusted import printable
 
 # A large experiment, a hundred variants and as many cases, has a tenth of it.
@@ -36,7 +37,6 @@ MAX_VALUES = 5_000
 MAX_DEPTH = 20
 # The longest thing that an experiment says is a sentence.
 MAX_TEXT_CHARACTERS = 1_000
-_INT64 = range(-(2**63), 2**63)
 _INT64_CHARACTERS = 70  # in base 2
 _PLAIN_KINDS = {"int", "float", "bool", "null"}
 _NOT_TEXT = "a key is not text: put it in quotes if it is meant as one"
@@ -163,7 +163,7 @@ class PlainYaml:
         if isinstance(value, str):
             self._check_text(value, key)
         elif isinstance(value, int | float):
-            fits = value in _INT64 if isinstance(value, int) else math.isfinite(value)
+            fits = value in INT64 if isinstance(value, int) else math.isfinite(value)
             if not fits:
                 allowed = "a finite number, a whole one of at most 64 bits"
                 self._add(key, event.value, allowed, "no quantity of an experiment is larger")

@@ -15,6 +15,7 @@ from draftworth.experiment.patterns import (
 )
 from draftworth.experiment.strict import StrictModel
 from draftworth.records import load as load_shapes
+from draftworth.records.codec import INT64
 from draftworth.records.results import MAX_REQUESTS_PER_BLOCK
 
 
@@ -103,8 +104,8 @@ class Workload(StrictModel):
     """true: load all variants at once, as llmperf examples do; false: one by one"""
     seed: int = Field(
         default=0,
-        ge=-(2**63),
-        le=2**63 - 1,
+        ge=INT64[0],
+        le=INT64[-1],
         description="sent with every request; Poisson arrivals have it plus the round's number",
     )
     enable_thinking: bool = False

@@ -9,7 +9,7 @@ from typing import Any
 
 from draftworth.errors import ExperimentError, Key, Problem, UserInputError
 from draftworth.experiment.plain_yaml import NotPlainError, PlainYaml
-from draftworth.untrusted import TooLargeError, one_line, open_file, read_at_most
+from draftworth.untrusted import TooLargeError, one_line, read_file
 
 # Fifty times the largest one shipped; any text of this size is parsed within a second.
 MAX_FILE_BYTES = 256 * 1024
@@ -75,8 +75,7 @@ def _printable(problem: Problem, line: int | None) -> Problem:
 def _read(path: Path) -> str:
     shown = one_line(str(path))
     try:
-        with open_file(path) as stream:
-            return read_at_most(stream, MAX_FILE_BYTES).decode("utf-8-sig")
+        return read_file(path, MAX_FILE_BYTES).decode("utf-8-sig")
     except FileNotFoundError as error:
         nearby = sorted(p.name for p in path.parent.glob("*.yaml")) if path.parent.is_dir() else []
         hint = f"; {path.parent} has {', '.join(nearby)}" if nearby else ""

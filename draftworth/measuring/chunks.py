@@ -74,7 +74,7 @@ class ChunkReader:
 
     def __init__(self, max_tokens: int) -> None:
         self._max_tokens = max_tokens
-        self._events_left = _MORE_EVENTS + _EVENTS_PER_TOKEN * max_tokens
+        self._most_events = _MORE_EVENTS + _EVENTS_PER_TOKEN * max_tokens
         self._characters_left = _MORE_CHARACTERS + _CHARACTERS_PER_TOKEN * max_tokens
         self._held: list[bytes] = []  # of an event whose end has not come
         self._held_bytes = 0
@@ -137,8 +137,8 @@ class ChunkReader:
     def _chunk(self, value: dict[str, Any], now_ns: int) -> None:
         line = self._so_far
         line.events += 1
-        if line.events > self._events_left:
-            raise self._too_much(f"{self._events_left:,} events")
+        if line.events > self._most_events:
+            raise self._too_much(f"{self._most_events:,} events")
         choices = value.get("choices") or []
         text = ""
         if choices:

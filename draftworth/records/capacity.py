@@ -18,6 +18,8 @@ STATE_KEY = f"{CONTROL_PREFIX}capacity.json"
 # While an object of this name exists, the accelerator nodes stay at zero.
 STOP_KEY = f"{CONTROL_PREFIX}stop"
 
+# A minute of accelerator time costs more than a month of heartbeats.
+HEARTBEAT_MINUTES = 2
 # Of the EventBridge schedule that invokes the controller at the deadline.
 DEADLINE_SCHEDULE = "deadline"
 

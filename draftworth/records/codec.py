@@ -28,7 +28,7 @@ from draftworth.errors import DraftworthError
 
 T = TypeVar("T")
 
-_INT64 = range(-(2**63), 2**63)
+INT64 = range(-(2**63), 2**63)
 # In JSON, half of a surrogate pair can only be written as an escape.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 # Deep or long values in messages: some of each level, some levels.
@@ -147,7 +147,7 @@ def _convert_scalar(kind: Any, value: Any, where: str) -> Any:
     types, words = _SCALARS[kind]
     good = isinstance(value, types) and (kind is bool or not isinstance(value, bool))
     if type(value) is int:
-        good, words = good and value in _INT64, f"{words} of at most 64 bits"
+        good, words = good and value in INT64, f"{words} of at most 64 bits"
     return kind(_checked(good, value, where, words))
 
 
@@ -161,7 +161,7 @@ def _convert_list(inner: Any, value: Any, where: str) -> tuple[Any, ...]:
 
 def _all_fit(items: list[Any]) -> bool:
     """Whether whole numbers, all of them, fit 64 bits; text always does."""
-    return not items or isinstance(items[0], str) or (min(items) in _INT64 and max(items) in _INT64)
+    return not items or isinstance(items[0], str) or (min(items) in INT64 and max(items) in INT64)
 
 
 def _convert_union(kinds: Sequence[Any], value: Any, where: str) -> Any:

@@ -30,8 +30,8 @@ MAX_LINE_BYTES = 4 * MIB
 MAX_FILE_BYTES = 64 * MIB
 MAX_LINES = 100_000
 # Parts of the names of result files, of object keys, and dimensions of metrics.
-_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
-FILE_NAME_WORDS = (
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
+PLAIN_NAME_WORDS = (
     "1 to 64 letters, digits, spaces, dots, hyphens and underscores of ASCII, a letter or digit "
     "first"
 )
@@ -79,17 +79,17 @@ def load_case(path: Path, *, prompt_class: str) -> Case:
     return Case(prompt_class=prompt_class, name=path.stem, prompts=prompts)
 
 
-def is_file_name(text: str) -> bool:
+def is_plain_name(text: str) -> bool:
     """Whether a name can be a part of file names, of object keys and of metrics."""
-    return _FILE_NAME.fullmatch(text) is not None
+    return _PLAIN_NAME.fullmatch(text) is not None
 
 
 def _check_names(path: Path, prompt_class: str) -> None:
     for what, name in (("a prompt class", prompt_class), ("a case", path.stem)):
-        if not is_file_name(name):
+        if not is_plain_name(name):
             raise PromptSetError(
                 f"{one_line(str(path))}: the name of {what}: given {one_line(repr(name))}; "
-                f"allowed: {FILE_NAME_WORDS}, because it is part of file names and of metrics; "
+                f"allowed: {PLAIN_NAME_WORDS}, because it is part of file names and of metrics; "
                 "rename the file, or the folder that it lies in"
             )
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftworth.records.capacity import STATE_KEY, CapacityPlan
+from draftworth.records.capacity import HEARTBEAT_MINUTES, STATE_KEY, CapacityPlan
 from lambdas.capacity_controller import actions, notifications
 from lambdas.capacity_controller.decision import limits_reached, utc
 from lambdas.capacity_controller.observation import NodeGroup, Observation
@@ -47,7 +47,6 @@ REPORT_REFUSED_SIZE_AFTER_SECONDS = 600.0
 BUSY_PAUSE_SECONDS = 5.0
 # A minute: a state that cannot be read for so long is not one read that fails.
 STATE_READS = 12
-HEARTBEAT_SECONDS = 120.0
 # Clocks of AWS's machines differ by milliseconds: a state from later than this is not ours.
 MAX_CLOCK_DIFFERENCE_SECONDS = 3600.0
 _LONGEST_PAUSE_SECONDS = 0.5
@@ -157,7 +156,7 @@ class Controller:
 
     def _tell_hourly(self, notification: Notification) -> None:
         """For what cannot be remembered as told: in the first minutes of an hour."""
-        if self.clock() % 3600 < HEARTBEAT_SECONDS:
+        if self.clock() % 3600 < HEARTBEAT_MINUTES * 60:
             actions.publish(notification, self.clients, self.settings)
 
     def scale_to_zero(self, plan: CapacityPlan, *, until_unix_s: float) -> None:

@@ -24,7 +24,12 @@ from aws_cdk import (
 from constructs import Construct, IDependable
 
 from charts.shipped import CAPACITY_CONTROLLER
-from draftworth.records.capacity import DEADLINE_SCHEDULE, STOP_KEY, CapacityPlan
+from draftworth.records.capacity import (
+    DEADLINE_SCHEDULE,
+    HEARTBEAT_MINUTES,
+    STOP_KEY,
+    CapacityPlan,
+)
 from draftworth.records.codec import dump_text
 from draftworth.records.results import RUN_FILE
 from draftworth.records.staging import READY_MARKER
@@ -38,8 +43,6 @@ from stacks.constructs.roles import allow
 TIMEOUT_MINUTES = 5
 # If an answer is lost, a deploy waits for so long and not for CloudFormation's hour.
 ANSWER_TIMEOUT_MINUTES = 15
-# A minute of accelerator time costs more than a month of heartbeats.
-HEARTBEAT_MINUTES = 2
 MAX_DISPLAY_NAME_CHARACTERS = 100
 NODE_GROUP_EVENTS = [
     "EC2 Instance Launch Successful",

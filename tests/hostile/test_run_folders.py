@@ -36,7 +36,6 @@ from draftworth.records.results import (
     TRANSCRIPT_SUFFIX,
     BlockResult,
     Interruption,
-    Price,
     claim_key,
 )
 from lambdas.metrics_publisher.datums import MAX_VALUES_PER_DATUM
@@ -44,7 +43,13 @@ from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from tests.draftworth.report.runs import make_run
 from tests.hostile.fuzzing import NUMBERS, TEXTS, VALUES, bounded, tries
-from tests.support.blocks import START_UNIX_S, make_block, make_failed_record, make_record
+from tests.support.blocks import (
+    START_UNIX_S,
+    make_block,
+    make_failed_record,
+    make_price,
+    make_record,
+)
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 # A run as JSON: `run` is run.json, `blocks` its result files, `transcripts` one list for each.
@@ -55,13 +60,7 @@ PROMPTS = (2, 2, 2, 6)
 
 
 def parts_of(prompts: int) -> Parts:
-    price = Price(
-        usd_per_node_hour=10.0,
-        as_of="2026-03-15",
-        source="Spot",
-        node_shares={"baseline": 0.25, "k7": 0.25},
-        nodes=1,
-    )
+    price = make_price()
     lost = Interruption(
         kind="servers", at_unix_s=START_UNIX_S, lost_s=3.0, blocks=("0009-x",), reason="gone"
     )

@@ -7,6 +7,7 @@ from typing import Any
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import (
     BlockResult,
+    Price,
     RequestRecord,
     RunResult,
     SpeculationCounters,
@@ -115,3 +116,15 @@ def make_run(*blocks: BlockResult, **overrides: Any) -> RunResult:
         "interruptions": (),
     }
     return RunResult(**{**fields, **overrides})
+
+
+def make_price(**overrides: Any) -> Price:
+    """A node of 10 USD an hour, of which both sides have a quarter."""
+    fields: dict[str, Any] = {
+        "usd_per_node_hour": 10.0,
+        "as_of": "2026-03-15",
+        "source": "Spot",
+        "node_shares": {"baseline": 0.25, "k7": 0.25},
+        "nodes": 1,
+    }
+    return Price(**{**fields, **overrides})

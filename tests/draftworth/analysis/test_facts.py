@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from draftworth.records.results import Price
 from draftworth.report.contents import document_of, missing_requests, mix_sentences
 from tests.draftworth.report.runs import BASELINE, make_facts, make_run
+from tests.support.blocks import make_price
 
-PRICE = Price(
-    usd_per_node_hour=10.0,
-    as_of="2026-03-15",
-    source="Spot",
-    node_shares={"baseline": 0.2, "k7": 0.3},
-    nodes=1,
-)
+PRICE = make_price(node_shares={"baseline": 0.2, "k7": 0.3})
 
 
 def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:

@@ -9,7 +9,7 @@ from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult, Price
 from tests.draftworth.report.runs import make_run_result
-from tests.support.blocks import make_block, make_record
+from tests.support.blocks import make_block, make_price, make_record
 
 LOAD = ConcurrencyLoad(concurrency=4)
 
@@ -76,13 +76,7 @@ def test_too_many_excluded_samples_refuse_the_mix_too() -> None:
 
 
 def test_the_saving_is_the_part_of_the_baselines_cost() -> None:
-    price = Price(
-        usd_per_node_hour=8.6,
-        as_of="2026-03-15",
-        source="Spot",
-        node_shares={"baseline": 0.5, "k7": 0.5},
-        nodes=1,
-    )
+    price = make_price(usd_per_node_hour=8.6, node_shares={"baseline": 0.5, "k7": 0.5})
     blocks = blocks_of("structured", baseline_s=0.04, variant_s=0.01)
     blocks[1] = make_block(
         variant="k7",

@@ -13,8 +13,8 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group, groups_of, summarize
 from draftworth.analysis.verdict import compare, judge
 from draftworth.records.load import ConcurrencyLoad, PoissonLoad
-from draftworth.records.results import BlockResult, Price
-from tests.support.blocks import make_block, make_record
+from draftworth.records.results import BlockResult
+from tests.support.blocks import make_block, make_price, make_record
 
 LOAD = ConcurrencyLoad(concurrency=4)
 STRUCTURED = Group(prompt_class="structured", load=LOAD)
@@ -187,13 +187,7 @@ def test_nothing_measured_gives_no_figures_rather_than_zero() -> None:
 
 
 def test_cost_is_the_slots_part_of_the_node_over_its_throughput() -> None:
-    price = Price(
-        usd_per_node_hour=8.64,
-        as_of="2026-03-15",
-        source="Spot",
-        node_shares={"k7": 0.5},
-        nodes=1,
-    )
+    price = make_price(usd_per_node_hour=8.64, node_shares={"k7": 0.5})
     # Half of 8.64 USD an hour is 0.0012 USD a second; at 100 tokens/s a million takes 10,000 s.
     assert usd_per_million_tokens(price, "k7", 100.0) == pytest.approx(12.0)
     assert usd_per_million_tokens(price, "k7", None) is None

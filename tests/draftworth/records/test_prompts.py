@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from draftworth.errors import PromptSetError
-from draftworth.records.prompts import is_file_name, load_case
+from draftworth.records.prompts import is_plain_name, load_case
 from tests.conftest import ROOT
 from tests.hostile.fuzzing import bounded
 
@@ -81,7 +81,7 @@ def test_twenty_thousand_prompts_are_read_in_a_second(tmp_path: Path) -> None:
 
 def test_what_a_name_may_have() -> None:
     good = ("count", "Qwen3 prompts", "a.b-c_d", "1", "x" * 64)
-    assert all(is_file_name(name) for name in good)
+    assert all(is_plain_name(name) for name in good)
 
 
 # What no author writes by hand: text, message

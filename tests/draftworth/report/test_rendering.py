@@ -11,7 +11,7 @@ import pytest
 
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.run_comparison import changes
-from draftworth.records.results import BlockResult, Price
+from draftworth.records.results import BlockResult
 from draftworth.records.transcripts import read_transcripts
 from draftworth.report.contents import document_of
 from draftworth.report.document import Document
@@ -25,6 +25,7 @@ from tests.draftworth.report.runs import (
     make_run,
     write_run,
 )
+from tests.support.blocks import make_price
 from tests.support.snapshot import assert_snapshot
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -72,13 +73,7 @@ def blocks_of_which_one_output_differs() -> tuple[BlockResult, ...]:
 
 
 def test_markdown_of_a_run_with_everything(tmp_path: Path) -> None:
-    price = Price(
-        usd_per_node_hour=10.0,
-        as_of="2026-03-15",
-        source="Spot",
-        node_shares={"baseline": 0.25, "k7": 0.25},
-        nodes=1,
-    )
+    price = make_price()
     run = make_run(price=price, blocks=blocks_of_which_one_output_differs())
     texts = {"run/1-3": "count: 1 | 2 *3*", "run/2-3": "count: 1 | 2 <b>4</b>"}
     folder = write_run(run, tmp_path / "run", texts=texts)

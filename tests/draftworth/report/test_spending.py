@@ -10,20 +10,14 @@ import pytest
 from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.metrics import COST
 from draftworth.records.codec import dump_record, load_record
-from draftworth.records.results import Interruption, Price, RunResult, TimeAccount
+from draftworth.records.results import Interruption, RunResult, TimeAccount
 from draftworth.report.contents import document_of
 from draftworth.report.document import Section
 from draftworth.report.tables import figures_csv
 from tests.draftworth.report.runs import make_facts, make_run, make_run_result
-from tests.support.blocks import START_UNIX_S
+from tests.support.blocks import START_UNIX_S, make_price
 
-PRICE = Price(
-    usd_per_node_hour=36.0,
-    as_of="2026-03-15",
-    source="Spot",
-    node_shares={"baseline": 0.25, "k7": 0.25},
-    nodes=2,
-)
+PRICE = make_price(usd_per_node_hour=36.0, nodes=2)
 TIME = TimeAccount(measuring_s=600.0, waiting_s=1200.0, lost_s=60.0, idle_s=30.0)
 LOST = Interruption(
     kind="servers",
