@@ -6,6 +6,7 @@ bucket:
     MODEL/REVISION/FILE           the checkpoint's files, as the hub has them
     MODEL/REVISION/_STAGING.json  the commit that staging began with: who resumes takes the same
     MODEL/REVISION/_READY.json    what was staged; written last, so a model that has it is whole
+    MODEL/REVISION/_FAILED.json   why staging was given up; of the newest Job that did
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ READY_SCHEMA = "draftworth.ready/1"
 READY_MARKER = "_READY.json"
 PLAN_SCHEMA = "draftworth.staging/1"
 PLAN_MARKER = "_STAGING.json"
+FAILED_MARKER = "_FAILED.json"
 
 TOKENIZER_FILE = "tokenizer.json"
 VOCABULARY_FILE = "vocab.json"
@@ -73,6 +75,21 @@ class StagingPlan:
     commit: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class FailedModel:
+    """`_FAILED.json`: a staging Job gave up and will not be tried again by itself.
+
+    It says nothing beside a `_READY.json`, nor of a deploy that came after `failed_at_unix_s`.
+    reason: what failed, for people, with the next step.
+    """
+
+    schema: str = "draftworth.staging-failed/1"
+    model: str
+    revision: str
+    reason: str
+    failed_at_unix_s: float
+
+
 def checkpoint_prefix(model: str, revision: str) -> str:
     """A checkpoint's folder in the bucket, without a trailing slash."""
     return f"{model}/{revision}"
@@ -86,6 +103,11 @@ def ready_key(model: str, revision: str) -> str:
 def plan_key(model: str, revision: str) -> str:
     """Object key of a checkpoint's `_STAGING.json`."""
     return f"{checkpoint_prefix(model, revision)}/{PLAN_MARKER}"
+
+
+def failed_key(model: str, revision: str) -> str:
+    """Object key of a checkpoint's `_FAILED.json`."""
+    return f"{checkpoint_prefix(model, revision)}/{FAILED_MARKER}"
 
 
 def tokenizer_mismatch(

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.files import StoredFile
 from draftworth.records.staging import (
+    FailedModel,
     ReadyModel,
     StagingPlan,
+    failed_key,
     plan_key,
     ready_key,
     tokenizer_fingerprint,
@@ -53,6 +55,14 @@ def test_a_plan_reads_back_as_it_was_written() -> None:
         schema="draftworth.staging/1", model="Qwen/Qwen3-32B", revision="main", commit="a" * 40
     )
     assert load_record(StagingPlan, dump_record(plan)) == plan
+
+
+def test_why_a_staging_was_given_up_reads_back_as_it_was_written() -> None:
+    failed = FailedModel(
+        model="acme/gated", revision="main", reason="HTTP 403", failed_at_unix_s=1_790_000_000.5
+    )
+    assert load_record(FailedModel, dump_record(failed)) == failed
+    assert failed_key("acme/gated", "main") == "acme/gated/main/_FAILED.json"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,61 @@
+"""What a variant's server says of its starts: ONE definition, for who writes and who reads it.
+
+Written into the results bucket by the program that stays the parent of vLLM, each time something
+changed, over what was there: the capacity controller and the measuring pod must learn that a server
+will not get healthy, and nobody else can tell them. Standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from draftworth.records.capacity import CONTROL_PREFIX
+from draftworth.untrusted import one_line
+
+SERVERS_FOLDER = f"{CONTROL_PREFIX}serving/"
+# Of a server's log: enough for the traceback that ended it.
+LAST_LINES = 50
+
+# starting: vLLM runs and has not answered yet. healthy: it has. ended: it is no more, and is
+# started again. given_up: it is not worth another start; the nodes may go.
+ServerPhase = Literal["starting", "healthy", "ended", "given_up"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerState:
+    """`control/serving/VARIANT.json`: the last change of one variant's server.
+
+    pod: its name; another pod counts its starts anew.
+    start: number of this start in its pod, from 1.
+    since_unix_s: when the phase began.
+    exit_code: of the server, 128 + the number of a signal; None while it runs.
+    last_lines: of its log, the newest last.
+    reason: why it was given up; empty in every other phase.
+    """
+
+    schema: str = "draftworth.server-state/1"
+    variant: str
+    pod: str
+    start: int
+    phase: ServerPhase
+    since_unix_s: float
+    exit_code: int | None = None
+    last_lines: tuple[str, ...] = ()
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if self.start < 1:
+            raise ValueError(f"start: given {self.start}, allowed: 1 or more")
+        if bool(self.reason) != (self.phase == "given_up"):
+            raise ValueError("reason: there is one exactly where the phase is given_up")
+
+
+def server_state_key(variant: str) -> str:
+    """Object key of a variant's server state."""
+    return f"{SERVERS_FOLDER}{variant}.json"
+
+
+def last_lines(log: tuple[str, ...]) -> tuple[str, ...]:
+    """The end of a log as a record holds it: printable, each on one line."""
+    return tuple(one_line(line) for line in log[-LAST_LINES:])

@@ -1,0 +1,52 @@
+"""What a server says of its starts."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.server_state import (
+    LAST_LINES,
+    ServerState,
+    last_lines,
+    server_state_key,
+)
+
+STATE = ServerState(
+    variant="k7",
+    pod="vllm-k7-6d5f",
+    start=3,
+    phase="given_up",
+    since_unix_s=1_790_000_000.5,
+    exit_code=1,
+    last_lines=("Traceback", "RuntimeError: no devices"),
+    reason="the third start ended without getting healthy",
+)
+
+
+def test_a_state_reads_back_as_it_was_written() -> None:
+    assert load_record(ServerState, dump_record(STATE)) == STATE
+    assert server_state_key("k7") == "control/serving/k7.json"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"start": 0}, "start: given 0"),
+        ({"reason": ""}, "reason"),
+        ({"phase": "healthy"}, "reason"),
+    ],
+)
+def test_what_contradicts_itself_is_no_state(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(STATE, **change)
+
+
+def test_of_a_log_the_end_is_kept_as_printable_lines() -> None:
+    kept = last_lines((*(f"line {number}" for number in range(100)), "\x1b[2J red"))
+    assert len(kept) == LAST_LINES
+    assert kept[-1] == "\\x1b[2J red"
+    assert kept[0] == "line 51"
