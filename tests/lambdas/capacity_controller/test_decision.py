@@ -20,7 +20,7 @@ from lambdas.capacity_controller.observation import (
     Run,
     Unknown,
 )
-from lambdas.capacity_controller.state import Deployment, NodeTime
+from lambdas.capacity_controller.state import Deployment, NodeTime, ServerWait
 from tests.lambdas.capacity_controller.plans import (
     HOUR,
     MINUTE,
@@ -55,12 +55,14 @@ def outcome(*args: Any, **keywords: Any) -> tuple[int | None, str]:
 def spent(usd: float) -> Deployment:
     seconds = usd / make_plan().price_usd_per_node_hour * HOUR
     node_time = NodeTime(node_seconds=seconds, instances=1, observed_at_unix_s=NOW)
-    return make_deployment(node_time=node_time)
+    ready = ServerWait(from_node_seconds=seconds, nodes_since_unix_s=NOW)
+    return make_deployment(node_time=node_time, servers=ready)
 
 
 def block(**overrides: Any) -> CapacityBlock:
     fields = {
         "state": "active",
+        "instances": 1,
         "starts_at_unix_s": NOW - HOUR,
         "ends_at_unix_s": NOW + 24 * HOUR,
     }
