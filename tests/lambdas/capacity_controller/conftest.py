@@ -11,6 +11,7 @@ import functools
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from http.client import HTTPConnection, HTTPResponse
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -269,9 +270,15 @@ class Account:
 
     # What happens in AWS
 
-    def stage(self, *models: ModelRef, vocabulary: str | None = VOCABULARY) -> None:
+    def stage(
+        self,
+        *models: ModelRef,
+        vocabulary: str | None = VOCABULARY,
+        staged_at_unix_s: float = NOW,
+    ) -> None:
         for model in models or (TARGET, DRAFT):
-            ready = dump_record(make_ready(model, vocabulary=vocabulary))
+            made = make_ready(model, vocabulary=vocabulary)
+            ready = dump_record(replace(made, staged_at_unix_s=staged_at_unix_s))
             key = ready_key(model.model, model.revision)
             self.s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=ready)
 
