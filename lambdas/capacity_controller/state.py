@@ -64,8 +64,8 @@ class NodeTime:
 class ServerWait:
     """How long nodes have been paid for without a server.
 
-    from_node_seconds: of the node time, what was paid when a server was last ready, or a node was
-        last lost: each node has the whole allowance for its start.
+    from_node_seconds: of the node time, what was paid when a server was last ready, a node was last
+        lost or nodes were last asked for: each has the whole allowance for its start.
     nodes_since_unix_s: what a server said before is of a node that is gone.
     gave_up: why a server was given up; empty: none was. It stays: another pod's first words are
         written over it, and nodes would come and go.
@@ -111,8 +111,13 @@ class Deployment:
 
     @property
     def without_server_seconds(self) -> float:
-        """Node time that was paid since a server was last ready, or a node was last lost."""
+        """Node time that was paid in waiting for a server."""
         return self.node_time.node_seconds - self.servers.from_node_seconds
+
+    def with_whole_allowance(self) -> Deployment:
+        """From here on, a start may take as long as any."""
+        wait = replace(self.servers, from_node_seconds=self.node_time.node_seconds)
+        return replace(self, servers=wait)
 
 
 @dataclass(frozen=True, kw_only=True)

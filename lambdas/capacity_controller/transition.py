@@ -12,11 +12,10 @@ from lambdas.capacity_controller.decision import (
     deadline_unix_s,
     decide,
 )
-from lambdas.capacity_controller.observation import CapacityBlock, Observation, Run, Servers
+from lambdas.capacity_controller.observation import CapacityBlock, Observation, Unknown
 from lambdas.capacity_controller.state import (
     Deployment,
     LastDecision,
-    NodeTime,
     Notification,
     ServerWait,
     State,
@@ -74,9 +73,9 @@ def transition(
     decision = decide(deployment, state.status, observation, now=now)
     current, is_new = _current_decision(last, deployment, decision, now)
     if is_new and decision.desired_size:
-        # Node time counts from here, not from whenever the last node was seen.
+        # Node time counts from here, not from whenever the last node was seen; and so does a start.
         counted = replace(deployment.node_time, observed_at_unix_s=now)
-        deployment = replace(deployment, node_time=counted)
+        deployment = replace(deployment, node_time=counted).with_whole_allowance()
     problems = _problems(state, deployment, decision, observation, now)
     made: list[Notification] = []
     if is_new:
@@ -139,30 +138,35 @@ def _observed(
     whole_block = deployment.block_node_seconds
     if isinstance(block, CapacityBlock):
         whole_block = (block.ends_at_unix_s - block.starts_at_unix_s) * block.instances
-    return replace(
-        deployment,
-        node_time=node_time,
-        servers=_server_wait(deployment, node_time, observation, now),
-        block_node_seconds=whole_block,
+    gone = _nodes_lost(deployment, nodes.instances, of=deployment.plan.nodes)
+    servers = _server_wait(deployment.servers, observation, nodes_went_at_unix_s=now if gone else 0)
+    seen = replace(deployment, node_time=node_time, servers=servers, block_node_seconds=whole_block)
+    # Nodes that went because they were not desired any more are no loss.
+    lost = gone and were_desired
+    ready = _is_ready(
+        servers, observation, last_seen_unix_s=deployment.node_time.observed_at_unix_s
     )
+    return seen.with_whole_allowance() if lost or ready else seen
 
 
 def _server_wait(
-    deployment: Deployment, node_time: NodeTime, observation: Observation, now: float
+    wait: ServerWait, observation: Observation, *, nodes_went_at_unix_s: float
 ) -> ServerWait:
-    """What the servers were waited for until now."""
-    wait, servers, run = deployment.servers, observation.servers, observation.run
-    if _nodes_lost(deployment, observation.nodes.instances, of=deployment.plan.nodes):
-        wait = replace(wait, nodes_since_unix_s=now, from_node_seconds=node_time.node_seconds)
-    ready = []
-    if isinstance(servers, Servers):
-        wait = replace(wait, gave_up=wait.gave_up or servers.gave_up)
-        since = servers.healthy_since_unix_s
-        ready.append(since is not None and since >= wait.nodes_since_unix_s)
-    if isinstance(run, Run) and run.measured_at_unix_s is not None:
-        # A result says that there was a server then, not that there is one now.
-        ready.append(run.measured_at_unix_s > deployment.node_time.observed_at_unix_s)
-    return replace(wait, from_node_seconds=node_time.node_seconds) if any(ready) else wait
+    servers = observation.servers
+    gave_up = "" if isinstance(servers, Unknown) else servers.gave_up
+    since = max(wait.nodes_since_unix_s, nodes_went_at_unix_s)
+    return replace(wait, nodes_since_unix_s=since, gave_up=wait.gave_up or gave_up)
+
+
+def _is_ready(wait: ServerWait, observation: Observation, *, last_seen_unix_s: float) -> bool:
+    """Whether a server is known to be ready, or was between two observations."""
+    servers, run = observation.servers, observation.run
+    healthy = None if isinstance(servers, Unknown) else servers.healthy_since_unix_s
+    measured = None if isinstance(run, Unknown) else run.measured_at_unix_s
+    if healthy is not None and healthy >= wait.nodes_since_unix_s:
+        return True
+    # A result says that there was a server then, not that there is one now.
+    return measured is not None and measured > last_seen_unix_s
 
 
 def _nodes_lost(deployment: Deployment, instances: int | None, *, of: int) -> int:

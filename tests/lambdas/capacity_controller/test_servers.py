@@ -127,6 +127,9 @@ def test_a_start_that_hangs_ends_the_nodes_when_its_allowance_is_paid_for(
     (mail,) = account.mail()
     assert "130 node minutes" in mail["text"]
     assert "make logs" in mail["text"]
+    account.instances = []
+    pass_minutes(account, 60)
+    assert (account.desired, account.mail()) == (0, []), "its nodes that go are no loss"
 
 
 def test_two_nodes_have_the_allowance_each(account: Account) -> None:
@@ -202,6 +205,20 @@ def test_each_node_has_the_whole_allowance_for_its_start(account: Account) -> No
     pass_minutes(account, 100)
     account.instances = []
     account.heartbeat(after=2 * MINUTE)
+    account.instances = [NODE]
+    pass_minutes(account, 100)
+    assert account.desired == 1
+
+
+def test_nodes_that_come_back_after_a_stop_have_the_whole_allowance(account: Account) -> None:
+    starting(account)
+    pass_minutes(account, 100)
+    account.stop()
+    account.heartbeat()
+    account.instances = []
+    account.heartbeat(after=2 * MINUTE)
+    account.s3.delete_object(Bucket=RESULTS, Key="control/stop")
+    account.heartbeat(after=10 * MINUTE)
     account.instances = [NODE]
     pass_minutes(account, 100)
     assert account.desired == 1
