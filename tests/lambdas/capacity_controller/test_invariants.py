@@ -52,6 +52,7 @@ PLANS = {
     "first": make_plan(nodes=2),
     "longer": make_plan(nodes=2, deadline_minutes=480),
     "short": make_plan(nodes=2, deadline_minutes=30),
+    "patient": make_plan(nodes=2, deadline_minutes=10_000, budget_usd=1e6),
     "poor": make_plan(nodes=2, budget_usd=15.0),
     "other": make_plan(nodes=3, job_name=OTHER_JOB),
     "block": make_plan(
@@ -412,6 +413,40 @@ def test_repeated_requests_and_events_change_nothing(
     assert once.aws.desired == twice.aws.desired
     assert once.aws.schedule == twice.aws.schedule
     assert (once.aws.sent == twice.aws.sent) or "refused" in str(twice.aws.log)
+
+
+PASSING = (
+    *("a minute later", "half an hour later", "nodes follow", "a node is lost", "begin"),
+    *("a server starts", "foreign", "ours", "S3 fails", "S3 answers"),
+)
+
+
+@MANY
+@given(
+    operations=st.lists(
+        st.sampled_from(PASSING),
+        min_size=10,
+        max_size=60,
+    )
+)
+@example(operations=["begin", "nodes follow", *["half an hour later"] * 5, "nodes follow"] * 2)
+def test_what_is_paid_without_a_server_is_bounded(operations: list[str]) -> None:
+    """By a meter of its own: none is paid for longer than a start may take, and none comes back."""
+    scenario, limit = new_scenario(), 2 * 130 * MINUTE
+    for operation in ("stage both", "Create patient", "begin"):
+        scenario.do(operation)
+    aws, metered, over = scenario.aws, 0.0, False
+    for operation in operations:
+        before, instances = aws.now, aws.instances
+        scenario.do(operation)
+        metered += instances * (aws.now - before)
+        scenario.reconcile()
+        if operation == "a node is lost" and instances:
+            metered = 0.0
+        if aws.s3_fails or aws.tags != TAGS:
+            continue
+        over = over or metered >= limit
+        assert not (over and aws.desired), f"{metered / MINUTE:.0f} node minutes"
 
 
 def test_ready_before_the_deadline_leads_to_the_planned_size() -> None:
