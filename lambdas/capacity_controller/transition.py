@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lambdas.capacity_controller import notifications
@@ -84,16 +85,7 @@ def transition(
         )
     if lost and decision.desired_size:
         made.append(notifications.of_lost_nodes(deployment, lost, observation, now=now))
-    made += [
-        notifications.of_problem(deployment, problem, now=now)
-        for problem in nodes.problems
-        if problem.kind in problems and problem.kind not in state.problems
-    ]
-    made += [
-        of_kind(deployment, observation, now=now)
-        for kind, of_kind in _OWN_PROBLEMS.items()
-        if kind in problems and kind not in state.problems
-    ]
+    made += _of_new_problems(set(problems) - set(state.problems), deployment, observation, now)
     return Transition(
         state=replace(
             state.with_deployment(deployment),
@@ -197,6 +189,17 @@ def _problems(
         kinds |= {MORE_NODES: more, CANARY_SILENT: silent}
         return tuple(kind for kind, holds in kinds.items() if holds)
     return tuple(dict.fromkeys((*state.problems, *(p.kind for p in nodes.problems))))
+
+
+def _of_new_problems(
+    kinds: set[str], deployment: Deployment, observation: Observation, now: float
+) -> Iterator[Notification]:
+    for problem in observation.nodes.problems:
+        if problem.kind in kinds:
+            yield notifications.of_problem(deployment, problem, now=now)
+    for kind, of_kind in _OWN_PROBLEMS.items():
+        if kind in kinds:
+            yield of_kind(deployment, observation, now=now)
 
 
 def _zero_for_long(state: State, now: float) -> bool:

@@ -18,7 +18,7 @@ from tests.end_to_end.stand_ins import (
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 
-# Assumed: the node starts, joins, and has the image.
+# The best case of `plan`: node_start_minutes and image_pull_minutes of its assumptions.
 BOOT_MINUTES = 6
 CRASH_LOOP_MINUTES, REFUSED_LOAD_MINUTES, COMPILATION_MINUTES = 15, 30, 130
 LOG = ("Traceback (most recent call last):", "RuntimeError: nrt_init failed: no devices")
