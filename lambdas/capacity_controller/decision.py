@@ -118,6 +118,8 @@ def _held(decision: Decision, observation: Observation, now: float) -> Decision:
     block = observation.block
     if decision.reason not in _HELD_IN_A_BLOCK or not observation.nodes.desired_size:
         return decision
+    if isinstance(block, Unknown):  # EKS and EC2 end its nodes, whoever knows of it here
+        return replace(decision, desired_size=None)
     if not isinstance(block, CapacityBlock) or any(_outside_the_block(block, now)):
         return decision
     until = utc(block.ends_at_unix_s - BLOCK_MARGIN_SECONDS)

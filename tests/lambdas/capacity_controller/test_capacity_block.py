@@ -127,6 +127,16 @@ def test_the_deadline_and_a_destroy_hold_in_a_block(account: Account) -> None:
     assert account.cloudformation.answers[-1]["Status"] == "SUCCESS"
 
 
+def test_a_block_that_cannot_be_read_at_this_moment_gives_no_node_back(account: Account) -> None:
+    in_block(account)
+    fail_run(account)
+    account.heartbeat(after=2 * MINUTE)
+    account.mail()
+    account.fail("ec2", "DescribeCapacityReservations", "RequestLimitExceeded")
+    account.heartbeat(after=2 * MINUTE)
+    assert (account.desired, account.reason, account.mail()) == (1, "failed", [])
+
+
 def test_nodes_that_were_kept_go_before_the_block_ends(account: Account) -> None:
     in_block(account)
     fail_run(account)
