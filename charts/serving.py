@@ -18,8 +18,9 @@ from charts.names import (
     variant_labels,
 )
 from charts.pods import metadata
-from charts.vllm_pod import PORT_NAME, STARTUP_ALLOWANCE_MINUTES, pod_template
+from charts.vllm_pod import PORT_NAME, pod_template
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.records.capacity import STARTUP_ALLOWANCE_MINUTES
 from draftworth.serving.command import SERVING_PORT
 
 NEURON_DRIVER = "neuron.aws.com"

@@ -25,6 +25,7 @@ from charts.slot import (
 from charts.storage import bucket_volumes
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.records.capacity import STARTUP_ALLOWANCE_MINUTES
 from draftworth.serving.command import SERVING_PORT, ModelPaths
 
 CONTAINER_NAME = "vllm"
@@ -36,8 +37,6 @@ ARTIFACTS_PATH = "/artifacts"
 SCRATCH_PATH = "/scratch"
 SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 (the container's own, mounted by this pod)
 
-# A start that finds no compiled graphs compiles the model, which can take an hour and more.
-STARTUP_ALLOWANCE_MINUTES = 120
 STARTUP_PERIOD_SECONDS = 10
 TERMINATION_GRACE_SECONDS = 60
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-PLAN_SCHEMA = "draftworth.capacity-plan/1"
+PLAN_SCHEMA = "draftworth.capacity-plan/2"
 # A folder of the results bucket, beside the runs.
 CONTROL_PREFIX = "control/"
 # What the controller knows: deployments, their spend, the last decision.
@@ -22,6 +22,11 @@ STOP_KEY = f"{CONTROL_PREFIX}stop"
 HEARTBEAT_MINUTES = 2
 # Of the EventBridge schedule that invokes the controller at the deadline.
 DEADLINE_SCHEDULE = "deadline"
+
+# A start that finds no compiled graphs compiles the model, which can take an hour and more.
+STARTUP_ALLOWANCE_MINUTES = 120
+# For a node that joins and pulls its image before the start begins.
+STARTUP_MARGIN_MINUTES = 10
 
 # EKS scales a group in a Capacity Block down 40 minutes before its end, EC2 ends instances from 30
 # minutes before ("Create a managed node group with Capacity Blocks for ML", Amazon EKS User Guide).
@@ -62,6 +67,8 @@ class CapacityPlan:
     job_name: the measuring Job; its runs lie below `runs/JOB_NAME-`. A new name is a new deployment
         with a deadline and a spend of its own.
     nodes: accelerator nodes that the placement needs.
+    variants: names; each has a canary, and a server that reports its starts.
+    startup_minutes: paid for each node, without any server ready, before the nodes go.
     nodegroup_tags: tags by which the controller knows that the node group is its own.
     deadline_minutes: from the deployment of this Job to the end of its nodes.
     reservation_id: of the Capacity Block, None for other kinds.
@@ -74,6 +81,8 @@ class CapacityPlan:
     nodegroup_name: str
     nodegroup_tags: Mapping[str, str]
     nodes: int
+    variants: tuple[str, ...]
+    startup_minutes: int
     target: ModelRef
     drafts: tuple[DraftRef, ...]
     deadline_minutes: int
@@ -91,9 +100,12 @@ class CapacityPlan:
                 f"deadline_minutes: given {self.deadline_minutes}, "
                 f"allowed: 1 to {MAX_DEADLINE_MINUTES}"
             )
-        amounts = (self.nodes, self.budget_usd, self.price_usd_per_node_hour)
+        amounts = (self.nodes, self.startup_minutes, self.budget_usd, self.price_usd_per_node_hour)
         if not min(amounts) > 0:
-            raise ValueError(f"nodes, budget and price: given {amounts}, allowed: above 0")
+            words = "nodes, startup_minutes, budget and price"
+            raise ValueError(f"{words}: given {amounts}, allowed: above 0")
+        if not self.variants:
+            raise ValueError("variants: given none, allowed: one or more")
 
     @property
     def models(self) -> tuple[ModelRef, ...]:

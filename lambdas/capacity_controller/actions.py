@@ -37,9 +37,9 @@ def set_desired_size(plan: CapacityPlan, clients: Clients, size: int) -> None:
 def end_drain(nodes: NodeGroup, clients: Clients, instance: str) -> None:
     """End the drain of a node that is not needed any more.
 
-    EKS tries to evict each pod of such a node, and waits for a quarter of an hour where a
-    disruption budget refuses, as the servers' budgets always do. The node is paid for all the time,
-    and there is nothing left on it to save.
+    EKS tries to evict each pod of such a node for about a quarter of an hour, all of it where a
+    disruption budget refuses. The node is paid for all the time, and there is nothing left on it to
+    save.
     """
     clients.autoscaling.complete_lifecycle_action(
         AutoScalingGroupName=nodes.auto_scaling_group,

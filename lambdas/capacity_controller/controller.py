@@ -225,7 +225,7 @@ class Controller:
         try:
             if over:
                 return observe_nodes(plan, self.clients, since=since)
-            return observe(plan, self.clients, self.settings, since=since)
+            return observe(deployment, self.clients, self.settings, since=since)
         except Exception as error:
             if over:
                 self._report_nodes_not_seen(stored, deployment, error)

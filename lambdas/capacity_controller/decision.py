@@ -7,7 +7,7 @@ need none of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
@@ -22,6 +22,21 @@ from lambdas.capacity_controller.state import Deployment, Status
 # A node is ready some minutes after its start, and a measuring pod's first act is to write a file.
 # Nodes that are paid for so long without one serve nobody: the pod has no image or no memory.
 BEGIN_WITHIN_NODE_SECONDS = 45 * 60
+# A canary takes a minute where its image is there, and says something of whatever it meets. Where a
+# mount fails, no container starts that could say anything.
+CANARY_SILENT_AFTER_SECONDS = 10 * 60
+# What ends a run, or keeps one from beginning, and can be put right by another deploy.
+_HELD_IN_A_BLOCK = {
+    "server_gave_up",
+    "failed",
+    "not_begun",
+    "no_server_ready",
+    "waiting_for_models",
+    "staging_failed",
+    "tokenizer_mismatch",
+    "waiting_for_canary",
+    "canary_failed",
+}
 _BLOCK_NOT_STARTED = {"scheduled", "pending", "payment-pending", "assessing", "delayed"}
 
 
@@ -31,11 +46,13 @@ class Decision:
 
     desired_size: None: leave the node group as it is.
     text: the reason in words, for people.
+    last_lines: of a log, where they say more.
     """
 
     desired_size: int | None
     reason: str
     text: str
+    last_lines: tuple[str, ...] = ()
 
 
 def decide(
@@ -43,7 +60,7 @@ def decide(
 ) -> Decision:
     """The size that the node group must have now."""
     for decision in _reasons_against(deployment, status, observation, now):
-        return decision
+        return _held(decision, observation, now)
     unknowns = [part.why for part in vars(observation).values() if isinstance(part, Unknown)]
     if unknowns:
         return Decision(desired_size=None, reason="unknown", text="; ".join(unknowns))
@@ -51,8 +68,9 @@ def decide(
     return Decision(
         desired_size=nodes,
         reason="ready",
-        text=f"every model is staged: {nodes} accelerator node{'s' if nodes > 1 else ''} until "
-        f"{utc(deadline_unix_s(deployment, observation))} at the latest",
+        text=f"every model is staged and every canary is well: {nodes} accelerator "
+        f"node{'s' if nodes > 1 else ''} until {utc(deadline_unix_s(deployment, observation))} "
+        "at the latest",
     )
 
 
@@ -78,14 +96,35 @@ def _reasons_against(
         yield _zero("ended", "the deployment was deleted")
     if observation.stopped is True:
         yield _zero("stopped", "the object control/stop is in the results bucket")
-    yield from _run_over(observation)
+    yield from _complete(observation)
+    yield from _server_gave_up(deployment, observation)
+    yield from _failed(observation)
     yield from limits_reached(deployment, now)
     yield from _not_begun(deployment, observation)
+    yield from _no_server_ready(deployment, observation)
     if isinstance(observation.block, NoCapacityBlock):
         yield _zero("no_block", observation.block.why)
     if isinstance(observation.block, CapacityBlock):
         yield from _outside_the_block(observation.block, now)
     yield from _not_staged(observation)
+    yield from _not_tried(deployment, observation, now)
+
+
+def _held(decision: Decision, observation: Observation, now: float) -> Decision:
+    """Nodes of a Capacity Block are paid for: they stay for another deploy, until the block's end.
+
+    Nothing that was at zero comes up by this.
+    """
+    block = observation.block
+    if decision.reason not in _HELD_IN_A_BLOCK or not observation.nodes.desired_size:
+        return decision
+    if isinstance(block, Unknown):  # EKS and EC2 end its nodes, whoever knows of it here
+        return replace(decision, desired_size=None)
+    if not isinstance(block, CapacityBlock) or any(_outside_the_block(block, now)):
+        return decision
+    until = utc(block.ends_at_unix_s - BLOCK_MARGIN_SECONDS)
+    text = f"{decision.text}. The Capacity Block is paid for: its nodes stay until {until}"
+    return replace(decision, desired_size=None, text=text)
 
 
 def _without_a_node_group(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
@@ -103,23 +142,38 @@ def _without_a_node_group(deployment: Deployment, observation: Observation) -> I
         yield Decision(desired_size=None, reason="foreign_node_group", text=text)
 
 
-def _run_over(observation: Observation) -> Iterator[Decision]:
+def _complete(observation: Observation) -> Iterator[Decision]:
     run = observation.run
-    if isinstance(run, Unknown) or run.state == "none" or run.state == "begun":
-        return
-    words = "is complete" if run.state == "complete" else f"has failed: {run.text}"
-    yield _zero(run.state, f"run {run.run_id} {words}")
+    if not isinstance(run, Unknown) and run.state == "complete":
+        yield _zero("complete", f"run {run.run_id} is complete")
+
+
+def _failed(observation: Observation) -> Iterator[Decision]:
+    run = observation.run
+    if not isinstance(run, Unknown) and run.state == "failed":
+        yield _zero("failed", f"run {run.run_id} has failed: {run.text}")
+
+
+def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
+    """Before the run's own failure, which comes of it and does not quote the server's log."""
+    if deployment.servers.gave_up:
+        servers = observation.servers
+        lines = () if isinstance(servers, Unknown) else servers.last_lines
+        yield replace(_zero("server_gave_up", deployment.servers.gave_up), last_lines=lines)
 
 
 def limits_reached(deployment: Deployment, now: float) -> Iterator[Decision]:
-    """The deadline and the budget, which follow from what is remembered alone."""
+    """The deadline and the budget, which follow from what is remembered alone.
+
+    A Capacity Block is paid for up front: no node that goes brings anything of it back.
+    """
     plan, own = deployment.plan, deployment.own_deadline_unix_s
     if now >= own:
         yield _zero(
             "deadline",
             f"the deadline was {utc(own)}, {plan.deadline_minutes} minutes after the deploy",
         )
-    if deployment.spent_usd >= plan.budget_usd:
+    if plan.reservation_id is None and deployment.spent_usd >= plan.budget_usd:
         yield _zero(
             "budget",
             f"the nodes have cost {deployment.spent_usd:.2f} USD of a budget of "
@@ -136,6 +190,19 @@ def _not_begun(deployment: Deployment, observation: Observation) -> Iterator[Dec
             "not_begun",
             f"{paid / 60:.0f} node minutes are paid for and Job {plan.job_name} has not begun: "
             "there is no file of a run of it",
+        )
+
+
+def _no_server_ready(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
+    """Of its own, whatever the Job does: it may be the one that hangs."""
+    plan, waited = deployment.plan, deployment.without_server_seconds
+    if isinstance(observation.servers, Unknown) or isinstance(observation.run, Unknown):
+        return
+    if waited >= plan.startup_minutes * 60 * plan.nodes:
+        yield _zero(
+            "no_server_ready",
+            f"{waited / 60:.0f} node minutes are paid for since a server was last ready or a node "
+            f"was lost; a start may take {plan.startup_minutes}",
         )
 
 
@@ -160,9 +227,38 @@ def _not_staged(observation: Observation) -> Iterator[Decision]:
         return
     if models.staging == "unreadable" and observation.nodes.desired_size:
         yield Decision(desired_size=None, reason="unknown", text=models.text)
+    if models.staging == "failed":
+        yield _zero("staging_failed", models.text)
     if models.staging == "mismatch":
         yield _zero("tokenizer_mismatch", models.text)
     yield _zero("waiting_for_models", f"not staged yet: {models.text}")
+
+
+def _not_tried(deployment: Deployment, observation: Observation, now: float) -> Iterator[Decision]:
+    """Nodes that are up are not given back for a minute in which a new Job's canaries run."""
+    canaries, nodes_up = observation.canaries, observation.nodes.desired_size
+    if isinstance(canaries, Unknown) or canaries.state == "ok":
+        return
+    if canaries.state == "failed":
+        yield replace(_zero("canary_failed", canaries.text), last_lines=canaries.last_lines)
+    if canaries.state == "unreadable" and nodes_up:
+        yield Decision(desired_size=None, reason="unknown", text=canaries.text)
+    waiting = _zero("waiting_for_canary", f"not tried on a CPU node yet: {canaries.text}")
+    patient = canaries.state == "missing" and not canary_is_silent(deployment, observation, now)
+    yield replace(waiting, desired_size=None) if patient and nodes_up else waiting
+
+
+def canary_is_silent(deployment: Deployment, observation: Observation, now: float) -> bool:
+    """Whether a canary has said nothing for long, since there was something to be tried."""
+    canaries, models = observation.canaries, observation.models
+    if isinstance(canaries, Unknown) or isinstance(models, Unknown):
+        return False
+    if canaries.state != "missing" or models.staging != "ready":
+        return False
+    # A marker is another program's: a time that is to come does not count.
+    times = (deployment.deployed_at_unix_s, models.staged_at_unix_s)
+    since = max((at for at in times if at <= now), default=now)
+    return now - since >= CANARY_SILENT_AFTER_SECONDS
 
 
 def _zero(reason: str, text: str) -> Decision:

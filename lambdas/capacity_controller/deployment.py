@@ -14,7 +14,7 @@ from typing import Any, Literal
 from draftworth.records.capacity import CapacityPlan
 from draftworth.records.codec import RecordError, load_record
 from lambdas.capacity_controller.controller import Controller, NotZeroError
-from lambdas.capacity_controller.state import Deployment, NodeTime, State
+from lambdas.capacity_controller.state import Deployment, NodeTime, ServerWait, State
 from lambdas.s3_document import ConflictError
 
 RequestType = Literal["Create", "Update", "Delete"]
@@ -72,8 +72,21 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
         plan=plan,
         deployed_at_unix_s=known.deployed_at_unix_s if known and not created_anew else now,
         node_time=node_time,
+        servers=_server_wait(state, None if created_anew else known, plan, node_time, now),
     )
     return replace(state.with_deployment(deployment), status="active")
+
+
+def _server_wait(
+    state: State, known: Deployment | None, plan: CapacityPlan, node_time: NodeTime, now: float
+) -> ServerWait:
+    """A Job that returns waits anew, unless one of its servers was given up."""
+    new = ServerWait(from_node_seconds=node_time.node_seconds, nodes_since_unix_s=now)
+    if known is None:
+        return new
+    if state.status == "active" and state.current == plan.job_name:
+        return known.servers
+    return replace(new, gave_up=known.servers.gave_up)
 
 
 def _plan(event: Mapping[str, Any]) -> CapacityPlan | None:

@@ -7,8 +7,13 @@ from collections.abc import Mapping
 
 from draftworth.records.capacity import STATE_KEY, CapacityPlan
 from draftworth.untrusted import one_line
-from lambdas.capacity_controller.decision import Decision, deadline_unix_s, utc
-from lambdas.capacity_controller.observation import NodeGroup, Observation, Problem
+from lambdas.capacity_controller.decision import (
+    CANARY_SILENT_AFTER_SECONDS,
+    Decision,
+    deadline_unix_s,
+    utc,
+)
+from lambdas.capacity_controller.observation import Observation, Problem, Unknown
 from lambdas.capacity_controller.state import Deployment, LastDecision, Notification
 
 # Amazon SNS: "must be less than 100 characters long", ASCII, no line breaks.
@@ -22,6 +27,10 @@ NEXT: Mapping[str, str] = {
     "stopped": "delete the object control/stop of the results bucket to go on.",
     "complete": f"read the report. {_RUN_AGAIN}",
     "failed": f"read run.json and the Job's log. {_RUN_AGAIN}",
+    "server_gave_up": "what the lines above name; `make logs` has the rest. Refused graphs: "
+    "`python -m draftworth artifacts EXPERIMENT --run`. A compiler that ended with exit code 70 "
+    f"failed on this node: another may do. {_RUN_AGAIN}",
+    "no_server_ready": f"`make logs`: what the servers wait for. {_RUN_AGAIN}",
     "not_begun": "see why the Job's pod does not start or ends at once: "
     f"kubectl -n draftworth describe pods. {_RUN_AGAIN}",
     "deadline": "raise aws.deadline_minutes and deploy; it counts from the first deploy of "
@@ -33,6 +42,11 @@ NEXT: Mapping[str, str] = {
     "block_over": "name another Capacity Block in the experiment and deploy, or extend this "
     "one: what counts is its end when the function looks.",
     "waiting_for_models": "nothing, if the staging Jobs run: kubectl -n draftworth get jobs",
+    "staging_failed": "put that right; then raise `repetition` and deploy. No accelerator was "
+    "started for it.",
+    "waiting_for_canary": "nothing. A canary takes minutes: kubectl -n draftworth get jobs",
+    "canary_failed": "put that right; then raise `repetition` and deploy, unless a later try of "
+    "the canary comes back. `make logs` has its whole log.",
     "no_node_group": "deploy the cluster stack; a deploy that replaces the node group ends "
     "this by itself.",
     "foreign_node_group": "give the experiment another name.",
@@ -53,6 +67,7 @@ def of_decision(
     lines = [
         f"Accelerator nodes of {deployment.plan.experiment}: {was} -> {size}",
         f"Reason: {decision.text}",
+        *_quoted(decision.last_lines),
         f"Next: {NEXT[decision.reason]}" if decision.reason in NEXT else "",
         "",
         *_facts(deployment, deadline_unix_s(deployment, observation)),
@@ -100,8 +115,45 @@ def of_refused_size(deployment: Deployment, size: int, error: str, *, now: float
     return _notification(plan, f"size {size} could not be set", lines, now)
 
 
-def of_remaining_nodes(deployment: Deployment, nodes: NodeGroup, *, now: float) -> Notification:
+def of_silent_canary(
+    deployment: Deployment, observation: Observation, *, now: float
+) -> Notification:
+    """A canary has said nothing for long."""
+    plan, canaries = deployment.plan, observation.canaries
+    silent = "" if isinstance(canaries, Unknown) else canaries.text
+    lines = [
+        f"Canaries of {plan.experiment} are silent: {silent}.",
+        f"{CANARY_SILENT_AFTER_SECONDS // 60} minutes after there was something to try they have",
+        "reported nothing. Where a volume cannot be mounted or an image cannot be pulled, no",
+        "container starts that could. No accelerator starts before they report that all is well.",
+        "Next: kubectl -n draftworth describe pods; `make logs`",
+        "",
+        *_facts(deployment, deadline_unix_s(deployment, observation)),
+    ]
+    return _notification(plan, "canary is silent", lines, now)
+
+
+def of_more_nodes(deployment: Deployment, observation: Observation, *, now: float) -> Notification:
+    """More nodes exist than are desired."""
+    plan, nodes = deployment.plan, observation.nodes
+    lines = [
+        f"{nodes.instances} accelerator nodes of {plan.experiment} exist and are paid for,",
+        f"{plan.nodes} desired.",
+        "Where EC2 expects to take a Spot node it starts another one first, above the group's",
+        "maximum; EKS then drains the old one for about a quarter of an hour. Its servers start",
+        "again on the new one, and the run goes on at the next block that is not measured yet.",
+        f"Next: nothing. Reason: activity history of {nodes.auto_scaling_group}",
+        "",
+        *_facts(deployment, deadline_unix_s(deployment, observation)),
+    ]
+    return _notification(plan, "more nodes than desired", lines, now)
+
+
+def of_remaining_nodes(
+    deployment: Deployment, observation: Observation, *, now: float
+) -> Notification:
     """The size is zero, and nodes are still there."""
+    nodes = observation.nodes
     lines = [
         f"The accelerator nodes of {deployment.plan.experiment} should be 0 for half an hour,",
         f"and {nodes.instances} still exist and are paid for.",
@@ -146,12 +198,23 @@ def of_lost_state(plan: CapacityPlan, why: str, *, now: float, zero: bool = True
     return _notification(plan, f"{'0 nodes, ' if zero else ''}state lost", lines, now)
 
 
+def _quoted(lines: tuple[str, ...]) -> list[str]:
+    return ["The last lines of its log:", *(f"    {line}" for line in lines)] if lines else []
+
+
 def _facts(deployment: Deployment, deadline: float) -> list[str]:
     plan = deployment.plan
     price = f"{plan.price_usd_per_node_hour:.2f} USD a node and hour, price of {plan.price_as_of}"
     bought = f"{plan.instance_type}, {plan.capacity}, {plan.availability_zone}"
+    spent = f"{deployment.spent_usd:.2f} USD"
+    if deployment.block_node_seconds is None:
+        spent = f"Spent on accelerator nodes: {spent} of {plan.budget_usd:.2f} USD"
+    else:
+        used = f"{deployment.node_time.node_seconds / 3600:.1f}"
+        whole = f"{deployment.block_node_seconds / 3600:.1f}"
+        spent = f"Paid for the whole Capacity Block: {spent}; {used} of {whole} node hours used"
     return [
-        f"Spent on accelerator nodes: {deployment.spent_usd:.2f} USD of {plan.budget_usd:.2f} USD",
+        spent,
         f"Price: {price}",
         f"Deadline: {utc(deadline)}",
         f"Job: {plan.job_name}",

@@ -17,27 +17,62 @@ class Unknown:
 class Models:
     """The checkpoints that are needed; `text` names those missing, or the two that do not match.
 
+    failed: a staging Job gave one up since the deploy; `text` is its reason.
     unreadable: a marker is not one of ours, which starts nothing and ends no run.
+    staged_at_unix_s: when the last of them was; 0 while one is missing.
     """
 
-    staging: Literal["ready", "missing", "mismatch", "unreadable"]
+    staging: Literal["ready", "missing", "failed", "mismatch", "unreadable"]
     text: str = ""
+    staged_at_unix_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Canaries:
+    """What every variant's canary reported since the deploy.
+
+    missing: `text` names those that have said nothing. failed: `text` is what one of them found,
+    and `last_lines` the end of its log. unreadable: a report is none of ours.
+    """
+
+    state: Literal["ok", "missing", "failed", "unreadable"]
+    text: str = ""
+    last_lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Servers:
+    """What the variants' servers said since the deploy; one that said nothing is not there yet.
+
+    gave_up: why one of them is not worth another start, empty while none is; `last_lines`: the end
+        of its log.
+    healthy_since_unix_s: since when one has been; of several the newest, None: none is.
+    """
+
+    gave_up: str = ""
+    last_lines: tuple[str, ...] = ()
+    healthy_since_unix_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Whether a run of the deployed Job has begun, and is over; `text` is its own reason."""
+    """Whether a run of the deployed Job has begun, and is over; `text` is its own reason.
+
+    measured_at_unix_s: of the newest result of a run that is not over; None: there is none.
+    """
 
     state: Literal["none", "begun", "complete", "failed"]
     run_id: str = ""
     text: str = ""
+    measured_at_unix_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityBlock:
-    """A Capacity Block: its state in EC2's words, and its first and last second."""
+    """A Capacity Block: its state in EC2's words, its first and last second, and its size."""
 
     state: str
+    instances: int
     starts_at_unix_s: float
     ends_at_unix_s: float
 
@@ -84,6 +119,8 @@ class Observation:
     """
 
     models: Models | Unknown
+    canaries: Canaries | Unknown
+    servers: Servers | Unknown
     run: Run | Unknown
     stopped: bool | Unknown
     block: CapacityBlock | NoCapacityBlock | Unknown | None

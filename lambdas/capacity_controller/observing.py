@@ -1,4 +1,4 @@
-"""Observes AWS: staged models, runs, the Capacity Block, the node group.
+"""Observes AWS: staged models, canaries, servers, runs, the Capacity Block, the node group.
 
 What a decision can do without is `Unknown` where it cannot be read, whatever the reason: other
 programs write those objects, and none of them may end the function that limits what is spent. The
@@ -10,35 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from draftworth.records.capacity import STOP_KEY, CapacityPlan, ModelRef
-from draftworth.records.codec import RecordError, load_record
-from draftworth.records.results import RUN_FILE, RUNS_FOLDER, RunResult
-from draftworth.records.staging import READY_MARKER, ReadyModel, ready_key, tokenizer_mismatch
-from draftworth.untrusted import TooLargeError, one_line
+from draftworth.records.capacity import STOP_KEY, CapacityPlan
+from draftworth.untrusted import one_line
+from lambdas.capacity_controller.objects import canaries_of, models_of, run_of, servers_of
 from lambdas.capacity_controller.observation import (
     CapacityBlock,
-    Models,
     NoCapacityBlock,
     NodeGroup,
     Observation,
-    Run,
     Unknown,
 )
 from lambdas.capacity_controller.problems import problems_of
 from lambdas.capacity_controller.settings import Settings
+from lambdas.capacity_controller.state import Deployment
 from lambdas.s3_document import error_code, read_object
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# A Job has one run for each Job object of its name, and a page has a thousand keys.
-MAX_RUNS = 100
-MAX_PAGES = 10
 _NOT_LOOKED_AT = Unknown(why="not looked at: a limit is reached")
 _DRAINING = "Terminating:Wait"
 _GONE = "Terminated"
@@ -60,13 +53,17 @@ class Clients:
 
 
 def observe(
-    plan: CapacityPlan, clients: Clients, settings: Settings, *, since: float
+    deployment: Deployment, clients: Clients, settings: Settings, *, since: float
 ) -> Observation:
     """AWS as it is now. `since`: launches that failed before this time do not matter any more."""
+    plan, deployed = deployment.plan, deployment.deployed_at_unix_s
     s3, results = clients.s3, settings.results_bucket
+    checkpoints = settings.checkpoints_bucket
     return Observation(
-        models=_or_unknown(lambda: _models(s3, settings.checkpoints_bucket, plan)),
-        run=_or_unknown(lambda: _run(s3, results, plan.job_name)),
+        models=_or_unknown(lambda: models_of(s3, checkpoints, plan, since=deployed)),
+        canaries=_or_unknown(lambda: canaries_of(s3, results, plan, since=deployed)),
+        servers=_or_unknown(lambda: servers_of(s3, results, plan, since=deployed)),
+        run=_or_unknown(lambda: run_of(s3, results, plan.job_name)),
         stopped=_or_unknown(lambda: read_object(s3, results, STOP_KEY) is not None),
         block=None if plan.reservation_id is None else _or_unknown(lambda: _block(clients, plan)),
         nodes=node_group(plan, clients, since=since),
@@ -77,6 +74,8 @@ def observe_nodes(plan: CapacityPlan, clients: Clients, *, since: float) -> Obse
     """The node group alone: enough where a limit is reached, whatever the rest would say."""
     return Observation(
         models=_NOT_LOOKED_AT,
+        canaries=_NOT_LOOKED_AT,
+        servers=_NOT_LOOKED_AT,
         run=_NOT_LOOKED_AT,
         stopped=_NOT_LOOKED_AT,
         block=None if plan.reservation_id is None else _NOT_LOOKED_AT,
@@ -94,57 +93,6 @@ def _or_unknown(observe_part: Callable[[], T]) -> T | Unknown:
 def _or_else(default: T, observe_part: Callable[[], T]) -> T:
     found = _or_unknown(observe_part)
     return default if isinstance(found, Unknown) else found
-
-
-def _models(s3: S3Client, bucket: str, plan: CapacityPlan) -> Models:
-    try:
-        found = {model: _ready(s3, bucket, model) for model in plan.models}
-    except (RecordError, TooLargeError) as error:
-        return Models(staging="unreadable", text=one_line(f"{READY_MARKER} is none: {error}"))
-    ready = {model: marker for model, marker in found.items() if marker is not None}
-    missing = [f"{m.model} at {m.revision}" for m in plan.models if m not in ready]
-    if missing:
-        return Models(staging="missing", text=", ".join(missing))
-    for draft in plan.drafts:
-        mismatch = tokenizer_mismatch(
-            ready[plan.target],
-            ready[draft.checkpoint],
-            draft_may_lack_tokenizer=draft.vocabulary == "own_or_none",
-        )
-        if mismatch:
-            return Models(staging="mismatch", text=one_line(mismatch))
-    return Models(staging="ready")
-
-
-def _ready(s3: S3Client, bucket: str, model: ModelRef) -> ReadyModel | None:
-    data = read_object(s3, bucket, ready_key(model.model, model.revision))
-    return None if data is None else load_record(ReadyModel, data)
-
-
-def _run(s3: S3Client, bucket: str, job_name: str) -> Run:
-    """The first of the Job's runs that is over. It may have several: one for each Job object.
-
-    `run.json` is written last: its presence alone means that the run is over.
-    """
-    pages = s3.get_paginator("list_objects_v2").paginate(
-        Bucket=bucket, Prefix=f"{RUNS_FOLDER}/{job_name}-", Delimiter="/"
-    )
-    first = islice(pages, MAX_PAGES)
-    folders = [entry["Prefix"] for page in first for entry in page.get("CommonPrefixes", [])]
-    for folder in folders[:MAX_RUNS]:
-        run_id = one_line(folder.split("/")[-2], characters=100)
-        try:
-            data = read_object(s3, bucket, f"{folder}{RUN_FILE}")
-            if data is None:
-                continue
-            run = load_record(RunResult, data)
-        except (RecordError, TooLargeError) as error:
-            text = one_line(f"its {RUN_FILE} cannot be read: {error}")
-            return Run(state="failed", run_id=run_id, text=text)
-        return Run(state=run.status, run_id=run_id, text=one_line(run.reason))
-    if len(folders) > MAX_RUNS:
-        raise ValueError(f"Job {job_name} has more than {MAX_RUNS} runs")
-    return Run(state="begun" if folders else "none")
 
 
 def _block(clients: Clients, plan: CapacityPlan) -> CapacityBlock | NoCapacityBlock:
@@ -165,6 +113,7 @@ def _block(clients: Clients, plan: CapacityPlan) -> CapacityBlock | NoCapacityBl
         return NoCapacityBlock(why=why)
     return CapacityBlock(
         state=reservation["State"],
+        instances=reservation.get("TotalInstanceCount", plan.nodes),
         starts_at_unix_s=reservation["StartDate"].timestamp(),
         ends_at_unix_s=reservation["EndDate"].timestamp(),
     )

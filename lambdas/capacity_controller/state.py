@@ -61,12 +61,38 @@ class NodeTime:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServerWait:
+    """How long nodes have been paid for without a server.
+
+    from_node_seconds: of the node time, what was paid when a server was last ready, a node was last
+        lost or nodes were last asked for: each has the whole allowance for its start.
+    nodes_since_unix_s: what a server said before is of a node that is gone.
+    gave_up: why a server was given up; empty: none was. It stays: another pod's first words are
+        written over it, and nodes would come and go.
+    """
+
+    from_node_seconds: float = 0.0
+    nodes_since_unix_s: float
+    gave_up: str = ""
+
+    def __post_init__(self) -> None:
+        if self.from_node_seconds < 0:
+            raise ValueError("from_node_seconds: allowed: 0 or more")
+        _check_time(self.nodes_since_unix_s)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """One measuring Job's deployment; its deadline counts from `deployed_at_unix_s`."""
+    """One measuring Job's deployment; its deadline counts from `deployed_at_unix_s`.
+
+    block_node_seconds: of the whole Capacity Block, once it was seen; None for other capacity.
+    """
 
     plan: CapacityPlan
     deployed_at_unix_s: float
     node_time: NodeTime
+    servers: ServerWait
+    block_node_seconds: float | None = None
 
     def __post_init__(self) -> None:
         _check_time(self.deployed_at_unix_s)
@@ -78,8 +104,20 @@ class Deployment:
 
     @property
     def spent_usd(self) -> float:
-        """What the nodes have cost so far, at the plan's price."""
-        return self.plan.cost_usd(self.node_time.node_seconds)
+        """What the nodes have cost so far, at the plan's price; a Capacity Block costs all of it,
+        up front."""
+        seconds = self.node_time.node_seconds
+        return self.plan.cost_usd(max(seconds, self.block_node_seconds or 0.0))
+
+    @property
+    def without_server_seconds(self) -> float:
+        """Node time that was paid in waiting for a server."""
+        return self.node_time.node_seconds - self.servers.from_node_seconds
+
+    def with_whole_allowance(self) -> Deployment:
+        """From here on, a start may take as long as any."""
+        wait = replace(self.servers, from_node_seconds=self.node_time.node_seconds)
+        return replace(self, servers=wait)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +151,7 @@ class State(Document):
     requests: CloudFormation requests that were done.
     """
 
-    schema: str = "draftworth.capacity-state/2"
+    schema: str = "draftworth.capacity-state/3"
     status: Status = "ended"
     current: str | None = None
     deployments: Mapping[str, Deployment]

@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lambdas.capacity_controller import notifications
-from lambdas.capacity_controller.decision import Decision, deadline_unix_s, decide
-from lambdas.capacity_controller.observation import Observation
-from lambdas.capacity_controller.state import Deployment, LastDecision, Notification, State
+from lambdas.capacity_controller.decision import (
+    Decision,
+    canary_is_silent,
+    deadline_unix_s,
+    decide,
+)
+from lambdas.capacity_controller.observation import CapacityBlock, Observation, Unknown
+from lambdas.capacity_controller.state import (
+    Deployment,
+    LastDecision,
+    Notification,
+    ServerWait,
+    State,
+)
 
 _MINUTE_SECONDS = 60
 # A problem of the controller's own, beside those of the node group.
 SIZE_NOT_SET = "size_not_set"
 NODES_NOT_SEEN = "nodes_not_seen"
 NODES_REMAIN = "nodes_remain"
+MORE_NODES = "more_nodes"
+CANARY_SILENT = "canary_silent"
+_OWN_PROBLEMS = {
+    NODES_REMAIN: notifications.of_remaining_nodes,
+    MORE_NODES: notifications.of_more_nodes,
+    CANARY_SILENT: notifications.of_silent_canary,
+}
 # A drain that nobody ends takes a quarter of an hour.
 REMAIN_AFTER_SECONDS = 30 * 60
 # Of notifications that cannot be sent; the state is read up to 1 MiB.
 MAX_OUTBOX = 50
 # What a limit that is reached later does not change. It is not looked at any more, either.
-_RUN_OVER = {"complete", "failed"}
+_RUN_OVER = {"complete", "failed", "server_gave_up"}
 _LIMITS = {"deadline", "budget"}
 
 
@@ -49,18 +68,16 @@ def transition(
 ) -> Transition:
     """What follows from an observation at this time."""
     last, nodes = state.last_decision, observation.nodes
-    lost = _nodes_lost(state, deployment, nodes.instances)
-    were_desired = bool(last and last.desired_size)
-    node_time = deployment.node_time.observed(
-        nodes.instances, were_desired=were_desired, now=now, unseen=nodes.desired_size or 0
-    )
-    deployment = replace(deployment, node_time=node_time)
+    were_desired = (last.desired_size if last else None) or 0
+    lost = _nodes_lost(deployment, nodes.instances, of=were_desired)
+    deployment = _observed(deployment, observation, were_desired=bool(were_desired), now=now)
     decision = decide(deployment, state.status, observation, now=now)
     current, is_new = _current_decision(last, deployment, decision, now)
     if is_new and decision.desired_size:
-        # Node time counts from here, not from whenever the last node was seen.
-        deployment = replace(deployment, node_time=replace(node_time, observed_at_unix_s=now))
-    problems = _problems(state, decision, observation, now)
+        # Node time counts from here, not from whenever the last node was seen; and so does a start.
+        counted = replace(deployment.node_time, observed_at_unix_s=now)
+        deployment = replace(deployment, node_time=counted).with_whole_allowance()
+    problems = _problems(state, deployment, decision, observation, now)
     made: list[Notification] = []
     if is_new:
         made.append(
@@ -68,13 +85,7 @@ def transition(
         )
     if lost and decision.desired_size:
         made.append(notifications.of_lost_nodes(deployment, lost, observation, now=now))
-    made += [
-        notifications.of_problem(deployment, problem, now=now)
-        for problem in nodes.problems
-        if problem.kind in problems and problem.kind not in state.problems
-    ]
-    if NODES_REMAIN in problems and NODES_REMAIN not in state.problems:
-        made.append(notifications.of_remaining_nodes(deployment, nodes, now=now))
+    made += _of_new_problems(set(problems) - set(state.problems), deployment, observation, now)
     return Transition(
         state=replace(
             state.with_deployment(deployment),
@@ -108,27 +119,87 @@ def _current_decision(
     return (current if is_new else last), is_new
 
 
-def _nodes_lost(state: State, deployment: Deployment, instances: int | None) -> int:
-    """Nodes that went although they were desired; one that is replaced beforehand is not lost."""
+def _observed(
+    deployment: Deployment, observation: Observation, *, were_desired: bool, now: float
+) -> Deployment:
+    """With what is remembered of one observation more: node time, servers, the block's size."""
+    nodes, block = observation.nodes, observation.block
+    node_time = deployment.node_time.observed(
+        nodes.instances, were_desired=were_desired, now=now, unseen=nodes.desired_size or 0
+    )
+    whole_block = deployment.block_node_seconds
+    if isinstance(block, CapacityBlock):
+        whole_block = (block.ends_at_unix_s - block.starts_at_unix_s) * block.instances
+    gone = _nodes_lost(deployment, nodes.instances, of=deployment.plan.nodes)
+    servers = _server_wait(deployment.servers, observation, nodes_went_at_unix_s=now if gone else 0)
+    seen = replace(deployment, node_time=node_time, servers=servers, block_node_seconds=whole_block)
+    # Nodes that went because they were not desired any more are no loss.
+    lost = gone and were_desired
+    ready = _is_ready(
+        servers, observation, last_seen_unix_s=deployment.node_time.observed_at_unix_s
+    )
+    return seen.with_whole_allowance() if lost or ready else seen
+
+
+def _server_wait(
+    wait: ServerWait, observation: Observation, *, nodes_went_at_unix_s: float
+) -> ServerWait:
+    servers = observation.servers
+    gave_up = "" if isinstance(servers, Unknown) else servers.gave_up
+    since = max(wait.nodes_since_unix_s, nodes_went_at_unix_s)
+    return replace(wait, nodes_since_unix_s=since, gave_up=wait.gave_up or gave_up)
+
+
+def _is_ready(wait: ServerWait, observation: Observation, *, last_seen_unix_s: float) -> bool:
+    """Whether a server is known to be ready, or was between two observations."""
+    servers, run = observation.servers, observation.run
+    healthy = None if isinstance(servers, Unknown) else servers.healthy_since_unix_s
+    measured = None if isinstance(run, Unknown) else run.measured_at_unix_s
+    if healthy is not None and healthy >= wait.nodes_since_unix_s:
+        return True
+    # A result says that there was a server then, not that there is one now.
+    return measured is not None and measured > last_seen_unix_s
+
+
+def _nodes_lost(deployment: Deployment, instances: int | None, *, of: int) -> int:
+    """How many of so many nodes went; one that is replaced beforehand is not lost."""
     if instances is None:
         return 0
-    desired = (state.last_decision.desired_size if state.last_decision else None) or 0
-    return max(min(deployment.node_time.instances, desired) - min(instances, desired), 0)
+    return max(min(deployment.node_time.instances, of) - min(instances, of), 0)
 
 
 def _problems(
-    state: State, decision: Decision, observation: Observation, now: float
+    state: State,
+    deployment: Deployment,
+    decision: Decision,
+    observation: Observation,
+    now: float,
 ) -> tuple[str, ...]:
     """The kinds of problems that have been reported, until the nodes are there or not desired."""
     nodes, desired = observation.nodes, decision.desired_size
     if decision.reason == "unknown" or nodes.instances is None:
         return state.problems
     if not desired or nodes.instances >= desired:
+        waiting = decision.reason == "waiting_for_canary"
+        silent = waiting and canary_is_silent(deployment, observation, now)
         unset = SIZE_NOT_SET in state.problems and nodes.desired_size != desired
         remain = desired == 0 and nodes.instances and _zero_for_long(state, now)
-        kinds = {SIZE_NOT_SET: unset, NODES_REMAIN: remain}
+        more = desired and nodes.instances > desired
+        kinds: dict[str, object] = {SIZE_NOT_SET: unset, NODES_REMAIN: remain}
+        kinds |= {MORE_NODES: more, CANARY_SILENT: silent}
         return tuple(kind for kind, holds in kinds.items() if holds)
     return tuple(dict.fromkeys((*state.problems, *(p.kind for p in nodes.problems))))
+
+
+def _of_new_problems(
+    kinds: set[str], deployment: Deployment, observation: Observation, now: float
+) -> Iterator[Notification]:
+    for problem in observation.nodes.problems:
+        if problem.kind in kinds:
+            yield notifications.of_problem(deployment, problem, now=now)
+    for kind, of_kind in _OWN_PROBLEMS.items():
+        if kind in kinds:
+            yield of_kind(deployment, observation, now=now)
 
 
 def _zero_for_long(state: State, now: float) -> bool:

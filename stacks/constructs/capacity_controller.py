@@ -24,6 +24,7 @@ from aws_cdk import (
 from constructs import Construct, IDependable
 
 from charts.shipped import CAPACITY_CONTROLLER
+from draftworth.records.canary import CANARIES_FOLDER
 from draftworth.records.capacity import (
     DEADLINE_SCHEDULE,
     HEARTBEAT_MINUTES,
@@ -32,7 +33,8 @@ from draftworth.records.capacity import (
 )
 from draftworth.records.codec import dump_text
 from draftworth.records.results import RUN_FILE
-from draftworth.records.staging import READY_MARKER
+from draftworth.records.server_state import SERVERS_FOLDER
+from draftworth.records.staging import FAILED_MARKER, READY_MARKER
 from stacks.assets import function_code
 from stacks.constructs.capacity_rights import grant_rights
 from stacks.constructs.functions import function_role, python_function
@@ -180,7 +182,10 @@ class CapacityController(Construct):
 
     def _build_rules(self) -> None:
         created = ["Object Created"]
-        self._s3_rule("Staged", self._checkpoints, created, {"suffix": f"/{READY_MARKER}"})
+        markers = [{"suffix": f"/{name}"} for name in (READY_MARKER, FAILED_MARKER)]
+        reports = [{"prefix": folder} for folder in (CANARIES_FOLDER, SERVERS_FOLDER)]
+        self._s3_rule("Staged", self._checkpoints, created, *markers)
+        self._s3_rule("Reported", self._results, created, *reports)
         self._s3_rule("RunOver", self._results, created, {"suffix": f"/{RUN_FILE}"})
         self._s3_rule("Stopped", self._results, [*created, "Object Deleted"], STOP_KEY)
         group = {"prefix": f"eks-{self._plan.nodegroup_name}-"}
@@ -192,9 +197,9 @@ class CapacityController(Construct):
         self._rule("NodesChanged", "Accelerator nodes start, do not start, or end", pattern)
 
     def _s3_rule(
-        self, id_: str, bucket: aws_s3.IBucket, detail_type: list[str], key: str | dict[str, str]
+        self, id_: str, bucket: aws_s3.IBucket, detail_type: list[str], *keys: str | dict[str, str]
     ) -> None:
-        detail = {"bucket": {"name": [bucket.bucket_name]}, "object": {"key": [key]}}
+        detail = {"bucket": {"name": [bucket.bucket_name]}, "object": {"key": [*keys]}}
         pattern = aws_events.EventPattern(source=["aws.s3"], detail_type=detail_type, detail=detail)
         self._rule(id_, f"{id_}: the capacity controller reconciles", pattern)
 

@@ -1,4 +1,4 @@
-"""What the capacity controller may do: read markers and runs, keep its state, size its nodes.
+"""What the capacity controller may do: read what others report, keep its state, size its nodes.
 
 Its log is written with the rights of every function (`functions.py`), its topic's with the topic
 (`capacity_controller.py`).
@@ -9,13 +9,18 @@ from __future__ import annotations
 from aws_cdk import Stack, Token, aws_iam, aws_s3
 
 from draftworth.experiment.naming import RUNS_PREFIX, Names
+from draftworth.records.canary import CANARIES_FOLDER
 from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
 from draftworth.records.results import RUN_FILE
-from draftworth.records.staging import ready_key
+from draftworth.records.server_state import SERVERS_FOLDER
+from draftworth.records.staging import failed_key, ready_key
 from stacks.constructs.accepted_findings import accept, accept_folders
 from stacks.constructs.roles import allow, grant
 
 RUN_FILES = f"{RUNS_PREFIX}*/{RUN_FILE}"
+# Of every Job and variant: a deploy changes these rights before the plan, a rollback after it, and
+# what the plan of that moment names must be readable.
+REPORTS = (f"{CANARIES_FOLDER}*", f"{SERVERS_FOLDER}*")
 _READ_ONLY = (
     "DescribeAutoScalingGroups, DescribeScalingActivities and DescribeCapacityReservations know no "
     "resources; they only read."
@@ -41,7 +46,7 @@ def grant_rights(
         *_node_rights(role, plan),
         *_schedule_rights(role, schedule, scheduler_role),
     )
-    accept_folders(role, results, RUN_FILES)
+    accept_folders(role, results, RUN_FILES, *REPORTS)
     accept(role, "AwsSolutions-IAM5[Resource::*]", reason=_READ_ONLY)
     accept(role, *_generated_arns(role, plan), reason=_GENERATED)
 
@@ -75,12 +80,14 @@ def _scaling(role: aws_iam.Role, plan: CapacityPlan) -> str:
 def _storage_rights(
     plan: CapacityPlan, checkpoints: aws_s3.IBucket, results: aws_s3.IBucket
 ) -> list[aws_iam.PolicyStatement]:
-    markers = [ready_key(model.model, model.revision) for model in plan.models]
+    markers = [
+        key(model.model, model.revision) for model in plan.models for key in (ready_key, failed_key)
+    ]
     state = [results.arn_for_objects(STATE_KEY)]
-    runs = [results.arn_for_objects(key) for key in (RUN_FILES, STOP_KEY)]
+    runs = [results.arn_for_objects(key) for key in (RUN_FILES, STOP_KEY, *REPORTS)]
     return [
         allow("ReadMarkers", ["s3:GetObject"], [checkpoints.arn_for_objects(k) for k in markers]),
-        allow("ReadRuns", ["s3:GetObject"], runs),
+        allow("ReadRunsAndReports", ["s3:GetObject"], runs),
         allow("KeepState", ["s3:GetObject", "s3:PutObject"], state),
         # Runs are listed; and without it S3 answers "denied" where nothing is there yet.
         allow(

@@ -340,6 +340,14 @@ class Cloud:
             DesiredCapacity=self.desired_nodes,
         )
 
+    def start_replacement(self) -> None:
+        """EC2 starts another Spot node before it takes the first: above the group's maximum."""
+        self.client("autoscaling").update_auto_scaling_group(
+            AutoScalingGroupName=self._scaling_group,
+            MaxSize=self.desired_nodes + 1,
+            DesiredCapacity=self.desired_nodes + 1,
+        )
+
     @property
     def _accelerators(self) -> Mapping[str, Any]:
         names = self.client("eks").list_nodegroups(clusterName=self.names.cluster)["nodegroups"]

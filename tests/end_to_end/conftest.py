@@ -30,6 +30,7 @@ from tests.account.stubs import EmulatedClient
 from tests.conftest import ROOT
 from tests.end_to_end.cloud import Cloud, Template
 from tests.end_to_end.pods import Cluster, Object, Pod, Process
+from tests.end_to_end.stand_ins import report_canaries
 from tests.lambdas.capacity_controller.conftest import CloudFormation
 from tests.pods.compiled_graphs.pods import eventually, free_port
 from tests.stacks.synthesis import cdk_context
@@ -136,6 +137,12 @@ class Environment:
             environment=environment,
         )
 
+    @property
+    def job_name(self) -> str:
+        """Of the measuring Job that is deployed now."""
+        (job,) = self._jobs("llmperf")
+        return str(job["metadata"]["name"])
+
     def stagers(self) -> list[Pod]:
         """A pod of each staging Job."""
         return [self.cluster.pod(job) for job in self._jobs("checkpoint-stager")]
@@ -220,9 +227,9 @@ class Environment:
             )
 
     def stage(self, contents: Contents) -> None:
-        """The models of an earlier run are in the bucket, and the node is up."""
+        """The models of an earlier run are in the bucket, canaries are well, the node is up."""
         self.put("checkpoints", contents["checkpoints"])
-        self.cloud.events()
+        report_canaries(self)
         self.cloud.nodes_follow()
         self.cloud.heartbeat(after_minutes=2)
         self.cloud.notifications()

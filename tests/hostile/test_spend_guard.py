@@ -20,9 +20,11 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from draftworth.records.canary import canary_key
 from draftworth.records.capacity import STATE_KEY, STOP_KEY
 from draftworth.records.codec import dump_record, dump_text
-from draftworth.records.staging import ready_key
+from draftworth.records.server_state import server_state_key
+from draftworth.records.staging import failed_key, ready_key
 from lambdas.capacity_controller.controller import NotZeroError
 from lambdas.capacity_controller.handler import handle
 from tests.hostile.fuzzing import VALUES, bounded, tries
@@ -33,9 +35,14 @@ from tests.lambdas.capacity_controller.plans import (
     MINUTE,
     RUN_ID,
     TARGET,
+    VARIANTS,
     finished_run,
+    make_failed_model,
+    make_given_up,
     make_plan,
     make_ready,
+    make_report,
+    make_server,
 )
 from tests.lambdas.capacity_controller.test_invariants import Scenario
 
@@ -49,6 +56,9 @@ KEYS = {
     "stop": (RESULTS, STOP_KEY),
     "target": (CHECKPOINTS, ready_key(TARGET.model, TARGET.revision)),
     "draft": (CHECKPOINTS, ready_key(DRAFT.model, DRAFT.revision)),
+    "given up": (CHECKPOINTS, failed_key(DRAFT.model, DRAFT.revision)),
+    "canary": (RESULTS, canary_key(JOB, VARIANTS[0])),
+    "server": (RESULTS, server_state_key(VARIANTS[0])),
 }
 NOT_STATE = tuple(name for name in KEYS if name != "state")
 FAILURES: dict[str, Exception] = {
@@ -162,7 +172,8 @@ class HostileAws(FakeAws):
 def with_nodes_up() -> HostileAws:
     aws = HostileAws()
     scenario = Scenario(aws=aws)
-    for operation in ("Create first", "stage both", "begin", "ready event", "nodes follow"):
+    begun = ("nodes follow", "a server is healthy", "begin")
+    for operation in ("Create first", "stage both", "ready event", *begun):
         scenario.do(operation)
     assert aws.desired == 2
     heartbeat(aws)
@@ -222,6 +233,9 @@ CONTENTS = {
     "stop": ANY_BYTES,
     "target": mutated(dump_record(make_ready(TARGET))),
     "draft": mutated(dump_record(make_ready(DRAFT))),
+    "given up": mutated(dump_record(make_failed_model(DRAFT))),
+    "canary": mutated(dump_record(make_report())),
+    "server": mutated(dump_record(make_given_up())),
     "state": mutated(state_of(with_nodes_up())),
 }
 
@@ -295,6 +309,40 @@ def test_bytes_and_failures_alone_end_no_run_that_has_begun(hostility: Hostility
 
 def _is_record(content: bytes) -> bool:
     return content.startswith(b'{"schema"')
+
+
+def test_a_log_that_a_server_made_up_is_quoted_as_a_few_printable_lines() -> None:
+    aws = with_nodes_up()
+    lines = tuple(f"{number}\x1b[2J\r\n\u202e{'x' * 9_000}" for number in range(100))
+    state = dump_record(make_given_up(last_lines=lines, reason="\x07" * 5_000))
+    aws.make_hostile(Hostility(contents={"server": state}))
+    heartbeat(aws)
+    assert aws.desired == 0
+    told = aws.texts[-1]
+    assert "99\\x1b[2J" in told
+    assert len(told.encode()) < 20_000
+    assert all(line.isprintable() for line in told.split("\n"))
+
+
+def test_a_server_that_says_it_is_healthy_for_ever_keeps_no_node_beyond_the_limits() -> None:
+    aws = with_nodes_up()
+    state = dump_record(make_server(since_unix_s=4e9))
+    aws.make_hostile(Hostility(contents={"server": state}))
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
+    assert aws.desired == 0
+
+
+@pytest.mark.parametrize("field", ["job_name", "variant"])
+def test_anothers_report_is_no_canary_of_ours(field: str) -> None:
+    aws = HostileAws()
+    scenario = Scenario(aws=aws)
+    scenario.do("Create first")
+    scenario.do("stage both")
+    own = make_report()
+    for report, nodes in ((make_report(**{field: "another"}), 0), (own, 2)):
+        aws.objects[KEYS["canary"]] = (dump_record(report), "e")
+        heartbeat(aws)
+        assert aws.desired == nodes
 
 
 @pytest.mark.parametrize("failure", FAILURES)

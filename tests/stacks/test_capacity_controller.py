@@ -11,7 +11,12 @@ import pytest
 
 from charts.shipped import CAPACITY_CONTROLLER
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
+from draftworth.records.capacity import (
+    STARTUP_ALLOWANCE_MINUTES,
+    STATE_KEY,
+    STOP_KEY,
+    CapacityPlan,
+)
 from draftworth.records.codec import load_record
 from stacks.constructs.capacity_controller import ANSWER_TIMEOUT_MINUTES, TIMEOUT_MINUTES
 from tests.stacks.function_assets import check_function_asset
@@ -53,6 +58,8 @@ def test_the_function_is_told_the_experiments_plan(name: str) -> None:
     aws, capacity = experiment.spec.aws, experiment.spec.aws.capacity
     assert told.experiment == name
     assert told.nodes == experiment.placement.nodes
+    assert told.variants == tuple(variant.name for variant in experiment.spec.variants)
+    assert told.startup_minutes > STARTUP_ALLOWANCE_MINUTES, "a node joins before a start begins"
     assert (told.deadline_minutes, told.budget_usd) == (aws.deadline_minutes, aws.budget_usd)
     assert told.price_usd_per_node_hour == aws.price.usd_per_hour
     assert told.availability_zone == aws.availability_zone
@@ -153,6 +160,9 @@ _SCALING = (
 NEEDS = (
     ("s3:GetObject", "${CheckpointsArn}/Qwen/Qwen3-32B/main/_READY.json"),
     ("s3:GetObject", "${CheckpointsArn}/Qwen/Qwen3-1.7B/main/_READY.json"),
+    ("s3:GetObject", "${CheckpointsArn}/Qwen/Qwen3-32B/main/_FAILED.json"),
+    ("s3:GetObject", "${ResultsArn}/control/canary/JOB/baseline.json"),
+    ("s3:GetObject", "${ResultsArn}/control/serving/baseline.json"),
     ("s3:GetObject", "${ResultsArn}/runs/JOB-89abcdef/run.json"),
     ("s3:GetObject", f"${{ResultsArn}}/{STOP_KEY}"),
     ("s3:GetObject", f"${{ResultsArn}}/{STATE_KEY}"),
@@ -177,7 +187,11 @@ NEEDS = (
 MUST_NOT = (
     ("s3:GetObject", "${CheckpointsArn}/Qwen/Qwen3-32B/main/model.safetensors"),
     ("s3:GetObject", "${ResultsArn}/runs/JOB/blocks/1.transcript.jsonl.gz"),
+    ("s3:GetObject", "${CheckpointsArn}/Qwen/Qwen3-32B/main/_STAGING.json"),
     ("s3:PutObject", "${ResultsArn}/runs/JOB/run.json"),
+    ("s3:PutObject", "${ResultsArn}/control/canary/JOB/baseline.json"),
+    ("s3:PutObject", "${ResultsArn}/control/serving/baseline.json"),
+    ("s3:DeleteObject", f"${{ResultsArn}}/{STOP_KEY}"),
     ("s3:DeleteObject", f"${{ResultsArn}}/{STATE_KEY}"),
     ("eks:UpdateNodegroupConfig", f"{_EKS}/draftworth-qwen3-32b-cpu/0a1b"),
     ("eks:DeleteNodegroup", _GROUP),
@@ -278,6 +292,9 @@ def s3_event(bucket: str, key: str, kind: str = "Object Created") -> dict[str, A
     ("rule", "event"),
     [
         ("Staged", ("checkpoints", "Qwen/Qwen3-32B/main/_READY.json")),
+        ("Staged", ("checkpoints", "Qwen/Qwen3-32B/main/_FAILED.json")),
+        ("Reported", ("results", "control/canary/JOB/baseline.json")),
+        ("Reported", ("results", "control/serving/qwen3-1.7b-k7.json")),
         ("RunOver", ("results", "runs/JOB-89abcdef/run.json")),
         ("Stopped", ("results", STOP_KEY)),
         ("Stopped", ("results", STOP_KEY, "Object Deleted")),
@@ -295,10 +312,13 @@ def test_the_function_is_woken_by_what_matters(rule: str, event: tuple[str, ...]
         ("results", STATE_KEY),
         ("results", "published/runs/JOB/blocks/0001.result.json.json"),
         ("checkpoints", "runs/JOB-89abcdef/run.json"),
+        ("checkpoints", "control/canary/JOB/baseline.json"),
+        ("results", "runs/JOB-89abcdef/journal/0001-0000-started.json"),
     ],
 )
 def test_the_function_sleeps_through_the_rest(event: tuple[str, ...]) -> None:
-    assert not any(matches(rule, s3_event(*event)) for rule in ("Staged", "RunOver", "Stopped"))
+    rules = ("Staged", "Reported", "RunOver", "Stopped")
+    assert not any(matches(rule, s3_event(*event)) for rule in rules)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,15 @@ def test_a_plan_survives_its_way_through_cloudformation(plan: object) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("nodes", "1"), ("capacity", "stolen"), ("budget_usd", None), ("more", 1), ("schema", "x")],
+    [
+        ("nodes", "1"),
+        ("variants", []),
+        ("startup_minutes", 0),
+        ("capacity", "stolen"),
+        ("budget_usd", None),
+        ("more", 1),
+        ("schema", "draftworth.capacity-plan/1"),
+    ],
 )
 def test_a_plan_of_another_form_is_refused_with_the_key(key: str, value: object) -> None:
     data = {**json.loads(dump_text(make_plan())), key: value}

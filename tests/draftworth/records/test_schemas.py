@@ -12,13 +12,16 @@ import yaml
 from draftworth.measuring.journal import Entry
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.artifact_manifest import ArtifactManifest
+from draftworth.records.canary import CanaryReport
 from draftworth.records.capacity import CapacityPlan
 from draftworth.records.results import BlockResult, RunResult
-from draftworth.records.staging import ReadyModel
+from draftworth.records.server_state import ServerState
+from draftworth.records.staging import FailedModel, ReadyModel
 from tests.support.snapshot import assert_snapshot
 
 RECORDS: tuple[Any, ...] = (
     *(BlockResult, RunResult, RunSpec, Entry, ArtifactManifest, CapacityPlan, ReadyModel),
+    *(CanaryReport, FailedModel, ServerState),
 )
 FORMS = Path(__file__).parent / "snapshots" / "schemas.yaml"
 

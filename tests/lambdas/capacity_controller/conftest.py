@@ -11,6 +11,7 @@ import functools
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from http.client import HTTPConnection, HTTPResponse
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -23,9 +24,11 @@ import pytest
 from botocore.config import Config
 from moto import mock_aws
 
+from draftworth.records.canary import canary_key
 from draftworth.records.capacity import STOP_KEY, CapacityPlan, ModelRef
 from draftworth.records.codec import dump_record, dump_text
-from draftworth.records.staging import ready_key
+from draftworth.records.server_state import ServerState, server_state_key
+from draftworth.records.staging import failed_key, ready_key
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.handler import handle
 from lambdas.capacity_controller.observing import Clients
@@ -33,13 +36,18 @@ from lambdas.capacity_controller.settings import Settings
 from lambdas.capacity_controller.state import State
 from tests.lambdas.capacity_controller.plans import (
     DRAFT,
+    JOB,
     NOW,
     RUN_ID,
     TARGET,
+    VARIANTS,
     VOCABULARY,
     finished_run,
+    make_failed_model,
     make_plan,
     make_ready,
+    make_report,
+    make_server,
 )
 from tests.support.emulator import one_signing_key
 
@@ -130,6 +138,7 @@ class Account:
         self.reservations: list[dict[str, Any]] = []
         self.issues: list[dict[str, Any]] = []
         self.remaining_seconds = 300.0
+        self.canaries_report = True
         self._requests = 0
         self._hooks: list[tuple[Any, str, Callable[..., Any]]] = []
         made = _clients()
@@ -261,11 +270,34 @@ class Account:
 
     # What happens in AWS
 
-    def stage(self, *models: ModelRef, vocabulary: str | None = VOCABULARY) -> None:
+    def stage(
+        self,
+        *models: ModelRef,
+        vocabulary: str | None = VOCABULARY,
+        staged_at_unix_s: float = NOW,
+    ) -> None:
         for model in models or (TARGET, DRAFT):
-            ready = dump_record(make_ready(model, vocabulary=vocabulary))
+            made = make_ready(model, vocabulary=vocabulary)
+            ready = dump_record(replace(made, staged_at_unix_s=staged_at_unix_s))
             key = ready_key(model.model, model.revision)
             self.s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=ready)
+
+    def give_up_staging(self, model: ModelRef = TARGET, **overrides: Any) -> None:
+        body = dump_record(make_failed_model(model, **overrides))
+        key = failed_key(model.model, model.revision)
+        self.s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=body)
+
+    def report(self, *variants: str, job: str = JOB, **overrides: Any) -> None:
+        """What canaries found; of every variant where none is named."""
+        for variant in variants or VARIANTS:
+            report = make_report(job, variant, **{"reported_at_unix_s": self.now, **overrides})
+            key = canary_key(job, variant)
+            self.s3.put_object(Bucket=RESULTS, Key=key, Body=dump_record(report))
+
+    def say(self, state: ServerState) -> None:
+        """A server's wrapper writes what has changed."""
+        key = server_state_key(state.variant)
+        self.s3.put_object(Bucket=RESULTS, Key=key, Body=dump_record(state))
 
     def end_run(self, run_id: str = RUN_ID, **overrides: Any) -> None:
         body = dump_record(finished_run(run_id, **overrides))
@@ -277,9 +309,11 @@ class Account:
     def instances_follow(self) -> None:
         """What Auto Scaling does some minutes later: as many instances as are desired.
 
-        Then the servers have devices, and the measuring pods begin.
+        Then the servers have devices and get healthy, and the measuring pods begin.
         """
         self.instances = [(f"i-{n}", "InService") for n in range(self.desired)]
+        for variant in VARIANTS:
+            self.say(make_server(variant, since_unix_s=self.now))
         for job in self.state.deployments:
             self.begin_run(job)
 
@@ -318,6 +352,8 @@ class Account:
             **({} if kind == "Create" else {"PhysicalResourceId": "draftworth-x/Deployment"}),
             **more,
         }
+        if self.canaries_report and kind != "Delete":
+            self.report(job=(plan or make_plan()).job_name)
         self.handle(event)
         return event
 

@@ -33,6 +33,7 @@ class FakeAws:
     def __init__(self) -> None:
         self.now = NOW
         self.objects: dict[tuple[str, str], tuple[bytes, str]] = {}
+        self.written_at_unix_s: dict[str, float] = {}
         self.desired = 0
         self.modified_at_unix_s = NOW
         self.instances = 0
@@ -40,6 +41,7 @@ class FakeAws:
         self.reservation: dict[str, Any] | None = None
         self.schedule: str | None = None
         self.sent: list[str] = []
+        self.texts: list[str] = []
         self.log: list[dict[str, Any]] = []
         self.refusals: list[str] = []
         self.s3_fails = False
@@ -103,8 +105,18 @@ class FakeAws:
         if self.s3_fails:
             raise refused("SlowDown")
         below = [k[len(Prefix) :] for b, k in self.objects if b == Bucket and k.startswith(Prefix)]
-        folders = dict.fromkeys(rest.split(Delimiter)[0] for rest in below)
-        yield {"CommonPrefixes": [{"Prefix": f"{Prefix}{folder}/"} for folder in folders]}
+        folders = dict.fromkeys(rest.split(Delimiter)[0] for rest in below if Delimiter in rest)
+        yield {
+            "CommonPrefixes": [{"Prefix": f"{Prefix}{folder}/"} for folder in folders],
+            "Contents": [
+                {"Key": f"{Prefix}{rest}", "LastModified": self._written_at(f"{Prefix}{rest}")}
+                for rest in below
+                if Delimiter not in rest
+            ],
+        }
+
+    def _written_at(self, key: str) -> datetime:
+        return datetime.fromtimestamp(self.written_at_unix_s.get(key, NOW), UTC)
 
     # EKS, Auto Scaling, EC2
 
@@ -162,9 +174,10 @@ class FakeAws:
             raise refused("ResourceNotFoundException")
         self.schedule = None
 
-    def publish(self, *, Subject: str, **_: str) -> None:  # noqa: N803
+    def publish(self, *, Subject: str, Message: str, **_: str) -> None:  # noqa: N803
         self._called()
         self.sent.append(Subject)
+        self.texts.append(Message)
 
     # Changes in AWS
 

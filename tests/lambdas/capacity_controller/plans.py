@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from draftworth.records.canary import CanaryReport
 from draftworth.records.capacity import CapacityPlan, DraftRef, ModelRef
 from draftworth.records.files import StoredFile
 from draftworth.records.results import RunResult
-from draftworth.records.staging import ReadyModel
-from lambdas.capacity_controller.observation import Models, NodeGroup, Observation, Run
-from lambdas.capacity_controller.state import Deployment, NodeTime
+from draftworth.records.server_state import ServerState
+from draftworth.records.staging import FailedModel, ReadyModel
+from lambdas.capacity_controller.observation import (
+    Canaries,
+    Models,
+    NodeGroup,
+    Observation,
+    Run,
+    Servers,
+)
+from lambdas.capacity_controller.state import Deployment, NodeTime, ServerWait
 from tests.support.blocks import START_UNIX_S, make_run
 
 NOW = START_UNIX_S
@@ -21,6 +30,7 @@ TAGS = {"draftworth:experiment": "qwen3-32b", "draftworth:stack": "cluster"}
 TARGET = ModelRef(model="Qwen/Qwen3-32B", revision="main")
 DRAFT = ModelRef(model="Qwen/Qwen3-1.7B", revision="main")
 BLOCK_ID = "cr-0123456789abcdef0"
+VARIANTS = ("baseline", "qwen3-1.7b-k7")
 VOCABULARY = "aa" * 32
 
 
@@ -32,6 +42,8 @@ def make_plan(**overrides: Any) -> CapacityPlan:
         "nodegroup_name": "draftworth-qwen3-32b-accelerator-spot",
         "nodegroup_tags": TAGS,
         "nodes": 1,
+        "variants": VARIANTS,
+        "startup_minutes": 130,
         "target": TARGET,
         "drafts": (DraftRef(checkpoint=DRAFT, vocabulary="own"),),
         "deadline_minutes": 240,
@@ -55,6 +67,7 @@ def make_deployment(plan: CapacityPlan | None = None, **overrides: Any) -> Deplo
         "plan": plan or make_plan(),
         "deployed_at_unix_s": NOW,
         "node_time": NodeTime(node_seconds=0.0, instances=0, observed_at_unix_s=NOW),
+        "servers": ServerWait(nodes_since_unix_s=NOW),
     }
     return Deployment(**{**fields, **overrides})
 
@@ -67,6 +80,8 @@ def make_observation(**overrides: Any) -> Observation:
     """An observation in which nothing forbids nodes."""
     fields: dict[str, Any] = {
         "models": Models(staging="ready"),
+        "canaries": Canaries(state="ok"),
+        "servers": Servers(),
         "run": Run(state="begun"),
         "stopped": False,
         "block": None,
@@ -85,6 +100,37 @@ def make_ready(model: ModelRef, *, vocabulary: str | None = VOCABULARY) -> Ready
         staged_at_unix_s=NOW,
         staging_seconds=60.0,
     )
+
+
+def make_report(job_name: str = JOB, variant: str = VARIANTS[0], **overrides: Any) -> CanaryReport:
+    fields: dict[str, Any] = {"ok": True, "text": "all is well", "reported_at_unix_s": NOW}
+    return CanaryReport(job_name=job_name, variant=variant, **{**fields, **overrides})
+
+
+def make_server(variant: str = VARIANTS[0], **overrides: Any) -> ServerState:
+    fields: dict[str, Any] = {
+        "pod": f"vllm-{variant}-1",
+        "start": 1,
+        "phase": "healthy",
+        "since_unix_s": NOW,
+    }
+    return ServerState(variant=variant, **{**fields, **overrides})
+
+
+def make_given_up(variant: str = VARIANTS[0], **overrides: Any) -> ServerState:
+    fields: dict[str, Any] = {
+        "start": 3,
+        "phase": "given_up",
+        "exit_code": 1,
+        "last_lines": ("Traceback (most recent call last):", "RuntimeError: no devices"),
+        "reason": "3 starts without health",
+    }
+    return make_server(variant, **{**fields, **overrides})
+
+
+def make_failed_model(model: ModelRef = TARGET, **overrides: Any) -> FailedModel:
+    fields: dict[str, Any] = {"reason": "no such revision", "failed_at_unix_s": NOW}
+    return FailedModel(model=model.model, revision=model.revision, **{**fields, **overrides})
 
 
 def finished_run(run_id: str = RUN_ID, **overrides: Any) -> RunResult:

@@ -13,6 +13,7 @@ from lambdas.capacity_controller import observation as observation_module
 from lambdas.capacity_controller.decision import Decision, deadline_unix_s, decide
 from lambdas.capacity_controller.notifications import NEXT
 from lambdas.capacity_controller.observation import (
+    Canaries,
     CapacityBlock,
     Models,
     NoCapacityBlock,
@@ -20,7 +21,7 @@ from lambdas.capacity_controller.observation import (
     Run,
     Unknown,
 )
-from lambdas.capacity_controller.state import Deployment, NodeTime
+from lambdas.capacity_controller.state import Deployment, NodeTime, ServerWait
 from tests.lambdas.capacity_controller.plans import (
     HOUR,
     MINUTE,
@@ -32,6 +33,7 @@ from tests.lambdas.capacity_controller.plans import (
     make_plan,
 )
 
+PARTS = ("models", "canaries", "servers", "run", "stopped", "block")
 UNKNOWN = Unknown(why="S3 did not answer")
 
 
@@ -55,12 +57,14 @@ def outcome(*args: Any, **keywords: Any) -> tuple[int | None, str]:
 def spent(usd: float) -> Deployment:
     seconds = usd / make_plan().price_usd_per_node_hour * HOUR
     node_time = NodeTime(node_seconds=seconds, instances=1, observed_at_unix_s=NOW)
-    return make_deployment(node_time=node_time)
+    ready = ServerWait(from_node_seconds=seconds, nodes_since_unix_s=NOW)
+    return make_deployment(node_time=node_time, servers=ready)
 
 
 def block(**overrides: Any) -> CapacityBlock:
     fields = {
         "state": "active",
+        "instances": 1,
         "starts_at_unix_s": NOW - HOUR,
         "ends_at_unix_s": NOW + 24 * HOUR,
     }
@@ -87,6 +91,44 @@ def test_tokenizers_that_do_not_fit_keep_the_nodes_away() -> None:
     assert decided(observation) == Decision(
         desired_size=0, reason="tokenizer_mismatch", text="A and B differ"
     )
+
+
+@pytest.mark.parametrize("state", ["missing", "unreadable"])
+def test_nothing_comes_up_before_every_canary_is_well(state: Any) -> None:
+    observation = make_observation(canaries=Canaries(state=state, text="of baseline"))
+    assert outcome(observation) == (0, "waiting_for_canary")
+    assert "of baseline" in decided(observation).text
+
+
+def test_a_canary_that_fails_keeps_the_nodes_away_with_its_log() -> None:
+    canaries = Canaries(state="failed", text="denied", last_lines=("GET 403",))
+    assert decided(make_observation(canaries=canaries)) == Decision(
+        desired_size=0, reason="canary_failed", text="denied", last_lines=("GET 403",)
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "minutes", "expected"),
+    [
+        ("missing", 9, (None, "waiting_for_canary")),
+        ("missing", 10, (0, "waiting_for_canary")),
+        ("unreadable", 60, (None, "unknown")),
+        ("failed", 1, (0, "canary_failed")),
+    ],
+)
+def test_nodes_that_are_up_go_for_a_canary_that_fails_or_stays_silent(
+    state: Any, minutes: float, expected: tuple[int | None, str]
+) -> None:
+    observation = make_observation(
+        canaries=Canaries(state=state), nodes=make_nodes(desired_size=1, instances=1)
+    )
+    assert outcome(observation, now=NOW + minutes * MINUTE) == expected
+
+
+def test_a_staging_that_was_given_up_keeps_the_nodes_away() -> None:
+    models = Models(staging="failed", text="no such revision")
+    expected = Decision(desired_size=0, reason="staging_failed", text="no such revision")
+    assert decided(make_observation(models=models)) == expected
 
 
 @pytest.mark.parametrize("state", ["complete", "failed"])
@@ -159,14 +201,14 @@ def test_a_node_group_that_is_not_ours_is_given_no_size_whatever_else_holds(
     assert word in decided(observation).text
 
 
-@pytest.mark.parametrize("seen", ["models", "run", "stopped", "block"])
+@pytest.mark.parametrize("seen", PARTS)
 def test_what_is_not_known_leaves_the_nodes_as_they_are(seen: str) -> None:
     observation = make_observation(**{seen: UNKNOWN})
     assert outcome(observation) == (None, "unknown")
     assert decided(observation).text == UNKNOWN.why
 
 
-@pytest.mark.parametrize("seen", ["models", "run", "stopped", "block"])
+@pytest.mark.parametrize("seen", PARTS)
 def test_deadline_budget_and_deletion_hold_whatever_is_not_known(seen: str) -> None:
     observation = make_observation(**{seen: UNKNOWN})
     late = make_deployment().own_deadline_unix_s

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +18,11 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from draftworth.records.canary import canary_key
 from draftworth.records.capacity import STOP_KEY, CapacityPlan
 from draftworth.records.codec import dump_record, dump_text
-from draftworth.records.staging import ready_key
+from draftworth.records.server_state import ServerState, server_state_key
+from draftworth.records.staging import failed_key, ready_key
 from lambdas.capacity_controller import decision as decision_module
 from lambdas.capacity_controller.deployment import DeploymentError, handle_request
 from lambdas.capacity_controller.state import Deployment
@@ -33,9 +36,14 @@ from tests.lambdas.capacity_controller.plans import (
     NOW,
     TAGS,
     TARGET,
+    VARIANTS,
     finished_run,
+    make_failed_model,
+    make_given_up,
     make_plan,
     make_ready,
+    make_report,
+    make_server,
 )
 
 OTHER_JOB = "llmperf-qwen3-32b-11112222"
@@ -44,6 +52,7 @@ PLANS = {
     "first": make_plan(nodes=2),
     "longer": make_plan(nodes=2, deadline_minutes=480),
     "short": make_plan(nodes=2, deadline_minutes=30),
+    "patient": make_plan(nodes=2, deadline_minutes=10_000, budget_usd=1e6),
     "poor": make_plan(nodes=2, budget_usd=15.0),
     "other": make_plan(nodes=3, job_name=OTHER_JOB),
     "block": make_plan(
@@ -76,6 +85,8 @@ class Scenario:
 
     def request(self, kind: str, plan: str = "first") -> None:
         self.requests += 1
+        if kind != "Delete":
+            _report(PLANS[plan].job_name)(self.aws)
         self.last_request = {
             "RequestType": kind,
             "RequestId": str(self.requests),
@@ -109,6 +120,38 @@ def _stage(*models: Any, vocabulary: str = "aa" * 32) -> Callable[[FakeAws], Non
             aws.objects[CHECKPOINTS, ready_key(model.model, model.revision)] = (body, "e")
 
     return stage
+
+
+def _report(job: str, **overrides: Any) -> Callable[[FakeAws], None]:
+    def report(aws: FakeAws) -> None:
+        for variant in VARIANTS:
+            made = make_report(job, variant, **{"reported_at_unix_s": aws.now, **overrides})
+            aws.objects[RESULTS, canary_key(job, variant)] = (dump_record(made), "e")
+
+    return report
+
+
+def _forget_reports(aws: FakeAws) -> None:
+    for where in [where for where in aws.objects if where[1].startswith("control/canary/")]:
+        del aws.objects[where]
+
+
+def _say(make: Callable[..., ServerState], **overrides: Any) -> Callable[[FakeAws], None]:
+    def say(aws: FakeAws) -> None:
+        state = make(**{"since_unix_s": aws.now, **overrides})
+        aws.objects[RESULTS, server_state_key(state.variant)] = (dump_record(state), "e")
+
+    return say
+
+
+def _give_up_staging(aws: FakeAws) -> None:
+    body = dump_record(make_failed_model(DRAFT, failed_at_unix_s=aws.now))
+    aws.objects[CHECKPOINTS, failed_key(DRAFT.model, DRAFT.revision)] = (body, "e")
+
+
+def _measure(aws: FakeAws) -> None:
+    key = f"runs/{JOB}-89abcdef/blocks/1.result.json"
+    aws.objects[RESULTS, key], aws.written_at_unix_s[key] = (b"", "e"), aws.now
 
 
 def _end(job: str, status: str) -> Callable[[FakeAws], None]:
@@ -149,6 +192,16 @@ CHANGES: dict[str, Callable[[FakeAws], Any]] = {
     "stage draft": _stage(DRAFT),
     "stage both": _stage(TARGET, DRAFT),
     "stage a draft that does not fit": _stage(DRAFT, vocabulary="bb" * 32),
+    "staging gives up": _give_up_staging,
+    "the canary fails": _report(JOB, ok=False, text="no credentials"),
+    "the canary is well": _report(JOB),
+    "a canary of long ago": _report(JOB, reported_at_unix_s=NOW - HOUR),
+    "canaries are silent": _forget_reports,
+    "a server is healthy": _say(make_server),
+    "a server starts": _say(make_server, phase="starting"),
+    "a server gives up": _say(make_given_up),
+    "a server gave up long ago": _say(make_given_up, since_unix_s=NOW - HOUR),
+    "measure": _measure,
     "begin": _begin(JOB),
     "begin other": _begin(OTHER_JOB),
     "complete": _end(JOB, "complete"),
@@ -179,27 +232,63 @@ def current(aws: FakeAws) -> tuple[Deployment | None, str]:
     return (stored.document.deployment, stored.document.status) if stored else (None, "ended")
 
 
+def canaries(aws: FakeAws, deployment: Deployment) -> list[bool]:
+    """What those that reported since the deploy found."""
+    keys = [f"control/canary/{deployment.plan.job_name}/{variant}.json" for variant in VARIANTS]
+    reports = [json.loads(aws.objects[RESULTS, k][0]) for k in keys if (RESULTS, k) in aws.objects]
+    since = deployment.deployed_at_unix_s
+    return [report["ok"] for report in reports if report["reported_at_unix_s"] >= since]
+
+
+def gave_up(aws: FakeAws, deployment: Deployment) -> bool:
+    """One server did since the deploy; that another pod says something else now is no matter."""
+    states = [json.loads(b[0]) for k, b in aws.objects.items() if "/serving/" in k[1]]
+    since = deployment.deployed_at_unix_s
+    now = any(s["phase"] == "given_up" and s["since_unix_s"] >= since for s in states)
+    return now or bool(deployment.servers.gave_up)
+
+
+# Nodes that are up stay: in a Capacity Block, and while a new Job's canary may still say something.
+HELD = {"failed", "not begun", "no server", "gave up", "not staged", "tokenizers", "canary"}
+
+
+def may_stay(aws: FakeAws, reasons: list[str]) -> bool:
+    deployment, _ = current(aws)
+    if deployment is None or not set(reasons) <= HELD:
+        return False
+    if deployment.plan.capacity == "capacity_block":
+        return True
+    patient = aws.now - deployment.deployed_at_unix_s < 10 * MINUTE
+    return reasons == ["canary"] and patient and False not in canaries(aws, deployment)
+
+
 def against(aws: FakeAws) -> list[str]:
     """Which rules forbid nodes now, not by the controller's code."""
     deployment, status = current(aws)
     if deployment is None:
         return ["nothing deployed"]
     plan, found = deployment.plan, []
+    run = aws.objects.get((RESULTS, f"runs/{plan.job_name}-89abcdef/run.json"), (b"", ""))[0]
+    paid = deployment.node_time.node_seconds
     deadline = deployment.deployed_at_unix_s + plan.deadline_minutes * 60
-    spent = deployment.node_time.node_seconds / 3600 * plan.price_usd_per_node_hour
+    spent = paid / 3600 * plan.price_usd_per_node_hour
     ready = [
         aws.objects.get((CHECKPOINTS, f"{m.model}/{m.revision}/_READY.json"))
         for m in (TARGET, DRAFT)
     ]
     rules = {
         "deleted": status == "ended",
-        "over": (RESULTS, f"runs/{plan.job_name}-89abcdef/run.json") in aws.objects,
+        "complete": b'"complete"' in run,
+        "failed": b'"failed"' in run,
+        "gave up": gave_up(aws, deployment),
         "deadline": aws.now >= deadline,
-        "budget": spent >= plan.budget_usd,
-        "not begun": deployment.node_time.node_seconds >= 45 * MINUTE * plan.nodes
+        "budget": spent >= plan.budget_usd and plan.capacity != "capacity_block",
+        "no server": paid - deployment.servers.from_node_seconds >= 130 * MINUTE * plan.nodes,
+        "not begun": paid >= 45 * MINUTE * plan.nodes
         and not any(key.startswith(f"runs/{plan.job_name}-") for _, key in aws.objects),
         "stopped": (RESULTS, STOP_KEY) in aws.objects,
         "not staged": None in ready,
+        "canary": canaries(aws, deployment) != [True] * len(VARIANTS),
         "tokenizers": any(b"bb" * 32 in body[0] for body in ready if body),
         "block": plan.capacity == "capacity_block"
         and not BLOCK_STARTS <= aws.now < BLOCK_ENDS - 40 * MINUTE,
@@ -218,7 +307,8 @@ def check_settled(aws: FakeAws) -> None:
     plan, reasons = planned(aws), against(aws)
     if aws.tags != TAGS or plan is None:
         return
-    assert aws.desired == (0 if reasons else plan.nodes), reasons
+    if not may_stay(aws, reasons):
+        assert aws.desired == (0 if reasons else plan.nodes), reasons
 
 
 def check_said_once(aws: FakeAws) -> None:
@@ -325,6 +415,40 @@ def test_repeated_requests_and_events_change_nothing(
     assert (once.aws.sent == twice.aws.sent) or "refused" in str(twice.aws.log)
 
 
+PASSING = (
+    *("a minute later", "half an hour later", "nodes follow", "a node is lost", "begin"),
+    *("a server starts", "foreign", "ours", "S3 fails", "S3 answers"),
+)
+
+
+@MANY
+@given(
+    operations=st.lists(
+        st.sampled_from(PASSING),
+        min_size=10,
+        max_size=60,
+    )
+)
+@example(operations=["begin", "nodes follow", *["half an hour later"] * 5, "nodes follow"] * 2)
+def test_what_is_paid_without_a_server_is_bounded(operations: list[str]) -> None:
+    """By a meter of its own: none is paid for longer than a start may take, and none comes back."""
+    scenario, limit = new_scenario(), 2 * 130 * MINUTE
+    for operation in ("stage both", "Create patient", "begin"):
+        scenario.do(operation)
+    aws, metered, over = scenario.aws, 0.0, False
+    for operation in operations:
+        before, instances = aws.now, aws.instances
+        scenario.do(operation)
+        metered += instances * (aws.now - before)
+        scenario.reconcile()
+        if operation == "a node is lost" and instances:
+            metered = 0.0
+        if aws.s3_fails or aws.tags != TAGS:
+            continue
+        over = over or metered >= limit
+        assert not (over and aws.desired), f"{metered / MINUTE:.0f} node minutes"
+
+
 def test_ready_before_the_deadline_leads_to_the_planned_size() -> None:
     scenario = new_scenario()
     for operation in ("Create first", "stage both", "ready event"):
@@ -332,10 +456,15 @@ def test_ready_before_the_deadline_leads_to_the_planned_size() -> None:
     assert scenario.aws.desired == PLANS["first"].nodes
 
 
+LONG_AFTER = ["heartbeat", "half an hour later"] * 5
 RULES = {
     "limits_reached": ["begin", "hours later", "hours later", "heartbeat"],
     "_not_begun": ["nodes follow", *["heartbeat", "half an hour later"] * 2, "heartbeat"],
-    "_run_over": ["complete", "run event"],
+    "_no_server_ready": ["nodes follow", "begin", *LONG_AFTER, "heartbeat"],
+    "_server_gave_up": ["a server gives up", "heartbeat"],
+    "_complete": ["complete", "run event"],
+    "_failed": ["fail", "run event"],
+    "_not_tried": ["the canary fails", "heartbeat"],
     "_not_staged": ["stage a draft that does not fit", "heartbeat"],
     "_without_a_node_group": ["foreign", "size changed by hand", "heartbeat"],
 }

@@ -109,16 +109,26 @@ def test_a_lost_node_is_reported_and_left_to_auto_scaling(account: Account) -> N
     assert account.called("UpdateNodegroupConfig") == []
 
 
-def test_a_node_that_was_replaced_beforehand_is_not_lost(account: Account) -> None:
-    """EKS starts another one at a rebalance recommendation, then drains the first."""
+def test_a_node_that_was_replaced_beforehand_is_told_once_and_not_as_lost(
+    account: Account,
+) -> None:
+    """EC2 starts another one at a rebalance recommendation, then EKS drains the first."""
     started(account)
     account.instances_follow()
     account.heartbeat(after=2 * MINUTE)
-    account.instances.append(("i-9", "InService"))
-    account.heartbeat(after=2 * MINUTE)
+    account.instances = [("i-0", "Terminating:Wait"), ("i-9", "InService")]
+    for _ in range(7):
+        account.heartbeat(after=2 * MINUTE)
+    (mail,) = account.mail()
+    assert mail["subject"] == "draftworth qwen3-32b: more nodes than desired"
+    assert "2 accelerator nodes" in mail["text"]
     account.instances = [("i-9", "InService")]
     account.heartbeat(after=2 * MINUTE)
-    assert account.mail() == []
+    assert (account.mail(), account.desired, account.state.problems) == ([], 1, ())
+    deployment = account.state.deployment
+    assert deployment is not None
+    both = 8 * 2 * MINUTE  # seen at the end of the first interval, gone at the end of the last
+    assert deployment.node_time.node_seconds == 2 * MINUTE + 2 * both
 
 
 def test_nodes_that_were_scaled_down_are_not_lost(account: Account) -> None:

@@ -1,0 +1,182 @@
+"""What other programs wrote into the buckets: staged models, canaries, servers, runs.
+
+All of it is theirs, and may be anything: it is read up to a limit and decoded strictly, and what is
+said of it is printable. What cannot be read at this moment (S3 refuses, a timeout) is raised.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from draftworth.records.canary import CanaryReport, canary_key
+from draftworth.records.capacity import CapacityPlan, ModelRef
+from draftworth.records.codec import RecordError, load_record
+from draftworth.records.results import (
+    BLOCKS_FOLDER,
+    RESULT_SUFFIX,
+    RUN_FILE,
+    RUNS_FOLDER,
+    RunResult,
+)
+from draftworth.records.server_state import ServerState, server_state_key
+from draftworth.records.staging import (
+    READY_MARKER,
+    FailedModel,
+    ReadyModel,
+    failed_key,
+    ready_key,
+    tokenizer_mismatch,
+)
+from draftworth.untrusted import TooLargeError, one_line
+from lambdas.capacity_controller.observation import Canaries, Models, Run, Servers
+from lambdas.s3_document import read_object
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+# Of a log, in a notification: Amazon SNS takes 256 KiB, and 50 of them wait in the state.
+QUOTED_LINES = 20
+# A Job has one run for each Job object of its name, and a page has a thousand keys.
+MAX_RUNS = 100
+MAX_PAGES = 10
+
+
+def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> Models:
+    """The checkpoints; a staging that was given up before `since` may have been put right."""
+    try:
+        found = {model: _ready(s3, bucket, model) for model in plan.models}
+    except (RecordError, TooLargeError) as error:
+        return Models(staging="unreadable", text=one_line(f"{READY_MARKER} is none: {error}"))
+    ready = {model: marker for model, marker in found.items() if marker is not None}
+    missing = [model for model in plan.models if model not in ready]
+    for model in missing:
+        if failed := _given_up(s3, bucket, model, since=since):
+            return Models(staging="failed", text=failed)
+    if missing:
+        return Models(staging="missing", text=", ".join(_name(model) for model in missing))
+    for draft in plan.drafts:
+        mismatch = tokenizer_mismatch(
+            ready[plan.target],
+            ready[draft.checkpoint],
+            draft_may_lack_tokenizer=draft.vocabulary == "own_or_none",
+        )
+        if mismatch:
+            return Models(staging="mismatch", text=one_line(mismatch))
+    staged_at = max(marker.staged_at_unix_s for marker in ready.values())
+    return Models(staging="ready", staged_at_unix_s=staged_at)
+
+
+def _ready(s3: S3Client, bucket: str, model: ModelRef) -> ReadyModel | None:
+    data = read_object(s3, bucket, ready_key(model.model, model.revision))
+    return None if data is None else load_record(ReadyModel, data)
+
+
+def _given_up(s3: S3Client, bucket: str, model: ModelRef, *, since: float) -> str:
+    """Why its staging Job gave up since the deploy; empty: it did not, or has not said so."""
+    try:
+        data = read_object(s3, bucket, failed_key(model.model, model.revision))
+        failed = None if data is None else load_record(FailedModel, data)
+    except (RecordError, TooLargeError):
+        return ""
+    if failed is None or failed.failed_at_unix_s < since:
+        return ""
+    return one_line(f"{_name(model)} is not staged: {failed.reason}")
+
+
+def _name(model: ModelRef) -> str:
+    return f"{model.model} at {model.revision}"
+
+
+def canaries_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> Canaries:
+    """What the canaries of the plan's Job reported since this time."""
+    silent = []
+    for variant in plan.variants:
+        try:
+            report = _report(s3, bucket, plan.job_name, variant)
+        except (RecordError, TooLargeError) as error:
+            text = one_line(f"the report of {variant}'s canary is none: {error}")
+            return Canaries(state="unreadable", text=text)
+        if report is None or report.reported_at_unix_s < since:
+            silent.append(variant)
+        elif not report.ok:
+            text = one_line(f"the canary of {variant} has failed: {report.text}")
+            return Canaries(state="failed", text=text, last_lines=_quoted(report.last_lines))
+    return Canaries(state="missing" if silent else "ok", text=", ".join(silent))
+
+
+def _report(s3: S3Client, bucket: str, job_name: str, variant: str) -> CanaryReport | None:
+    """None where there is none of this Job and variant, whatever stands at its key."""
+    data = read_object(s3, bucket, canary_key(job_name, variant))
+    report = None if data is None else load_record(CanaryReport, data)
+    ours = report is not None and (report.job_name, report.variant) == (job_name, variant)
+    return report if ours else None
+
+
+def servers_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> Servers:
+    """What the servers said since this time.
+
+    Bytes that are no state of a server's say nothing; the paid minutes go on counting.
+    """
+    found = [_server(s3, bucket, variant) for variant in plan.variants]
+    states = [state for state in found if state is not None and state.since_unix_s >= since]
+    healthy = [state.since_unix_s for state in states if state.phase == "healthy"]
+    healthy_since = max(healthy, default=None)
+    for state in states:
+        if state.phase == "given_up":
+            return Servers(
+                gave_up=one_line(f"the server of {state.variant} was given up: {state.reason}"),
+                last_lines=_quoted(state.last_lines),
+                healthy_since_unix_s=healthy_since,
+            )
+    return Servers(healthy_since_unix_s=healthy_since)
+
+
+def _server(s3: S3Client, bucket: str, variant: str) -> ServerState | None:
+    try:
+        data = read_object(s3, bucket, server_state_key(variant))
+        return None if data is None else load_record(ServerState, data)
+    except (RecordError, TooLargeError):
+        return None
+
+
+def _quoted(lines: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(one_line(line) for line in lines[-QUOTED_LINES:])
+
+
+def run_of(s3: S3Client, bucket: str, job_name: str) -> Run:
+    """The first of the Job's runs that is over. It may have several: one for each Job object.
+
+    `run.json` is written last: its presence alone means that the run is over.
+    """
+    pages = s3.get_paginator("list_objects_v2").paginate(
+        Bucket=bucket, Prefix=f"{RUNS_FOLDER}/{job_name}-", Delimiter="/"
+    )
+    first = islice(pages, MAX_PAGES)
+    folders = [entry["Prefix"] for page in first for entry in page.get("CommonPrefixes", [])]
+    for folder in folders[:MAX_RUNS]:
+        run_id = one_line(folder.split("/")[-2], characters=100)
+        try:
+            data = read_object(s3, bucket, f"{folder}{RUN_FILE}")
+            if data is None:
+                continue
+            run = load_record(RunResult, data)
+        except (RecordError, TooLargeError) as error:
+            text = one_line(f"its {RUN_FILE} cannot be read: {error}")
+            return Run(state="failed", run_id=run_id, text=text)
+        return Run(state=run.status, run_id=run_id, text=one_line(run.reason))
+    if len(folders) > MAX_RUNS:
+        raise ValueError(f"Job {job_name} has more than {MAX_RUNS} runs")
+    measured = [_newest_result(s3, bucket, folder) for folder in folders]
+    newest = max((at for at in measured if at is not None), default=None)
+    return Run(state="begun" if folders else "none", measured_at_unix_s=newest)
+
+
+def _newest_result(s3: S3Client, bucket: str, folder: str) -> float | None:
+    """When S3 got the newest result file of a run; its contents are not looked at."""
+    pages = s3.get_paginator("list_objects_v2").paginate(
+        Bucket=bucket, Prefix=f"{folder}{BLOCKS_FOLDER}/", Delimiter="/"
+    )
+    entries = (entry for page in islice(pages, MAX_PAGES) for entry in page.get("Contents", []))
+    results = (e["LastModified"].timestamp() for e in entries if e["Key"].endswith(RESULT_SUFFIX))
+    return max(results, default=None)

@@ -1,0 +1,216 @@
+"""What is said before an accelerator exists: by canaries, and by stagings that were given up."""
+
+from __future__ import annotations
+
+import pytest
+
+from lambdas.capacity_controller.decision import CANARY_SILENT_AFTER_SECONDS
+from tests.lambdas.capacity_controller.conftest import (
+    CHECKPOINTS,
+    RESULTS,
+    Account,
+    s3_event,
+)
+from tests.lambdas.capacity_controller.plans import (
+    DRAFT,
+    HOUR,
+    JOB,
+    MINUTE,
+    NOW,
+    TARGET,
+    VARIANTS,
+    make_plan,
+)
+
+pytestmark = pytest.mark.emulator
+OTHER_JOB = "llmperf-qwen3-32b-11112222"
+CANARY_EVENT = s3_event(RESULTS, f"control/canary/{JOB}/baseline.json")
+FAILED_EVENT = s3_event(CHECKPOINTS, "Qwen/Qwen3-32B/main/_FAILED.json")
+SILENT = "draftworth qwen3-32b: canary is silent"
+
+
+def untried(account: Account) -> None:
+    """Deployed and staged; no canary has said anything."""
+    account.canaries_report = False
+    account.stage()
+    account.deploy()
+    account.mail()
+
+
+def paid_seconds(account: Account) -> float:
+    deployment = account.state.deployment
+    assert deployment is not None
+    return deployment.node_time.node_seconds
+
+
+# Canaries
+
+
+def test_nodes_wait_for_the_canary_of_every_variant(account: Account) -> None:
+    untried(account)
+    assert (account.desired, account.reason) == (0, "waiting_for_canary")
+    account.report(VARIANTS[0])
+    account.handle(CANARY_EVENT)
+    assert (account.desired, account.reason) == (0, "waiting_for_canary")
+    account.report(VARIANTS[1])
+    account.handle(CANARY_EVENT)
+    assert (account.desired, account.reason) == (1, "ready")
+    assert account.subjects() == ["draftworth qwen3-32b: 1 nodes, ready"]
+
+
+def test_models_that_are_not_staged_are_told_before_canaries(account: Account) -> None:
+    account.canaries_report = False
+    account.deploy()
+    assert account.reason == "waiting_for_models"
+
+
+@pytest.mark.parametrize(("seconds", "size"), [(-1, 0), (0, 1)])
+def test_a_report_of_before_the_deploy_says_nothing(
+    account: Account, seconds: float, size: int
+) -> None:
+    untried(account)
+    account.report(reported_at_unix_s=NOW + seconds)
+    account.handle(CANARY_EVENT)
+    assert account.desired == size
+
+
+def test_a_canary_that_fails_is_told_with_its_log_and_costs_nothing(account: Account) -> None:
+    untried(account)
+    lines = tuple(f"line {n}" for n in range(100))
+    account.report(VARIANTS[1], ok=False, text="no credentials for s3", last_lines=lines)
+    account.handle(CANARY_EVENT)
+    (mail,) = account.mail()
+    assert mail["subject"] == "draftworth qwen3-32b: 0 nodes, canary failed"
+    for words in (VARIANTS[1], "no credentials for s3", "    line 99\n", "make logs"):
+        assert words in mail["text"]
+    assert "line 79\n" not in mail["text"]
+    account.heartbeat(after=HOUR)
+    assert (account.mail(), account.desired, paid_seconds(account)) == ([], 0, 0.0)
+
+
+def test_a_later_try_that_is_well_starts_the_nodes(account: Account) -> None:
+    untried(account)
+    account.report(ok=False, text="no credentials yet")
+    account.handle(CANARY_EVENT)
+    account.report()
+    account.handle(CANARY_EVENT)
+    assert account.desired == 1
+
+
+@pytest.mark.parametrize("staged_later", [False, True])
+def test_a_silent_canary_is_told_once_ten_minutes_after_there_was_something_to_try(
+    account: Account, *, staged_later: bool
+) -> None:
+    account.canaries_report = False
+    if not staged_later:
+        account.stage()
+    account.deploy()
+    account.heartbeat(after=HOUR if staged_later else 0.0)
+    if staged_later:
+        account.stage(staged_at_unix_s=account.now)
+    account.heartbeat()
+    account.mail()
+    account.heartbeat(after=CANARY_SILENT_AFTER_SECONDS - 1)
+    assert account.mail() == []
+    account.heartbeat(after=1)
+    account.heartbeat(after=2 * MINUTE)
+    (mail,) = account.mail()
+    assert mail["subject"] == SILENT
+    for words in (*VARIANTS, "describe pods", "make logs"):
+        assert words in mail["text"]
+    assert (account.desired, paid_seconds(account)) == (0, 0.0)
+    account.report()
+    account.handle(CANARY_EVENT)
+    assert account.desired == 1
+
+
+def test_a_marker_from_the_future_does_not_keep_a_silent_canary_quiet(account: Account) -> None:
+    account.canaries_report = False
+    account.stage(staged_at_unix_s=NOW + 1000 * HOUR)
+    account.deploy()
+    account.mail()
+    account.heartbeat(after=CANARY_SILENT_AFTER_SECONDS)
+    assert account.subjects() == [SILENT]
+
+
+def test_a_report_that_is_none_starts_nothing_and_takes_no_node_away(account: Account) -> None:
+    untried(account)
+    key = f"control/canary/{JOB}/baseline.json"
+    account.s3.put_object(Bucket=RESULTS, Key=key, Body=b"{")
+    account.handle(CANARY_EVENT)
+    assert (account.desired, account.reason) == (0, "waiting_for_canary")
+    account.report()
+    account.handle(CANARY_EVENT)
+    account.instances_follow()
+    account.s3.put_object(Bucket=RESULTS, Key=key, Body=b"{")
+    account.heartbeat(after=HOUR)
+    assert (account.desired, account.reason) == (1, "ready")
+
+
+def test_nodes_that_are_up_wait_some_minutes_for_a_new_jobs_canary(account: Account) -> None:
+    """Another deploy in the middle of a run: a canary takes a minute, another node twenty."""
+    account.stage()
+    account.deploy()
+    account.instances_follow()
+    account.canaries_report = False
+    account.update(make_plan(job_name=OTHER_JOB))
+    account.heartbeat(after=2 * MINUTE)
+    assert (account.desired, account.reason) == (1, "waiting_for_canary")
+    account.report(job=OTHER_JOB)
+    account.heartbeat(after=2 * MINUTE)
+    assert (account.desired, account.reason) == (1, "ready")
+    assert len(account.called("UpdateNodegroupConfig")) == 1
+
+
+def test_nodes_that_are_up_go_when_the_new_jobs_canary_stays_silent(account: Account) -> None:
+    account.stage()
+    account.deploy()
+    account.instances_follow()
+    account.canaries_report = False
+    account.update(make_plan(job_name=OTHER_JOB))
+    account.heartbeat(after=CANARY_SILENT_AFTER_SECONDS)
+    assert (account.desired, account.reason) == (0, "waiting_for_canary")
+    assert SILENT in account.subjects()
+
+
+# Staging
+
+
+def test_a_staging_that_was_given_up_is_told_at_once_and_costs_nothing(account: Account) -> None:
+    account.stage(DRAFT)
+    account.deploy()
+    account.mail()
+    account.give_up_staging(reason="401: accept the conditions of the model")
+    account.handle(FAILED_EVENT)
+    (mail,) = account.mail()
+    assert mail["subject"] == "draftworth qwen3-32b: 0 nodes, staging failed"
+    for words in ("Qwen/Qwen3-32B at main", "accept the conditions", "repetition"):
+        assert words in mail["text"]
+    account.heartbeat(after=HOUR)
+    assert (account.mail(), account.desired, paid_seconds(account)) == ([], 0, 0.0)
+
+
+def test_a_staging_that_was_given_up_before_the_deploy_may_have_been_put_right(
+    account: Account,
+) -> None:
+    account.give_up_staging(failed_at_unix_s=NOW - 1)
+    account.deploy()
+    assert account.reason == "waiting_for_models"
+
+
+def test_a_model_that_is_staged_was_not_given_up(account: Account) -> None:
+    account.give_up_staging()
+    account.stage()
+    account.deploy()
+    assert account.desired == 1
+
+
+def test_a_marker_that_is_none_gives_nothing_up(account: Account) -> None:
+    key = "Qwen/Qwen3-32B/main/_FAILED.json"
+    account.s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=b"{")
+    account.stage(DRAFT)
+    account.deploy()
+    assert account.reason == "waiting_for_models"
+    account.stage(TARGET)
+    account.heartbeat()
+    assert account.desired == 1
