@@ -5,10 +5,14 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticKnownError
 
+from draftworth.experiment.catalog import catalog
 from draftworth.experiment.patterns import (
+    ADD_ON_VERSION_PATTERN,
     EMAIL_PATTERN,
+    NODE_RELEASE_PATTERN,
     REGION_PATTERN,
     RESERVATION_PATTERN,
     SECRET_NAME_PATTERN,
@@ -17,6 +21,18 @@ from draftworth.experiment.patterns import (
 )
 from draftworth.experiment.strict import StrictModel
 from draftworth.records.capacity import MAX_DEADLINE_MINUTES
+
+S3_ADD_ON = "aws-mountpoint-s3-csi-driver"
+# Those that a deploy installs, whose versions may be pinned. `stacks` installs them.
+ADD_ONS = (
+    "amazon-cloudwatch-observability",
+    S3_ADD_ON,
+    "coredns",
+    "eks-pod-identity-agent",
+    "kube-proxy",
+    "metrics-server",
+    "vpc-cni",
+)
 
 
 class OnDemand(StrictModel):
@@ -53,6 +69,31 @@ class Price(StrictModel):
     source: str = Field(min_length=1, description="where it was looked up")
 
 
+class Pins(StrictModel):
+    """Versions that a deploy takes as they stand here; what is left out, EKS chooses.
+
+    EKS gives what it finds best on the day: two deploys of one file may differ in it. `draftworth
+    preflight` prints what a deploy would get today.
+    """
+
+    node_release: str | None = Field(
+        default=None,
+        pattern=NODE_RELEASE_PATTERN,
+        description="release of the node images, of CPU and accelerator nodes, as in "
+        "1.35.2-20261102",
+    )
+    add_ons: dict[str, Annotated[str, Field(pattern=ADD_ON_VERSION_PATTERN)]] = Field(
+        default_factory=dict,
+        description="EKS add-on to its version, as in vpc-cni: v1.21.1-eksbuild.3",
+    )
+
+
+def _known_instance_type(name: str) -> str:
+    if name not in catalog().instances:
+        raise PydanticKnownError("literal_error", {"expected": " or ".join(catalog().instances)})
+    return name
+
+
 class Aws(StrictModel):
     """Where and on what the experiment runs."""
 
@@ -61,8 +102,16 @@ class Aws(StrictModel):
         description="the one zone of the accelerator nodes, e.g. us-east-2c: EFA, placement group "
         "and Capacity Block all live in one zone"
     )
+    instance_type: Annotated[str, AfterValidator(_known_instance_type)] = Field(
+        default="trn2.48xlarge",
+        json_schema_extra={"enum": [*catalog().instances]},
+        description="EC2 type of the accelerator nodes; each variant holds "
+        "serving.slot_devices of their devices",
+    )
     kubernetes_version: Literal["1.35"] = "1.35"
     """quoted; DRA needs 1.34 or later, 1.35 is what is supported here"""
+    pins: Pins = Pins()
+    """versions of add-ons and node images; left out: what EKS gives on the day"""
     public_access_cidrs: Annotated[tuple[str, ...], Field(max_length=40), EachOnce] = ()
     """IPv4 ranges that may reach the Kubernetes API from outside; none: private"""
     admin_principal_arns: Annotated[tuple[str, ...], Field(max_length=40), EachOnce] = ()

@@ -73,9 +73,15 @@ def neuron_command(
         environment={
             "NEURON_LOGICAL_NC_CONFIG": lnc,
             "NEURON_RT_VIRTUAL_CORE_SIZE": lnc,
+            **_without_efa(experiment),
             **environment,
         },
     )
+
+
+def _without_efa(experiment: NeuronExperiment) -> dict[str, str]:
+    """Else the engine looks for the network card beside each device, and there is none."""
+    return {} if experiment.accelerator.efa_interfaces else {"NEURON_SKIP_EFA_AFFINITY": "1"}
 
 
 def engine_settings(experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
