@@ -23,6 +23,8 @@ from draftworth.experiment.strict import StrictModel
 from draftworth.records.capacity import MAX_DEADLINE_MINUTES
 
 S3_ADD_ON = "aws-mountpoint-s3-csi-driver"
+# A Capacity Block lasts 182 days at most; what is left of the day it begins in comes on top.
+MAX_BLOCK_HOURS = 183 * 24
 # Those that a deploy installs, whose versions may be pinned. `stacks` installs them.
 ADD_ONS = (
     "amazon-cloudwatch-observability",
@@ -56,6 +58,13 @@ class CapacityBlock(StrictModel):
         description="id of the Capacity Block, cr- and 17 hex digits: without it EC2 launches "
         "nothing into the block",
     )
+    hours: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_BLOCK_HOURS,
+        description="hours the block was bought for; left out: a day, the shortest. `draftworth "
+        "plan` charges them whole",
+    )
 
 
 Capacity = Annotated[OnDemand | Spot | CapacityBlock, Field(discriminator="kind")]
@@ -64,7 +73,9 @@ Capacity = Annotated[OnDemand | Spot | CapacityBlock, Field(discriminator="kind"
 class Price(StrictModel):
     """What an accelerator node costs. Prices move: this is data with a date, never code."""
 
-    usd_per_hour: PositiveFloat = Field(description="US dollars a node and hour")
+    usd_per_hour: PositiveFloat = Field(
+        description="US dollars a node and hour; of a Capacity Block its fee / (hours x instances)"
+    )
     as_of: date = Field(description="the day this price was looked up, YYYY-MM-DD")
     source: str = Field(min_length=1, description="where it was looked up")
 

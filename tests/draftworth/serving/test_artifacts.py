@@ -98,6 +98,7 @@ NOT_IN_THE_KEY = {
     "aws.pins.add_ons",
     "aws.capacity.kind",
     "aws.capacity.reservation_id",
+    "aws.capacity.hours",
     "aws.price.usd_per_hour",
     "aws.price.as_of",
     "aws.price.source",
