@@ -91,7 +91,7 @@ class Pins(StrictModel):
         default=None,
         pattern=NODE_RELEASE_PATTERN,
         description="release of the node images, of CPU and accelerator nodes, as in "
-        "1.35.2-20261102",
+        "1.35.2-20261102; change it in a deploy that changes nothing else of the nodes",
     )
     add_ons: dict[str, Annotated[str, Field(pattern=ADD_ON_VERSION_PATTERN)]] = Field(
         default_factory=dict,

@@ -148,6 +148,24 @@ def test_a_gated_model_without_a_secret_is_noted(
     assert "gated" not in edited(tmp_path, capsys, gated, draft, secret)
 
 
+def test_two_small_nodes_are_charged_as_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = both(
+        put("aws", "instance_type", value="trn2.3xlarge"),
+        put("serving", "slot_devices", value=1),
+        put("serving", "tensor_parallel_size", value=4),
+        put("aws", "price", "usd_per_hour", value=2.24),
+    )
+    assert main(["plan", str(write_experiment(tmp_path, small))]) == 0
+
+    text = capsys.readouterr().out
+    assert "placement   2 x trn2.3xlarge in us-east-2c, spot" in text
+    assert "node 1: qwen3-1.7b-k7, 1 devices, 100.0% of the node" in text
+    assert "cost        4.48 USD an hour while the accelerator nodes are up (2 x 2.24" in text
+    assert text.count("NEURON_SKIP_EFA_AFFINITY=1") == 2
+
+
 def block_of(**more: object) -> Edit:
     block = {"kind": "capacity_block", "reservation_id": "cr-0123456789abcdef0", **more}
     return put("aws", "capacity", value=block)
