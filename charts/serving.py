@@ -9,7 +9,6 @@ from constructs import Construct
 
 from charts import k8s
 from charts.bindings import Bindings
-from charts.graph_scripts import graph_scripts_config_map
 from charts.names import (
     content_name,
     experiment_labels,
@@ -48,7 +47,6 @@ class ServingChart(cdk8s.Chart):
         self._experiment = experiment
         self.content: list[Any] = []
         claim_template = self._claim_template()
-        k8s.KubeConfigMap(self, "graph-scripts", **graph_scripts_config_map())
         for variant in experiment.variants:
             template = pod_template(experiment, variant, bindings, claim_template=claim_template)
             spec = _deployment_spec(variant, template)
