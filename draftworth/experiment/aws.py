@@ -22,13 +22,13 @@ from draftworth.experiment.patterns import (
 from draftworth.experiment.strict import StrictModel
 from draftworth.records.capacity import MAX_DEADLINE_MINUTES
 
-S3_ADD_ON = "aws-mountpoint-s3-csi-driver"
+S3_CSI = "aws-mountpoint-s3-csi-driver"
 # A Capacity Block lasts 182 days at most; what is left of the day it begins in comes on top.
 MAX_BLOCK_HOURS = 183 * 24
 # Those that a deploy installs, whose versions may be pinned. `stacks` installs them.
 ADD_ONS = (
     "amazon-cloudwatch-observability",
-    S3_ADD_ON,
+    S3_CSI,
     "coredns",
     "eks-pod-identity-agent",
     "kube-proxy",
