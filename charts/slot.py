@@ -10,8 +10,8 @@ from draftworth.planning.resolved import ResolvedNeuron
 # A tenth of CPU and memory stays with the kernel, kubelet and the DaemonSets (CNI, DRA driver, S3
 # mounts, log and metric agents). A node also reports 2 to 3 % less memory than its data sheet.
 SLOTS_SHARE_OF_NODE = 0.9
-# vLLM's processes exchange tensors here. AWS's own sample for these nodes gives 128 GiB to a server
-# of half a node; a limit, not a reservation: what is not used stays the server's memory.
+# vLLM's processes exchange tensors here. AWS's own sample for speculation on trn2 gives a server
+# 128 GiB. A limit, not a reservation: what is not used stays the server's memory.
 SHARED_MEMORY_SHARE = 0.25
 # Compiled graphs, the compiler's cache and work folder.
 SCRATCH_GIB_PER_DEVICE = 25

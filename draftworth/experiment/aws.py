@@ -22,13 +22,13 @@ from draftworth.experiment.patterns import (
 from draftworth.experiment.strict import StrictModel
 from draftworth.records.capacity import MAX_DEADLINE_MINUTES
 
-S3_CSI = "aws-mountpoint-s3-csi-driver"
+S3_ADD_ON = "aws-mountpoint-s3-csi-driver"
 # A Capacity Block lasts 182 days at most; what is left of the day it begins in comes on top.
 MAX_BLOCK_HOURS = 183 * 24
 # Those that a deploy installs, whose versions may be pinned. `stacks` installs them.
 ADD_ONS = (
     "amazon-cloudwatch-observability",
-    S3_CSI,
+    S3_ADD_ON,
     "coredns",
     "eks-pod-identity-agent",
     "kube-proxy",
@@ -58,12 +58,12 @@ class CapacityBlock(StrictModel):
         description="id of the Capacity Block, cr- and 17 hex digits: without it EC2 launches "
         "nothing into the block",
     )
-    hours: int | None = Field(
+    hours: float | None = Field(
         default=None,
         ge=1,
         le=MAX_BLOCK_HOURS,
-        description="hours the block was bought for; left out: a day, the shortest. `draftworth "
-        "plan` charges them whole",
+        description="hours the block was bought for; left out: 24, the shortest that is sold in "
+        "advance. `draftworth plan` charges them whole",
     )
 
 

@@ -36,8 +36,8 @@ def _block_advice(run: Forecast, block: PaidBlock) -> Iterator[str]:
     if needed.worst > usable:
         may = "ends" if needed.best > usable else "may end"
         yield (
-            f"a Capacity Block of {block.hours} hours {may} the run unfinished: its nodes may run "
-            f"for {usable:.0f} minutes, the run needs {needed.text(digits=0)}"
+            f"a Capacity Block of {block.hours:g} hours {may} the run unfinished: its nodes may "
+            f"run for {usable:.0f} minutes, the run needs {needed.text(digits=0)}"
         )
     if run.experiment.spec.aws.budget_usd < block.usd:
         yield (

@@ -28,7 +28,7 @@ class PaidBlock:
     instances: in it, at least; `nodes` of them are used.
     """
 
-    hours: int
+    hours: float
     instances: int
     nodes: int
     usd_per_instance_hour: float

@@ -107,7 +107,7 @@ def _block_lines(first: Forecast, second: Forecast, capacity: CapacityBlock) -> 
     assumed = "" if capacity.hours else "; aws.capacity.hours is not given: one day, the shortest"
     yield (
         f"cost        {block.usd:.2f} USD for the Capacity Block, whole and in advance: "
-        f"{block.hours} hours x {block.instances} x {price.usd_per_hour:.2f} ({price.source}, "
+        f"{block.hours:g} hours x {block.instances} x {price.usd_per_hour:.2f} ({price.source}, "
         f"{price.as_of.isoformat()}){assumed}"
     )
     for name, run in (("first run ", first), ("second run", second)):

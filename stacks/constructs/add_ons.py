@@ -14,7 +14,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam
 from constructs import Construct
 
-from draftworth.experiment.aws import S3_CSI
+from draftworth.experiment.aws import S3_ADD_ON
 from stacks.constructs.accepted_findings import accept_managed_policies
 from stacks.constructs.log_groups import owned_log_group
 from stacks.constructs.roles import pod_role
@@ -92,7 +92,7 @@ class PodAddOns(Construct):
     ) -> None:
         super().__init__(scope, id_)
         # The S3 driver without a role: a volume is mounted with the rights of the pod that uses it.
-        for name in ("coredns", "metrics-server", S3_CSI):
+        for name in ("coredns", "metrics-server", S3_ADD_ON):
             _add_on(self, cluster, name, versions)
         role = _managed_role(
             self,

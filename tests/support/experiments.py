@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from draftworth.experiment.aws import S3_CSI, Aws, Spot
+from draftworth.experiment.aws import S3_ADD_ON, Aws, Spot
 from draftworth.experiment.loading import LoadedExperiment, load_experiment
 from draftworth.experiment.model import Experiment
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron, resolve
@@ -112,7 +112,7 @@ def on_small_nodes(experiment: ResolvedNeuron) -> ResolvedNeuron:
         capacity=Spot(kind="spot"),
         pins={
             "node_release": "1.35.2-20261102",
-            "add_ons": {"vpc-cni": "v1.21.1-eksbuild.3", S3_CSI: "v2.7.0-eksbuild.1"},
+            "add_ons": {"vpc-cni": "v1.21.1-eksbuild.3", S3_ADD_ON: "v2.7.0-eksbuild.1"},
         },
     )
 

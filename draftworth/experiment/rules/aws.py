@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from draftworth.errors import Problem, suggestion
-from draftworth.experiment.aws import ADD_ONS, S3_CSI
+from draftworth.experiment.aws import ADD_ONS, S3_ADD_ON
 from draftworth.experiment.model import NeuronExperiment
 
 PINNED_IMAGE_WORDS = (
@@ -118,10 +118,10 @@ def _pins_are_of_what_is_deployed(experiment: NeuronExperiment) -> Iterator[Prob
                 allowed=", ".join(ADD_ONS),
                 reason="no other add-on is installed" + suggestion(name, ADD_ONS),
             )
-    s3_driver = pins.add_ons.get(S3_CSI, "v2.")
+    s3_driver = pins.add_ons.get(S3_ADD_ON, "v2.")
     if s3_driver.startswith(("v0.", "v1.")):
         yield Problem(
-            key=("aws", "pins", "add_ons", S3_CSI),
+            key=("aws", "pins", "add_ons", S3_ADD_ON),
             given=f'"{s3_driver}"',
             allowed="v2 or later",
             reason="v1 mounts no volume with the pod's own role (Pod Identity)",

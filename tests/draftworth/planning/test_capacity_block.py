@@ -18,7 +18,7 @@ from tests.support.experiments import (
 from tests.support.timelines import BY_HAND, QWEN
 
 
-def bought(hours: int | None = None) -> CapacityBlock:
+def bought(hours: float | None = None) -> CapacityBlock:
     return CapacityBlock(kind="capacity_block", reservation_id="cr-0123456789abcdef0", hours=hours)
 
 
@@ -30,7 +30,8 @@ def test_a_block_is_paid_whole_and_a_day_where_the_file_does_not_say() -> None:
     block = PaidBlock.of(QWEN, bought())
     assert (block.hours, block.instances) == (24, 1)
     assert block.usd == pytest.approx(24 * 8.60)
-    assert PaidBlock.of(QWEN, bought(19)).usd == pytest.approx(19 * 8.60)
+    # The rest of a day, as it is sold too: 16:00 to 11:30.
+    assert PaidBlock.of(QWEN, bought(19.5)).usd == pytest.approx(19.5 * 8.60)
 
 
 @pytest.mark.parametrize(
