@@ -80,7 +80,8 @@ def neuron_command(
 
 
 def _without_efa(experiment: NeuronExperiment) -> dict[str, str]:
-    """Else the engine looks for the network card beside each device, and there is none."""
+    """Unless told not to, vLLM Neuron's workers bind to the EFA device beside theirs, and end with
+    FileNotFoundError where there is none (vllm_neuron, neuron_worker.py)."""
     return {} if experiment.accelerator.efa_interfaces else {"NEURON_SKIP_EFA_AFFINITY": "1"}
 
 
