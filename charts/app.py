@@ -7,6 +7,7 @@ import cdk8s
 from charts.bindings import Bindings
 from charts.checkpoint_stager import StagingChart
 from charts.foundation import FoundationChart
+from charts.graph_scripts import GraphScriptsChart
 from charts.load_generator import LoadGeneratorChart
 from charts.serving import ServingChart
 from charts.storage import StorageChart
@@ -14,13 +15,15 @@ from draftworth.planning.resolved import ResolvedNeuron
 
 
 def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cdk8s.Chart, ...]:
-    """Foundation, storage, staging, serving, load generator: each needs the ones before it."""
+    """Foundation, storage, staging, programs, serving, load generator: each needs the ones before
+    it."""
     scope = cdk8s.App()
     serving = ServingChart(scope, "serving", experiment=experiment, bindings=bindings)
     return (
         FoundationChart(scope, "foundation", experiment=experiment),
         StorageChart(scope, "storage", experiment=experiment, bindings=bindings),
         StagingChart(scope, "staging", experiment=experiment, bindings=bindings),
+        GraphScriptsChart(scope, "graph-scripts", experiment=experiment),
         serving,
         LoadGeneratorChart(
             scope, "load-generator", experiment=experiment, bindings=bindings, serving=serving

@@ -7,25 +7,39 @@ built on theirs. A ConfigMap's keys have no slashes: the volume puts each file w
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+
+import cdk8s
+from constructs import Construct
 
 from charts import k8s
-from charts.names import content_name
+from charts.names import content_name, experiment_labels
 from charts.pods import metadata
 from charts.shipped import ROOT, SERVING_POD, source_files
+from draftworth.planning.resolved import ResolvedNeuron
 
 MOUNT_PATH = "/opt/draftworth"
 VOLUME_NAME = "graph-scripts"
 PROGRAM = "pods/compiled_graphs/__main__.py"
 
 
-def graph_scripts_config_map() -> dict[str, Any]:
-    """Properties of the ConfigMap, named by its content."""
-    return {
-        "metadata": metadata(_name()),
-        "immutable": True,
-        "data": {_key(path): text for path, text in _sources().items()},
-    }
+class GraphScriptsChart(cdk8s.Chart):
+    """The ConfigMap, named by its content: the same for every variant.
+
+    A chart of its own: the programs are most of what CloudFormation's event of an update can hold
+    (`stacks/manifest_size.py`), and the servers are the part that grows with the variants.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, experiment: ResolvedNeuron) -> None:
+        super().__init__(
+            scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)
+        )
+        k8s.KubeConfigMap(
+            self,
+            "programs",
+            metadata=metadata(_name()),
+            immutable=True,
+            data={_key(path): text for path, text in _sources().items()},
+        )
 
 
 def graph_scripts_volume() -> k8s.Volume:

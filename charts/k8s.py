@@ -25,7 +25,6 @@ else:
         "NetworkPolicy": "networking.k8s.io/v1",
         "PersistentVolume": "v1",
         "PersistentVolumeClaim": "v1",
-        "PodDisruptionBudget": "policy/v1",
         "ResourceClaimTemplate": "resource.k8s.io/v1",
         "Service": "v1",
         "ServiceAccount": "v1",

@@ -53,6 +53,14 @@ def no_rights(*, read_only_root_filesystem: bool | None = None) -> k8s.SecurityC
     )
 
 
+def default_capabilities() -> k8s.SecurityContext:
+    """A container with the capabilities that the runtime gives by default, that gains no others.
+
+    For programs of others that were never seen to run with less.
+    """
+    return k8s.SecurityContext(allow_privilege_escalation=False)
+
+
 def ordinary_user() -> k8s.PodSecurityContext:
     """What every pod of our own image runs as."""
     return k8s.PodSecurityContext(

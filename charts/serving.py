@@ -1,4 +1,4 @@
-"""The vLLM services: one Deployment, Service and disruption budget a variant, devices by DRA."""
+"""The vLLM services: one Deployment and Service a variant, devices by DRA."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from constructs import Construct
 
 from charts import k8s
 from charts.bindings import Bindings
-from charts.graph_scripts import graph_scripts_config_map
 from charts.names import (
     content_name,
     experiment_labels,
@@ -33,6 +32,10 @@ ROLLOUT_MARGIN_MINUTES = 30
 class ServingChart(cdk8s.Chart):
     """Every variant's server.
 
+    No PodDisruptionBudget: EKS drains a node that Spot wants back, or that is scaled down, for
+    about 15 minutes whatever a budget says, and ends it then. One that refuses evictions would save
+    no block and only keep a node that is paid for.
+
     `content`: all that decides how the servers behave, as plain data.
     """
 
@@ -45,14 +48,12 @@ class ServingChart(cdk8s.Chart):
         self._experiment = experiment
         self.content: list[Any] = []
         claim_template = self._claim_template()
-        k8s.KubeConfigMap(self, "graph-scripts", **graph_scripts_config_map())
         for variant in experiment.variants:
             template = pod_template(experiment, variant, bindings, claim_template=claim_template)
             spec = _deployment_spec(variant, template)
             self.content.append(k8s.KubeDeployment.manifest(spec=spec))
             self._deployment(variant, spec)
             self._service(variant)
-            self._disruption_budget(variant)
 
     def _claim_template(self) -> str:
         """Its name carries a content hash: a ResourceClaimTemplate cannot be changed in place."""
@@ -93,26 +94,6 @@ class ServingChart(cdk8s.Chart):
             spec=k8s.ServiceSpec(type="ClusterIP", selector=selector_labels(variant), ports=[port]),
         )
 
-    def _disruption_budget(self, variant: NeuronVariant) -> None:
-        """Keeps a ready server where it is while it is measured.
-
-        It refuses evictions, above all the drain after a Spot rebalance recommendation, which is a
-        guess, not an interruption. Servers that are not ready may go. It does not hold up a real
-        interruption, nor `cdk destroy`, which removes these objects before the nodes; and the
-        capacity controller ends the drain of nodes that are no longer wanted.
-        """
-        labels = variant_labels(self._experiment, variant)
-        k8s.KubePodDisruptionBudget(
-            self,
-            f"budget-{variant.name}",
-            metadata=metadata(service_name(variant.name), labels),
-            spec=k8s.PodDisruptionBudgetSpec(
-                max_unavailable=k8s.IntOrString.from_number(0),
-                unhealthy_pod_eviction_policy="AlwaysAllow",
-                selector=k8s.LabelSelector(match_labels=selector_labels(variant)),
-            ),
-        )
-
 
 def _deployment_spec(variant: NeuronVariant, template: k8s.PodTemplateSpec) -> k8s.DeploymentSpec:
     return k8s.DeploymentSpec(
@@ -145,11 +126,6 @@ def _claim_template_spec(experiment: ResolvedNeuron) -> k8s.ResourceClaimTemplat
             selectors=[k8s.DeviceSelector(cel=k8s.CelDeviceSelector(expression=selector))],
         ),
     )
-    # Devices of one group are neighbours on the node's torus; without this a claim may get any.
-    connected = k8s.DeviceConstraint(
-        requests=[DEVICE_REQUEST],
-        match_attribute=f"resource.aws.com/devicegroup{serving.slot_devices}_id",
-    )
     cores = {
         "apiVersion": "neuron.aws.com/v1",
         "kind": "NeuronConfig",
@@ -159,5 +135,19 @@ def _claim_template_spec(experiment: ResolvedNeuron) -> k8s.ResourceClaimTemplat
         requests=[DEVICE_REQUEST],
         opaque=k8s.OpaqueDeviceConfiguration(driver=NEURON_DRIVER, parameters=cores),
     )
-    devices = k8s.DeviceClaim(requests=[request], constraints=[connected], config=[config])
+    devices = k8s.DeviceClaim(
+        requests=[request], constraints=_connected(serving.slot_devices), config=[config]
+    )
     return k8s.ResourceClaimTemplateSpec(spec=k8s.ResourceClaimSpec(devices=devices))
+
+
+def _connected(devices: int) -> list[k8s.DeviceConstraint] | None:
+    """Devices of one group are neighbours on the node's torus; without this a claim may get any.
+
+    One device has nothing to be connected with. It must not be asked for: the driver publishes the
+    groups only where there are several devices, and EFA.
+    """
+    if devices == 1:
+        return None
+    group = f"resource.aws.com/devicegroup{devices}_id"
+    return [k8s.DeviceConstraint(requests=[DEVICE_REQUEST], match_attribute=group)]

@@ -1,4 +1,4 @@
-"""What of this repository travels to each pod and function: whole folders, named here only.
+"""What of this repository travels to each pod and function: named here only, mostly whole folders.
 
 Images, function packages and the ConfigMap of the serving pods are all made from these lists, and
 `docs/architecture.md` shows them (a test compares). Every folder of the domain that travels needs
@@ -28,7 +28,22 @@ _FUNCTION = (
 
 CAPACITY_CONTROLLER = (*_FUNCTION, "lambdas/capacity_controller")
 METRICS_PUBLISHER = (*_FUNCTION, "draftworth/analysis", "lambdas/metrics_publisher")
-SERVING_POD = (*_RECORDS, "pods/__init__.py", "pods/compiled_graphs")
+# File by file: they travel in a ConfigMap, and twice in CloudFormation's event of an update, which
+# has a limit (`stacks/manifest_size.py`).
+SERVING_POD = (
+    "draftworth/__init__.py",
+    "draftworth/errors.py",
+    "draftworth/untrusted.py",
+    "draftworth/records/__init__.py",
+    "draftworth/records/artifact_manifest.py",
+    "draftworth/records/capacity.py",
+    "draftworth/records/codec.py",
+    "draftworth/records/files.py",
+    "draftworth/records/server_state.py",
+    "draftworth/records/staging.py",
+    "pods/__init__.py",
+    "pods/compiled_graphs",
+)
 # One image for the load generator and for the checkpoint stager.
 MEASURING_IMAGE = (
     *_RECORDS,

@@ -15,7 +15,14 @@ from charts.bindings import Bindings
 from charts.graph_scripts import MOUNT_PATH as SCRIPTS_PATH
 from charts.graph_scripts import graph_scripts_mount, graph_scripts_volume
 from charts.names import ACCELERATOR_TAINT_KEY, service_name, variant_labels
-from charts.pods import aws_environment, empty_folder, no_rights, resources, variables
+from charts.pods import (
+    aws_environment,
+    default_capabilities,
+    empty_folder,
+    no_rights,
+    resources,
+    variables,
+)
 from charts.slot import (
     UPLOADER_CPUS,
     UPLOADER_EPHEMERAL_STORAGE_GIB,
@@ -109,7 +116,10 @@ def _container(
             limit_cpus=True,
             claims=[k8s.ResourceClaim(name=DEVICE_CLAIM_NAME)],
         ),
-        security_context=no_rights(),
+        # Every published Neuron container runs with the default capabilities; whether the runtime
+        # needs one of them to open or lock its devices is written nowhere. The pod security level
+        # `baseline` admits them. What fails without shows on a paid node, so none is dropped.
+        security_context=default_capabilities(),
         # Why graphs were refused is then in `kubectl describe pod`.
         termination_message_policy="FallbackToLogsOnError",
         volume_mounts=_mounts(variant, bindings),

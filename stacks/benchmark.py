@@ -19,6 +19,7 @@ from stacks.constructs.capacity_controller import CapacityController
 from stacks.constructs.metrics_publisher import MetricsPublisher
 from stacks.constructs.workload_roles import WorkloadRoles
 from stacks.dashboard import dashboard_body
+from stacks.manifest_size import judge_size
 from stacks.storage import StorageStack
 
 
@@ -83,20 +84,18 @@ class BenchmarkStack(ExperimentStack):
 
         A new version's objects replace those of the same name; what it no longer has is pruned, as
         far as `kubectl apply --prune` goes: its list has workloads, services, volumes and
-        configuration, but no PodDisruptionBudget, ResourceClaimTemplate, NetworkPolicy or
-        ServiceAccount. NetworkPolicies keep their names in every version; of the others a leftover
-        selects no pod and is used by none. All of them go with the namespace.
+        configuration, but no ResourceClaimTemplate, NetworkPolicy or ServiceAccount.
+        NetworkPolicies keep their names in every version; of the others a leftover is used by none.
+        All of them go with the namespace.
         """
         previous: Construct = self.roles
         charts = benchmark_charts(self._experiment, bindings)
         for chart in charts:
+            objects = chart.to_json()
             manifest = eks.KubernetesManifest(
-                self,
-                f"Chart-{chart.node.id}",
-                cluster=cluster,
-                manifest=chart.to_json(),
-                prune=True,
+                self, f"Chart-{chart.node.id}", cluster=cluster, manifest=objects, prune=True
             )
+            judge_size(manifest, objects)
             manifest.node.add_dependency(previous)
             previous = manifest
         (measuring,) = (chart for chart in charts if isinstance(chart, LoadGeneratorChart))

@@ -38,12 +38,19 @@ class ClusterStack(ExperimentStack):
         )
         self.cluster = cast(eks.ICluster, control_plane.cluster)
         tag_raw_resources(self.cluster.node.find_child("KubectlReadyBarrier"), self.own_tags)
-        node_add_ons = NodeAddOns(self, "NodeAddOns", cluster=self.cluster)
+        pins = experiment.spec.aws.pins
+        node_add_ons = NodeAddOns(self, "NodeAddOns", cluster=self.cluster, versions=pins.add_ons)
         logs = InsightsLogs(self, "InsightsLogs", cluster_name=self.names.cluster)
         self._build_nodes(experiment, network)
         for nodes in (self.cpu_nodes, self.accelerator_nodes):
             nodes.node.add_dependency(node_add_ons, logs)
-        pod_add_ons = PodAddOns(self, "PodAddOns", cluster=self.cluster, insights_logs=logs)
+        pod_add_ons = PodAddOns(
+            self,
+            "PodAddOns",
+            cluster=self.cluster,
+            versions=pins.add_ons,
+            insights_logs=logs,
+        )
         driver = neuron_driver(self, "NeuronDriver", cluster=self.cluster)
         for dependant in (pod_add_ons, driver):
             dependant.node.add_dependency(self.cpu_nodes)
@@ -56,6 +63,7 @@ class ClusterStack(ExperimentStack):
             vpc=network.vpc,
             subnets=network.node_subnets,
             tags=self.own_tags,
+            release=experiment.spec.aws.pins.node_release,
         )
         self.cpu_nodes = CpuNodes(self, "CpuNodes", name=f"{self.names.cluster}-cpu", place=place)
         self.accelerator_nodes = AcceleratorNodes(

@@ -137,4 +137,5 @@ def _placement_lines(experiment: ResolvedNeuron) -> Iterator[str]:
     )
     for slot in placement.slots:
         share = placement.node_share(slot)
-        yield f"  node {slot.node}: {slot.variant}, {slot.devices} devices, {share:.1%} of the node"
+        devices = f"{slot.devices} device{'s' if slot.devices > 1 else ''}"
+        yield f"  node {slot.node}: {slot.variant}, {devices}, {share:.1%} of the node"

@@ -5,10 +5,14 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticKnownError
 
+from draftworth.experiment.catalog import catalog
 from draftworth.experiment.patterns import (
+    ADD_ON_VERSION_PATTERN,
     EMAIL_PATTERN,
+    NODE_RELEASE_PATTERN,
     REGION_PATTERN,
     RESERVATION_PATTERN,
     SECRET_NAME_PATTERN,
@@ -17,6 +21,20 @@ from draftworth.experiment.patterns import (
 )
 from draftworth.experiment.strict import StrictModel
 from draftworth.records.capacity import MAX_DEADLINE_MINUTES
+
+S3_ADD_ON = "aws-mountpoint-s3-csi-driver"
+# A Capacity Block lasts 182 days at most; what is left of the day it begins in comes on top.
+MAX_BLOCK_HOURS = 183 * 24
+# Those that a deploy installs, whose versions may be pinned. `stacks` installs them.
+ADD_ONS = (
+    "amazon-cloudwatch-observability",
+    S3_ADD_ON,
+    "coredns",
+    "eks-pod-identity-agent",
+    "kube-proxy",
+    "metrics-server",
+    "vpc-cni",
+)
 
 
 class OnDemand(StrictModel):
@@ -40,6 +58,13 @@ class CapacityBlock(StrictModel):
         description="id of the Capacity Block, cr- and 17 hex digits: without it EC2 launches "
         "nothing into the block",
     )
+    hours: float | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_BLOCK_HOURS,
+        description="hours the block was bought for; left out: 24, the shortest that is sold in "
+        "advance. `draftworth plan` charges them whole",
+    )
 
 
 Capacity = Annotated[OnDemand | Spot | CapacityBlock, Field(discriminator="kind")]
@@ -48,9 +73,36 @@ Capacity = Annotated[OnDemand | Spot | CapacityBlock, Field(discriminator="kind"
 class Price(StrictModel):
     """What an accelerator node costs. Prices move: this is data with a date, never code."""
 
-    usd_per_hour: PositiveFloat = Field(description="US dollars a node and hour")
+    usd_per_hour: PositiveFloat = Field(
+        description="US dollars a node and hour; of a Capacity Block its fee / (hours x instances)"
+    )
     as_of: date = Field(description="the day this price was looked up, YYYY-MM-DD")
     source: str = Field(min_length=1, description="where it was looked up")
+
+
+class Pins(StrictModel):
+    """Versions that a deploy takes as they stand here; what is left out, EKS chooses.
+
+    EKS gives what it finds best on the day: two deploys of one file may differ in it. `draftworth
+    preflight` prints what a deploy would get today.
+    """
+
+    node_release: str | None = Field(
+        default=None,
+        pattern=NODE_RELEASE_PATTERN,
+        description="release of the node images, of CPU and accelerator nodes, as in "
+        "1.35.2-20261102; change it in a deploy that changes nothing else of the nodes",
+    )
+    add_ons: dict[str, Annotated[str, Field(pattern=ADD_ON_VERSION_PATTERN)]] = Field(
+        default_factory=dict,
+        description="EKS add-on to its version, as in vpc-cni: v1.21.1-eksbuild.3",
+    )
+
+
+def _known_instance_type(name: str) -> str:
+    if name not in catalog().instances:
+        raise PydanticKnownError("literal_error", {"expected": " or ".join(catalog().instances)})
+    return name
 
 
 class Aws(StrictModel):
@@ -61,8 +113,16 @@ class Aws(StrictModel):
         description="the one zone of the accelerator nodes, e.g. us-east-2c: EFA, placement group "
         "and Capacity Block all live in one zone"
     )
+    instance_type: Annotated[str, AfterValidator(_known_instance_type)] = Field(
+        default="trn2.48xlarge",
+        json_schema_extra={"enum": [*catalog().instances]},
+        description="EC2 type of the accelerator nodes; each variant holds "
+        "serving.slot_devices of their devices",
+    )
     kubernetes_version: Literal["1.35"] = "1.35"
     """quoted; DRA needs 1.34 or later, 1.35 is what is supported here"""
+    pins: Pins = Pins()
+    """versions of add-ons and node images; left out: what EKS gives on the day"""
     public_access_cidrs: Annotated[tuple[str, ...], Field(max_length=40), EachOnce] = ()
     """IPv4 ranges that may reach the Kubernetes API from outside; none: private"""
     admin_principal_arns: Annotated[tuple[str, ...], Field(max_length=40), EachOnce] = ()

@@ -94,9 +94,13 @@ class Accelerator(StrictModel):
     legal_slot_devices: tuple[int, ...]
     legal_lnc: tuple[int, ...]
     efa_interfaces: int
+    """0: nothing of EFA is set up: no interfaces, no group of their own, no placement group."""
+    s3_gbit_per_s: int
+    """What Mountpoint is told of the network."""
     vcpus: int
     memory_gib: int
     nvme_gib: int
+    """Local disks; 0: none, or none that is known of, and the root disk has room instead."""
     sources: tuple[str, ...]
 
     def logical_cores(self, *, devices: int, lnc: int) -> int:

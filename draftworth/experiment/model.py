@@ -90,7 +90,7 @@ class ExperimentBase(StrictModel):
 
 
 class NeuronExperiment(ExperimentBase):
-    """An experiment on trn2.48xlarge nodes."""
+    """An experiment on nodes with Neuron devices."""
 
     target: HubModel = Field(description="the model whose decoding is measured")
     serving: NeuronServing
@@ -125,7 +125,7 @@ class NeuronExperiment(ExperimentBase):
     @property
     def instance_type(self) -> str:
         """EC2 instance type of the accelerator nodes."""
-        return "trn2.48xlarge"
+        return self.aws.instance_type
 
     @property
     def accelerator(self) -> Accelerator:

@@ -28,6 +28,11 @@ class Placement:
         """Accelerator nodes needed."""
         return max(slot.node for slot in self.slots) + 1
 
+    @property
+    def slots_a_node(self) -> int:
+        """Services that share a full node."""
+        return self.devices_per_node // self.slots[0].devices
+
     def node_share(self, slot: PlacedSlot) -> float:
         """The part of a node that a slot holds, between 0 and 1."""
         return slot.devices / self.devices_per_node

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.planning.bounds import Bounds
+from draftworth.planning.capacity_block import PaidBlock
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.planning.timeline import BUDGET, DEADLINE, DEPLOY, TEARDOWN, Forecast
 
@@ -24,6 +26,25 @@ def time_advice(run: Forecast) -> Iterator[str]:
     yield from _limit_advice(
         f"{BUDGET} {aws.budget_usd:.2f}", aws.budget_usd, usd, "costs {:.2f} USD"
     )
+    if isinstance(aws.capacity, CapacityBlock):
+        yield from _block_advice(run, PaidBlock.of(run.experiment, aws.capacity))
+
+
+def _block_advice(run: Forecast, block: PaidBlock) -> Iterator[str]:
+    """A block that is too short, or whose paid time a budget cuts."""
+    usable, needed = block.usable_minutes, run.needed_minutes
+    if needed.worst > usable:
+        may = "ends" if needed.best > usable else "may end"
+        yield (
+            f"a Capacity Block of {block.hours:g} hours {may} the run unfinished: its nodes may "
+            f"run for {usable:.0f} minutes, the run needs {needed.text(digits=0)}"
+        )
+    if run.experiment.spec.aws.budget_usd < block.usd:
+        yield (
+            f"{BUDGET} {run.experiment.spec.aws.budget_usd:.2f} is less than the Capacity Block's "
+            f"{block.usd:.2f} USD, which are paid in any case: to end a run at the budget saves "
+            "nothing; give the block's price"
+        )
 
 
 def _limit_advice(given: str, limit: float, needed: Bounds, needs: str) -> Iterator[str]:

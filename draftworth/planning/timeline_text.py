@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.planning.assumptions import OPTION, assumption_data
 from draftworth.planning.bounds import CASES, Bounds
+from draftworth.planning.capacity_block import PaidBlock, free_slots
 from draftworth.planning.measuring_time import block_seconds, round_minutes
 from draftworth.planning.phases import Phase, Timeline
 from draftworth.planning.timeline import BUDGET, NODE_START, TEARDOWN, Forecast
+from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
 from draftworth.terminal import table_lines
 
 
@@ -73,6 +75,16 @@ def _worked_out(quantity: Bounds, *, digits: int = 1) -> str:
 
 
 def _cost_lines(first: Forecast, second: Forecast) -> Iterator[str]:
+    capacity = first.experiment.spec.aws.capacity
+    if isinstance(capacity, CapacityBlock):
+        yield from _block_lines(first, second, capacity)
+    else:
+        yield from _hourly_lines(first, second)
+    yield _standing_line()
+
+
+def _hourly_lines(first: Forecast, second: Forecast) -> Iterator[str]:
+    """Nodes that are paid for while they exist."""
     experiment, aws = first.experiment, first.experiment.spec.aws
     nodes = experiment.placement.nodes
     yield (
@@ -87,12 +99,33 @@ def _cost_lines(first: Forecast, second: Forecast) -> Iterator[str]:
     yield (
         f"  second run  {_billed(second)}: the cluster, checkpoints and compiled graphs are there"
     )
-    if isinstance(aws.capacity, CapacityBlock):
+
+
+def _block_lines(first: Forecast, second: Forecast, capacity: CapacityBlock) -> Iterator[str]:
+    """Nodes that are paid for whether they exist or not."""
+    price, block = first.experiment.spec.aws.price, PaidBlock.of(first.experiment, capacity)
+    assumed = "" if capacity.hours else "; aws.capacity.hours is not given: one day, the shortest"
+    yield (
+        f"cost        {block.usd:.2f} USD for the Capacity Block, whole and in advance: "
+        f"{block.hours:g} hours x {block.instances} x {price.usd_per_hour:.2f} ({price.source}, "
+        f"{price.as_of.isoformat()}){assumed}"
+    )
+    for name, run in (("first run ", first), ("second run", second)):
+        idle = block.idle_share(run.billed_minutes)
         yield (
-            "  a Capacity Block is paid in advance for its whole window, however much of it a run "
-            "uses, and the nodes are released 40 minutes before it ends"
+            f"  {name}  {run.billed_minutes.text(digits=0)} minutes of {block.nodes} "
+            f"node{'s' if block.nodes > 1 else ''}: {_percent(idle)} of the block stays idle"
         )
-    yield _standing_line()
+    more, room = block.further_runs(first, second), free_slots(first.experiment, block.instances)
+    yield (
+        f"  would fit   {more.text()} more runs on compiled graphs, one after the other (raise "
+        f"`repetition`, or change the workload), and {room} more variants at the same time; the "
+        f"nodes go {BLOCK_MARGIN_SECONDS // 60} minutes before the block ends"
+    )
+
+
+def _percent(share: Bounds) -> str:
+    return f"{(share * 100).text(digits=0)}%"
 
 
 def _billed(run: Forecast) -> str:

@@ -23,6 +23,9 @@ def artifact_inputs(experiment: NeuronExperiment, variant: Variant) -> dict[str,
     serving, dialect = experiment.serving, neuron_dialect(experiment)
     inputs: dict[str, Any] = {
         "image": experiment.image,
+        # Other chips, another graph; whether another node with the same chips needs one is written
+        # nowhere, and a compile costs less than a graph that does not load.
+        "instance_type": experiment.instance_type,
         "dialect": experiment.release_facts.dialect,
         "dialect_version": dialect.VERSION,
         "target": {"model": experiment.target.model, "revision": experiment.target.revision},

@@ -73,9 +73,16 @@ def neuron_command(
         environment={
             "NEURON_LOGICAL_NC_CONFIG": lnc,
             "NEURON_RT_VIRTUAL_CORE_SIZE": lnc,
+            **_without_efa(experiment),
             **environment,
         },
     )
+
+
+def _without_efa(experiment: NeuronExperiment) -> dict[str, str]:
+    """Unless told not to, vLLM Neuron's workers bind to the EFA device beside theirs, and end with
+    FileNotFoundError where there is none (vllm_neuron, neuron_worker.py)."""
+    return {} if experiment.accelerator.efa_interfaces else {"NEURON_SKIP_EFA_AFFINITY": "1"}
 
 
 def engine_settings(experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:

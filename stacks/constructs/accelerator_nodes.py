@@ -1,4 +1,4 @@
-"""The accelerator nodes: trn2.48xlarge with every EFA interface, bought as the experiment says."""
+"""The accelerator nodes: every EFA interface that their type has, bought as the experiment says."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY
+from charts.slot import slot_resources
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.planning.resolved import ResolvedNeuron
-from stacks.constructs.nodes import NodePlace, launch_template, node_group
+from stacks.constructs.nodes import NodePlace, RootDisk, launch_template, node_group
 
-# Containers and kubelet are on the NVMe disks; the root disk holds the system alone.
+# Where there are NVMe disks, containers and kubelet are on them and the root disk holds the system.
 ROOT_GIB = 100
+# Where none are known, all of that is on the root disk. FastImagePull (`node_config.mime`) is said
+# to be slower than an ordinary pull below 600 MiB/s.
+SCRATCH_MIB_PER_S = 1000
+SCRATCH_IOPS = 16_000
 NODE_CONFIG = Path(__file__).with_name("node_config.mime").read_text(encoding="utf-8")
 # The same for every experiment: a deploy that finds it unchanged leaves the size alone, and the
 # capacity controller sets it (decision record 5). EKS takes no maximum below 1.
@@ -39,15 +44,28 @@ class AcceleratorNodes(Construct):
         return launch_template(
             self,
             name=self._experiment.names.accelerator,
-            root_gib=ROOT_GIB,
+            root=self._root_disk(),
             tags=self._place.tags,
             # Here and not in the node group: CDK takes no Trainium type there with the Neuron
             # image, and EKS wants it here for Capacity Blocks.
             instance_type=self._experiment.spec.instance_type,
             user_data=Fn.base64(NODE_CONFIG),
-            network_interfaces=self._efa_interfaces(self._build_efa_group()),
+            **self._efa(),
             **self._buying(),
         )
+
+    def _root_disk(self) -> RootDisk:
+        if self._experiment.spec.accelerator.nvme_gib:
+            return RootDisk(gib=ROOT_GIB)
+        pods_gib = slot_resources(self._experiment).ephemeral_storage_gib
+        gib = ROOT_GIB + self._experiment.placement.slots_a_node * pods_gib
+        return RootDisk(gib=gib, mib_per_s=SCRATCH_MIB_PER_S, iops=SCRATCH_IOPS)
+
+    def _efa(self) -> dict[str, Any]:
+        """Nothing where the type has none: EKS then attaches the cluster's group by itself."""
+        if not self._experiment.spec.accelerator.efa_interfaces:
+            return {}
+        return {"network_interfaces": self._efa_interfaces(self._build_efa_group())}
 
     def _build_efa_group(self) -> aws_ec2.SecurityGroup:
         """All traffic among the members, in and out: EFA needs explicit rules for both."""
@@ -84,8 +102,11 @@ class AcceleratorNodes(Construct):
 
     def _buying(self) -> dict[str, Any]:
         """Capacity Block: the reservation, whose instances are placed together by themselves and
-        must not be asked for a place outside of it. Else: a cluster placement group."""
+        must not be asked for a place outside of it. Else: a cluster placement group, where there is
+        EFA to make use of it; elsewhere it would only leave fewer places to launch in."""
         if not isinstance(self._capacity, CapacityBlock):
+            if not self._experiment.spec.accelerator.efa_interfaces:
+                return {}
             group = aws_ec2.CfnPlacementGroup(self, "PlacementGroup", strategy="cluster")
             placement = aws_ec2.CfnLaunchTemplate.PlacementProperty(group_name=group.ref)
             return {"placement": placement}

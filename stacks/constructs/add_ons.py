@@ -1,6 +1,7 @@
 """EKS add-ons, each that calls AWS with a role of its own.
 
-Versions are left to EKS, which gives each cluster version the default that it was tested with.
+A version that the experiment does not pin is left to EKS, which gives each cluster version the
+default that it was tested with.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam
 from constructs import Construct
 
+from draftworth.experiment.aws import S3_ADD_ON
 from stacks.constructs.accepted_findings import accept_managed_policies
 from stacks.constructs.log_groups import owned_log_group
 from stacks.constructs.roles import pod_role
@@ -51,10 +53,12 @@ class NodeAddOns(Construct):
     interface that is left holds its security group and subnet.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, cluster: eks.ICluster) -> None:
+    def __init__(
+        self, scope: Construct, id_: str, *, cluster: eks.ICluster, versions: Mapping[str, str]
+    ) -> None:
         super().__init__(scope, id_)
-        agent = _add_on(self, cluster, "eks-pod-identity-agent")
-        _add_on(self, cluster, "kube-proxy")
+        agent = _add_on(self, cluster, "eks-pod-identity-agent", versions)
+        _add_on(self, cluster, "kube-proxy", versions)
         role = _managed_role(
             self,
             "vpc-cni",
@@ -67,6 +71,7 @@ class NodeAddOns(Construct):
             self,
             cluster,
             "vpc-cni",
+            versions,
             configuration={"enableNetworkPolicy": "true"},
             roles={"aws-node": role},
         )
@@ -77,12 +82,18 @@ class PodAddOns(Construct):
     """What runs as ordinary pods, and so needs nodes to come up."""
 
     def __init__(
-        self, scope: Construct, id_: str, *, cluster: eks.ICluster, insights_logs: InsightsLogs
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        cluster: eks.ICluster,
+        versions: Mapping[str, str],
+        insights_logs: InsightsLogs,
     ) -> None:
         super().__init__(scope, id_)
         # The S3 driver without a role: a volume is mounted with the rights of the pod that uses it.
-        for name in ("coredns", "metrics-server", "aws-mountpoint-s3-csi-driver"):
-            _add_on(self, cluster, name)
+        for name in ("coredns", "metrics-server", S3_ADD_ON):
+            _add_on(self, cluster, name, versions)
         role = _managed_role(
             self,
             "cloudwatch",
@@ -95,6 +106,7 @@ class PodAddOns(Construct):
             self,
             cluster,
             "amazon-cloudwatch-observability",
+            versions,
             configuration=INSIGHTS_CONFIGURATION,
             roles={"cloudwatch-agent": role},
         )
@@ -105,11 +117,13 @@ def _add_on(
     scope: Construct,
     cluster: eks.ICluster,
     name: str,
+    versions: Mapping[str, str],
     *,
     configuration: Mapping[str, Any] | None = None,
     roles: Mapping[str, aws_iam.Role] | None = None,
 ) -> eks.CfnAddon:
-    """`roles`: service account to role. CDK's own Addon construct knows no Pod Identity."""
+    """`versions`: add-on to its pinned version; `roles`: service account to role. CDK's own Addon
+    construct knows no Pod Identity."""
     associations = [
         eks.CfnAddon.PodIdentityAssociationProperty(service_account=account, role_arn=role.role_arn)
         for account, role in (roles or {}).items()
@@ -118,6 +132,7 @@ def _add_on(
         scope,
         name,
         addon_name=name,
+        addon_version=versions.get(name),
         cluster_name=cluster.cluster_name,
         resolve_conflicts="OVERWRITE",
         preserve_on_delete=False,

@@ -84,10 +84,11 @@ class CapacityController(Construct):
         self._scheduler_role = self._build_scheduler_role()
         self._role = self._build_role()
         self.function = self._build_function()
-        self._build_heartbeat()
+        heartbeat = self._build_heartbeat()
+        heartbeat.node.add_dependency(*deployed_after)
         self._build_rules()
         self.alarm = self._build_alarm()
-        self._build_deployment(deployed_after)
+        self._build_deployment([heartbeat, *deployed_after])
 
     def _build_topic(self, notify_email: str | None) -> aws_sns.Topic:
         topic = aws_sns.Topic(
@@ -160,10 +161,15 @@ class CapacityController(Construct):
         )
         return function
 
-    def _build_heartbeat(self) -> None:
+    def _build_heartbeat(self) -> aws_scheduler.CfnSchedule:
         """Notices what raises no event: the spend, the start of a Capacity Block, lost events.
 
         It carries the plan, only to scale to zero when the function's state is lost.
+
+        EventBridge Scheduler tries to assume the role when a schedule is created, and IAM needs a
+        while to know a new role everywhere. So it is made late: after the function, whose rights
+        name the role, and after the charts, which take minutes. The deployment comes after it: no
+        node without its heartbeat.
         """
         target = aws_scheduler.CfnSchedule.TargetProperty(
             arn=self.function.function_arn,
@@ -179,6 +185,7 @@ class CapacityController(Construct):
             target=target,
         )
         heartbeat.node.add_dependency(self._scheduler_role)
+        return heartbeat
 
     def _build_rules(self) -> None:
         created = ["Object Created"]

@@ -6,7 +6,7 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from charts.names import CPU_NODE_LABELS
-from stacks.constructs.nodes import NodePlace, launch_template, node_group
+from stacks.constructs.nodes import NodePlace, RootDisk, launch_template, node_group
 
 # Four vCPUs: the load generator asks for two whole ones, which a two-vCPU node cannot give after
 # what the system keeps. Two nodes: cluster services find room beside it and survive one's loss.
@@ -14,10 +14,9 @@ INSTANCE_TYPE = "m7i.xlarge"
 NODES = 2
 # Two stagers' files on their way (24 GiB each) beside images and logs. The kubelet clears pods away
 # from a tenth of the disk on.
-ROOT_GIB = 100
 # Staging writes each byte of a checkpoint once and reads it twice, for its hash and for S3: with
 # gp3's own 125 MiB/s, 61 GiB would take 25 minutes. 500 need no more operations than gp3 has.
-ROOT_MIB_PER_S = 500
+ROOT = RootDisk(gib=100, mib_per_s=500)
 
 
 class CpuNodes(Construct):
@@ -28,8 +27,7 @@ class CpuNodes(Construct):
         template = launch_template(
             self,
             name=name,
-            root_gib=ROOT_GIB,
-            root_mib_per_s=ROOT_MIB_PER_S,
+            root=ROOT,
             tags=place.tags,
             instance_type=INSTANCE_TYPE,
         )

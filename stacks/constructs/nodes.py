@@ -12,8 +12,14 @@ from constructs import Construct
 
 from stacks.constructs.accepted_findings import accept_managed_policies
 
-# What a kubelet needs. Not the CNI policy, which vpc-cni has itself, and of ECR pulling alone.
-NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
+# What a kubelet needs. Not the CNI policy, which vpc-cni has itself, and of ECR pulling alone. The
+# Neuron images are in ECR Public, which throttles who does not say who he is: nodeadm has the
+# kubelet ask for a token there too (`public.ecr.aws` in its image credential provider).
+NODE_POLICIES = (
+    "AmazonEKSWorkerNodePolicy",
+    "AmazonEC2ContainerRegistryPullOnly",
+    "AmazonElasticContainerRegistryPublicReadOnly",
+)
 # One hop further than the node: agents that run in pods ask the metadata service where they are.
 METADATA_HOP_LIMIT = 2
 ROOT_DEVICE = "/dev/xvda"
@@ -23,13 +29,26 @@ TAGGED_RESOURCES = ("instance", "volume", "network-interface")
 
 @dataclass(frozen=True, kw_only=True)
 class NodePlace:
-    """Where node groups are and what they are tagged with: the same for all of a cluster."""
+    """Where node groups are and what they are tagged with: the same for all of a cluster.
+
+    release: of their images; None: the newest of the cluster's Kubernetes version.
+    """
 
     cluster: eks.ICluster
     role: aws_iam.Role
     vpc: aws_ec2.Vpc
     subnets: aws_ec2.SubnetSelection
     tags: Mapping[str, str]
+    release: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RootDisk:
+    """A gp3 volume; None: what every gp3 has, 125 MiB/s and 3,000 operations a second."""
+
+    gib: int
+    mib_per_s: int | None = None
+    iops: int | None = None
 
 
 def node_role(scope: Construct, id_: str) -> aws_iam.Role:
@@ -44,7 +63,9 @@ def node_role(scope: Construct, id_: str) -> aws_iam.Role:
         ],
     )
     accept_managed_policies(
-        role, *NODE_POLICIES, reason="What EKS asks of every node's role, and nothing more."
+        role,
+        *NODE_POLICIES,
+        reason="What EKS asks of every node's role, and reading public images.",
     )
     return role
 
@@ -53,21 +74,19 @@ def launch_template(
     scope: Construct,
     *,
     name: str,
-    root_gib: int,
-    root_mib_per_s: int | None = None,
+    root: RootDisk,
     tags: Mapping[str, str],
     **settings: Any,
 ) -> aws_ec2.CfnLaunchTemplate:
     """A launch template with token-only metadata, an encrypted gp3 root disk and tags.
 
-    `root_mib_per_s`: throughput of the root disk, None for gp3's own 125 MiB/s. `settings`: further
-    properties of LaunchTemplateDataProperty.
+    `settings`: further properties of LaunchTemplateDataProperty.
     """
     data = aws_ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
         metadata_options=aws_ec2.CfnLaunchTemplate.MetadataOptionsProperty(
             http_tokens="required", http_put_response_hop_limit=METADATA_HOP_LIMIT
         ),
-        block_device_mappings=[_root_disk(root_gib, root_mib_per_s)],
+        block_device_mappings=[_root_disk(root)],
         tag_specifications=[
             aws_ec2.CfnLaunchTemplate.TagSpecificationProperty(
                 resource_type=kind, tags=_cfn_tags({"Name": name, **tags})
@@ -94,6 +113,7 @@ def node_group(
         cluster=place.cluster,
         node_role=cast(aws_iam.IRole, place.role),
         subnets=place.subnets,
+        release_version=place.release,
         launch_template_spec=eks.LaunchTemplateSpec(
             id=template.ref, version=template.attr_latest_version_number
         ),
@@ -101,15 +121,14 @@ def node_group(
     )
 
 
-def _root_disk(
-    size_gib: int, mib_per_s: int | None
-) -> aws_ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
+def _root_disk(root: RootDisk) -> aws_ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
     return aws_ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
         device_name=ROOT_DEVICE,
         ebs=aws_ec2.CfnLaunchTemplate.EbsProperty(
             volume_type="gp3",
-            volume_size=size_gib,
-            throughput=mib_per_s,
+            volume_size=root.gib,
+            throughput=root.mib_per_s,
+            iops=root.iops,
             encrypted=True,
             delete_on_termination=True,
         ),

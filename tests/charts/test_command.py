@@ -27,8 +27,9 @@ FILES = [
     "01-foundation.yaml",
     "02-storage.yaml",
     "03-staging.yaml",
-    "04-serving.yaml",
-    "05-load-generator.yaml",
+    "04-graph-scripts.yaml",
+    "05-serving.yaml",
+    "06-load-generator.yaml",
 ]
 RUN_SPEC = "run-specification.json"
 VALUES = [
@@ -49,7 +50,7 @@ def test_the_files_hold_the_objects_that_the_charts_make(
     written = [item for text in texts for item in yaml.safe_load_all(text)]
     assert written == all_objects()
     output = capsys.readouterr().out
-    assert re.search(r"cat \S+01-foundation.yaml .*05-load-generator.yaml \| kubectl apply", output)
+    assert re.search(r"cat \S+01-foundation.yaml .*06-load-generator.yaml \| kubectl apply", output)
     assert "Values to fill in" not in output
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.charts.rendering import EXPERIMENTS, Object, of_kind
+from tests.charts.rendering import EXPERIMENTS, Object, render, rendered
 from tests.support.dra import Device, UnallocatableError, allocate_all, devices_of
-from tests.support.experiments import resolved
+from tests.support.experiments import on_small_nodes, resolved
 
 pytestmark = pytest.mark.synth
 
-FIXTURE = Path(__file__).parent / "fixtures" / "resourceslice-trn2.48xlarge.yaml"
+FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURE = FIXTURES / "resourceslice-trn2.48xlarge.yaml"
 EIGHT = "resource.aws.com/devicegroup8_id"
 
 
@@ -27,10 +28,14 @@ def node() -> tuple[Device, ...]:
 
 
 def claims_of_pods(name: str = "qwen3-32b") -> list[Object]:
+    return claims_in(rendered(name)["serving"])
+
+
+def claims_in(objects: list[Object]) -> list[Object]:
     """The claim that each serving pod gets, found the way Kubernetes finds it."""
-    templates = {t["metadata"]["name"]: t for t in of_kind("ResourceClaimTemplate", name)}
+    templates = {t["metadata"]["name"]: t for t in objects if t["kind"] == "ResourceClaimTemplate"}
     claims = []
-    for deployment in of_kind("Deployment", name):
+    for deployment in (item for item in objects if item["kind"] == "Deployment"):
         pod = deployment["spec"]["template"]["spec"]
         (claim,) = pod["resourceClaims"]
         assert pod["containers"][0]["resources"]["claims"] == [{"name": claim["name"]}]
@@ -72,6 +77,34 @@ def test_another_instance_type_is_not_taken(node: tuple[Device, ...]) -> None:
     selector["cel"]["expression"] = selector["cel"]["expression"].replace("trn2", "trn1")
     with pytest.raises(UnallocatableError, match="0 of 16 free devices fit"):
         allocate_all([claim], node)
+
+
+def small_node() -> tuple[Device, ...]:
+    """One device, as the driver's documentation lets expect it: nobody published such a slice."""
+    text = (FIXTURES / "resourceslice-trn2.3xlarge.yaml").read_text(encoding="utf-8")
+    return devices_of(yaml.safe_load(text))
+
+
+def test_a_device_of_no_group_is_enough_for_a_slot_of_one() -> None:
+    small = on_small_nodes(resolved("llama-3.1-8b-eagle3"))
+    claims = claims_in(render(small)["serving"])
+    assert small.placement.nodes == len(claims) == 2
+    for claim in claims:
+        assert "constraints" not in claim["devices"]
+        ((device,),) = allocate_all([claim], small_node())
+        assert device.name == "neuron-device-0"
+    with pytest.raises(UnallocatableError):
+        allocate_all(claims, small_node())
+
+
+def test_a_slot_of_one_that_asked_for_a_group_would_wait_for_ever() -> None:
+    small = on_small_nodes(resolved("llama-3.1-8b-eagle3"))
+    claim = copy.deepcopy(claims_in(render(small)["serving"])[0])
+    (request,) = claim["devices"]["requests"]
+    group = {"requests": [request["name"]], "matchAttribute": "resource.aws.com/devicegroup1_id"}
+    claim["devices"]["constraints"] = [group]
+    with pytest.raises(UnallocatableError, match="1 of 1 free devices fit"):
+        allocate_all([claim], small_node())
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.charts.rendering import EXPERIMENTS, Object, of_kind
+from tests.charts.rendering import EXPERIMENTS, Object, of_kind, render
+from tests.support.experiments import on_small_nodes, resolved
 
 pytestmark = pytest.mark.synth
 
@@ -111,3 +112,9 @@ def test_a_planted_difference_is_found(plant: Any) -> None:
     baseline, speculative = copy.deepcopy(of_kind("Deployment"))
     plant(speculative["spec"]["template"]["spec"])
     assert what_must_be_equal(speculative) != what_must_be_equal(baseline)
+
+
+def test_variants_on_small_nodes_differ_in_speculation_and_names_only() -> None:
+    objects = render(on_small_nodes(resolved("llama-3.1-8b-eagle3")))["serving"]
+    baseline, other = (item for item in objects if item["kind"] == "Deployment")
+    assert what_must_be_equal(other) == what_must_be_equal(baseline)

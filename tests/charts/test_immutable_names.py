@@ -11,7 +11,6 @@ import pytest
 
 from charts import graph_scripts
 from charts.bindings import Bindings
-from charts.graph_scripts import graph_scripts_config_map
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from tests.charts.rendering import (
     BINDINGS,
@@ -130,14 +129,14 @@ def test_every_image_of_every_pod_stays() -> None:
 
 
 def test_other_programs_are_another_config_map(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = graph_scripts_config_map()
+    (before,) = rendered()["graph-scripts"]
     changed = {**graph_scripts._sources(), "__main__.py": "other"}
     graph_scripts._name.cache_clear()
     monkeypatch.setattr(graph_scripts, "_sources", lambda: changed)
-    after = graph_scripts_config_map()
+    (after,) = render(resolved())["graph-scripts"]
     graph_scripts._name.cache_clear()
     assert before["immutable"] is after["immutable"] is True
-    assert before["metadata"] != after["metadata"]
+    assert before["metadata"]["name"] != after["metadata"]["name"]
 
 
 NETWORK_POLICIES = {"default-deny", "stager", "serving", "load-generator"}

@@ -7,7 +7,7 @@ import pytest
 from charts.slot import UPLOADER_CPUS, UPLOADER_MEMORY_GIB, slot_resources
 from draftworth.planning.resolved import ResolvedNeuron
 from tests.charts.rendering import EXPERIMENTS, Object, of_kind
-from tests.support.experiments import changed_in, resolved
+from tests.support.experiments import changed_in, on_small_nodes, resolved
 
 pytestmark = pytest.mark.synth
 
@@ -38,6 +38,18 @@ def what_does_not_fit(experiment: ResolvedNeuron, *, services: int) -> list[str]
 def test_a_node_full_of_services_leaves_room_for_the_system(devices: int) -> None:
     services = ACCELERATOR.devices // devices
     assert what_does_not_fit(with_slots_of(devices), services=services) == []
+
+
+def test_one_service_on_a_small_node_leaves_room_for_the_system() -> None:
+    """Of 12 CPUs and 124 GiB: two CPUs and 10 GiB for the kernel, kubelet and DaemonSets."""
+    slot = slot_resources(on_small_nodes(resolved("llama-3.1-8b-eagle3")))
+    assert slot.cpus + UPLOADER_CPUS <= 10
+    assert slot.memory_gib + UPLOADER_MEMORY_GIB <= 114
+    assert slot.shared_memory_gib == slot.memory_gib // 4
+
+
+def test_a_server_of_half_a_node_has_the_shared_memory_of_the_published_sample() -> None:
+    assert slot_resources(resolved()).shared_memory_gib >= 128
 
 
 @pytest.mark.parametrize("devices", [4, 8, 16])

@@ -42,7 +42,7 @@ def buckets(name: str) -> dict[str, tuple[str, list[str]]]:
     ],
 )
 def test_checkpoints_are_mounted_by_model_and_revision(name: str, target: str, draft: str) -> None:
-    common = ["read-only", "allow-other", "region us-east-2"]
+    common = ["read-only", "allow-other", "region us-east-2", "maximum-throughput-gbps 100"]
     assert buckets(name) == {
         "target": (BINDINGS.checkpoints_bucket, [*common, f"prefix {target}/main/"]),
         "draft": (BINDINGS.checkpoints_bucket, [*common, f"prefix {draft}/main/"]),
@@ -80,7 +80,7 @@ def test_compiled_graphs_are_mounted_for_every_engine(name: str) -> None:
 
 def test_variants_with_the_same_draft_share_its_volume() -> None:
     more = render(with_third_variant(resolved()))
-    assert len(more["serving"]) == len(rendered()["serving"]) + 3
+    assert len(more["serving"]) == len(rendered()["serving"]) + 2
     assert more["storage"] == rendered()["storage"]
 
 

@@ -21,7 +21,13 @@ from draftworth.experiment.naming import Names
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.prompts import Case, Prompt
 from stacks.application import build_application
-from tests.support.experiments import changed, changed_aws, resolved, with_third_variant
+from tests.support.experiments import (
+    changed,
+    changed_aws,
+    on_small_nodes,
+    resolved,
+    with_third_variant,
+)
 from tests.support.shared import shared_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,8 +74,9 @@ def experiments() -> dict[str, ResolvedNeuron]:
         notify_email="bench@example.com",
         hub_token_secret="draftworth/hub-token",
     )
+    small = on_small_nodes(llama)
     on_demand = dataclasses.replace(on_demand, cases=(hostile_case(),))
-    return {e.name: e for e in (qwen, llama, on_demand, spot)}
+    return {e.name: e for e in (qwen, llama, on_demand, spot, small)}
 
 
 def hostile_case() -> Case:

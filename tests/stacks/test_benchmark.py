@@ -29,7 +29,7 @@ from tests.stacks.synthesis import Template, experiments, of_type, only, synthes
 
 pytestmark = [pytest.mark.synth]
 MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
-ORDER = ("foundation", "storage", "staging", "serving", "loadgenerator")
+ORDER = ("foundation", "storage", "staging", "graphscripts", "serving", "loadgenerator")
 
 
 def benchmark(name: str = "qwen3-32b") -> Template:
@@ -44,7 +44,7 @@ def body(name: str = "qwen3-32b") -> dict[str, Any]:
 def test_charts_are_applied_one_after_the_other_once_the_roles_are_there() -> None:
     template = benchmark()
     ids = {name: k for name in ORDER for k in of_type(template, MANIFEST) if name in k}
-    assert len(ids) == 5
+    assert len(ids) == 6
     for before, after in itertools.pairwise(ORDER):
         assert ids[before] in template["Resources"][ids[after]]["DependsOn"]
     associations = set(of_type(template, "AWS::EKS::PodIdentityAssociation"))
@@ -55,7 +55,7 @@ def test_charts_are_applied_one_after_the_other_once_the_roles_are_there() -> No
 def test_charts_prune_what_they_no_longer_have_as_far_as_kubectl_does() -> None:
     manifests = of_type(benchmark(), MANIFEST).values()
     labels = [m["Properties"]["PruneLabel"] for m in manifests]
-    assert len(set(labels)) == 5
+    assert len(set(labels)) == 6
     for manifest, label in zip(manifests, labels, strict=True):
         objects = kubernetes_objects(manifest)
         assert objects

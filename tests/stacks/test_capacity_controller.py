@@ -20,6 +20,7 @@ from draftworth.records.capacity import (
 from draftworth.records.codec import load_record
 from stacks.constructs.capacity_controller import ANSWER_TIMEOUT_MINUTES, TIMEOUT_MINUTES
 from tests.stacks.function_assets import check_function_asset
+from tests.stacks.graph import needs_in
 from tests.stacks.rendering import collapsed, rights
 from tests.stacks.synthesis import Template, experiments, of_type, only, synthesis
 
@@ -252,6 +253,31 @@ def test_the_heartbeat_is_a_schedule_of_the_stacks_own_group() -> None:
         "trigger": "heartbeat",
         "plan": properties(DEPLOYMENT)["Plan"],
     }
+
+
+@pytest.mark.parametrize("name", tuple(experiments()))
+def test_the_heartbeat_is_made_long_after_its_role_and_before_the_first_decision(name: str) -> None:
+    """EventBridge Scheduler tries the role at once, and refuses one that IAM does not know yet."""
+    needs = needs_in(benchmark(name))
+    (heartbeat,) = of_type(benchmark(name), "AWS::Scheduler::Schedule")
+    (role,) = (k for k in needs if "SchedulerRole" in k and "Policy" not in k)
+    (function,) = (k for k in needs if k.startswith(f"{FRAGMENT}Function"))
+    (deployment,) = of_type(benchmark(name), DEPLOYMENT)
+    charts = set(of_type(benchmark(name), "Custom::AWSCDK-EKS-KubernetesResource"))
+    assert role in reached(needs, function), "the role is made before the function, not beside it"
+    assert {role, function, *charts} <= reached(needs, heartbeat)
+    assert heartbeat in needs[deployment]
+
+
+def reached(needs: dict[str, set[str]], start: str) -> set[str]:
+    """All that a resource needs, and what that needs."""
+    found: set[str] = set()
+    ahead = [start]
+    while ahead:
+        new = needs[ahead.pop()] - found
+        found |= new
+        ahead += new
+    return found
 
 
 def matches(rule: str, event: dict[str, Any]) -> bool:

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY, CPU_NODE_LABELS
-from draftworth.experiment.aws import CapacityBlock
+from charts.slot import UPLOADER_EPHEMERAL_STORAGE_GIB, slot_resources
+from draftworth.experiment.aws import ADD_ONS, CapacityBlock
 from draftworth.experiment.naming import Names
 from draftworth.records.capacity import CapacityKind
 from stacks.constructs.accelerator_nodes import NODE_CONFIG
@@ -19,6 +20,9 @@ from tests.stacks.synthesis import Resource, Template, experiments, of_type, onl
 
 pytestmark = [pytest.mark.synth]
 NAMES = tuple(experiments())
+SMALL = "small-nodes"
+# Neuron's image is pulled with 18 GB and said to be more than 20 on the disk.
+UNPACKED_IMAGES_GIB = 40
 
 
 def cluster(name: str = "qwen3-32b") -> Template:
@@ -92,16 +96,18 @@ def test_administrators_are_those_listed_and_the_deployment(name: str) -> None:
 
 def test_add_ons_are_those_of_the_design_and_go_with_the_cluster() -> None:
     found = add_ons(cluster())
-    assert sorted(found) == [
-        "amazon-cloudwatch-observability",
-        "aws-mountpoint-s3-csi-driver",
-        "coredns",
-        "eks-pod-identity-agent",
-        "kube-proxy",
-        "metrics-server",
-        "vpc-cni",
-    ]
+    assert sorted(found) == sorted(ADD_ONS)
     assert {r["Properties"]["PreserveOnDelete"] for r in found.values()} == {False}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_versions_are_those_pinned_and_else_left_to_eks(name: str) -> None:
+    pins = experiments()[name].spec.aws.pins
+    assert bool(pins.add_ons) == (name == SMALL)
+    given = {n: r["Properties"].get("AddonVersion") for n, r in add_ons(cluster(name)).items()}
+    assert given == {**dict.fromkeys(ADD_ONS), **pins.add_ons}
+    groups = of_type(cluster(name), "AWS::EKS::Nodegroup").values()
+    assert {g["Properties"].get("ReleaseVersion") for g in groups} == {pins.node_release}
 
 
 def test_add_ons_that_call_aws_have_a_pod_identity_role_of_their_own() -> None:
@@ -224,7 +230,7 @@ def test_node_group_takes_the_neuron_image_and_the_type_from_the_template(name: 
     assert group["AmiType"] == "AL2023_x86_64_NEURON"
     assert "InstanceTypes" not in group
     assert "DiskSize" not in group
-    assert launch_data(name)["InstanceType"] == "trn2.48xlarge"
+    assert launch_data(name)["InstanceType"] == experiments()[name].spec.aws.instance_type
 
 
 def test_node_groups_carry_the_labels_and_taints_that_the_charts_expect() -> None:
@@ -239,21 +245,40 @@ def test_node_groups_carry_the_labels_and_taints_that_the_charts_expect() -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_capacity_block_names_its_reservation_and_the_others_a_placement_group(name: str) -> None:
+def test_capacity_block_names_its_reservation_and_efa_wants_a_placement_group(name: str) -> None:
     data, capacity = launch_data(name), experiments()[name].spec.aws.capacity
+    groups = of_type(cluster(name), "AWS::EC2::PlacementGroup")
     if isinstance(capacity, CapacityBlock):
         target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]
         assert target == {"CapacityReservationId": capacity.reservation_id}
         assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
-        assert "Placement" not in data
     else:
-        (group,) = of_type(cluster(name), "AWS::EC2::PlacementGroup")
-        assert data["Placement"] == {"GroupName": {"Ref": group}}
         assert "InstanceMarketOptions" not in data
         assert "CapacityReservationSpecification" not in data
+    if isinstance(capacity, CapacityBlock) or name == SMALL:
+        assert "Placement" not in data
+        assert not groups
+    else:
+        assert [data["Placement"]] == [{"GroupName": {"Ref": group}} for group in groups]
 
 
-@pytest.mark.parametrize("name", NAMES)
+def test_a_type_without_efa_has_neither_interfaces_nor_a_group_for_them() -> None:
+    """EKS attaches the cluster's group where a template names no interface and no group."""
+    assert not {"NetworkInterfaces", "SecurityGroupIds"} & set(launch_data(SMALL))
+    assert not [k for k in of_type(cluster(SMALL), "AWS::EC2::SecurityGroup") if "Efa" in k]
+
+
+def test_without_local_disks_the_root_disk_is_large_and_fast_enough_for_image_and_pods() -> None:
+    """kubelet sees what nine tenths of the disk hold, less 1 GiB that EKS keeps."""
+    (disk,) = launch_data(SMALL)["BlockDeviceMappings"]
+    asked = slot_resources(experiments()[SMALL]).ephemeral_storage_gib
+    asked += UPLOADER_EPHEMERAL_STORAGE_GIB
+    assert asked + UNPACKED_IMAGES_GIB < (disk["Ebs"]["VolumeSize"] - 1) * 0.9
+    assert disk["Ebs"]["Throughput"] >= 600, "a fast image pull would be a slow one"
+    assert disk["Ebs"]["Iops"] >= 4 * disk["Ebs"]["Throughput"], "gp3 gives 0.25 MiB/s each"
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != SMALL])
 def test_every_network_card_has_an_efa_interface(name: str) -> None:
     interfaces = launch_data(name)["NetworkInterfaces"]
     places = [(i["NetworkCardIndex"], i["DeviceIndex"]) for i in interfaces]
@@ -287,7 +312,6 @@ def test_nodes_want_metadata_tokens_and_encrypt_their_disk(name: str, fragment: 
     (disk,) = data["BlockDeviceMappings"]
     assert disk["Ebs"]["Encrypted"] is True
     assert disk["Ebs"]["VolumeType"] == "gp3"
-    assert disk["Ebs"].get("Throughput") == (500 if fragment == "Cpu" else None)
     tagged = {spec["ResourceType"] for spec in data["TagSpecifications"]}
     assert tagged == {"instance", "volume", "network-interface"}
 
@@ -299,13 +323,20 @@ def test_user_data_joins_the_local_disks_through_nodeadm() -> None:
     assert part.get_content_type() == "application/node.eks.aws"
     config = yaml.safe_load(str(part.get_payload()))
     assert config["kind"] == "NodeConfig"
-    assert config["spec"] == {"instance": {"localStorage": {"strategy": "RAID0"}}}
+    assert config["spec"] == {
+        "featureGates": {"FastImagePull": True},
+        "instance": {"localStorage": {"strategy": "RAID0"}},
+    }
 
 
 def test_node_role_has_what_a_kubelet_needs_and_no_more() -> None:
     role = properties(cluster(), "AWS::IAM::Role", "NodeRole")
     names = [json.dumps(arn).split("policy/")[1].split('"')[0] for arn in role["ManagedPolicyArns"]]
-    assert names == ["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"]
+    assert names == [
+        "AmazonEKSWorkerNodePolicy",
+        "AmazonEC2ContainerRegistryPullOnly",
+        "AmazonElasticContainerRegistryPublicReadOnly",
+    ]
     assert "Policies" not in role
 
 

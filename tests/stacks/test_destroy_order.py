@@ -119,12 +119,19 @@ def test_nodes_go_before_their_network_plugin_role_and_cluster(name: str) -> Non
         add_ons(name, ADD_ONS_OF_NODES)
         | nodes(name, "cluster", "AWS::IAM::Role", "NodeRole")
         | nodes(name, "cluster", "AWS::EKS::Cluster")
-        | nodes(name, "cluster", "AWS::EC2::SecurityGroup", "Efa")
     )
+    both = nodes(name, "cluster", "AWS::EKS::Nodegroup")
+    assert len(both) == 2
+    assert too_early(graph(name), both, needed) == set()
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in NAMES if experiments()[n].spec.accelerator.efa_interfaces]
+)
+def test_accelerator_nodes_go_before_the_group_of_their_efa_interfaces(name: str) -> None:
     groups = nodes(name, "cluster", "AWS::EKS::Nodegroup", "Accelerator")
-    assert too_early(graph(name), groups, needed) == set()
-    cpu = nodes(name, "cluster", "AWS::EKS::Nodegroup", "Cpu")
-    assert too_early(graph(name), cpu, needed - {n for n in needed if "Efa" in n[1]}) == set()
+    efa = nodes(name, "cluster", "AWS::EC2::SecurityGroup", "Efa")
+    assert too_early(graph(name), groups, efa) == set()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -113,7 +113,7 @@ def test_the_job_is_told_the_objects_address_and_hash(experiment: str) -> None:
     ]
     upload = run_spec_upload(experiment)
     sha256 = hashlib.sha256(upload.path.read_bytes()).hexdigest()
-    url = f"s3://{BUCKET}/{upload.key}"
+    url = f"s3://{upload.bucket}/{upload.key}"
     assert container["args"][:4] == ["--run-spec", url, "--run-spec-sha256", sha256]
 
 
@@ -137,8 +137,9 @@ def _listed(value: Any) -> list[Any]:
 @pytest.mark.parametrize("experiment", tuple(experiments()))
 def test_one_role_may_get_this_one_object_and_nobody_anything_else_there(experiment: str) -> None:
     stacks = {part: synthesis().template(experiment, part) for part in ("benchmark", "cluster")}
-    key = run_spec_upload(experiment).key
-    assert readers(stacks) == [("benchmark", "s3:GetObject", f"arn:aws:s3:::{BUCKET}/{key}")]
+    upload = run_spec_upload(experiment)
+    key, place = upload.key, f"arn:aws:s3:::{upload.bucket}/{upload.key}"
+    assert readers(stacks) == [("benchmark", "s3:GetObject", place)]
     statements = of_type(stacks["benchmark"], "AWS::IAM::Policy")
     (owner,) = (name for name, policy in statements.items() if key in json.dumps(policy))
     assert owner.startswith("WorkloadRolesllmperf")

@@ -9,7 +9,7 @@ import pytest
 from charts.checkpoint_stager import MAX_SCRATCH_GIB, OTHER_STORAGE_GIB
 from charts.names import NAMESPACE, STAGER_SERVICE_ACCOUNT
 from draftworth.records.staging import plan_key, ready_key
-from stacks.constructs.cpu_nodes import ROOT_GIB
+from stacks.constructs.cpu_nodes import ROOT
 from tests.stacks.rendering import rights
 from tests.stacks.synthesis import Template, experiments, of_type, synthesis
 from tests.stacks.test_benchmark import may, without
@@ -113,4 +113,4 @@ def test_uploads_in_parts_that_a_kill_left_are_dropped() -> None:
 
 def test_two_stagers_fit_onto_the_disk_of_a_cpu_node() -> None:
     pods_gib = 2 * (MAX_SCRATCH_GIB + OTHER_STORAGE_GIB)
-    assert pods_gib + IMAGES_GIB < (ROOT_GIB - 1) * 0.9
+    assert pods_gib + IMAGES_GIB < (ROOT.gib - 1) * 0.9

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from draftworth.experiment.aws import Aws
+from draftworth.experiment.aws import S3_ADD_ON, Aws, Spot
 from draftworth.experiment.loading import LoadedExperiment, load_experiment
 from draftworth.experiment.model import Experiment
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron, resolve
@@ -99,6 +99,22 @@ def with_third_variant(experiment: ResolvedNeuron) -> ResolvedNeuron:
     _, drafted = experiment.spec.variants
     third = drafted.model_copy(update={"name": "k5", "window": 5})
     return changed(experiment, variants=(*experiment.spec.variants, third))
+
+
+def on_small_nodes(experiment: ResolvedNeuron) -> ResolvedNeuron:
+    """The experiment on one device a variant, a node each, as sa-east-1 offers them."""
+    one_device = changed_in(experiment, "serving", slot_devices=1, tensor_parallel_size=4, lnc=2)
+    return changed_aws(
+        changed(one_device, name="small-nodes"),
+        region="sa-east-1",
+        availability_zone="sa-east-1b",
+        instance_type="trn2.3xlarge",
+        capacity=Spot(kind="spot"),
+        pins={
+            "node_release": "1.35.2-20261102",
+            "add_ons": {"vpc-cni": "v1.21.1-eksbuild.3", S3_ADD_ON: "v2.7.0-eksbuild.1"},
+        },
+    )
 
 
 def changed_aws(experiment: ResolvedNeuron, **values: Any) -> ResolvedNeuron:

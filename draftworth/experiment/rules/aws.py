@@ -6,7 +6,8 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from draftworth.errors import Problem
+from draftworth.errors import Problem, suggestion
+from draftworth.experiment.aws import ADD_ONS, S3_ADD_ON
 from draftworth.experiment.model import NeuronExperiment
 
 PINNED_IMAGE_WORDS = (
@@ -99,6 +100,34 @@ def _image_is_pinned(experiment: NeuronExperiment) -> Iterator[Problem]:
         )
 
 
+def _pins_are_of_what_is_deployed(experiment: NeuronExperiment) -> Iterator[Problem]:
+    pins, kubernetes = experiment.aws.pins, experiment.aws.kubernetes_version
+    if pins.node_release and not pins.node_release.startswith(f"{kubernetes}."):
+        yield Problem(
+            key=("aws", "pins", "node_release"),
+            given=f'"{pins.node_release}" with Kubernetes {kubernetes}',
+            allowed=f"a release {kubernetes}.x-YYYYMMDD",
+            reason="EKS refuses a node image of another Kubernetes version in the first minutes of "
+            "a deploy",
+        )
+    for name in pins.add_ons:
+        if name not in ADD_ONS:
+            yield Problem(
+                key=("aws", "pins", "add_ons", name),
+                given=f'"{name}"',
+                allowed=", ".join(ADD_ONS),
+                reason="no other add-on is installed" + suggestion(name, ADD_ONS),
+            )
+    s3_driver = pins.add_ons.get(S3_ADD_ON, "v2.")
+    if s3_driver.startswith(("v0.", "v1.")):
+        yield Problem(
+            key=("aws", "pins", "add_ons", S3_ADD_ON),
+            given=f'"{s3_driver}"',
+            allowed="v2 or later",
+            reason="v1 mounts no volume with the pod's own role (Pod Identity)",
+        )
+
+
 def is_pinned_image(image: str) -> bool:
     """Whether this is an image URI, and says which image: a digest, or a tag but `latest`."""
     match = _IMAGE.fullmatch(image) if len(image) <= _MAX_IMAGE_LENGTH else None
@@ -111,4 +140,5 @@ NEURON = (
     _admin_arns,
     _hub_token_stays_secret,
     _image_is_pinned,
+    _pins_are_of_what_is_deployed,
 )

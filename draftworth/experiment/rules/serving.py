@@ -31,7 +31,8 @@ def _slot_is_connected(experiment: NeuronExperiment) -> Iterator[Problem]:
         yield Problem(
             key=("serving", "slot_devices"),
             given=str(serving.slot_devices),
-            allowed=", ".join(map(str, instance.legal_slot_devices)),
+            allowed=f"{', '.join(map(str, instance.legal_slot_devices))} on "
+            f"{experiment.instance_type}",
             reason="only subsets of these sizes are connected in the node's torus",
         )
     if serving.lnc not in instance.legal_lnc:

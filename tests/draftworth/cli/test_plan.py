@@ -148,13 +148,56 @@ def test_a_gated_model_without_a_secret_is_noted(
     assert "gated" not in edited(tmp_path, capsys, gated, draft, secret)
 
 
-def test_a_capacity_block_is_paid_for_its_window(
+def test_two_small_nodes_are_charged_as_two(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    block = {"kind": "capacity_block", "reservation_id": "cr-0123456789abcdef0"}
+    small = both(
+        put("aws", "instance_type", value="trn2.3xlarge"),
+        put("serving", "slot_devices", value=1),
+        put("serving", "tensor_parallel_size", value=4),
+        put("aws", "price", "usd_per_hour", value=2.24),
+    )
+    assert main(["plan", str(write_experiment(tmp_path, small))]) == 0
 
-    assert "paid in advance" in edited(tmp_path, capsys, put("aws", "capacity", value=block))
-    assert "paid in advance" not in edited(tmp_path, capsys)
+    text = capsys.readouterr().out
+    assert "placement   2 x trn2.3xlarge in us-east-2c, spot" in text
+    assert "node 1: qwen3-1.7b-k7, 1 device, 100.0% of the node" in text
+    assert "cost        4.48 USD an hour while the accelerator nodes are up (2 x 2.24" in text
+    assert text.count("NEURON_SKIP_EFA_AFFINITY=1") == 2
+
+
+def block_of(**more: object) -> Edit:
+    block = {"kind": "capacity_block", "reservation_id": "cr-0123456789abcdef0", **more}
+    return put("aws", "capacity", value=block)
+
+
+def test_a_capacity_block_is_charged_whole_and_its_idle_part_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = edited(tmp_path, capsys, block_of(), put("aws", "budget_usd", value=300))
+
+    assert "206.40 USD for the Capacity Block, whole and in advance: 24 hours x 1 x 8.60" in text
+    assert "aws.capacity.hours is not given: one day, the shortest" in text
+    assert "stays idle" in line(text, "first run")
+    assert "more runs on compiled graphs" in line(text, "would fit")
+    assert "an hour while the accelerator nodes are up" not in text
+    assert "note: a Capacity Block" not in text
+    assert "which are paid in any case" not in text
+    assert "Capacity Block" not in edited(tmp_path, capsys)
+
+
+def test_a_block_that_is_too_short_or_dearer_than_the_budget_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = edited(tmp_path, capsys, block_of(hours=2))
+
+    assert (
+        "note: a Capacity Block of 2 hours may end the run unfinished: its nodes may run for"
+        in text
+    )
+    assert "aws.capacity.hours is not given" not in text
+    dear = edited(tmp_path, capsys, block_of(hours=336))
+    assert "is less than the Capacity Block's 2889.60 USD, which are paid in any case" in dear
 
 
 def test_variants_that_are_loaded_together_are_as_slow_as_the_slower_one(

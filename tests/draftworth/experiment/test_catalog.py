@@ -69,3 +69,10 @@ def test_a_release_keeps_compiled_graphs_in_its_own_way(release: str, way: objec
 def test_every_neuron_release_says_how_it_keeps_compiled_graphs() -> None:
     for name, release in catalog().releases.items():
         assert (release.compiled_graphs is not None) == (release.platform == "neuron"), name
+
+
+def test_the_small_type_is_one_device_without_efa_or_known_disks() -> None:
+    small = catalog().instances["trn2.3xlarge"]
+    assert (small.devices, small.legal_slot_devices) == (1, (1,))
+    assert (small.efa_interfaces, small.nvme_gib) == (0, 0)
+    assert small.logical_cores(devices=1, lnc=2) == 4

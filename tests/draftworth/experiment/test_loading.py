@@ -81,6 +81,57 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "neuron-2.26.1",
         "names the serving image",
     ),
+    "an instance type that the catalogue does not know": (
+        put("aws", "instance_type", value="trn2.6xlarge"),
+        "aws.instance_type",
+        '"trn2.6xlarge"',
+        "trn2.48xlarge or trn2.3xlarge",
+        "EC2 type of the accelerator nodes",
+    ),
+    "a slot larger than its node": (
+        put("aws", "instance_type", value="trn2.3xlarge"),
+        "serving.slot_devices",
+        "8",
+        "1 on trn2.3xlarge",
+        "connected",
+    ),
+    "a node image of another Kubernetes version": (
+        put("aws", "pins", value={"node_release": "1.34.2-20261102"}),
+        "aws.pins.node_release",
+        '"1.34.2-20261102" with Kubernetes 1.35',
+        "1.35.x-YYYYMMDD",
+        "another Kubernetes version",
+    ),
+    "a node image without its date": (
+        put("aws", "pins", value={"node_release": "1.35"}),
+        "aws.pins.node_release",
+        '"1.35"',
+        "as in 1.35.2-20261102",
+        "release of the node images",
+    ),
+    "a pin of an add-on that is not installed": (
+        put("aws", "pins", value={"add_ons": {"vpc-cmi": "v1.21.1-eksbuild.3"}}),
+        "aws.pins.add_ons.vpc-cmi",
+        '"vpc-cmi"',
+        "coredns, eks-pod-identity-agent",
+        "did you mean 'vpc-cni'?",
+    ),
+    "an add-on's version that is none": (
+        put("aws", "pins", value={"add_ons": {"vpc-cni": "latest"}}),
+        "aws.pins.add_ons.vpc-cni",
+        '"latest"',
+        "as in v1.21.1-eksbuild.3",
+        "",
+    ),
+    "an S3 driver that knows no Pod Identity": (
+        put(
+            "aws", "pins", value={"add_ons": {"aws-mountpoint-s3-csi-driver": "v1.15.0-eksbuild.1"}}
+        ),
+        "aws.pins.add_ons.aws-mountpoint-s3-csi-driver",
+        '"v1.15.0-eksbuild.1"',
+        "v2 or later",
+        "Pod Identity",
+    ),
     "an endless price": (
         put("aws", "price", "usd_per_hour", value=float("inf")),
         "aws.price.usd_per_hour",

@@ -8,7 +8,14 @@ import pytest
 
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.placement import Placement, place
-from tests.support.experiments import both, load_spec, put, write_experiment
+from tests.support.experiments import (
+    both,
+    load_spec,
+    on_small_nodes,
+    put,
+    resolved,
+    write_experiment,
+)
 
 
 def placed(folder: Path, *, variants: int, slot_devices: int) -> Placement:
@@ -42,6 +49,12 @@ def test_nodes_needed(tmp_path: Path, variants: int, slot_devices: int, nodes: i
     for node in range(nodes):
         assert sum(s.devices for s in placement.slots if s.node == node) <= 16
     assert len(placement.slots) == variants
+
+
+def test_one_device_a_node_is_one_node_a_variant() -> None:
+    placement = on_small_nodes(resolved("llama-3.1-8b-eagle3")).placement
+    assert (placement.nodes, placement.slots_a_node) == (2, 1)
+    assert [placement.node_share(slot) for slot in placement.slots] == [1, 1]
 
 
 def test_a_slot_knows_its_share_of_the_node(tmp_path: Path) -> None:

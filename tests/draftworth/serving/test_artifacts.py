@@ -54,6 +54,7 @@ IN_THE_KEY: dict[str, st.SearchStrategy[Any]] = {
     "variants[].window": NUMBERS,
     "variants[].draft.model": WORDS,
     "variants[].draft.revision": WORDS,
+    "aws.instance_type": st.sampled_from([*catalog().instances]),
 }
 NOT_IN_THE_KEY = {
     "name",
@@ -93,8 +94,11 @@ NOT_IN_THE_KEY = {
     "aws.kubernetes_version",
     "aws.public_access_cidrs",
     "aws.admin_principal_arns",
+    "aws.pins.node_release",
+    "aws.pins.add_ons",
     "aws.capacity.kind",
     "aws.capacity.reservation_id",
+    "aws.capacity.hours",
     "aws.price.usd_per_hour",
     "aws.price.as_of",
     "aws.price.source",

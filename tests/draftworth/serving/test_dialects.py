@@ -12,7 +12,15 @@ from draftworth.experiment.model import Experiment
 from draftworth.experiment.variants import Baseline
 from draftworth.serving.command import ModelPaths, ServingCommand
 from draftworth.serving.dialects import serving_command
-from tests.support.experiments import Edit, both, load_spec, put, write_experiment
+from tests.support.experiments import (
+    Edit,
+    both,
+    load_spec,
+    on_small_nodes,
+    put,
+    resolved,
+    write_experiment,
+)
 
 PATHS = ModelPaths()
 SPECULATION_KEYS = {"enable_eagle_speculation", "is_eagle3"}
@@ -178,3 +186,12 @@ def test_the_servers_answer_to_the_targets_name(experiments: Path) -> None:
     plain, drafted = commands(load_spec(experiments / "qwen3-32b.yaml"))
     assert flag(plain, "served-model-name") == flag(drafted, "served-model-name")
     assert flag(plain, "served-model-name") == "Qwen/Qwen3-32B"
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_only_nodes_without_efa_are_told_not_to_look_for_it(index: int) -> None:
+    large = resolved("llama-3.1-8b-eagle3")
+    small = on_small_nodes(large)
+    name = "NEURON_SKIP_EFA_AFFINITY"
+    assert small.variants[index].command.environment[name] == "1"
+    assert name not in large.variants[index].command.environment

@@ -1,0 +1,72 @@
+"""A Capacity Block as it is billed: by hand, and at the edges."""
+
+from __future__ import annotations
+
+import pytest
+
+from draftworth.experiment.aws import CapacityBlock
+from draftworth.planning.bounds import Bounds
+from draftworth.planning.capacity_block import PaidBlock, free_slots
+from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.planning.timeline import forecast
+from tests.support.experiments import (
+    changed_in,
+    on_small_nodes,
+    resolved,
+    with_third_variant,
+)
+from tests.support.timelines import BY_HAND, QWEN
+
+
+def bought(hours: float | None = None) -> CapacityBlock:
+    return CapacityBlock(kind="capacity_block", reservation_id="cr-0123456789abcdef0", hours=hours)
+
+
+def whole_node_each(experiment: ResolvedNeuron) -> ResolvedNeuron:
+    return changed_in(experiment, "serving", slot_devices=16, tensor_parallel_size=64)
+
+
+def test_a_block_is_paid_whole_and_a_day_where_the_file_does_not_say() -> None:
+    block = PaidBlock.of(QWEN, bought())
+    assert (block.hours, block.instances) == (24, 1)
+    assert block.usd == pytest.approx(24 * 8.60)
+    # The rest of a day, as it is sold too: 16:00 to 11:30.
+    assert PaidBlock.of(QWEN, bought(19.5)).usd == pytest.approx(19.5 * 8.60)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "nodes", "instances"),
+    [
+        (QWEN, 1, 1),
+        (whole_node_each(QWEN), 2, 2),
+        (whole_node_each(with_third_variant(QWEN)), 3, 4),
+        (on_small_nodes(resolved("llama-3.1-8b-eagle3")), 2, 2),
+    ],
+)
+def test_a_block_has_one_two_four_or_eight_instances(
+    experiment: ResolvedNeuron, nodes: int, instances: int
+) -> None:
+    block = PaidBlock.of(experiment, bought())
+    assert (block.nodes, block.instances) == (nodes, instances)
+    room = instances * experiment.placement.slots_a_node - len(experiment.variants)
+    assert free_slots(experiment, instances) == room
+
+
+def test_the_idle_part_counts_hours_and_instances_that_no_run_uses() -> None:
+    day = PaidBlock(hours=24, instances=4, nodes=3, usd_per_instance_hour=1)
+    # Three of four nodes for a third of the day; for all of it; for longer than there is.
+    used = (480, 1440, 9999)
+    idle = [day.idle_share(Bounds(minutes, minutes)).best for minutes in used]
+    assert idle == pytest.approx([0.75, 0.25, 0])
+
+
+def test_what_else_fits_by_hand() -> None:
+    """The first run needs 82.08 minutes of a node; each later one counts from its deploy on."""
+    first, second = forecast(QWEN, BY_HAND), forecast(QWEN, BY_HAND, second=True)
+    long = max(span.end for span in second.unlimited.best.spans.values())
+    more = PaidBlock.of(QWEN, bought()).further_runs(first, second)
+    # 24 hours less 40 minutes.
+    assert more.best == (1400 - 82.08) // long
+    assert more.worst < more.best
+    none = PaidBlock.of(QWEN, bought(1)).further_runs(first, second)
+    assert (none.best, none.worst) == (0, 0)
