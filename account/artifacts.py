@@ -30,7 +30,7 @@ from draftworth.untrusted import TooLargeError, read_at_most
 
 @dataclass(frozen=True, kw_only=True)
 class Buckets:
-    """Those of an experiment's storage stack; `checkpoints` is None when it was not looked up."""
+    """Those of an experiment's stack; `checkpoints` is None when it was not looked up."""
 
     region: str
     artifacts: str
@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="remove what the list says can go (without it nothing is changed)",
     )
     parser.add_argument(
-        "--bucket", help="the artifacts bucket; left out: that of the experiment's storage stack"
+        "--bucket", help="the artifacts bucket; left out: that of the experiment's stack"
     )
 
 
@@ -123,8 +123,8 @@ def listings(
 
 
 def find_buckets(experiment: ResolvedNeuron, bucket: str | None) -> Buckets:
-    """An experiment's; raises DraftworthError where its storage stack does not name them."""
-    region, stack = experiment.spec.aws.region, experiment.names.stack("storage")
+    """An experiment's; raises DraftworthError where its stack does not name them."""
+    region, stack = experiment.spec.aws.region, experiment.names.stack
     if bucket:
         return Buckets(region=region, artifacts=bucket, checkpoints=None)
     with explained(f"look up the outputs of the stack {stack}", region=region):

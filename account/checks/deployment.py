@@ -8,7 +8,7 @@ from account.artifacts import listings
 from account.checks.check import Outcome, Situation, failed, passed, warned
 from account.checks.tools import pinned_cdk_version
 from account.clients import DeniedError, tags_of
-from draftworth.experiment.naming import EXPERIMENT_TAG, STACK_PARTS
+from draftworth.experiment.naming import EXPERIMENT_TAG
 
 # What aws-cdk-lib's default synthesizer asks for; `tests/stacks/test_every_stack.py` holds both
 # to the synthesized assembly.
@@ -47,18 +47,17 @@ def existing_stacks(situation: Situation) -> Outcome:
             return outcome(listed, "; ".join(dict.fromkeys(found.values())))
     if not states:
         return passed("no stack of this experiment exists yet")
-    return passed(f"{len(states)} stacks of this experiment can be updated")
+    return passed(f"{len(states)} stack{'s' * (len(states) > 1)} of this experiment can be updated")
 
 
 def stack_states(situation: Situation) -> dict[str, str]:
     """Status of each stack of the experiment: by tag, and by name where tags were not set yet."""
     names = situation.experiment.names
-    ours = {names.stack(part) for part in STACK_PARTS}
     stacks = situation.list_all("list the stacks", "cloudformation", "describe_stacks", "Stacks")
     return {
         stack["StackName"]: stack["StackStatus"]
         for stack in stacks
-        if stack["StackName"] in ours
+        if stack["StackName"] == names.stack
         or tags_of(stack).get(EXPERIMENT_TAG) == situation.experiment.name
     }
 
@@ -69,8 +68,10 @@ def _judge(state: str) -> tuple[str, str]:
         return "fail", "wait until CloudFormation is done with it"
     if state == "DELETE_FAILED":
         return "fail", "`make destroy`; `draftworth leftovers` shows what holds it up"
-    if state in ("CREATE_FAILED", "UPDATE_FAILED", "UPDATE_ROLLBACK_FAILED"):
-        return "fail", "`npx cdk rollback STACK`, or `make destroy`"
+    if state == "UPDATE_ROLLBACK_FAILED":
+        return "fail", "`npx cdk rollback`, or `make destroy`"
+    if state in ("CREATE_FAILED", "UPDATE_FAILED"):
+        return "warn", "nothing: a deploy goes on where it stopped (`rollback` in cdk.json)"
     if state in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED"):
         return "warn", "nothing: `make deploy` deletes it and creates it again"
     return "pass", ""
@@ -136,7 +137,7 @@ def _without_token(situation: Situation) -> Outcome:
 
 def compiled_graphs(situation: Situation) -> Outcome:
     """No server on a paid node would refuse the graphs of earlier runs under its key."""
-    if situation.experiment.names.stack("storage") not in stack_states(situation):
+    if situation.experiment.names.stack not in stack_states(situation):
         return passed("nothing is deployed yet: first starts compile")
     (listing,) = listings([situation.experiment], bucket=None, now=situation.now)
     told = [f"{wanted.variant}: {wanted.refusal[0]}" for wanted in listing.wanted if wanted.refusal]

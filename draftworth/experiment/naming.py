@@ -12,14 +12,15 @@ from draftworth.records.results import RUNS_FOLDER
 
 PROJECT = "draftworth"
 EXPERIMENT_TAG = f"{PROJECT}:experiment"
-STACK_TAG = f"{PROJECT}:stack"
-# An experiment's stacks, in the order in which they need each other.
-STACK_PARTS = ("network", "storage", "cluster", "benchmark")
+PART_TAG = f"{PROJECT}:part"
+# The parts of an experiment's stack, in the order in which they need each other; what is in a part
+# has a logical id that begins with the part's name.
+PARTS = ("network", "storage", "cluster", "benchmark")
 
 # How nodes are bought, in the accelerator node group's name.
 BUYING_NAMES = {"on_demand": "od", "spot": "spot", "capacity_block": "block"}
 
-# Outputs of the storage stack that commands look up: `s3://BUCKET/`.
+# Outputs of the stack that commands look up: `s3://BUCKET/`.
 CHECKPOINTS_OUTPUT = "CheckpointsLocation"
 ARTIFACTS_OUTPUT = "ArtifactsLocation"
 
@@ -49,19 +50,14 @@ class Names:
         """`draftworth-` and the experiment as a DNS label; at most 43 characters."""
         return f"{PROJECT}-{dns_label(self.experiment)}"
 
-    def stack(self, part: str) -> str:
-        """A stack's name: `draftworth-qwen3-32b-network`."""
-        return f"{self.prefix}-{part}"
-
     # The log groups' names are made from the cluster's, and the dashboard's address is to be known
     # before it exists: both are fixed.
-    cluster = dashboard = prefix
+    stack = cluster = dashboard = prefix
 
     @property
     def assets(self) -> str:
-        """The folder of CDK's asset bucket that has the files of the benchmark stack, the prompts
-        among them: of this and every earlier deploy. It ends in `/`, which no other name goes on
-        after."""
+        """The folder of CDK's asset bucket that has the stack's files, prompts among them: of this
+        and every earlier deploy. It ends in `/`, which no other name goes on after."""
         return f"{self.prefix}/"
 
     @property
@@ -82,6 +78,11 @@ class Names:
         """
         return f"{self.accelerator}-{BUYING_NAMES[capacity]}"
 
+    @property
+    def stack_tags(self) -> dict[str, str]:
+        """Tags of the stack, and of everything in it."""
+        return {EXPERIMENT_TAG: self.experiment}
+
     def tags(self, part: str) -> dict[str, str]:
-        """Tags of everything in a stack: what `leftovers` and a bill are sorted by."""
-        return {EXPERIMENT_TAG: self.experiment, STACK_TAG: part}
+        """Tags of everything in a part: what `leftovers` and a bill are sorted by."""
+        return {**self.stack_tags, PART_TAG: part}

@@ -33,8 +33,7 @@ NEXT: Mapping[str, str] = {
     "block_over": "name another Capacity Block in the experiment and deploy, or extend this "
     "one: what counts is its end when the function looks.",
     "waiting_for_models": "nothing, if the staging Jobs run: kubectl -n draftworth get jobs",
-    "no_node_group": "deploy the cluster stack; a deploy that replaces the node group ends "
-    "this by itself.",
+    "no_node_group": "deploy again; a deploy that replaces the node group ends this by itself.",
     "foreign_node_group": "give the experiment another name.",
 }
 

@@ -151,14 +151,14 @@ _SCALING = (
     "arn:aws:autoscaling:us-east-2:${AWS::AccountId}:autoScalingGroup:0a1b:autoScalingGroupName"
 )
 NEEDS = (
-    ("s3:GetObject", "${CheckpointsArn}/Qwen/Qwen3-32B/main/_READY.json"),
-    ("s3:GetObject", "${CheckpointsArn}/Qwen/Qwen3-1.7B/main/_READY.json"),
-    ("s3:GetObject", "${ResultsArn}/runs/JOB-89abcdef/run.json"),
-    ("s3:GetObject", f"${{ResultsArn}}/{STOP_KEY}"),
-    ("s3:GetObject", f"${{ResultsArn}}/{STATE_KEY}"),
-    ("s3:PutObject", f"${{ResultsArn}}/{STATE_KEY}"),
-    ("s3:ListBucket", "${CheckpointsArn}"),
-    ("s3:ListBucket", "${ResultsArn}"),
+    ("s3:GetObject", "${Checkpoints.Arn}/Qwen/Qwen3-32B/main/_READY.json"),
+    ("s3:GetObject", "${Checkpoints.Arn}/Qwen/Qwen3-1.7B/main/_READY.json"),
+    ("s3:GetObject", "${Results.Arn}/runs/JOB-89abcdef/run.json"),
+    ("s3:GetObject", f"${{Results.Arn}}/{STOP_KEY}"),
+    ("s3:GetObject", f"${{Results.Arn}}/{STATE_KEY}"),
+    ("s3:PutObject", f"${{Results.Arn}}/{STATE_KEY}"),
+    ("s3:ListBucket", "${Checkpoints.Arn}"),
+    ("s3:ListBucket", "${Results.Arn}"),
     ("eks:DescribeNodegroup", _GROUP),
     ("eks:UpdateNodegroupConfig", _GROUP),
     ("eks:UpdateNodegroupConfig", _GROUP.replace("-spot/", "-od/")),
@@ -175,10 +175,10 @@ NEEDS = (
     ("sns:Publish", "${CapacityControllerNotifications}"),
 )
 MUST_NOT = (
-    ("s3:GetObject", "${CheckpointsArn}/Qwen/Qwen3-32B/main/model.safetensors"),
-    ("s3:GetObject", "${ResultsArn}/runs/JOB/blocks/1.transcript.jsonl.gz"),
-    ("s3:PutObject", "${ResultsArn}/runs/JOB/run.json"),
-    ("s3:DeleteObject", f"${{ResultsArn}}/{STATE_KEY}"),
+    ("s3:GetObject", "${Checkpoints.Arn}/Qwen/Qwen3-32B/main/model.safetensors"),
+    ("s3:GetObject", "${Results.Arn}/runs/JOB/blocks/1.transcript.jsonl.gz"),
+    ("s3:PutObject", "${Results.Arn}/runs/JOB/run.json"),
+    ("s3:DeleteObject", f"${{Results.Arn}}/{STATE_KEY}"),
     ("eks:UpdateNodegroupConfig", f"{_EKS}/draftworth-qwen3-32b-cpu/0a1b"),
     ("eks:DeleteNodegroup", _GROUP),
     ("autoscaling:CompleteLifecycleAction", f"{_SCALING}/eks-other-0a1b"),
