@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from aws_cdk import Stack
 
-from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT, RUNS_PREFIX
+from draftworth.experiment.naming import (
+    ARTIFACTS_OUTPUT,
+    CHECKPOINTS_OUTPUT,
+    RESULTS_OUTPUT,
+    RUNS_PREFIX,
+)
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.capacity import STOP_KEY
 from stacks.base import Part
@@ -48,7 +53,7 @@ class Storage(Part):
             "Compiled graphs, a folder a key: python -m draftworth artifacts FILE",
         )
         self.output(
-            "ResultsLocation",
+            RESULTS_OUTPUT,
             f"s3://{self.results.bucket_name}/{RUNS_PREFIX}",
             "One folder a run: python -m draftworth report LOCATION/RUN",
         )

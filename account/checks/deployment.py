@@ -8,7 +8,9 @@ from account.artifacts import listings
 from account.checks.check import Outcome, Situation, failed, passed, warned
 from account.checks.tools import pinned_cdk_version
 from account.clients import DeniedError, tags_of
-from draftworth.experiment.naming import EXPERIMENT_TAG
+from account.stack_outputs import bucket_in, stack_outputs
+from draftworth.experiment.naming import EXPERIMENT_TAG, RESULTS_OUTPUT
+from draftworth.records.capacity import STOP_KEY
 
 # What aws-cdk-lib's default synthesizer asks for; `tests/stacks/test_every_stack.py` holds both
 # to the synthesized assembly.
@@ -60,6 +62,23 @@ def stack_states(situation: Situation) -> dict[str, str]:
         if stack["StackName"] == names.stack
         or tags_of(stack).get(EXPERIMENT_TAG) == situation.experiment.name
     }
+
+
+def not_stopped(situation: Situation) -> Outcome:
+    """Nodes are not kept away by an earlier `make stop`."""
+    experiment = situation.experiment
+    if experiment.names.stack not in stack_states(situation):
+        return passed("nothing is deployed yet")
+    bucket = bucket_in(stack_outputs(experiment), RESULTS_OUTPUT)
+    if bucket is None:
+        return passed("there is no results bucket yet")
+    url, asked = f"s3://{bucket}/{STOP_KEY}", {"Bucket": bucket, "Key": STOP_KEY}
+    if situation.ask(f"look for {url}", "s3", "head_object", "404", **asked) is None:
+        return passed("nodes may start when everything they need is there")
+    return warned(
+        f"{url} keeps the accelerator nodes at zero, after a deploy too",
+        f"python -m draftworth stop {experiment.path} --resume",
+    )
 
 
 def _judge(state: str) -> tuple[str, str]:

@@ -50,6 +50,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "draftworth.cli.report",
         "the verdict of a run, from its folder or S3: tables, HTML, Markdown, plots, CSV",
     ),
+    "stop": (
+        "account.stop",
+        "accelerator nodes to zero now, and watch them go; --resume lets them come again",
+    ),
     "artifacts": (
         "account.artifacts",
         "which compiled graphs exist, which variants would compile; --run prunes",

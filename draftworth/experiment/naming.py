@@ -23,6 +23,7 @@ BUYING_NAMES = {"on_demand": "od", "spot": "spot", "capacity_block": "block"}
 # Outputs of the stack that commands look up: `s3://BUCKET/`.
 CHECKPOINTS_OUTPUT = "CheckpointsLocation"
 ARTIFACTS_OUTPUT = "ArtifactsLocation"
+RESULTS_OUTPUT = "ResultsLocation"
 
 # A folder of the results bucket, beside `results.CLAIMS_FOLDER` and `capacity.CONTROL_PREFIX`.
 RUNS_PREFIX = f"{RUNS_FOLDER}/"

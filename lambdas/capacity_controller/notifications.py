@@ -19,7 +19,7 @@ _RESUMES = "A run whose run.json does not say failed by then goes on where it st
 NEXT: Mapping[str, str] = {
     "ready": "nothing. The nodes start, the servers compile or load, the run begins.",
     "ended": "nothing.",
-    "stopped": "delete the object control/stop of the results bucket to go on.",
+    "stopped": "python -m draftworth stop EXPERIMENT --resume, to go on.",
     "complete": f"read the report. {_RUN_AGAIN}",
     "failed": f"read run.json and the Job's log. {_RUN_AGAIN}",
     "not_begun": "see why the Job's pod does not start or ends at once: "
