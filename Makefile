@@ -15,7 +15,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-unit fuzz test-engine test-llmperf benchmarks fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop leftovers clean
+.PHONY: help setup rehearse test test-unit fuzz test-engine test-llmperf benchmarks fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -114,6 +114,9 @@ destroy: $(DEPLOYER) node_modules/.bin/cdk ## remove it again, and say what rema
 
 stop: $(DEPLOYER) ## accelerator nodes of EXPERIMENT to zero now (ARGS=--resume: let them come again)
 	@$(RUN) python -m draftworth stop $(EXPERIMENT) $(ARGS)
+
+logs: $(DEPLOYER) ## what the pods of EXPERIMENT said (ARGS="--pod vllm- --since 2h --follow")
+	@$(RUN) python -m draftworth logs $(EXPERIMENT) $(ARGS)
 
 leftovers: $(DEPLOYER) ## what of EXPERIMENT still exists in the account, and what it costs
 	@$(RUN) python -m draftworth leftovers $(EXPERIMENT)

@@ -7,6 +7,7 @@ from typing import cast
 from aws_cdk import Stack
 from aws_cdk import aws_eks_v2 as eks
 
+from charts.names import NAMESPACE
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.base import Part
 from stacks.constructs.accelerator_nodes import AcceleratorNodes
@@ -65,6 +66,13 @@ class Cluster(Part):
             "KubeconfigCommand",
             f"aws eks update-kubeconfig --name {self.names.cluster} --region {self.region}",
             "Lets kubectl reach the cluster, for administrators of the experiment file",
+        )
+        pattern = f'{{ $.kubernetes.namespace_name = "{NAMESPACE}" }}'
+        self.output(
+            "LogsCommand",
+            f"aws logs tail {self.names.pod_logs} --region {self.region} --since 30m --follow "
+            f"--format short --filter-pattern '{pattern}'",
+            "Shows what the pods write, as JSON; as text: python -m draftworth logs FILE --follow",
         )
         group = self.accelerator_nodes.group.nodegroup_name
         self.output(

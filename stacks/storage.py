@@ -61,7 +61,7 @@ class Storage(Part):
         self.output(
             "StopNodesCommand",
             f"aws s3api put-object {stop}",
-            "Takes the accelerator nodes to zero and keeps them there",
+            "Takes the accelerator nodes to zero and keeps them there, as `make stop` does",
         )
         self.output(
             "ResumeNodesCommand",

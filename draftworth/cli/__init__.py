@@ -54,6 +54,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "account.stop",
         "accelerator nodes to zero now, and watch them go; --resume lets them come again",
     ),
+    "logs": (
+        "account.logs",
+        "what the pods said, from Container Insights; no kubectl needed",
+    ),
     "artifacts": (
         "account.artifacts",
         "which compiled graphs exist, which variants would compile; --run prunes",

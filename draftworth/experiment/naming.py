@@ -56,6 +56,11 @@ class Names:
     stack = cluster = dashboard = prefix
 
     @property
+    def pod_logs(self) -> str:
+        """The log group in which Container Insights keeps what every container wrote."""
+        return f"/aws/containerinsights/{self.cluster}/application"
+
+    @property
     def assets(self) -> str:
         """The folder of CDK's asset bucket that has the stack's files, prompts among them: of this
         and every earlier deploy. It ends in `/`, which no other name goes on after."""
