@@ -12,7 +12,7 @@ import pytest
 from moto import mock_aws
 
 from account import leftovers
-from account.leftovers import Report, look, report_lines
+from account.leftovers import Report, look, other_lines, report_lines
 from account.prices import monthly_usd, oldest_price
 from account.resources.kind import Kind, Leftover, kinds
 from account.resources.lookup import find, parse_arn
@@ -144,6 +144,16 @@ def test_things_of_another_experiment_with_a_similar_name_are_not_ours() -> None
     emulated_resources.stack("draftworth-qwen3-32b-x", emulated_resources.OTHERS_TAGS)
     emulated_resources.bucket("somebody-elses", {})
     assert found() == []
+
+
+def test_another_experiment_that_is_still_deployed_is_named() -> None:
+    """After `make destroy` of the file that was not deployed; it is no leftover of this one."""
+    emulated_resources.stack("draftworth-qwen3-32b-x", emulated_resources.OTHERS_TAGS)
+    emulated_resources.stack()
+    emulated_resources.stack("somebody-elses", {})
+    (line,) = other_lines(scope())
+    assert "another experiment is deployed in us-east-2: qwen3-32b-x (CREATE_COMPLETE)" in line
+    assert list(other_lines(scope(use=lambda service, region: RefusingClient()))) == []
 
 
 def test_a_thing_whose_tags_are_lost_is_known_by_its_stacks_name() -> None:
