@@ -111,14 +111,15 @@ def test_nothing_said_is_said(agent: Agent, capsys: pytest.CaptureFixture[str]) 
 def test_following_shows_each_line_once_also_a_late_one(
     agent: Agent, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps = iter([lambda: agent.write("third"), lambda: agent.write("late", ago_s=5)])
+    later = iter([("third", 1.0), ("late", 5.0)])
 
     def sleep(seconds: float) -> None:
         assert seconds == POLL_SECONDS < OVERLAP_MS / 1000
-        for step in steps:
-            step()
-            return
-        raise KeyboardInterrupt
+        try:
+            text, ago_s = next(later)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+        agent.write(text, ago_s=ago_s)
 
     agent.write("first", ago_s=3)
     agent.write("second", ago_s=2)
