@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,42 +79,54 @@ def client(service: str) -> Any:
     return boto3.client(service, region_name=REGION)  # type: ignore[call-overload]
 
 
-def cdk(*words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The CLI without a terminal; nothing but the emulated account can be reached."""
-    return subprocess.run(
-        [str(CLI), *words, "--output", str(folder / "cdk.out"), "--no-notices"],
-        cwd=ROOT,
-        env={**os.environ, "CI": "1", "CDK_DISABLE_VERSION_CHECK": "1", **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """How the CLI ended, and what it said in both streams."""
+
+    exit_code: int
+    said: str
+
+
+def cdk(*words: str, folder: Path, **environment: str) -> Done:
+    """The CLI without a terminal; nothing but the emulated account can be reached.
+
+    Into a file: Node.js writes to a pipe when it has time, and a CLI that fails does not wait.
+    """
+    log = folder / "said"
+    with log.open("wb") as stream:
+        done = subprocess.run(
+            [str(CLI), *words, "--output", str(folder / "cdk.out"), "--no-notices"],
+            cwd=ROOT,
+            env={**os.environ, "CDK_DISABLE_VERSION_CHECK": "1", **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            timeout=SECONDS,
+            check=False,
+        )
+    return Done(exit_code=done.returncode, said=log.read_text())
 
 
 def test_an_experiment_is_one_stack_to_the_cli(tmp_path: Path) -> None:
     done = cdk("ls", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{STACK}\n"
+    assert (done.exit_code, done.said) == (0, f"{STACK}\n")
 
 
 def test_without_credentials_it_is_the_account_that_is_missing(tmp_path: Path) -> None:
     """And not the name of a stack. The endpoint is a closed port of loopback."""
     nobody = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
     done = cdk("deploy", folder=tmp_path, AWS_ENDPOINT_URL="http://127.0.0.1:9", **nobody)
-    assert done.returncode == 1
-    assert "Unable to resolve AWS account" in done.stderr
+    assert done.exit_code == 1
+    assert "Unable to resolve AWS account" in done.said
 
 
 def test_deploy_asks_once_and_shows_the_roles(
     experiment: Path, account: str, executed: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     done = cdk("deploy", "-c", f"experiment={experiment}", folder=tmp_path)
-    assert done.returncode == 1
-    said = done.stdout + done.stderr
-    assert "security-sensitive updates" in said
-    assert "WorkloadRoles" in said
+    assert done.exit_code == 1
+    assert "security-sensitive updates" in done.said
+    assert "WorkloadRoles" in done.said
     assert executed == []
 
 
@@ -122,7 +135,7 @@ def test_deploy_and_destroy_take_no_name(
 ) -> None:
     words = ("-c", f"experiment={experiment}")
     done = cdk("deploy", *words, "--require-approval", "never", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.said
     # What a failed deploy has made stays.
     assert [request["DisableRollback"] for request in executed] == [True]
     (stack,) = client("cloudformation").describe_stacks()["Stacks"]
@@ -133,5 +146,5 @@ def test_deploy_and_destroy_take_no_name(
     assert all(file.startswith(f"{STACK}/") for file in files)
 
     gone = cdk("destroy", *words, "--force", folder=tmp_path)
-    assert gone.returncode == 0, gone.stderr
+    assert gone.exit_code == 0, gone.said
     assert client("cloudformation").describe_stacks()["Stacks"] == []
