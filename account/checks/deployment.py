@@ -40,16 +40,15 @@ def bootstrap(situation: Situation) -> Outcome:
 
 def existing_stacks(situation: Situation) -> Outcome:
     """No stack of an earlier deploy is in a state that a deploy stops at."""
-    states = stack_states(situation)
-    judged = {name: _judge(state) for name, state in states.items()}
-    for status, outcome in (("fail", failed), ("warn", warned)):
-        found = {name: step for name, (kind, step) in judged.items() if kind == status}
-        if found:
-            listed = ", ".join(f"{name} is {states[name]}" for name in found)
-            return outcome(listed, "; ".join(dict.fromkeys(found.values())))
-    if not states:
+    name, states = situation.experiment.names.stack, stack_states(situation)
+    if others := sorted(set(states) - {name}):
+        return failed(
+            f"{', '.join(others)} of an earlier version, which made several stacks",
+            "`make destroy` with that version, or delete them by name, the last made first",
+        )
+    if name not in states:
         return passed("no stack of this experiment exists yet")
-    return passed(f"{len(states)} stack{'s' * (len(states) > 1)} of this experiment can be updated")
+    return _judged(f"{name} is {states[name]}", states[name])
 
 
 def stack_states(situation: Situation) -> dict[str, str]:
@@ -81,19 +80,19 @@ def not_stopped(situation: Situation) -> Outcome:
     )
 
 
-def _judge(state: str) -> tuple[str, str]:
+def _judged(found: str, state: str) -> Outcome:
     """What a deploy makes of a stack in this state (CDK CLI 2.1148.1 and CloudFormation)."""
     if state.endswith("_IN_PROGRESS") and state != "REVIEW_IN_PROGRESS":
-        return "fail", "wait until CloudFormation is done with it"
+        return failed(found, "wait until CloudFormation is done with it")
     if state == "DELETE_FAILED":
-        return "fail", "`make destroy`; `draftworth leftovers` shows what holds it up"
+        return failed(found, "`make destroy`; `draftworth leftovers` shows what holds it up")
     if state == "UPDATE_ROLLBACK_FAILED":
-        return "fail", "`npx cdk rollback`, or `make destroy`"
+        return failed(found, "`npx cdk rollback`, or `make destroy`")
     if state in ("CREATE_FAILED", "UPDATE_FAILED"):
-        return "warn", "nothing: a deploy goes on where it stopped (`rollback` in cdk.json)"
+        return warned(found, "nothing: a deploy goes on where it stopped (`rollback` in cdk.json)")
     if state in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED"):
-        return "warn", "nothing: `make deploy` deletes it and creates it again"
-    return "pass", ""
+        return warned(found, "nothing: `make deploy` deletes it and creates it again")
+    return passed(f"{found}, which can be updated")
 
 
 def hub_token(situation: Situation) -> Outcome:

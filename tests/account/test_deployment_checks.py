@@ -88,6 +88,12 @@ def test_a_stack_is_judged_by_what_a_deploy_makes_of_its_state(
     assert step in outcome.next_step
 
 
+def test_stacks_of_a_version_that_made_several_are_in_the_way() -> None:
+    outcome = judged(stack("draftworth-qwen3-32b-cluster", "CREATE_COMPLETE", "qwen3-32b"))
+    assert outcome.status == "fail"
+    assert "draftworth-qwen3-32b-cluster" in outcome.found
+
+
 def test_stacks_of_other_experiments_are_not_ours() -> None:
     outcome = judged(
         stack("draftworth-qwen3-32b-x", "DELETE_FAILED", "qwen3-32b-x"),
