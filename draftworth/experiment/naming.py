@@ -77,10 +77,8 @@ class Names:
     def node_group(self, capacity: CapacityKind) -> str:
         """`CLUSTER-accelerator-spot`: another way of buying is another node group.
 
-        Said and not generated, so that nobody need import it from the stack: CloudFormation refuses
-        to change what another stack imports, as a replaced group would. With the way of buying in
-        it, because a group of a fixed name cannot be replaced either. At most 61 of EKS's 63
-        characters.
+        Said and not generated, so that commands know it. With the way of buying in it, because a
+        group of a fixed name cannot be replaced. At most 61 of EKS's 63 characters.
         """
         return f"{self.accelerator}-{BUYING_NAMES[capacity]}"
 
