@@ -3,37 +3,47 @@
 
 PYTHON     ?= python3
 EXPERIMENT ?= experiments/qwen3-32b.yaml
-# Version 3 of the CDK command line refuses assemblies of aws-cdk-lib 2: pinned.
-CDK_CLI    := 2.1148.1
 
 VENV  := .venv
 LLMPERF_VENV := .llmperf-venv
-STAMP := $(VENV)/.installed
+# What is installed there: for deploying, for the rehearsal too, for tests and checks too.
+DEPLOYER  := $(VENV)/.installed-deployer
+REHEARSAL := $(VENV)/.installed-rehearsal
+STAMP     := $(VENV)/.installed
+PIP   := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps
 RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-unit fuzz test-engine test-llmperf benchmarks fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy leftovers clean
+.PHONY: help setup rehearse test test-unit fuzz test-engine test-llmperf benchmarks fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 setup: $(STAMP) ## install the tools into .venv
 
-$(STAMP): requirements.txt
+$(DEPLOYER): requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "draftworth needs Python 3.11 or later; name one: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.txt
+	$(PIP) -r requirements.txt
 	@touch $@
 
-node_modules/.bin/cdk: $(STAMP)
-	$(RUN) npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error aws-cdk@$(CDK_CLI)
+$(REHEARSAL): requirements/rehearsal.txt $(DEPLOYER)
+	$(PIP) -r $<
 	@touch $@
 
-rehearse: $(STAMP) ## a whole experiment on this machine, with a verdict (ARGS="--base-url ...")
+$(STAMP): requirements/dev.txt $(REHEARSAL)
+	$(PIP) -r $<
+	@touch $@
+
+node_modules/.bin/cdk: package.json $(DEPLOYER)
+	$(RUN) npm install --loglevel=error
+	@touch $@
+
+rehearse: $(REHEARSAL) ## a whole experiment on this machine, with a verdict (ARGS="--base-url ...")
 	@$(RUN) python -m draftworth rehearse $(ARGS)
 
-test: $(STAMP) ## every test that needs no engine and no account
+test: $(STAMP) node_modules/.bin/cdk ## every test that needs no engine and no account
 	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf"
 
 test-unit: $(STAMP) ## those of them that need neither synthesis nor an emulated AWS: the quick ones
@@ -85,32 +95,47 @@ snapshots: $(STAMP) ## rewrite the snapshots; fails on purpose when one changed
 schema: $(STAMP) ## rewrite the published JSON Schema of experiment files
 	$(RUN) python -m draftworth schema > experiments/experiment.schema.json
 
-plan: $(STAMP) ## what EXPERIMENT means and costs; no AWS call (ARGS="--assume compile_minutes=30..60")
+plan: $(DEPLOYER) ## what EXPERIMENT means and costs; no AWS call (ARGS="--assume compile_minutes=30..60")
 	@$(RUN) python -m draftworth plan $(EXPERIMENT) $(ARGS)
 
-synth: $(STAMP) node_modules/.bin/cdk ## templates of EXPERIMENT into cdk.out/
+synth: $(DEPLOYER) node_modules/.bin/cdk ## templates of EXPERIMENT into cdk.out/
 	$(CDK) synth --quiet
 
-preflight: $(STAMP) ## would a deploy of EXPERIMENT get what it needs from the account?
+preflight: $(DEPLOYER) ## would a deploy of EXPERIMENT get what it needs from the account?
 	@$(RUN) python -m draftworth preflight $(EXPERIMENT)
 
-deploy: $(STAMP) node_modules/.bin/cdk ## build EXPERIMENT in the AWS account of your credentials (ARGS="--require-approval never": do not ask)
-	$(CDK) deploy --all $(ARGS)
+deploy: $(DEPLOYER) node_modules/.bin/cdk ## build EXPERIMENT in the AWS account of your credentials (ARGS="--require-approval never": do not ask)
+	$(CDK) deploy $(ARGS)
 
-destroy: $(STAMP) node_modules/.bin/cdk ## remove it again, and say what remains (ARGS=--force: do not ask)
-	$(CDK) destroy --all $(ARGS)
+destroy: $(DEPLOYER) node_modules/.bin/cdk ## remove it again, and say what remains (ARGS=--force: do not ask)
+	$(CDK) destroy $(ARGS)
 	@$(RUN) python -m draftworth delete-assets $(EXPERIMENT); \
 	  $(RUN) python -m draftworth leftovers $(EXPERIMENT)
 
-leftovers: $(STAMP) ## what of EXPERIMENT still exists in the account, and what it costs
+stop: $(DEPLOYER) ## accelerator nodes of EXPERIMENT to zero now (ARGS=--resume: let them come again)
+	@$(RUN) python -m draftworth stop $(EXPERIMENT) $(ARGS)
+
+logs: $(DEPLOYER) ## what the pods of EXPERIMENT said (ARGS="--pod vllm- --since 2h --follow")
+	@$(RUN) python -m draftworth logs $(EXPERIMENT) $(ARGS)
+
+leftovers: $(DEPLOYER) ## what of EXPERIMENT still exists in the account, and what it costs
 	@$(RUN) python -m draftworth leftovers $(EXPERIMENT)
 
-lock: ## resolve requirements/*.in anew into requirements.txt
-	$(PYTHON) -m venv .lock-venv
-	.lock-venv/bin/python -m pip install --quiet -r requirements/main.in -r requirements/dev.in
-	{ echo "# Resolved from requirements/main.in and dev.in by \`make lock\`."; \
-	  .lock-venv/bin/python -m pip freeze; } > requirements.txt
-	rm -rf .lock-venv
+# All together first: one version of each. Then each set alone, at these versions.
+LOCK := .lock-venv/bin/python -m pip
+lock: export LC_ALL=C
+lock: ## resolve requirements/*.in anew into requirements.txt, rehearsal.txt and dev.txt
+	rm -rf .lock-venv && $(PYTHON) -m venv .lock-venv
+	$(LOCK) install --quiet -r requirements/dev.in && $(LOCK) freeze | sort > .lock-dev.txt
+	rm -rf .lock-venv && $(PYTHON) -m venv .lock-venv
+	$(LOCK) install --quiet -c .lock-dev.txt -r requirements/main.in && $(LOCK) freeze | sort > .lock-main.txt
+	$(LOCK) install --quiet -c .lock-dev.txt -r requirements/rehearsal.in && $(LOCK) freeze | sort > .lock-rehearsal.txt
+	{ sed -n 1p requirements.txt; cat .lock-main.txt; } > .lock-new.txt && mv .lock-new.txt requirements.txt
+	for pair in main:rehearsal rehearsal:dev; do \
+	  less=$${pair%:*} more=$${pair#*:}; \
+	  { sed -n 1,2p requirements/$$more.txt; comm -13 .lock-$$less.txt .lock-$$more.txt; } > .lock-new.txt; \
+	  mv .lock-new.txt requirements/$$more.txt; done
+	rm -rf .lock-venv .lock-*.txt
 
 lock-image: $(STAMP) ## resolve pods/llmperf/requirements.in anew, with hashes (Python 3.11 on Linux, amd64)
 	$(RUN) python -m pip install --quiet --dry-run --ignore-installed --only-binary :all: \

@@ -1,8 +1,9 @@
-"""The CDK app: one experiment file in, its stacks out.
+"""The CDK app: one experiment file in, its stack out.
 
     cdk synth -c experiment=experiments/qwen3-32b.yaml
 
-Exit code 2: the experiment file is wrong; the message says where and what is allowed.
+Exit code 2: the experiment file, the CDK command line or the Python is the wrong one; the message
+says which is right.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 if __name__ == "__main__":
@@ -19,20 +21,31 @@ if __name__ == "__main__":
     # And its Node.js needs no four helpers: 0.6 s less, of which 0.2 s are the user's.
     os.environ.setdefault("NODE_OPTIONS", "--v8-pool-size=1")
 
-import aws_cdk as cdk
+try:
+    import aws_cdk as cdk
+    from aws_cdk.cloud_assembly_schema import Manifest
 
-from draftworth.errors import UserInputError
-from draftworth.planning.resolved import load_neuron
-from stacks.application import build_application
+    from draftworth.errors import UserInputError
+    from draftworth.planning.resolved import load_neuron
+    from stacks.application import build_application
+except ImportError as error:
+    sys.stderr.write(
+        f"{error}: cdk.json starts {sys.executable} (Python {sys.version.split()[0]}); next: "
+        "activate a virtual environment of Python 3.11 or later (`. .venv/bin/activate`), and in "
+        "it `pip install -r requirements.txt`\n"
+    )
+    sys.exit(2)
 
+ROOT = Path(__file__).resolve().parent
 DEFAULT_EXPERIMENT = "experiments/qwen3-32b.yaml"
 
 
 def main() -> int:
     """Synthesize the experiment that the context names."""
-    app = cdk.App()
-    path = Path(app.node.try_get_context("experiment") or DEFAULT_EXPERIMENT)
     try:
+        check_cli(os.environ)
+        app = cdk.App()
+        path = Path(app.node.try_get_context("experiment") or DEFAULT_EXPERIMENT)
         experiment = load_neuron(path)
     except UserInputError as error:
         sys.stderr.write(f"{error}\n")
@@ -40,6 +53,30 @@ def main() -> int:
     build_application(app, experiment=experiment)
     app.synth()
     return 0
+
+
+def check_cli(environment: Mapping[str, str]) -> None:
+    """The CDK command line that calls can read what this library writes.
+
+    It says so itself, by the version of the assembly's schema; without one nobody calls. Else it
+    would refuse after the synthesis, with the advice to upgrade, and `latest` on npm is too old.
+
+    Raises:
+        UserInputError: it cannot; with the version to install.
+    """
+    reads, writes = environment.get("CDK_CLI_ASM_VERSION", ""), Manifest.version()
+    newest = reads.partition(".")[0]
+    if not newest.isdecimal() or int(newest) >= int(writes.partition(".")[0]):
+        return
+    from account.checks.tools import pinned_cdk_version  # boto3 with it, which takes a while
+
+    pinned = pinned_cdk_version(ROOT)
+    raise UserInputError(
+        f"CDK command line {environment.get('CDK_CLI_VERSION', 'of an unknown version')}: it reads "
+        f"assemblies up to schema {reads}, aws-cdk-lib writes {writes}; next: `npm install` here "
+        f"(package.json pins aws-cdk {pinned}) and `npx cdk` instead of `cdk`, or "
+        f"`npm install --global aws-cdk@{pinned}`"
+    )
 
 
 if __name__ == "__main__":

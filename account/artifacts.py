@@ -16,6 +16,7 @@ from typing import Any
 
 from account.clients import client, explained, or_none
 from account.graph_store import Removal, StoredKey, read_store, removals, remove
+from account.stack_outputs import bucket_in, stack_outputs
 from account.terminal import duration_text, print_lines, size_text
 from draftworth.errors import DraftworthError
 from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT
@@ -30,7 +31,7 @@ from draftworth.untrusted import TooLargeError, read_at_most
 
 @dataclass(frozen=True, kw_only=True)
 class Buckets:
-    """Those of an experiment's storage stack; `checkpoints` is None when it was not looked up."""
+    """Those of an experiment's stack; `checkpoints` is None when it was not looked up."""
 
     region: str
     artifacts: str
@@ -92,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="remove what the list says can go (without it nothing is changed)",
     )
     parser.add_argument(
-        "--bucket", help="the artifacts bucket; left out: that of the experiment's storage stack"
+        "--bucket", help="the artifacts bucket; left out: that of the experiment's stack"
     )
 
 
@@ -123,24 +124,19 @@ def listings(
 
 
 def find_buckets(experiment: ResolvedNeuron, bucket: str | None) -> Buckets:
-    """An experiment's; raises DraftworthError where its storage stack does not name them."""
-    region, stack = experiment.spec.aws.region, experiment.names.stack("storage")
+    """An experiment's; raises DraftworthError where its stack does not name them."""
+    region, stack = experiment.spec.aws.region, experiment.names.stack
     if bucket:
         return Buckets(region=region, artifacts=bucket, checkpoints=None)
-    with explained(f"look up the outputs of the stack {stack}", region=region):
-        answer = client("cloudformation", region).describe_stacks(StackName=stack)
-    found = {
-        output["OutputKey"]: output["OutputValue"].removeprefix("s3://").partition("/")[0]
-        for output in answer["Stacks"][0].get("Outputs", [])
-    }
-    if ARTIFACTS_OUTPUT not in found:
+    outputs = stack_outputs(experiment)
+    artifacts = bucket_in(outputs, ARTIFACTS_OUTPUT)
+    if artifacts is None:
         raise DraftworthError(
             f"stack {stack} in {region}: it has no output {ARTIFACTS_OUTPUT}; next: deploy again "
             "with this version, or name the bucket with --bucket"
         )
-    return Buckets(
-        region=region, artifacts=found[ARTIFACTS_OUTPUT], checkpoints=found.get(CHECKPOINTS_OUTPUT)
-    )
+    checkpoints = bucket_in(outputs, CHECKPOINTS_OUTPUT)
+    return Buckets(region=region, artifacts=artifacts, checkpoints=checkpoints)
 
 
 def _listing(

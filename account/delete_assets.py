@@ -1,7 +1,7 @@
 """`draftworth delete-assets`: what an experiment's deploys left in CDK's asset bucket, deleted.
 
-The prompts of this deploy and of every earlier one are there, with the template and the functions'
-packages of the benchmark stack. CDK keeps them for ever and prompts may be personal, so `make
+The prompts of this deploy and of every earlier one are there, with templates and the functions'
+packages. CDK keeps them for ever and prompts may be personal, so `make
 destroy` ends with this: every version goes. Exit code 0: nothing is there any more; 1: the stack
 that reads it still exists, or AWS refused; 2: the experiment file is wrong.
 """
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _refuse_while_in_use(experiment: ResolvedNeuron) -> None:
     """Every pod of the measuring Job reads its prompts when it starts."""
-    region, stack = experiment.spec.aws.region, experiment.names.stack("benchmark")
+    region, stack = experiment.spec.aws.region, experiment.names.stack
     with explained(f"look for the stack {stack}", region=region):
         describe = client("cloudformation", region).describe_stacks
         if or_none(describe, "ValidationError", StackName=stack):

@@ -15,12 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from account.checks.identity import home_region
-from account.clients import AwsError, client, explained
+from account.clients import AwsError, client, explained, listed, tags_of
 from account.prices import oldest_price
 from account.resources.kind import Kind, Leftover, kinds
 from account.resources.lookup import find, find_in_tag_index
 from account.scope import Scope
 from account.terminal import duration_text, print_lines
+from draftworth.experiment.naming import EXPERIMENT_TAG
 from draftworth.planning.resolved import load_neuron
 from draftworth.terminal import table_lines
 
@@ -63,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     report = look(scope)
     print_lines([f"{experiment.name} in account {account}, {scope.region}"])
     print_lines(report_lines(report, scope.now))
+    print_lines(other_lines(scope))
     return 0 if report.clean else 1
 
 
@@ -103,6 +105,26 @@ def report_lines(report: Report, now: datetime) -> Iterator[str]:
         yield from (f"  {what}: {reason}" for what, reason in report.unseen)
     if report.leftovers:
         yield from _cost_lines(report)
+
+
+def other_lines(scope: Scope) -> Iterator[str]:
+    """Other experiments that are deployed in this region: a destroy of the wrong file looks clean.
+
+    Nothing where stacks cannot be listed; `look` has said so then.
+    """
+    cloudformation = scope.client("cloudformation")
+    try:
+        with explained("list the stacks", region=scope.region):
+            stacks = list(listed(cloudformation, "describe_stacks", "Stacks"))
+    except AwsError:
+        return
+    others = {tags_of(stack).get(EXPERIMENT_TAG): stack["StackStatus"] for stack in stacks}
+    for name, status in others.items():
+        if name and name != scope.experiment.name:
+            yield (
+                f"another experiment is deployed in {scope.region}: {name} ({status}); remove: "
+                "make destroy EXPERIMENT=its file"
+            )
 
 
 def _table(leftovers: Sequence[Leftover], now: datetime) -> Iterator[str]:

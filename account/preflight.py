@@ -35,6 +35,7 @@ CHECKS: Sequence[Check] = (
     Check(name="capacity block", run=capacity.capacity_block),
     Check(name="bootstrap", run=deployment.bootstrap),
     Check(name="stacks", run=deployment.existing_stacks),
+    Check(name="stopped", run=deployment.not_stopped),
     Check(name="hub token", run=deployment.hub_token),
     Check(name="compiled graphs", run=deployment.compiled_graphs),
     Check(name="price date", run=money.price_date, asks_aws=False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,9 +10,11 @@ from functools import cache, cached_property
 from typing import Any
 
 from account.clients import explained, listed
-from draftworth.experiment.naming import EXPERIMENT_TAG, PROJECT, STACK_PARTS, Names
+from draftworth.experiment.naming import EXPERIMENT_TAG, PARTS, PROJECT, Names
 from draftworth.planning.resolved import ResolvedNeuron
 
+# What logical ids begin with: a part's name, or that of CDK's function beside the parts.
+_LOGICAL_IDS = "|".join((*PARTS, "Custom"))
 # Makes a client of a service in a region: `account.clients.client`, or a test's.
 Clients = Callable[[str, str], Any]
 
@@ -57,18 +60,14 @@ class Scope:
             return False
         if tagged := tags().get(EXPERIMENT_TAG):
             return tagged == self.experiment.name
-        return name == self.names.prefix or of_stack(self.names, name)
+        return of_stack(self.names.stack, name)
 
 
-def of_stack(names: Names, name: str) -> bool:
-    """Whether a name begins with one of the experiment's stacks'.
+def of_stack(stack: str, name: str) -> bool:
+    """Whether a name is a stack's, or one that CloudFormation made in it: `STACK-LOGICALID-RANDOM`.
 
-    `draftworth-x-network-...` may be the stack `network` of experiment `x` or a stack of experiment
-    `x-network`: what follows the latter's part is another part, never a resource's id.
+    `draftworth-x-network-...` is no resource of experiment `x`: its logical ids are longer than a
+    part's name and have no hyphens. So it is one of experiment `x-network`.
     """
-    for stack in (names.stack(part) for part in STACK_PARTS):
-        if name == stack:
-            return True
-        if name.startswith(f"{stack}-"):
-            return name.removeprefix(f"{stack}-").split("-")[0] not in STACK_PARTS
-    return False
+    made = rf"{re.escape(stack)}(-({_LOGICAL_IDS})[a-z0-9]+-[a-z0-9]+)?"
+    return re.fullmatch(made, name, re.IGNORECASE) is not None

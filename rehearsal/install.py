@@ -2,7 +2,8 @@
 
 vLLM pins torch and a hundred other packages, so it shares nothing with the project's environment.
 Every version is fixed in `requirements/engine.txt`; only torch is handled here, because its CPU
-build is on PyTorch's own package index and the build on PyPI brings gigabytes of CUDA libraries.
+build is on PyTorch's own package index and the build on PyPI brings gigabytes of CUDA libraries. So
+it is looked for where pip is told to look, then on that index, and then comes the build on PyPI.
 """
 
 from __future__ import annotations
@@ -36,11 +37,13 @@ _INSTALL_FLAGS = ("install", "--no-compile", "--no-input", "--progress-bar", "of
 class EnginePins:
     """What an engine environment consists of.
 
+    torch_index: PyTorch's own index of CPU builds.
     torch_fallback: used where no CPU build of torch can be found.
     requirements: file that pins everything else, vLLM included.
     """
 
     torch_cpu: str = "torch==2.13.0+cpu"
+    torch_index: str = "https://download.pytorch.org/whl/cpu"
     torch_fallback: str = "torch==2.13.0"
     requirements: Path = Path(__file__).resolve().parents[1] / "requirements" / "engine.txt"
 
@@ -160,17 +163,29 @@ def _clear(venv_dir: Path) -> None:
 
 
 def _install_torch(run: _StepRunner, pip: list[str], pins: EnginePins) -> None:
+    cpu_build = [*pip, "--no-deps", pins.torch_cpu]
+    if _found(run, f"installing {pins.torch_cpu}", cpu_build):
+        return
+    from_pytorch = f"installing {pins.torch_cpu} from {pins.torch_index}"
+    if _found(run, from_pytorch, [*cpu_build, "--index-url", pins.torch_index, "--retries", "1"]):
+        return
+    run.progress(
+        f"engine: {pins.torch_cpu} is on none of pip's indexes and not on {pins.torch_index}; "
+        f"taking {pins.torch_fallback}, on Linux the CUDA build of several GB. To avoid that, "
+        "stop, set PIP_EXTRA_INDEX_URL to an index that has it, run again"
+    )
+    run.step(f"installing {pins.torch_fallback}", [*pip, pins.torch_fallback])
+
+
+def _found(run: _StepRunner, what: str, command: list[str]) -> bool:
+    """Install; False where there is no such package. Any other failure ends the install."""
     try:
-        run.step(f"installing {pins.torch_cpu}", [*pip, "--no-deps", pins.torch_cpu])
+        run.step(what, command)
     except EngineUnavailableError as error:
         if not any("No matching distribution found" in line for line in error.log_tail):
             raise
-        run.progress(
-            f"engine: {pins.torch_cpu} is on none of pip's indexes; taking {pins.torch_fallback}, "
-            "on Linux the CUDA build of several GB. To avoid that, stop, set PIP_EXTRA_INDEX_URL "
-            "to PyTorch's CPU wheel index (PyTorch's 'Get Started' page shows it), run again"
-        )
-        run.step(f"installing {pins.torch_fallback}", [*pip, pins.torch_fallback])
+        return False
+    return True
 
 
 def _alias_vllm(venv_dir: Path, run: _StepRunner) -> None:

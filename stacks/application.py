@@ -1,19 +1,42 @@
-"""All stacks of an experiment, in the order in which they need each other."""
+"""An experiment's stack: four parts in one, in the order in which they need each other.
+
+One stack, because `cdk deploy` and `cdk destroy` without a name take no app that has several
+(docs/decisions/0009-plain-cdk.md).
+"""
 
 from __future__ import annotations
 
+from aws_cdk import DefaultStackSynthesizer, Environment, Stack
 from constructs import Construct
 
 from draftworth.planning.resolved import ResolvedNeuron
-from stacks.benchmark import BenchmarkStack
-from stacks.cluster import ClusterStack
-from stacks.network import NetworkStack
-from stacks.storage import StorageStack
+from stacks.base import stands_on
+from stacks.benchmark import Benchmark
+from stacks.cluster import Cluster
+from stacks.network import Network
+from stacks.storage import Storage
 
 
-def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> None:
-    """Add the stacks to the CDK app."""
-    network = NetworkStack(scope, experiment=experiment)
-    storage = StorageStack(scope, experiment=experiment)
-    cluster = ClusterStack(scope, experiment=experiment, network=network)
-    BenchmarkStack(scope, experiment=experiment, cluster=cluster, storage=storage)
+def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
+    """Add the experiment's stack to the CDK app."""
+    names = experiment.names
+    stack = Stack(
+        scope,
+        names.stack,
+        stack_name=names.stack,
+        description=f"draftworth {experiment.name}",
+        env=Environment(region=experiment.spec.aws.region),
+        # CloudFormation hands a stack's own tags on at deployment, also to the resources that CDK
+        # writes without; those in the template can be seen before.
+        tags=names.stack_tags,
+        # A folder of its own in CDK's bucket, which keeps every file of every deploy: what was
+        # uploaded for this experiment, earlier prompts too, can be found there and deleted.
+        synthesizer=DefaultStackSynthesizer(bucket_prefix=names.assets),
+    )
+    network = Network(stack, experiment=experiment)
+    storage = Storage(stack, experiment=experiment)
+    cluster = Cluster(stack, experiment=experiment, network=network)
+    benchmark = Benchmark(stack, experiment=experiment, cluster=cluster, storage=storage)
+    stands_on(cluster, network)
+    stands_on(benchmark, cluster, storage)
+    return stack

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import DefaultStackSynthesizer, aws_cloudwatch
+from aws_cdk import Stack, aws_cloudwatch
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
@@ -12,38 +12,29 @@ from charts.load_generator import LoadGeneratorChart
 from charts.run_specification import run_spec_file
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.assets import load_generator_image, run_spec_asset
-from stacks.base import ExperimentStack
+from stacks.base import Part
 from stacks.capacity_plan import capacity_plan
-from stacks.cluster import ClusterStack
+from stacks.cluster import Cluster
 from stacks.constructs.capacity_controller import CapacityController
 from stacks.constructs.metrics_publisher import MetricsPublisher
 from stacks.constructs.workload_roles import WorkloadRoles
 from stacks.dashboard import dashboard_body
 from stacks.manifest_size import judge_size
-from stacks.storage import StorageStack
+from stacks.storage import Storage
 
 
-class BenchmarkStack(ExperimentStack):
+class Benchmark(Part):
     """What measures and publishes. It can go and come back without the cluster."""
 
     def __init__(
         self,
-        scope: Construct,
+        scope: Stack,
         *,
         experiment: ResolvedNeuron,
-        cluster: ClusterStack,
-        storage: StorageStack,
+        cluster: Cluster,
+        storage: Storage,
     ) -> None:
-        # A folder of its own in CDK's bucket, which keeps every file of every deploy: what was
-        # uploaded for this experiment, earlier prompts too, can be found there and deleted.
-        own_folder = DefaultStackSynthesizer(bucket_prefix=experiment.names.assets)
-        super().__init__(
-            scope,
-            "benchmark",
-            experiment=experiment,
-            description="measurement",
-            synthesizer=own_folder,
-        )
+        super().__init__(scope, "benchmark", experiment=experiment)
         self._experiment = experiment
         self._storage = storage
         file = run_spec_file(experiment)
@@ -139,7 +130,10 @@ class BenchmarkStack(ExperimentStack):
         )
         name, region = self.names.dashboard, self._experiment.spec.aws.region
         aws_cloudwatch.CfnDashboard(
-            self, "Dashboard", dashboard_name=name, dashboard_body=self.to_json_string(body)
+            self,
+            "Dashboard",
+            dashboard_name=name,
+            dashboard_body=Stack.of(self).to_json_string(body),
         )
         self.output(
             "DashboardUrl",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import cast
 
+from aws_cdk import Stack
 from aws_cdk import aws_eks_v2 as eks
-from constructs import Construct
 
+from charts.names import NAMESPACE
 from draftworth.planning.resolved import ResolvedNeuron
-from stacks.base import ExperimentStack
+from stacks.base import Part
 from stacks.constructs.accelerator_nodes import AcceleratorNodes
 from stacks.constructs.add_ons import InsightsLogs, NodeAddOns, PodAddOns
 from stacks.constructs.control_plane import ControlPlane
@@ -16,19 +17,17 @@ from stacks.constructs.cpu_nodes import CpuNodes
 from stacks.constructs.neuron_driver import neuron_driver
 from stacks.constructs.nodes import NodePlace, node_role
 from stacks.constructs.raw_resources import tag_raw_resources
-from stacks.network import NetworkStack
+from stacks.network import Network
 
 
-class ClusterStack(ExperimentStack):
+class Cluster(Part):
     """EKS with what every experiment needs.
 
     Each layer depends on the one before, so that at destroy nothing loses what it needs to go.
     """
 
-    def __init__(
-        self, scope: Construct, *, experiment: ResolvedNeuron, network: NetworkStack
-    ) -> None:
-        super().__init__(scope, "cluster", experiment=experiment, description="EKS cluster")
+    def __init__(self, scope: Stack, *, experiment: ResolvedNeuron, network: Network) -> None:
+        super().__init__(scope, "cluster", experiment=experiment)
         control_plane = ControlPlane(
             self,
             "ControlPlane",
@@ -56,7 +55,7 @@ class ClusterStack(ExperimentStack):
             dependant.node.add_dependency(self.cpu_nodes)
         self._build_outputs()
 
-    def _build_nodes(self, experiment: ResolvedNeuron, network: NetworkStack) -> None:
+    def _build_nodes(self, experiment: ResolvedNeuron, network: Network) -> None:
         place = NodePlace(
             cluster=self.cluster,
             role=node_role(self, "NodeRole"),
@@ -75,6 +74,13 @@ class ClusterStack(ExperimentStack):
             "KubeconfigCommand",
             f"aws eks update-kubeconfig --name {self.names.cluster} --region {self.region}",
             "Lets kubectl reach the cluster, for administrators of the experiment file",
+        )
+        pattern = f'{{ $.kubernetes.namespace_name = "{NAMESPACE}" }}'
+        self.output(
+            "LogsCommand",
+            f"aws logs tail {self.names.pod_logs} --region {self.region} --since 30m --follow "
+            f"--format short --filter-pattern '{pattern}'",
+            "Shows what the pods write, as JSON; as text: python -m draftworth logs FILE --follow",
         )
         group = self.accelerator_nodes.group.nodegroup_name
         self.output(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from aws_cdk import aws_ec2, aws_logs
-from constructs import Construct
+from aws_cdk import Stack, aws_ec2, aws_logs
 
 from draftworth.planning.resolved import ResolvedNeuron
-from stacks.base import ExperimentStack
+from stacks.base import Part
 from stacks.constructs.log_groups import owned_log_group
 
 VPC_CIDR = "10.0.0.0/16"
@@ -28,11 +27,11 @@ def second_zone(accelerator_zone: str) -> str:
     return f"{region}b" if letter == "a" else f"{region}a"
 
 
-class NetworkStack(ExperimentStack):
+class Network(Part):
     """VPC over the accelerators' zone and a second one for the control plane."""
 
-    def __init__(self, scope: Construct, *, experiment: ResolvedNeuron) -> None:
-        super().__init__(scope, "network", experiment=experiment, description="VPC")
+    def __init__(self, scope: Stack, *, experiment: ResolvedNeuron) -> None:
+        super().__init__(scope, "network", experiment=experiment)
         self.accelerator_zone = experiment.spec.aws.availability_zone
         self.vpc = self._build_vpc()
         self.vpc.add_gateway_endpoint("S3", service=aws_ec2.GatewayVpcEndpointAwsService.S3)

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from constructs import Construct
+from aws_cdk import Stack
 
-from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT, RUNS_PREFIX
+from draftworth.experiment.naming import (
+    ARTIFACTS_OUTPUT,
+    CHECKPOINTS_OUTPUT,
+    RESULTS_OUTPUT,
+    RUNS_PREFIX,
+)
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.capacity import STOP_KEY
-from stacks.base import ExperimentStack
+from stacks.base import Part
 from stacks.constructs.buckets import announce_on_event_bridge, private_bucket
 from stacks.constructs.log_groups import own_function_logs
 from stacks.constructs.raw_resources import tag_raw_resources
 from stacks.constructs.results_queue import ResultsQueue
 
-# CDK's function that empties buckets.
+# CDK's function that empties buckets. CDK puts it beside the parts.
 AUTO_DELETE_PROVIDER = "Custom::S3AutoDeleteObjectsCustomResourceProvider"
 
 
-class StorageStack(ExperimentStack):
+class Storage(Part):
     """Results and artifacts go with the stack; checkpoints stay when the experiment says so."""
 
-    def __init__(self, scope: Construct, *, experiment: ResolvedNeuron) -> None:
-        super().__init__(scope, "storage", experiment=experiment, description="buckets and queue")
+    def __init__(self, scope: Stack, *, experiment: ResolvedNeuron) -> None:
+        super().__init__(scope, "storage", experiment=experiment)
         kept = experiment.spec.aws.keep_checkpoints
         self.checkpoints = private_bucket(self, "Checkpoints", kept=kept)
         self.artifacts = private_bucket(self, "Artifacts", kept=False)
@@ -30,7 +35,7 @@ class StorageStack(ExperimentStack):
         # The capacity controller looks when a model is staged and when a run is over.
         for bucket in (self.checkpoints, self.results):
             announce_on_event_bridge(bucket)
-        emptying = self.node.find_child(AUTO_DELETE_PROVIDER)
+        emptying = scope.node.find_child(AUTO_DELETE_PROVIDER)
         handler = emptying.node.find_child("Handler")
         own_function_logs(handler, scope=self, id_="AutoDeleteObjectsLogGroup")
         tag_raw_resources(emptying, self.own_tags)
@@ -48,7 +53,7 @@ class StorageStack(ExperimentStack):
             "Compiled graphs, a folder a key: python -m draftworth artifacts FILE",
         )
         self.output(
-            "ResultsLocation",
+            RESULTS_OUTPUT,
             f"s3://{self.results.bucket_name}/{RUNS_PREFIX}",
             "One folder a run: python -m draftworth report LOCATION/RUN",
         )
@@ -56,7 +61,7 @@ class StorageStack(ExperimentStack):
         self.output(
             "StopNodesCommand",
             f"aws s3api put-object {stop}",
-            "Takes the accelerator nodes to zero and keeps them there",
+            "Takes the accelerator nodes to zero and keeps them there, as `make stop` does",
         )
         self.output(
             "ResumeNodesCommand",

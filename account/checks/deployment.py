@@ -8,7 +8,9 @@ from account.artifacts import listings
 from account.checks.check import Outcome, Situation, failed, passed, warned
 from account.checks.tools import pinned_cdk_version
 from account.clients import DeniedError, tags_of
-from draftworth.experiment.naming import EXPERIMENT_TAG, STACK_PARTS
+from account.stack_outputs import bucket_in, stack_outputs
+from draftworth.experiment.naming import EXPERIMENT_TAG, RESULTS_OUTPUT
+from draftworth.records.capacity import STOP_KEY
 
 # What aws-cdk-lib's default synthesizer asks for; `tests/stacks/test_every_stack.py` holds both
 # to the synthesized assembly.
@@ -38,42 +40,59 @@ def bootstrap(situation: Situation) -> Outcome:
 
 def existing_stacks(situation: Situation) -> Outcome:
     """No stack of an earlier deploy is in a state that a deploy stops at."""
-    states = stack_states(situation)
-    judged = {name: _judge(state) for name, state in states.items()}
-    for status, outcome in (("fail", failed), ("warn", warned)):
-        found = {name: step for name, (kind, step) in judged.items() if kind == status}
-        if found:
-            listed = ", ".join(f"{name} is {states[name]}" for name in found)
-            return outcome(listed, "; ".join(dict.fromkeys(found.values())))
-    if not states:
+    name, states = situation.experiment.names.stack, stack_states(situation)
+    if others := sorted(set(states) - {name}):
+        return failed(
+            f"{', '.join(others)} of an earlier version, which made several stacks",
+            "`make destroy` with that version, or delete them by name, the last made first",
+        )
+    if name not in states:
         return passed("no stack of this experiment exists yet")
-    return passed(f"{len(states)} stacks of this experiment can be updated")
+    return _judged(f"{name} is {states[name]}", states[name])
 
 
 def stack_states(situation: Situation) -> dict[str, str]:
     """Status of each stack of the experiment: by tag, and by name where tags were not set yet."""
     names = situation.experiment.names
-    ours = {names.stack(part) for part in STACK_PARTS}
     stacks = situation.list_all("list the stacks", "cloudformation", "describe_stacks", "Stacks")
     return {
         stack["StackName"]: stack["StackStatus"]
         for stack in stacks
-        if stack["StackName"] in ours
+        if stack["StackName"] == names.stack
         or tags_of(stack).get(EXPERIMENT_TAG) == situation.experiment.name
     }
 
 
-def _judge(state: str) -> tuple[str, str]:
+def not_stopped(situation: Situation) -> Outcome:
+    """Nodes are not kept away by an earlier `make stop`."""
+    experiment = situation.experiment
+    if experiment.names.stack not in stack_states(situation):
+        return passed("nothing is deployed yet")
+    bucket = bucket_in(stack_outputs(experiment), RESULTS_OUTPUT)
+    if bucket is None:
+        return passed("there is no results bucket yet")
+    url, asked = f"s3://{bucket}/{STOP_KEY}", {"Bucket": bucket, "Key": STOP_KEY}
+    if situation.ask(f"look for {url}", "s3", "head_object", "404", **asked) is None:
+        return passed("nodes may start when everything they need is there")
+    return warned(
+        f"{url} keeps the accelerator nodes at zero, after a deploy too",
+        f"python -m draftworth stop {experiment.path} --resume",
+    )
+
+
+def _judged(found: str, state: str) -> Outcome:
     """What a deploy makes of a stack in this state (CDK CLI 2.1148.1 and CloudFormation)."""
     if state.endswith("_IN_PROGRESS") and state != "REVIEW_IN_PROGRESS":
-        return "fail", "wait until CloudFormation is done with it"
+        return failed(found, "wait until CloudFormation is done with it")
     if state == "DELETE_FAILED":
-        return "fail", "`make destroy`; `draftworth leftovers` shows what holds it up"
-    if state in ("CREATE_FAILED", "UPDATE_FAILED", "UPDATE_ROLLBACK_FAILED"):
-        return "fail", "`npx cdk rollback STACK`, or `make destroy`"
+        return failed(found, "`make destroy`; `draftworth leftovers` shows what holds it up")
+    if state == "UPDATE_ROLLBACK_FAILED":
+        return failed(found, "`npx cdk rollback`, or `make destroy`")
+    if state in ("CREATE_FAILED", "UPDATE_FAILED"):
+        return warned(found, "nothing: a deploy goes on where it stopped (`rollback` in cdk.json)")
     if state in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED"):
-        return "warn", "nothing: `make deploy` deletes it and creates it again"
-    return "pass", ""
+        return warned(found, "nothing: `make deploy` deletes it and creates it again")
+    return passed(f"{found}, which can be updated")
 
 
 def hub_token(situation: Situation) -> Outcome:
@@ -136,7 +155,7 @@ def _without_token(situation: Situation) -> Outcome:
 
 def compiled_graphs(situation: Situation) -> Outcome:
     """No server on a paid node would refuse the graphs of earlier runs under its key."""
-    if situation.experiment.names.stack("storage") not in stack_states(situation):
+    if situation.experiment.names.stack not in stack_states(situation):
         return passed("nothing is deployed yet: first starts compile")
     (listing,) = listings([situation.experiment], bucket=None, now=situation.now)
     told = [f"{wanted.variant}: {wanted.refusal[0]}" for wanted in listing.wanted if wanted.refusal]

@@ -7,21 +7,17 @@ import re
 from pathlib import Path
 
 from account.checks.check import Outcome, Situation, failed, passed, warned
-from draftworth.errors import DraftworthError
 
 # jsii, which runs aws-cdk-lib below Python, supports Node.js 22 and 24 (its own banner on 20); the
 # CDK CLI itself starts from 18 on (`engines` of its package).
 OLDEST_NODE, OLDEST_MAINTAINED_NODE = 18, 22
-_PIN = re.compile(r"^CDK_CLI\s*:=\s*(\S+)", re.MULTILINE)
 _INSTALL_NODE = "`make setup` installs one into .venv; run `make preflight`, which finds it"
 
 
 def pinned_cdk_version(root: Path) -> str:
-    """The CDK CLI's version, as the Makefile pins it."""
-    found = _PIN.search((root / "Makefile").read_text(encoding="utf-8"))
-    if found is None:
-        raise DraftworthError(f"{root / 'Makefile'}: no line `CDK_CLI := VERSION` in it")
-    return found.group(1)
+    """The CDK CLI's version, as package.json pins it."""
+    package = json.loads((root / "package.json").read_text(encoding="utf-8"))
+    return str(package["devDependencies"]["aws-cdk"])
 
 
 def cdk_cli(situation: Situation) -> Outcome:
@@ -31,13 +27,13 @@ def cdk_cli(situation: Situation) -> Outcome:
     if not package.is_file():
         return warned(
             f"the CDK CLI {pinned} is not installed here",
-            "nothing: `make deploy` installs it, which takes the npm registry",
+            "`npm install` (`make deploy` does it too), which takes the npm registry",
         )
     installed = json.loads(package.read_text(encoding="utf-8")).get("version")
     if installed != pinned:
         return failed(
-            f"CDK CLI {installed} in node_modules, the Makefile pins {pinned}",
-            "rm -r node_modules, and `make deploy` installs the pinned one",
+            f"CDK CLI {installed} in node_modules, package.json pins {pinned}",
+            "`npm install` (`make deploy` does it too)",
         )
     return passed(f"CDK CLI {installed}")
 

@@ -15,12 +15,12 @@ from account.resources.kind import Entry, Leftover
 from account.scope import Scope, of_stack
 from account.terminal import utc_text
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.experiment.naming import EXPERIMENT_TAG, STACK_PARTS
+from draftworth.experiment.naming import EXPERIMENT_TAG
 
 # Counting stops there: a bucket with more objects is reported without a size.
 MOST_OBJECTS = 20_000
 LAMBDA_KEEPS = "wait: Lambda gives it back by itself, up to some tens of minutes after its function"
-_CHECKPOINTS = "-checkpoints"
+_CHECKPOINTS = "-storagecheckpoints"
 # CloudFormation cuts a stack's name inside a generated one, but not below this many characters.
 _LEAST_OF_A_CUT_NAME = 20
 _FUNCTION_LOGS = "/aws/lambda/"
@@ -44,7 +44,7 @@ def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
     """In the account's default group those with our names, in groups of ours all."""
     name, group = entry["Name"], entry["GroupName"]
     if group == "default":
-        return name == scope.names.prefix or of_stack(scope.names, name)
+        return of_stack(scope.names.stack, name)
     arn = entry["Arn"].rsplit("/", 1)[0].replace(":schedule/", ":schedule-group/")
     read_tags = scope.client("scheduler").list_tags_for_resource
     return scope.owns(group, lambda: tags_of(read_tags(ResourceArn=arn)))
@@ -64,9 +64,9 @@ def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
     if not name.startswith(_FUNCTION_LOGS):
         return f"/{scope.names.cluster}/" in name
     function = name.removeprefix(_FUNCTION_LOGS)
-    stacks = [scope.names.stack(part) for part in STACK_PARTS]
-    cut = {s[:n] for s in stacks for n in range(_LEAST_OF_A_CUT_NAME, len(s))}
-    return of_stack(scope.names, function) or any(function.startswith(f"{s}-") for s in cut)
+    stack = scope.names.stack
+    cut = (stack[:length] for length in range(_LEAST_OF_A_CUT_NAME, len(stack)))
+    return any(of_stack(name, function) for name in (stack, *cut))
 
 
 def _has_our_assets(scope: Scope, entry: Entry) -> bool:
@@ -137,7 +137,7 @@ def _log_group(_: Scope, entry: Entry, found: Leftover) -> Leftover:
 
 OURS: Mapping[str, Callable[[Scope, Entry], bool]] = {
     "stack": lambda scope, entry: (
-        _is_tagged(scope, entry) or of_stack(scope.names, entry["StackName"])
+        _is_tagged(scope, entry) or entry["StackName"] == scope.names.stack
     ),
     "assets": _has_our_assets,
     "schedule": _schedule_is_ours,

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 from draftworth import __version__
 from draftworth.errors import DraftworthError
@@ -49,6 +50,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "draftworth.cli.report",
         "the verdict of a run, from its folder or S3: tables, HTML, Markdown, plots, CSV",
     ),
+    "stop": (
+        "account.stop",
+        "accelerator nodes to zero now, and watch them go; --resume lets them come again",
+    ),
+    "logs": (
+        "account.logs",
+        "what the pods said, from Container Insights; no kubectl needed",
+    ),
     "artifacts": (
         "account.artifacts",
         "which compiled graphs exist, which variants would compile; --run prunes",
@@ -59,7 +68,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "delete-assets": (
         "account.delete_assets",
-        "delete what deploys uploaded, prompts above all, once the stacks are gone",
+        "delete what deploys uploaded, prompts above all, once the stack is gone",
     ),
     "rehearse": (
         "rehearsal.command",
@@ -133,9 +142,23 @@ def _run(argv: Sequence[str]) -> int:
     # environment was not activated.
     tools = Path(sys.executable).parent
     os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
-    module = importlib.import_module(module_name)
+    module = _module(chosen.command, module_name)
     parser = argparse.ArgumentParser(
         prog=f"python -m draftworth {chosen.command}", description=summary
     )
     module.add_arguments(parser)
     return int(module.run(parser.parse_args(argv[1:])))
+
+
+def _module(command: str, name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = str(error.name).partition(".")[0]
+        if missing == name.partition(".")[0]:
+            raise
+        raise DraftworthError(
+            f"`{command}` needs the Python package {missing}, which is not installed for "
+            f"{sys.executable}; next: `pip install -r requirements/rehearsal.txt`, which has what "
+            "every command needs"
+        ) from error

@@ -12,16 +12,18 @@ from draftworth.records.results import RUNS_FOLDER
 
 PROJECT = "draftworth"
 EXPERIMENT_TAG = f"{PROJECT}:experiment"
-STACK_TAG = f"{PROJECT}:stack"
-# An experiment's stacks, in the order in which they need each other.
-STACK_PARTS = ("network", "storage", "cluster", "benchmark")
+PART_TAG = f"{PROJECT}:part"
+# The parts of an experiment's stack, in the order in which they need each other; what is in a part
+# has a logical id that begins with the part's name.
+PARTS = ("network", "storage", "cluster", "benchmark")
 
 # How nodes are bought, in the accelerator node group's name.
 BUYING_NAMES = {"on_demand": "od", "spot": "spot", "capacity_block": "block"}
 
-# Outputs of the storage stack that commands look up: `s3://BUCKET/`.
+# Outputs of the stack that commands look up: `s3://BUCKET/`.
 CHECKPOINTS_OUTPUT = "CheckpointsLocation"
 ARTIFACTS_OUTPUT = "ArtifactsLocation"
+RESULTS_OUTPUT = "ResultsLocation"
 
 # A folder of the results bucket, beside `results.CLAIMS_FOLDER` and `capacity.CONTROL_PREFIX`.
 RUNS_PREFIX = f"{RUNS_FOLDER}/"
@@ -49,19 +51,19 @@ class Names:
         """`draftworth-` and the experiment as a DNS label; at most 43 characters."""
         return f"{PROJECT}-{dns_label(self.experiment)}"
 
-    def stack(self, part: str) -> str:
-        """A stack's name: `draftworth-qwen3-32b-network`."""
-        return f"{self.prefix}-{part}"
-
     # The log groups' names are made from the cluster's, and the dashboard's address is to be known
     # before it exists: both are fixed.
-    cluster = dashboard = prefix
+    stack = cluster = dashboard = prefix
+
+    @property
+    def pod_logs(self) -> str:
+        """The log group in which Container Insights keeps what every container wrote."""
+        return f"/aws/containerinsights/{self.cluster}/application"
 
     @property
     def assets(self) -> str:
-        """The folder of CDK's asset bucket that has the files of the benchmark stack, the prompts
-        among them: of this and every earlier deploy. It ends in `/`, which no other name goes on
-        after."""
+        """The folder of CDK's asset bucket that has the stack's files, prompts among them: of this
+        and every earlier deploy. It ends in `/`, which no other name goes on after."""
         return f"{self.prefix}/"
 
     @property
@@ -75,13 +77,16 @@ class Names:
     def node_group(self, capacity: CapacityKind) -> str:
         """`CLUSTER-accelerator-spot`: another way of buying is another node group.
 
-        Said and not generated, so that nobody need import it from the stack: CloudFormation refuses
-        to change what another stack imports, as a replaced group would. With the way of buying in
-        it, because a group of a fixed name cannot be replaced either. At most 61 of EKS's 63
-        characters.
+        Said and not generated, so that commands know it. With the way of buying in it, because a
+        group of a fixed name cannot be replaced. At most 61 of EKS's 63 characters.
         """
         return f"{self.accelerator}-{BUYING_NAMES[capacity]}"
 
+    @property
+    def stack_tags(self) -> dict[str, str]:
+        """Tags of the stack, and of everything in it."""
+        return {EXPERIMENT_TAG: self.experiment}
+
     def tags(self, part: str) -> dict[str, str]:
-        """Tags of everything in a stack: what `leftovers` and a bill are sorted by."""
-        return {EXPERIMENT_TAG: self.experiment, STACK_TAG: part}
+        """Tags of everything in a part: what `leftovers` and a bill are sorted by."""
+        return {**self.stack_tags, PART_TAG: part}

@@ -86,7 +86,7 @@ def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
     if not spec.aws.admin_principal_arns:
         yield (
             "aws.admin_principal_arns is empty: nobody may use kubectl on the cluster; a run needs "
-            "no kubectl, and can be watched and stopped without it; only the pods' logs need it"
+            "no kubectl, and can be watched (`make logs`) and stopped (`make stop`) without it"
         )
     for model in spec.gated_models if spec.aws.hub_token_secret is None else ():
         yield (

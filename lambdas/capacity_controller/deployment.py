@@ -1,6 +1,6 @@
 """CloudFormation's custom resource: a deployment is created, updated, deleted.
 
-One resource for the life of the benchmark stack, whatever Job it holds: its physical id never
+One resource for the life of the stack, whatever Job it holds: its physical id never
 changes, so CloudFormation sends no Delete for an old Job. A rolled back deploy is an Update back to
 the old plan, whose deployment is still known with its deadline and its spend.
 """

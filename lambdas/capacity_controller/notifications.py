@@ -24,7 +24,7 @@ _RESUMES = "A run whose run.json does not say failed by then goes on where it st
 NEXT: Mapping[str, str] = {
     "ready": "nothing. The nodes start, the servers compile or load, the run begins.",
     "ended": "nothing.",
-    "stopped": "delete the object control/stop of the results bucket to go on.",
+    "stopped": "python -m draftworth stop EXPERIMENT --resume, to go on.",
     "complete": f"read the report. {_RUN_AGAIN}",
     "failed": f"read run.json and the Job's log. {_RUN_AGAIN}",
     "server_gave_up": "what the lines above name; `make logs` has the rest. Refused graphs: "
@@ -47,8 +47,7 @@ NEXT: Mapping[str, str] = {
     "waiting_for_canary": "nothing. A canary takes minutes: kubectl -n draftworth get jobs",
     "canary_failed": "put that right; then raise `repetition` and deploy, unless a later try of "
     "the canary comes back. `make logs` has its whole log.",
-    "no_node_group": "deploy the cluster stack; a deploy that replaces the node group ends "
-    "this by itself.",
+    "no_node_group": "deploy again; a deploy that replaces the node group ends this by itself.",
     "foreign_node_group": "give the experiment another name.",
 }
 

@@ -27,8 +27,7 @@ def accept_managed_policies(construct: IConstruct, *names: str, reason: str) -> 
 
 
 def accept_folders(role: IConstruct, bucket: aws_s3.IBucket, *folders: str) -> None:
-    """Accept rights to all objects of folders (patterns below the bucket) of another stack."""
-    stack = Stack.of(bucket)
-    export = stack.resolve(stack.export_value(bucket.bucket_arn))["Fn::ImportValue"]
-    ids = (f"AwsSolutions-IAM5[Resource::{export}/{folder}]" for folder in folders)
+    """Accept rights to all objects of folders (patterns below the bucket)."""
+    arn = ".".join(Stack.of(bucket).resolve(bucket.bucket_arn)["Fn::GetAtt"])
+    ids = (f"AwsSolutions-IAM5[Resource::<{arn}>/{folder}]" for folder in folders)
     accept(role, *ids, reason=OBJECTS_OF_A_FOLDER)

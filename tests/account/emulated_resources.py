@@ -14,14 +14,14 @@ import boto3
 REGION = "us-east-2"
 OURS = "qwen3-32b"
 STACK = f"draftworth-{OURS}"
-TAGS = {"draftworth:experiment": OURS, "draftworth:stack": "cluster"}
+TAGS = {"draftworth:experiment": OURS, "draftworth:part": "cluster"}
 OTHERS_TAGS = {**TAGS, "draftworth:experiment": "qwen3-32b-x"}
 # The last was made by Lambda, for a function whose name CloudFormation cut.
 LOG_GROUPS = (
     f"/aws/eks/{STACK}/cluster",
     f"/aws/containerinsights/{STACK}/performance",
-    f"{STACK}-network-FlowLogGroup1-X",
-    "/aws/lambda/draftworth-qwen3-32b-clus-Handler-X",
+    f"{STACK}-networkFlowLogGroup1-X",
+    "/aws/lambda/draftworth-qwen3-32b-clusterHandl-X",
 )
 NODE_ROLE = "arn:aws:iam::123456789012:role/nodes"
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
@@ -144,7 +144,7 @@ def log_groups() -> None:
         client("logs").create_log_group(logGroupName=name)
 
 
-def bucket(name: str = f"{STACK}-storage-results1-x", tags: Mapping[str, str] = TAGS) -> None:
+def bucket(name: str = f"{STACK}-storageresults1-x", tags: Mapping[str, str] = TAGS) -> None:
     s3 = client("s3")
     s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket=name, Key="a", Body=b"x" * 1024)
@@ -172,11 +172,11 @@ def upload_folder() -> None:
 
 
 def queue() -> None:
-    client("sqs").create_queue(QueueName=f"{STACK}-storage-Queue1-X", tags=TAGS)
+    client("sqs").create_queue(QueueName=f"{STACK}-storageQueue1-X", tags=TAGS)
 
 
 def topic() -> None:
-    client("sns").create_topic(Name=f"{STACK}-benchmark-Topic1-X", Tags=tag_list(TAGS))
+    client("sns").create_topic(Name=f"{STACK}-benchmarkTopic1-X", Tags=tag_list(TAGS))
 
 
 def schedule_group() -> None:
@@ -196,7 +196,7 @@ def schedule(name: str, group: str) -> None:
 
 def event_rule() -> None:
     client("events").put_rule(
-        Name=f"{STACK}-benchmark-Ready1-X",
+        Name=f"{STACK}-benchmarkReady1-X",
         EventPattern='{"source": ["aws.s3"]}',
         Tags=tag_list(TAGS),
     )
@@ -204,7 +204,7 @@ def event_rule() -> None:
 
 def alarm() -> None:
     client("cloudwatch").put_metric_alarm(
-        AlarmName=f"{STACK}-benchmark-Alarm1-X",
+        AlarmName=f"{STACK}-benchmarkAlarm1-X",
         ComparisonOperator="GreaterThanThreshold",
         EvaluationPeriods=1,
         MetricName="M",
@@ -220,7 +220,7 @@ def dashboard() -> None:
     client("cloudwatch").put_dashboard(DashboardName=STACK, DashboardBody='{"widgets": []}')
 
 
-def stack(name: str = f"{STACK}-cluster", tags: Mapping[str, str] = TAGS) -> None:
+def stack(name: str = STACK, tags: Mapping[str, str] = TAGS) -> None:
     client("cloudformation").create_stack(
         StackName=name,
         TemplateBody='{"Resources": {"G": {"Type": "AWS::Logs::LogGroup"}}}',
@@ -228,7 +228,7 @@ def stack(name: str = f"{STACK}-cluster", tags: Mapping[str, str] = TAGS) -> Non
     )
 
 
-def function(name: str = f"{STACK}-benchmark-Publisher1-X") -> None:
+def function(name: str = f"{STACK}-benchmarkPublisher1-X") -> None:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("handler.py", "def handler(event, context): pass\n")

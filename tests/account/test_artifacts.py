@@ -48,7 +48,7 @@ def s3() -> Iterator[Any]:
                 Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-east-2"}
             )
         boto3.client("cloudformation", region_name="us-east-2").create_stack(
-            StackName="draftworth-qwen3-32b-storage", TemplateBody=json.dumps(TEMPLATE)
+            StackName="draftworth-qwen3-32b", TemplateBody=json.dumps(TEMPLATE)
         )
         yield client
 
@@ -283,7 +283,7 @@ def test_an_experiment_that_was_never_deployed_has_no_bucket(
     path, _ = a_file(tmp_path, put("name", value="another"))
     assert main(["artifacts", path]) == 1
     message = capsys.readouterr().err
-    assert "could not look up the outputs of the stack draftworth-another-storage" in message
+    assert "could not look up the outputs of the stack draftworth-another" in message
     assert main(["artifacts", path, "--bucket", GRAPHS]) == 0
 
 
@@ -299,7 +299,7 @@ def test_experiments_with_buckets_of_their_own_are_listed_one_by_one(
 ) -> None:
     template = json.dumps(TEMPLATE).replace(GRAPHS, "more-graphs")
     boto3.client("cloudformation", region_name="us-east-2").create_stack(
-        StackName="draftworth-another-storage", TemplateBody=template
+        StackName="draftworth-another", TemplateBody=template
     )
     s3.create_bucket(
         Bucket="more-graphs", CreateBucketConfiguration={"LocationConstraint": "us-east-2"}

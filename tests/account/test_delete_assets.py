@@ -67,12 +67,12 @@ def test_nothing_is_deleted_while_the_stack_that_reads_it_exists(
     s3: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     emulated_resources.upload_folder()
-    emulated_resources.stack(f"{STACK}-benchmark")
+    emulated_resources.stack(STACK)
     before = versions(s3)
     assert main(["delete-assets", QWEN]) == 1
-    assert f"the stack {STACK}-benchmark in us-east-2 still exists" in capsys.readouterr().err
+    assert f"the stack {STACK} in us-east-2 still exists" in capsys.readouterr().err
     assert versions(s3) == before
-    boto3.client("cloudformation", region_name=REGION).delete_stack(StackName=f"{STACK}-benchmark")
+    boto3.client("cloudformation", region_name=REGION).delete_stack(StackName=STACK)
     assert main(["delete-assets", QWEN]) == 0
     assert versions(s3) == []
 

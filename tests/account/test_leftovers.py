@@ -12,14 +12,13 @@ import pytest
 from moto import mock_aws
 
 from account import leftovers
-from account.leftovers import Report, look, report_lines
+from account.leftovers import Report, look, other_lines, report_lines
 from account.prices import monthly_usd, oldest_price
 from account.resources.kind import Kind, Leftover, kinds
 from account.resources.lookup import find, parse_arn
 from account.resources.special_cases import AMEND, FILTERS, LAMBDA_KEEPS, OURS
 from account.scope import Scope, of_stack
 from draftworth.cli import main
-from draftworth.experiment.naming import Names
 from draftworth.planning.resolved import ResolvedNeuron
 from tests.account import emulated_resources
 from tests.account.stubs import (
@@ -124,50 +123,64 @@ def test_uploads_of_others_and_buckets_of_similar_names_are_not_ours() -> None:
 def test_schedules_are_ours_by_their_group_and_by_their_name_in_the_default_group() -> None:
     emulated_resources.schedule_group()
     for group in (emulated_resources.STACK, "default"):
-        emulated_resources.schedule(f"{emulated_resources.STACK}-benchmark-Deadline1-X", group)
+        emulated_resources.schedule(f"{emulated_resources.STACK}-benchmarkDeadline1-X", group)
         emulated_resources.schedule("another", group)
     schedules = [r for r in found() if r.kind == "schedule"]
     assert sorted(r.remove.partition("--group-name ")[2] for r in schedules) == [
-        f"default --name {emulated_resources.STACK}-benchmark-Deadline1-X",
+        f"default --name {emulated_resources.STACK}-benchmarkDeadline1-X",
         f"{emulated_resources.STACK} --name another",
-        f"{emulated_resources.STACK} --name {emulated_resources.STACK}-benchmark-Deadline1-X",
+        f"{emulated_resources.STACK} --name {emulated_resources.STACK}-benchmarkDeadline1-X",
     ]
 
 
 def test_things_of_another_experiment_with_a_similar_name_are_not_ours() -> None:
     emulated_resources.bucket(
-        "draftworth-qwen3-32b-x-storage-results1-x", emulated_resources.OTHERS_TAGS
+        "draftworth-qwen3-32b-x-storageresults1-x", emulated_resources.OTHERS_TAGS
     )
     emulated_resources.bucket(
-        "draftworth-qwen3-32b-stora-results1-x", emulated_resources.OTHERS_TAGS
+        "draftworth-qwen3-32b-storageresults2-x", emulated_resources.OTHERS_TAGS
     )
     emulated_resources.role("draftworth-qwen3-32b-x-c-NodeRole1-X", emulated_resources.OTHERS_TAGS)
-    emulated_resources.stack("draftworth-qwen3-32b-x-cluster", emulated_resources.OTHERS_TAGS)
+    emulated_resources.stack("draftworth-qwen3-32b-x", emulated_resources.OTHERS_TAGS)
     emulated_resources.bucket("somebody-elses", {})
     assert found() == []
 
 
+def test_another_experiment_that_is_still_deployed_is_named() -> None:
+    """After `make destroy` of the file that was not deployed; it is no leftover of this one."""
+    emulated_resources.stack("draftworth-qwen3-32b-x", emulated_resources.OTHERS_TAGS)
+    emulated_resources.stack()
+    emulated_resources.stack("somebody-elses", {})
+    (line,) = other_lines(scope())
+    assert "another experiment is deployed in us-east-2: qwen3-32b-x (CREATE_COMPLETE)" in line
+    assert list(other_lines(scope(use=lambda service, region: RefusingClient()))) == []
+
+
 def test_a_thing_whose_tags_are_lost_is_known_by_its_stacks_name() -> None:
-    emulated_resources.bucket("draftworth-qwen3-32b-storage-results1-x", {})
+    emulated_resources.bucket("draftworth-qwen3-32b-storageresults1-x", {})
     assert [r.kind for r in found()] == ["bucket"]
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("draftworth-x-network", True),
-        ("draftworth-x-network-FlowLogGroup1-X", True),
-        ("draftworth-x-network-storage-bucket1-x", False),
-        ("draftworth-xy-network-FlowLogGroup1-X", False),
-        ("draftworth-x", False),
+        ("draftworth-x", True),
+        ("draftworth-x-networkFlowLogGroup1-X", True),
+        ("draftworth-x-storagecheckpoints1-x", True),
+        ("draftworth-x-CustomS3AutoDeleteObjects-X", True),
+        ("draftworth-x-network", False),
+        ("draftworth-x-network-storagebucket1-x", False),
+        ("draftworth-x-networks-storagebucket1-x", False),
+        ("draftworth-x-another-X", False),
+        ("draftworth-xy-networkFlowLogGroup1-X", False),
     ],
 )
 def test_a_stacks_name_is_not_confused_with_a_longer_one(name: str, expected: bool) -> None:
-    assert of_stack(Names(experiment="x"), name) is expected
+    assert of_stack("draftworth-x", name) is expected
 
 
 def checkpoints() -> None:
-    emulated_resources.bucket("draftworth-qwen3-32b-storage-checkpoints1-x")
+    emulated_resources.bucket("draftworth-qwen3-32b-storagecheckpoints1-x")
 
 
 @pytest.mark.parametrize(("keep", "kept"), [(True, 1), (False, 0)])
@@ -184,7 +197,7 @@ def test_other_buckets_do_not_stay_with_the_checkpoints() -> None:
     checkpoints()
     emulated_resources.bucket()
     report = look(scope(experiment(keep_checkpoints=True)))
-    assert [r.id for r in report.unplanned] == ["draftworth-qwen3-32b-storage-results1-x"]
+    assert [r.id for r in report.unplanned] == ["draftworth-qwen3-32b-storageresults1-x"]
 
 
 def reserved(**changes: Any) -> Scope:
@@ -299,7 +312,7 @@ def test_what_a_refused_listing_would_have_found_comes_from_the_index_of_tags() 
 
     report = look(scope(use=refusing), [kind("topic")])
     assert [(r.kind, r.id) for r in report.unplanned] == [
-        ("sns", f"{emulated_resources.STACK}-benchmark-Topic1-X")
+        ("sns", f"{emulated_resources.STACK}-benchmarkTopic1-X")
     ]
 
 

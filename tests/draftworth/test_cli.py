@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -317,3 +319,18 @@ def test_a_wrong_address_is_told_with_the_option_it_was_given_to(
     ]
     assert main(argv) == 2
     assert "--speculative-url: given '127.0.0.1:8001'" in capsys.readouterr().err
+
+
+def test_a_command_whose_library_is_not_installed_says_which() -> None:
+    """A deployer's environment has no emulated AWS, which the rehearsal takes."""
+    program = (
+        "import sys; sys.modules['moto'] = None; "
+        "from draftworth.cli import main; sys.exit(main(['rehearse']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "`rehearse` needs the Python package moto" in done.stderr
+    assert "requirements/rehearsal.txt" in done.stderr
+    assert "Traceback" not in done.stderr

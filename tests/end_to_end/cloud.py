@@ -21,7 +21,7 @@ from typing import Any
 
 import boto3
 
-from draftworth.experiment.naming import STACK_PARTS, Names
+from draftworth.experiment.naming import PARTS, Names
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.handler import handle
 from lambdas.capacity_controller.observing import Clients
@@ -47,7 +47,7 @@ Resource = Mapping[str, Any]
 
 @dataclass(kw_only=True)
 class Cloud:
-    """One experiment's stacks in the emulated account.
+    """One experiment's stack in the emulated account; `templates`: its parts.
 
     now_unix_s: the controller's clock, moved by the tests. log: its decisions. failed_launches:
     what Auto Scaling reports of them; moto has no such history.
@@ -61,11 +61,16 @@ class Cloud:
     log: list[dict[str, Any]] = field(default_factory=list)
     failed_launches: list[dict[str, Any]] = field(default_factory=list)
     _clients: dict[str, Any] = field(default_factory=dict)
-    _physical: dict[tuple[str, str], str] = field(default_factory=dict)
+    _physical: dict[str, str] = field(default_factory=dict)
     _seen: set[tuple[str, str, str]] = field(default_factory=set)
     _inbox: str = ""
     # Logical ids whose references CloudFormation itself resolves, while it makes them.
     _made_now: frozenset[str] = frozenset()
+
+    @property
+    def stack_id(self) -> str:
+        """The stack's ARN, as CloudFormation tells the controller."""
+        return f"arn:aws:cloudformation:{self.region}:{ACCOUNT}:stack/{self.names.stack}/1"
 
     def client(self, service: str) -> Any:
         """A real client, one for each service; the endpoint comes from the environment."""
@@ -76,15 +81,14 @@ class Cloud:
     # Deploy and destroy
 
     def deploy(self) -> None:
-        """Every stack, in order, in an account that is bootstrapped for CDK."""
+        """The stack, in an account that is bootstrapped for CDK."""
         s3 = self.client("s3")
         where = {"LocationConstraint": self.region}
         s3.create_bucket(Bucket=self.asset_bucket, CreateBucketConfiguration=where)
         s3.put_bucket_versioning(
             Bucket=self.asset_bucket, VersioningConfiguration={"Status": "Enabled"}
         )
-        for part in STACK_PARTS:
-            self._deploy_part(part)
+        self._create_stack()
         self._notify_queue()
         self._create_node_groups()
         self._create_schedules()
@@ -102,17 +106,16 @@ class Cloud:
         self._request("Update")
 
     def destroy(self) -> None:
-        """Every stack, in reverse; buckets that go are emptied first, as CDK's function does."""
+        """Buckets that go are emptied first, as CDK's function does."""
         self._request("Delete")
         self.nodes_follow()
         self.client("sqs").delete_queue(QueueUrl=self._inbox)
         self._delete_schedules()
         self._delete_node_groups()
-        for part in reversed(STACK_PARTS):
-            for logical in self._of_type(part, "AWS::S3::Bucket"):
-                if not self._is_kept(part, logical):
-                    self._empty(self.physical(part, logical))
-            self.client("cloudformation").delete_stack(StackName=self.names.stack(part))
+        for logical in self._of_type("storage", "AWS::S3::Bucket"):
+            if not self._is_kept("storage", logical):
+                self._empty(self.physical("storage", logical))
+        self.client("cloudformation").delete_stack(StackName=self.names.stack)
 
     def _request(self, kind: str) -> None:
         (deployment,) = (
@@ -126,7 +129,7 @@ class Cloud:
                 "RequestType": kind,
                 "RequestId": f"request-{answered}",
                 "ResponseURL": self.cloudformation.url,
-                "StackId": f"arn:aws:cloudformation:{self.region}:{ACCOUNT}:stack/benchmark/1",
+                "StackId": self.stack_id,
                 "LogicalResourceId": "Deployment",
                 "ResourceType": deployment["Type"],
                 "ResourceProperties": self.resolved("benchmark", deployment["Properties"]),
@@ -411,7 +414,7 @@ class Cloud:
                 )
                 if part == "ScheduleGroup":
                     scheduler.create_schedule_group(Name=given["Name"])
-                    self._physical["benchmark", logical] = given["Name"]
+                    self._physical[logical] = given["Name"]
                 else:
                     scheduler.create_schedule(
                         Name=given.get("Name", logical),
@@ -432,29 +435,33 @@ class Cloud:
 
     # Templates
 
-    def _deploy_part(self, part: str) -> None:
-        cloudformation, stack = self.client("cloudformation"), self.names.stack(part)
+    def _create_stack(self) -> None:
+        cloudformation, stack = self.client("cloudformation"), self.names.stack
         wanted = {
-            logical: resource
+            logical: (part, resource)
+            for part in PARTS
             for logical, resource in self.templates[part]["Resources"].items()
             if resource["Type"] in DEPLOYED
         }
         self._made_now = frozenset(wanted)
-        resources = {logical: self._reduced(part, r) for logical, r in wanted.items()}
+        resources = {logical: self._reduced(*found) for logical, found in wanted.items()}
         outputs = {
-            name: {"Value": self.resolved(part, output["Value"])}
-            for name, output in self.templates[part].get("Outputs", {}).items()
+            name: {"Value": self.resolved("benchmark", output["Value"])}
+            for name, output in self.templates["benchmark"]["Outputs"].items()
         }
         self._made_now = frozenset()
-        if not resources:  # CloudFormation wants one
-            resources = {"Nothing": {"Type": "AWS::CloudFormation::WaitConditionHandle"}}
+        body = json.dumps({"Resources": resources, "Outputs": outputs})
+        for logical, (part, _) in wanted.items():  # as in the real template; names follow from it
+            body = body.replace(f'"{logical}"', f'"{part}{logical}"')
         cloudformation.create_stack(
             StackName=stack,
-            TemplateBody=json.dumps({"Resources": resources, "Outputs": outputs}),
-            Tags=[{"Key": k, "Value": v} for k, v in self.names.tags(part).items()],
+            TemplateBody=body,
+            Tags=[{"Key": k, "Value": v} for k, v in self.names.stack_tags.items()],
         )
-        for made in cloudformation.describe_stack_resources(StackName=stack)["StackResources"]:
-            self._physical[part, made["LogicalResourceId"]] = made["PhysicalResourceId"]
+        made = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
+        physical = {entry["LogicalResourceId"]: entry["PhysicalResourceId"] for entry in made}
+        for logical, (part, _) in wanted.items():
+            self._physical[logical] = physical[f"{part}{logical}"]
 
     def _reduced(self, part: str, resource: Resource) -> dict[str, Any]:
         kept = {k: v for k, v in resource.items() if k in ("Type", "DeletionPolicy")}
@@ -462,7 +469,8 @@ class Cloud:
 
     def physical(self, part: str, logical: str) -> str:
         """What a logical id became."""
-        return self._physical[part, logical]
+        assert logical in self.templates[part]["Resources"]
+        return self._physical[logical]
 
     def only(self, part: str, kind: str, fragment: str = "") -> str:
         """The physical id of the one resource of a type whose logical id has a fragment."""
@@ -491,17 +499,17 @@ class Cloud:
             "AWS::Region": self.region,
             "AWS::Partition": "aws",
             "AWS::URLSuffix": "amazonaws.com",
-            "AWS::StackName": self.names.stack(part),
-            "AWS::StackId": f"arn:aws:cloudformation:{self.region}:{ACCOUNT}:stack/{part}/1",
+            "AWS::StackName": self.names.stack,
+            "AWS::StackId": self.stack_id,
         }
         target = argument[0] if name == "Fn::GetAtt" else argument
         if name in ("Ref", "Fn::GetAtt") and target in self._made_now:
             return {name: argument}
         match name:
             case "Ref":
-                return pseudo.get(argument) or self._physical.get((part, argument), argument)
+                return pseudo.get(argument) or self._physical.get(argument, argument)
             case "Fn::GetAtt":
-                return self._attribute(part, *argument)
+                return self._attribute(*argument)
             case "Fn::Join":
                 separator, pieces = argument[0], self.resolved(part, argument[1])
                 if all(isinstance(piece, str) for piece in pieces):
@@ -512,13 +520,15 @@ class Cloud:
                 for key, replacement in pseudo.items():
                     text = text.replace(f"${{{key}}}", replacement)
                 return text
-            case "Fn::ImportValue":
-                return self._imported(argument)
         return f"{name} {json.dumps(argument)}"
 
-    def _attribute(self, part: str, logical: str, attribute: str) -> str:
-        kind = self.templates[part]["Resources"][logical]["Type"]
-        physical = self._physical.get((part, logical), logical)
+    def _attribute(self, logical: str, attribute: str) -> str:
+        (kind,) = (
+            template["Resources"][logical]["Type"]
+            for template in self.templates.values()
+            if logical in template["Resources"]
+        )
+        physical = self._physical.get(logical, logical)
         service, resource = {
             "AWS::S3::Bucket": ("s3", physical),
             "AWS::SQS::Queue": ("sqs", physical.rpartition("/")[2]),
@@ -532,13 +542,6 @@ class Cloud:
             return f"arn:aws:s3:::{resource}"
         where = "" if service == "iam" else self.region
         return f"arn:aws:{service}:{where}:{ACCOUNT}:{resource}"
-
-    def _imported(self, export: str) -> Any:
-        for part in STACK_PARTS:
-            for output in self.templates[part].get("Outputs", {}).values():
-                if output.get("Export", {}).get("Name") == export:
-                    return self.resolved(part, output["Value"])
-        raise LookupError(f"no stack exports {export}")
 
     def _is_kept(self, part: str, logical: str) -> bool:
         policy = self.templates[part]["Resources"][logical].get("DeletionPolicy")

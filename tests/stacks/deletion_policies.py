@@ -156,6 +156,7 @@ RULES: Mapping[str, Rule] = {
     # Neither holds anything that outlives it.
     **dict.fromkeys(
         (
+            "AWS::CloudFormation::WaitConditionHandle",
             "AWS::CloudWatch::Alarm",
             "AWS::CloudWatch::Dashboard",
             "AWS::EC2::EIP",

@@ -16,9 +16,7 @@ _HEAVY = ("pydantic", "yaml", "aws_cdk", "cdk8s", "moto")
 
 def check_function_asset(function: str, shipped: tuple[str, ...]) -> None:
     """One asset holds exactly what ships, and its handler loads from there."""
-    assets = json.loads(
-        (synthesis().folder / "draftworth-qwen3-32b-benchmark.assets.json").read_text()
-    )
+    assets = json.loads(synthesis().path("qwen3-32b", "assets").read_text())
     folders = [
         synthesis().folder / asset["source"]["path"]
         for asset in assets["files"].values()

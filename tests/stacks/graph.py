@@ -1,7 +1,6 @@
 """What CloudFormation deletes before what: the references between all resources of an experiment.
 
-A resource is deleted after everything that refers to it or depends on it; a stack after the stacks
-that import from it.
+A resource is deleted after everything that refers to it or depends on it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from tests.stacks.synthesis import PARTS, Template, synthesis
+from draftworth.experiment.naming import PARTS
+from tests.stacks.synthesis import Template, synthesis
 
 Node = tuple[str, str]
 Graph = Mapping[Node, frozenset[Node]]
@@ -48,29 +48,19 @@ def needs_in(template: Template) -> dict[str, set[str]]:
     return needs
 
 
-def stack_needs(experiment: str) -> dict[str, set[str]]:
-    """The stacks that each stack needs, by part."""
-    artifacts = json.loads((synthesis().folder / "manifest.json").read_text())["artifacts"]
-    names = {synthesis().path(experiment, p).name.removesuffix(".template.json"): p for p in PARTS}
+def graph_of(templates: Mapping[str, Template]) -> Graph:
+    """Each resource, as (part, logical id), with everything that is deleted after it."""
+    home = {k: part for part, template in templates.items() for k in template["Resources"]}
+    resources = {k: templates[part]["Resources"][k] for k, part in home.items()}
     return {
-        part: {names[d] for d in artifacts[name].get("dependencies", []) if d in names}
-        for name, part in names.items()
+        (home[logical_id], logical_id): frozenset((home[k], k) for k in needed)
+        for logical_id, needed in needs_in({"Resources": resources}).items()
     }
-
-
-def graph_of(templates: Mapping[str, Template], stacks: Mapping[str, set[str]]) -> Graph:
-    """Each resource with everything that is deleted after it."""
-    needs: dict[Node, frozenset[Node]] = {}
-    for part, template in templates.items():
-        others = {(other, k) for other in stacks[part] for k in templates[other]["Resources"]}
-        for logical_id, own in needs_in(template).items():
-            needs[part, logical_id] = frozenset({(part, k) for k in own} | others)
-    return needs
 
 
 @cache
 def templates_of(experiment: str) -> Mapping[str, Template]:
-    """The templates of an experiment, by part."""
+    """The template of an experiment, by part."""
     return {part: synthesis().template(experiment, part) for part in PARTS}
 
 

@@ -11,19 +11,23 @@ from tests.stacks.synthesis import Template
 
 _LOGICAL_HASH = re.compile(r"[0-9A-F]{8}$")
 _ASSET = re.compile(r"[0-9a-f]{64}")
+_BARRIER = "AWS::CloudFormation::WaitConditionHandle"
 _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 _DEPLOYMENT = "Custom::DraftworthDeployment"
 _CONTENT_HASH = re.compile("-[0-9a-f]{8}$")
 
 
 def readable(template: Template) -> dict[str, Any]:
-    """Resources and outputs; tags have a test of their own, manifests the charts' snapshots."""
+    """Resources; tags and the order of parts have tests of their own, manifests the charts'
+    snapshots."""
     resources = {}
     for logical_id, resource in template["Resources"].items():
         shown = {k: v for k, v in resource.items() if k != "Metadata"}
         shown["Properties"] = {
             k: v for k, v in resource.get("Properties", {}).items() if k != "Tags"
         }
+        if resource["Type"] == _BARRIER:
+            continue
         if resource["Type"] == _MANIFEST:
             shown["Properties"]["Manifest"] = kubernetes_names(resource)
         if resource["Type"] == _DEPLOYMENT:
@@ -35,9 +39,12 @@ def readable(template: Template) -> dict[str, Any]:
         if resource["Type"] == "AWS::CloudWatch::Dashboard":
             shown["Properties"]["DashboardBody"] = dashboard_lines(resource)
         resources[logical_id] = collapsed(shown)
-    outputs = {k: collapsed(v["Value"]) for k, v in template.get("Outputs", {}).items()}
-    exported = {k: v for k, v in outputs.items() if not k.startswith("ExportsOutput")}
-    return {"Resources": resources, "Outputs": exported}
+    return {"Resources": resources}
+
+
+def outputs(template: Template) -> dict[str, str]:
+    """What a deploy prints at its end."""
+    return {k: collapsed(v["Value"]) for k, v in template["Outputs"].items()}
 
 
 def dashboard_lines(resource: dict[str, Any]) -> list[str]:
@@ -95,7 +102,6 @@ def _join(argument: list[Any]) -> str:
 _INTRINSICS: dict[str, Any] = {
     "Ref": lambda a: f"${{{a}}}",
     "Fn::GetAtt": lambda a: f"${{{a[0]}.{a[1]}}}",
-    "Fn::ImportValue": lambda a: f"${{import {a}}}",
     "Fn::Sub": lambda a: a if isinstance(a, str) else json.dumps(a),
     "Fn::Join": _join,
     "Fn::Base64": lambda a: f"base64: {collapsed(a)}",
@@ -160,7 +166,6 @@ def _listed(value: Any) -> list[Any]:
 
 def _short(text: str) -> str:
     """Without the hashes that CDK appends to logical ids."""
-    text = re.sub(r"\$\{import [^:]+:ExportsOutput(?:Ref|FnGetAtt)(\w+)\}", r"${\1}", text)
     text = re.sub(r"[0-9A-F]{8}(?=Arn[0-9A-F]{8}\})", "", text)
     text = re.sub(r"(Arn)?[0-9A-F]{8}(?=[.}]|$)", r"\1", text)
     return _LOGICAL_HASH.sub("", text)

@@ -17,7 +17,7 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
 from draftworth.experiment.aws import OnDemand, Spot
-from draftworth.experiment.naming import Names
+from draftworth.experiment.naming import PARTS, Names
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.prompts import Case, Prompt
 from stacks.application import build_application
@@ -31,7 +31,6 @@ from tests.support.experiments import (
 from tests.support.shared import shared_folder
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("network", "storage", "cluster", "benchmark")
 SHIPPED = ("qwen3-32b", "llama-3.1-8b-eagle3")
 REPORT = "validation-report.json"
 
@@ -96,17 +95,16 @@ class Synthesis:
     folder: Path
     report: dict[str, Any]
 
-    def path(self, experiment: str, part: str) -> Path:
-        """A stack's template file."""
-        return self.folder / f"{Names(experiment=experiment).stack(part)}.template.json"
+    def path(self, experiment: str, kind: str = "template") -> Path:
+        """A file of an experiment's stack: `template`, `assets` or `metadata`."""
+        return self.folder / f"{Names(experiment=experiment).stack}.{kind}.json"
 
     def template(self, experiment: str, part: str) -> Template:
-        """A stack's template."""
-        loaded: Template = json.loads(self.path(experiment, part).read_text())
-        return loaded
+        """What a part has of its stack's template."""
+        return parts_of(json.loads(self.path(experiment).read_text()))[part]
 
     def templates(self) -> Iterator[tuple[str, Template]]:
-        """Every stack's name and template."""
+        """`EXPERIMENT/PART` and what that part has of the template, for every part."""
         for experiment in experiments():
             for part in PARTS:
                 yield f"{experiment}/{part}", self.template(experiment, part)
@@ -154,6 +152,37 @@ def _synthesize(folder: Path) -> None:
     for experiment in experiments().values():
         build_application(app, experiment=experiment)
     validated(app, folder)
+
+
+def parts_of(template: Template) -> dict[str, Template]:
+    """A stack's template as its parts, with logical ids as they are within their part, and all
+    outputs with each.
+
+    What CDK puts beside the parts empties buckets: it is the storage's.
+    """
+    home = {k: part_of(k) for k in template["Resources"]}
+    text = json.dumps(template)
+    for logical_id, part in home.items():
+        text = text.replace(f'"{logical_id}', f'"{within_part(logical_id, part)}')
+        text = text.replace(f"${{{logical_id}", f"${{{within_part(logical_id, part)}")
+    short: Template = json.loads(text)
+    outputs = short.get("Outputs", {})
+    parts: dict[str, Template] = {part: {"Resources": {}, "Outputs": outputs} for part in PARTS}
+    for logical_id, part in home.items():
+        own = within_part(logical_id, part)
+        parts[part]["Resources"][own] = short["Resources"][own]
+    return parts
+
+
+def part_of(logical_id: str) -> str:
+    """The part that a resource belongs to, by its logical id."""
+    return next((part for part in PARTS if logical_id.startswith(part)), "storage")
+
+
+def within_part(logical_id: str, part: str) -> str:
+    """A logical id without its part's name; a barrier has nothing else in its name."""
+    rest = logical_id.removeprefix(part)
+    return rest if rest[0].isupper() else logical_id
 
 
 def findings_in(report: dict[str, Any]) -> list[str]:

@@ -76,22 +76,18 @@ def test_pods_read_the_buckets_of_this_experiment() -> None:
         if o["kind"] == "PersistentVolume"
     ]
     assert volumes
-    assert all("draftworth-qwen3-32b-storage" in bucket for bucket in volumes)
+    assert all(bucket.startswith(("${Checkpoints", "${Artifacts")) for bucket in volumes)
 
 
 def test_given_image_replaces_the_built_one() -> None:
     image = experiments()["on-demand"].spec.aws.load_generator_image
-    assets = json.loads(
-        (synthesis().folder / "draftworth-on-demand-benchmark.assets.json").read_text()
-    )
+    assets = json.loads(synthesis().path("on-demand", "assets").read_text())
     assert assets["dockerImages"] == {}
     assert str(image) in json.dumps(benchmark("on-demand"))
 
 
 def test_image_is_built_for_the_cpu_nodes_from_what_the_dockerfile_copies() -> None:
-    assets = json.loads(
-        (synthesis().folder / "draftworth-qwen3-32b-benchmark.assets.json").read_text()
-    )
+    assets = json.loads(synthesis().path("qwen3-32b", "assets").read_text())
     (image,) = (asset["source"] for asset in assets["dockerImages"].values())
     assert image["platform"] == "linux/amd64"
     assert image["dockerFile"] == "pods/llmperf/Dockerfile"
@@ -120,10 +116,10 @@ def test_the_load_generator_reads_prompts_creates_results_and_replaces_none() ->
     lines = list(rights(benchmark()))
     assets = "cdk-hnb659fds-assets-${AWS::AccountId}-us-east-2/draftworth-qwen3-32b"
     assert sorted(line for line in lines if line.startswith("WorkloadRolesllmperf |")) == [
-        "WorkloadRolesllmperf | s3:GetObject | ${ResultsArn}/runs/*",
+        "WorkloadRolesllmperf | s3:GetObject | ${Results.Arn}/runs/*",
         f"WorkloadRolesllmperf | s3:GetObject | arn:aws:s3:::{assets}/<asset-hash>.json",
-        f"WorkloadRolesllmperf | s3:ListBucket | ${{ResultsArn}} | if {ONLY_RUNS}",
-        f"WorkloadRolesllmperf | s3:PutObject | ${{ResultsArn}}/runs/* | if {ONCE}",
+        f"WorkloadRolesllmperf | s3:ListBucket | ${{Results.Arn}} | if {ONLY_RUNS}",
+        f"WorkloadRolesllmperf | s3:PutObject | ${{Results.Arn}}/runs/* | if {ONCE}",
     ]
 
 
@@ -133,7 +129,7 @@ def who_replaces_results(template: Template) -> list[str]:
     return [
         line
         for line in rights(template)
-        if any(f" | {action} | ${{ResultsArn}}/runs/" in line for action in changes)
+        if any(f" | {action} | ${{Results.Arn}}/runs/" in line for action in changes)
         and f" | if {ONCE}" not in line
     ]
 
@@ -165,7 +161,7 @@ def server_role(variant: NeuronVariant) -> str:
 
 def graph_folder(variant: NeuronVariant) -> str:
     """Where a variant's graphs lie."""
-    return f"${{ArtifactsArn}}/{variant.artifact_key}"
+    return f"${{Artifacts.Arn}}/{variant.artifact_key}"
 
 
 def wrong_about_uploads(template: Template, experiment: ResolvedNeuron) -> list[str]:
@@ -195,7 +191,11 @@ def _may_write_elsewhere(
 ) -> Iterator[str]:
     """Another variant's graphs unless they are the same ones, and what belongs to nobody here."""
     others = {graph_folder(v) for v in experiment.variants} - {graph_folder(variant)}
-    objects = ["${ArtifactsArn}/other/upload/a", "${CheckpointsArn}/a/b/c/d", "${ResultsArn}/a/b/c"]
+    objects = [
+        "${Artifacts.Arn}/other/upload/a",
+        "${Checkpoints.Arn}/a/b/c/d",
+        "${Results.Arn}/a/b/c",
+    ]
     objects += [f"{folder}/upload/weights/tp0" for folder in others]
     # Without a condition, that is: it is written once, and never removed.
     objects += [f"{graph_folder(v)}/_ARTIFACTS.json" for v in experiment.variants]
@@ -217,7 +217,7 @@ def test_a_right_too_many_or_too_few_to_upload_is_found() -> None:
     wider = replaced(f"/{own}/*/*", f"/{own}/*")
     assert any("s3:PutObject" in line and "_ARTIFACTS" in line for line in found_in(wider))
     swapped = replaced(f"/{own}/*/*", f"/{other}/*/*")
-    assert any(f"DeleteObject ${{ArtifactsArn}}/{other}/" in line for line in found_in(swapped))
+    assert any(f"DeleteObject ${{Artifacts.Arn}}/{other}/" in line for line in found_in(swapped))
 
 
 def replaced(old: str, new: str) -> Template:
@@ -231,7 +231,7 @@ def found_in(template: Template) -> list[str]:
 
 def test_a_server_reads_the_models_that_it_loads_and_no_other() -> None:
     baseline, drafted = experiments()["qwen3-32b"].variants
-    draft = f"${{CheckpointsArn}}/{drafted.checkpoints['draft'].storage_prefix}/config.json"
+    draft = f"${{Checkpoints.Arn}}/{drafted.checkpoints['draft'].storage_prefix}/config.json"
     assert may(benchmark(), server_role(drafted), "s3:GetObject", draft)
     assert not may(benchmark(), server_role(baseline), "s3:GetObject", draft)
 
@@ -239,10 +239,10 @@ def test_a_server_reads_the_models_that_it_loads_and_no_other() -> None:
 PUBLISHER = "MetricsPublisherRole"
 # What the publisher reads, what it claims, and what says "not found" instead of "denied".
 PUBLISHER_NEEDS = (
-    ("s3:GetObject", "${ResultsArn}/runs/RUN/case.result.json"),
-    ("s3:GetObject", "${ResultsArn}/published/runs/RUN/case.result.json.json"),
-    ("s3:PutObject", "${ResultsArn}/published/runs/RUN/case.result.json.json"),
-    ("s3:ListBucket", "${ResultsArn}"),
+    ("s3:GetObject", "${Results.Arn}/runs/RUN/case.result.json"),
+    ("s3:GetObject", "${Results.Arn}/published/runs/RUN/case.result.json.json"),
+    ("s3:PutObject", "${Results.Arn}/published/runs/RUN/case.result.json.json"),
+    ("s3:ListBucket", "${Results.Arn}"),
 )
 
 
@@ -297,9 +297,9 @@ def test_a_right_that_the_publisher_lacks_is_found(
 @pytest.mark.parametrize(
     ("action", "resource"),
     [
-        ("s3:PutObject", "${ResultsArn}/runs/RUN/case.result.json"),
-        ("s3:GetObject", "${ResultsArn}/runs/RUN/case.transcript.jsonl.gz"),
-        ("s3:DeleteObject", "${ResultsArn}/published/runs/RUN/case.result.json.json"),
+        ("s3:PutObject", "${Results.Arn}/runs/RUN/case.result.json"),
+        ("s3:GetObject", "${Results.Arn}/runs/RUN/case.transcript.jsonl.gz"),
+        ("s3:DeleteObject", "${Results.Arn}/published/runs/RUN/case.result.json.json"),
     ],
 )
 def test_publisher_can_neither_change_results_nor_read_texts(action: str, resource: str) -> None:
@@ -316,7 +316,7 @@ def lookups_denied(template: Template, experiment: ResolvedNeuron) -> list[str]:
     for variant in experiment.variants:
         asked = [f"{graph_folder(variant)}{part}" for part in below]
         models = variant.checkpoints.values()
-        asked += [f"${{CheckpointsArn}}/{model.storage_prefix}/config.json" for model in models]
+        asked += [f"${{Checkpoints.Arn}}/{model.storage_prefix}/config.json" for model in models]
         role = server_role(variant)
         denied += [key for key in asked if not may(template, role, "s3:GetObject", key)]
     return denied
@@ -331,12 +331,12 @@ def test_a_folder_that_mountpoint_could_not_look_up_is_found() -> None:
     experiment = experiments()["qwen3-32b"]
     key = experiment.variants[0].artifact_key
     narrower = without(benchmark(), "s3:GetObject", f'/{key}"')
-    assert lookups_denied(narrower, experiment) == [f"${{ArtifactsArn}}/{key}"]
+    assert lookups_denied(narrower, experiment) == [f"${{Artifacts.Arn}}/{key}"]
 
 
 def test_servers_may_list_so_that_what_is_missing_is_not_called_denied() -> None:
     for variant in experiments()["qwen3-32b"].variants:
-        for bucket in ("${ArtifactsArn}", "${CheckpointsArn}"):
+        for bucket in ("${Artifacts.Arn}", "${Checkpoints.Arn}"):
             assert may(benchmark(), server_role(variant), "s3:ListBucket", bucket)
 
 

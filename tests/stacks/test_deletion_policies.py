@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from draftworth.experiment.naming import PARTS
 from tests.stacks.deletion_policies import RULES, violations
-from tests.stacks.synthesis import PARTS, Template, experiments, of_type, only, synthesis
+from tests.stacks.synthesis import Template, experiments, of_type, only, synthesis
 
 pytestmark = [pytest.mark.synth]
 NAMES = tuple(experiments())
@@ -23,7 +24,7 @@ def test_every_resource_follows_the_deletion_rule_of_its_type(name: str, part: s
 def test_no_template_escapes_the_walk() -> None:
     """Nested stacks, as some of CDK's providers bring, would have templates of their own."""
     written = {file.name for file in synthesis().folder.glob("*.template.json")}
-    walked = {synthesis().path(name, part).name for name in NAMES for part in PARTS}
+    walked = {synthesis().path(name).name for name in NAMES}
     assert written == walked
     for _, template in synthesis().templates():
         assert not of_type(template, "AWS::CloudFormation::Stack")

@@ -21,7 +21,7 @@ import copy
 
 import pytest
 
-from tests.stacks.graph import Graph, Node, graph_of, outlived_by, stack_needs, templates_of
+from tests.stacks.graph import Graph, Node, graph_of, outlived_by, templates_of
 from tests.stacks.rendering import kubernetes_objects
 from tests.stacks.synthesis import Template, experiments, of_type
 
@@ -34,7 +34,7 @@ ADD_ONS_OF_NODES = ("vpc-cni", "kube-proxy", "eks-pod-identity-agent")
 
 
 def graph(name: str) -> Graph:
-    return graph_of(templates_of(name), stack_needs(name))
+    return graph_of(templates_of(name))
 
 
 def nodes(name: str, part: str, kind: str, fragment: str = "") -> set[Node]:
@@ -238,13 +238,13 @@ def test_pods_that_write_go_before_the_buckets_are_emptied(name: str) -> None:
 
 
 def without(part: str, fragment: str, *, of: str = "qwen3-32b") -> Graph:
-    """The graph of templates in which resources of a name depend on nothing by statement."""
+    """The graph of a template in which resources of a name depend on nothing by statement."""
     templates: dict[str, Template] = {k: copy.deepcopy(t) for k, t in templates_of(of).items()}
     changed = [r for k, r in templates[part]["Resources"].items() if fragment in k]
     assert changed
     for resource in changed:
         resource.pop("DependsOn", None)
-    return graph_of(templates, stack_needs(of))
+    return graph_of(templates)
 
 
 def test_pods_and_volumes_without_an_order_are_found() -> None:
@@ -265,16 +265,33 @@ def test_nodes_that_may_outlive_their_network_plugin_are_found() -> None:
     assert too_early(broken, groups, add_ons("qwen3-32b", ADD_ONS_OF_NODES))
 
 
-def test_stacks_without_an_order_are_found() -> None:
-    apart = graph_of(templates_of("qwen3-32b"), {part: set() for part in stack_needs("qwen3-32b")})
-    everything = nodes("qwen3-32b", "benchmark", MANIFEST)
-    assert too_early(apart, everything, nodes("qwen3-32b", "cluster", "AWS::EKS::Nodegroup"))
-
-
-def test_stacks_are_removed_benchmark_first_and_network_last() -> None:
-    assert stack_needs("qwen3-32b") == {
-        "network": set(),
-        "storage": set(),
-        "cluster": {"network"},
-        "benchmark": {"cluster", "storage"},
+@pytest.mark.parametrize("name", NAMES)
+def test_parts_are_removed_benchmark_first_and_network_last(name: str) -> None:
+    """As four stacks would be: all of one before any of what it stands on."""
+    everything = {
+        part: {(part, k) for k in template["Resources"]}
+        for part, template in templates_of(name).items()
     }
+    for first, later in (
+        ("benchmark", "cluster"),
+        ("benchmark", "storage"),
+        ("cluster", "network"),
+    ):
+        assert too_early(graph(name), everything[first], everything[later]) == set()
+
+
+def test_parts_without_an_order_are_found() -> None:
+    templates = {k: copy.deepcopy(t) for k, t in templates_of("qwen3-32b").items()}
+    for resource in templates["benchmark"]["Resources"].values():
+        needs = resource.get("DependsOn", [])
+        resource["DependsOn"] = [k for k in needs if "maybegin" not in k]
+    functions = nodes("qwen3-32b", "benchmark", "AWS::Lambda::Function")
+    emptied = nodes("qwen3-32b", "storage", "Custom::S3AutoDeleteObjects")
+    assert too_early(graph_of(templates), functions, emptied)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_resource_waits_for_itself(name: str) -> None:
+    """CloudFormation refuses a template with such a circle."""
+    whole = graph(name)
+    assert [node for node in whole if node in outlived_by(whole, node)] == []

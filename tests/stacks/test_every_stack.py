@@ -9,19 +9,22 @@ import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 from account.checks.deployment import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
-from draftworth.experiment.naming import EXPERIMENT_TAG, STACK_PARTS, STACK_TAG
+from draftworth.experiment.naming import EXPERIMENT_TAG, PART_TAG, PARTS
 from tests.stacks.rendering import rights
-from tests.stacks.synthesis import PARTS, Resource, experiments, of_type, synthesis
+from tests.stacks.synthesis import Resource, experiments, of_type, synthesis
 
 pytestmark = [pytest.mark.synth]
+BARRIER = "AWS::CloudFormation::WaitConditionHandle"
 STATEFUL = {"AWS::S3::Bucket", "AWS::SQS::Queue", "AWS::Logs::LogGroup"}
 
 
 def all_resources() -> list[tuple[str, str, Resource]]:
+    """Without the barriers between parts, which are nothing but an order."""
     return [
         (stack, logical_id, resource)
         for stack, template in synthesis().templates()
         for logical_id, resource in template["Resources"].items()
+        if resource["Type"] != BARRIER
     ]
 
 
@@ -39,11 +42,11 @@ def tags_of(resource: Resource) -> dict[str, str]:
 def untagged(stack: str, resources: dict[str, Resource]) -> list[str]:
     """Taggable resources that do not say their experiment and stack."""
     experiment, part = stack.split("/")
-    wanted = {EXPERIMENT_TAG: experiment, STACK_TAG: part}
+    wanted = {EXPERIMENT_TAG: experiment, PART_TAG: part}
     return [
         f"{stack}/{logical_id} ({resource['Type']})"
         for logical_id, resource in resources.items()
-        if not resource["Type"].startswith("Custom::")
+        if not resource["Type"].startswith(("Custom::", BARRIER))
         and taggable(resource["Type"])
         and not wanted.items() <= tags_of(resource).items()
     ]
@@ -67,7 +70,7 @@ def test_launch_templates_tag_themselves_and_all_that_ec2_makes_from_them() -> N
     checked = 0
     for stack, template in synthesis().templates():
         experiment, part = stack.split("/")
-        wanted = {EXPERIMENT_TAG: experiment, STACK_TAG: part}
+        wanted = {EXPERIMENT_TAG: experiment, PART_TAG: part}
         for resource in of_type(template, "AWS::EC2::LaunchTemplate").values():
             own = resource["Properties"]["TagSpecifications"]
             made = resource["Properties"]["LaunchTemplateData"]["TagSpecifications"]
@@ -79,11 +82,31 @@ def test_launch_templates_tag_themselves_and_all_that_ec2_makes_from_them() -> N
     assert checked == 2 * len(experiments())
 
 
-def test_stacks_pass_their_tags_on() -> None:
+def test_an_experiment_is_one_stack_that_passes_its_tag_on() -> None:
+    """`cdk deploy` without a name takes an app of one stack."""
     artifacts = json.loads((synthesis().folder / "manifest.json").read_text())["artifacts"]
+    stacks = {k: a for k, a in artifacts.items() if a["type"] == "aws:cloudformation:stack"}
+    assert set(stacks) == {e.names.stack for e in experiments().values()}
+    for experiment in experiments().values():
+        tags = stacks[experiment.names.stack]["properties"]["tags"]
+        assert tags == {EXPERIMENT_TAG: experiment.name}
+
+
+def test_a_template_stays_within_half_of_what_cloudformation_takes() -> None:
+    """500 resources and 1 MB (CloudFormation quotas)."""
     for name in experiments():
-        stacks = [a for a in artifacts.values() if a.get("properties", {}).get("tags")]
-        assert len([a for a in stacks if a["properties"]["tags"][EXPERIMENT_TAG] == name]) == 4
+        text = synthesis().path(name).read_text()
+        assert len(json.loads(text)["Resources"]) <= 250
+        assert len(text) <= 500_000
+
+
+def test_what_stands_beside_the_parts_is_known() -> None:
+    """Another such thing would be counted to the storage part by `part_of`."""
+    for name in experiments():
+        resources = json.loads(synthesis().path(name).read_text())["Resources"]
+        beside = {k[:-8] for k in resources if not k.startswith(PARTS)}
+        provider = "CustomS3AutoDeleteObjectsCustomResourceProvider"
+        assert beside == {f"{provider}Role", f"{provider}Handler"}
 
 
 def test_every_function_writes_to_a_log_group_of_its_stack() -> None:
@@ -126,7 +149,9 @@ def test_only_checkpoints_that_are_kept_outlive_their_stack() -> None:
     assert kept
     names = [(stack, logical_id[:-8]) for stack, logical_id in retained]
     assert names == [
-        (f"{name}/storage", part) for name in kept for part in ("Checkpoints", "CheckpointsPolicy")
+        (f"{name}/storage", resource)
+        for name in kept
+        for resource in ("Checkpoints", "CheckpointsPolicy")
     ]
 
 
@@ -137,10 +162,6 @@ def test_every_stateful_resource_states_its_deletion_policy() -> None:
         if resource["Type"] in STATEFUL and "DeletionPolicy" not in resource
     ]
     assert silent == []
-
-
-def test_names_of_the_stacks_are_those_that_commands_look_for() -> None:
-    assert set(STACK_PARTS) == set(PARTS)
 
 
 def test_preflight_looks_for_the_bootstrap_that_the_assembly_asks_for() -> None:

@@ -39,7 +39,7 @@ def test_every_node_is_in_the_private_subnet_of_the_accelerators_zone(name: str)
     assert len(groups) == 2
     for group in groups:
         (subnet,) = group["Properties"]["Subnets"]
-        assert "VpcPrivateSubnet1" in subnet["Fn::ImportValue"]
+        assert "VpcPrivateSubnet1" in subnet["Ref"]
 
 
 def test_one_nat_gateway_stands_in_the_accelerators_zone() -> None:

@@ -34,7 +34,7 @@ BUCKET = "cdk-hnb659fds-assets-${AWS::AccountId}-us-east-2"
 
 @dataclass(frozen=True, kw_only=True)
 class Upload:
-    """A file that a deploy of the benchmark stack uploads: where to, and what of the assembly."""
+    """A file that a deploy uploads: where to, and what of the assembly."""
 
     bucket: str
     key: str
@@ -43,8 +43,7 @@ class Upload:
 
 
 def uploads(experiment: str) -> list[Upload]:
-    name = f"{experiments()[experiment].names.stack('benchmark')}.assets.json"
-    files = json.loads((synthesis().folder / name).read_text())["files"].values()
+    files = json.loads(synthesis().path(experiment, "assets").read_text())["files"].values()
     return [
         Upload(
             bucket=place["bucketName"],
@@ -72,7 +71,7 @@ def job(template: Template) -> dict[str, Any]:
 def texts_of_stacks() -> dict[str, str]:
     """All that CloudFormation and the CDK command line read of the hostile experiment."""
     prefix = experiments()[HOSTILE].names.prefix
-    return {path.name: path.read_text() for path in synthesis().folder.glob(f"{prefix}-*.json")}
+    return {path.name: path.read_text() for path in synthesis().folder.glob(f"{prefix}.*.json")}
 
 
 def held(text: str) -> list[str]:
@@ -94,7 +93,7 @@ def test_prompts_with_the_syntax_of_others_arrive_byte_for_byte() -> None:
 
 def test_nothing_of_a_prompt_stands_in_a_template() -> None:
     texts = texts_of_stacks()
-    assert len([name for name in texts if name.endswith(".template.json")]) == 4
+    assert len([name for name in texts if name.endswith(".template.json")]) == 1
     assert {name: held(text) for name, text in texts.items() if held(text)} == {}
     assert max(map(len, texts.values())) < 1_000_000
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.stacks.rendering import readable, rights
-from tests.stacks.synthesis import PARTS, SHIPPED, synthesis
+from draftworth.experiment.naming import PARTS
+from tests.stacks.rendering import outputs, readable, rights
+from tests.stacks.synthesis import SHIPPED, synthesis
 from tests.support.snapshot import assert_snapshot
 
 pytestmark = [pytest.mark.synth]
@@ -22,6 +23,11 @@ SNAPSHOTS = Path(__file__).parent / "snapshots"
 def test_template_is_the_reviewed_one(part: str) -> None:
     template = synthesis().template("qwen3-32b", part)
     assert_snapshot(readable(template), SNAPSHOTS / "qwen3-32b" / f"{part}.yaml")
+
+
+def test_outputs_are_the_reviewed_ones() -> None:
+    template = synthesis().template("qwen3-32b", "benchmark")
+    assert_snapshot(outputs(template), SNAPSHOTS / "qwen3-32b" / "outputs.yaml")
 
 
 @pytest.mark.parametrize("experiment", SHIPPED)

@@ -16,7 +16,7 @@ from tests.stacks.test_benchmark import may, without
 
 pytestmark = [pytest.mark.synth]
 STAGER = "WorkloadRolesstager"
-BUCKET = "${CheckpointsArn}"
+BUCKET = "${Checkpoints.Arn}"
 # The kubelet keeps back 1 GiB and clears pods away from a tenth of the disk on.
 IMAGES_GIB = 20
 
@@ -58,8 +58,8 @@ def test_a_right_that_the_stagers_lack_is_found() -> None:
     [
         ("s3:PutObject", f"{BUCKET}/acme/other/main/model.safetensors"),
         ("s3:DeleteObject", f"{BUCKET}/Qwen/Qwen3-32B/main/model.safetensors"),
-        ("s3:PutObject", "${ResultsArn}/runs/RUN/run.json"),
-        ("s3:PutObject", "${ArtifactsArn}/KEY/UPLOAD/model.pt"),
+        ("s3:PutObject", "${Results.Arn}/runs/RUN/run.json"),
+        ("s3:PutObject", "${Artifacts.Arn}/KEY/UPLOAD/model.pt"),
         ("secretsmanager:GetSecretValue", "any"),
     ],
 )

@@ -66,7 +66,7 @@ def test_a_bucket_that_stays_is_not_excused_as_one_that_goes() -> None:
     reasons = {
         path: reason
         for (path, rule), reason in synthesis().acceptances().items()
-        if rule == "AwsSolutions-S1" and path.startswith("draftworth-qwen3-32b-storage/")
+        if rule == "AwsSolutions-S1" and path.startswith("draftworth-qwen3-32b/storage/")
     }
     assert len(reasons) == 3
     goes = {path.rpartition("/")[2] for path, reason in reasons.items() if "as long as" in reason}

@@ -55,10 +55,10 @@ CHECKPOINTS, RESULTS = "checkpoints-111122223333", "results-111122223333"
 SCHEDULE_GROUP = "draftworth-qwen3-32b"
 ROLE_ARN = "arn:aws:iam::111122223333:role/scheduler"
 FUNCTION_ARN = "arn:aws:lambda:us-east-2:111122223333:function:capacity"
-STACK_ID = "arn:aws:cloudformation:us-east-2:111122223333:stack/draftworth-x-benchmark/5b918d10"
+STACK_ID = "arn:aws:cloudformation:us-east-2:111122223333:stack/draftworth-x/5b918d10"
 RESPONSE_URL = (
     "https://cloudformation-custom-resource-response-useast2.s3.us-east-2.amazonaws.com/"
-    "arn%3Aaws%3Acloudformation%3Aus-east-2%3A111122223333%3Astack/draftworth-x-benchmark?X-Amz=x"
+    "arn%3Aaws%3Acloudformation%3Aus-east-2%3A111122223333%3Astack/draftworth-x?X-Amz=x"
 )
 _SERVICES = ("s3", "eks", "autoscaling", "ec2", "scheduler", "sns", "sqs")
 

@@ -36,7 +36,7 @@ def test_cloudformation_gets_its_answer_in_its_form(account: Account) -> None:
     assert last_answer(account) == {
         "Status": "SUCCESS",
         "Reason": "done",
-        "PhysicalResourceId": "draftworth-x-benchmark/Deployment",
+        "PhysicalResourceId": "draftworth-x/Deployment",
         "StackId": STACK_ID,
         "RequestId": event["RequestId"],
         "LogicalResourceId": "Deployment",

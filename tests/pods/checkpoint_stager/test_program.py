@@ -259,7 +259,7 @@ def test_settings_of_the_hubs_client_are_ones_that_it_reads() -> None:
 def test_tests_and_image_use_the_same_version_of_the_hubs_client() -> None:
     pins = [
         line.split()[0]
-        for file in (DOCKERFILE.parent / "requirements.txt", ROOT / "requirements.txt")
+        for file in (DOCKERFILE.parent / "requirements.txt", ROOT / "requirements/dev.txt")
         for line in file.read_text().splitlines()
         if line.startswith("huggingface_hub==")
     ]

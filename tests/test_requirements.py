@@ -1,0 +1,43 @@
+"""What is installed for whom: a deployer, the rehearsal, tests and checks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCKS = {
+    "main": ROOT / "requirements.txt",
+    "rehearsal": ROOT / "requirements/rehearsal.txt",
+    "dev": ROOT / "requirements/dev.txt",
+}
+
+
+def packages(file: Path) -> set[str]:
+    """The packages that a file names itself, as PyPI spells them."""
+    lines = (line for line in file.read_text().splitlines() if line[:1] not in ("#", "-", ""))
+    names = (re.split(r"[\[<>=]", line)[0].strip() for line in lines)
+    return {re.sub(r"[-_.]+", "-", name).lower() for name in names}
+
+
+def test_each_set_holds_what_it_asks_for_and_no_package_is_in_two() -> None:
+    held: set[str] = set()
+    for kind, lock in LOCKS.items():
+        locked = packages(lock)
+        assert locked
+        assert not held & locked
+        held |= locked
+        assert packages(ROOT / f"requirements/{kind}.in") <= held
+
+
+@pytest.mark.parametrize("package", ["moto", "pytest", "mypy", "ruff", "huggingface-hub"])
+def test_a_deployer_installs_no_tools_of_developers(package: str) -> None:
+    assert package not in packages(LOCKS["main"])
+
+
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+def test_every_version_is_pinned(lock: Path) -> None:
+    lines = [line for line in lock.read_text().splitlines() if line[:1] not in ("#", "-")]
+    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.+]+", line)] == []
