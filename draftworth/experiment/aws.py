@@ -61,6 +61,8 @@ class Aws(StrictModel):
         description="the one zone of the accelerator nodes, e.g. us-east-2c: EFA, placement group "
         "and Capacity Block all live in one zone"
     )
+    second_zone: str | None = None
+    """the EKS control plane's other zone, where no node runs; left out: zone a, or b beside a"""
     kubernetes_version: Literal["1.35"] = "1.35"
     """quoted; DRA needs 1.34 or later, 1.35 is what is supported here"""
     public_access_cidrs: Annotated[tuple[str, ...], Field(max_length=40), EachOnce] = ()

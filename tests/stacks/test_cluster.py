@@ -12,6 +12,7 @@ import yaml
 
 from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY, CPU_NODE_LABELS
 from draftworth.experiment.aws import CapacityBlock
+from draftworth.experiment.cluster import ADD_ONS
 from draftworth.experiment.naming import Names
 from draftworth.records.capacity import CapacityKind
 from stacks.constructs.accelerator_nodes import NODE_CONFIG
@@ -51,6 +52,11 @@ def needs(template: Template, logical_id: str) -> set[str]:
                 reached.add(other)
                 ahead.append(other)
     return reached
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_add_ons_are_those_that_preflight_asks_about(name: str) -> None:
+    assert set(add_ons(cluster(name))) == set(ADD_ONS)
 
 
 def test_control_plane_is_1_35_without_auto_mode_or_default_capacity() -> None:

@@ -286,6 +286,20 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "a zone of us-east-2",
         "one zone of aws.region",
     ),
+    "a second zone that is the first": (
+        put("aws", "second_zone", value="us-east-2c"),
+        "aws.second_zone",
+        '"us-east-2c"',
+        "a zone of us-east-2 other than aws.availability_zone",
+        "subnets in two zones",
+    ),
+    "a second zone of another region": (
+        put("aws", "second_zone", value="us-west-2a"),
+        "aws.second_zone",
+        '"us-west-2a"',
+        "a zone of us-east-2 other than aws.availability_zone",
+        "subnets in two zones",
+    ),
     "a region that is none": (
         put("aws", "region", value="Ohio"),
         "aws.region",
