@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from account.checks import capacity, deployment, identity, money, tools
+from account import pasting
+from account.checks import capacity, cluster, deployment, identity, money, tools
 from account.checks.check import Check, Outcome, Situation, failed, skipped
 from account.clients import AwsError, client
 from account.terminal import print_lines
@@ -33,6 +34,10 @@ CHECKS: Sequence[Check] = (
     Check(name="zone", run=capacity.zone_offering),
     Check(name="quota", run=capacity.vcpu_quota),
     Check(name="capacity block", run=capacity.capacity_block),
+    Check(name="control plane", run=cluster.control_plane_zones),
+    Check(name="cpu nodes", run=cluster.cpu_nodes),
+    Check(name="add-ons", run=cluster.add_ons),
+    Check(name="node image", run=cluster.node_image),
     Check(name="bootstrap", run=deployment.bootstrap),
     Check(name="stacks", run=deployment.existing_stacks),
     Check(name="hub token", run=deployment.hub_token),
@@ -64,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     answers = list(outcomes(situation))
     print_lines(table_lines(answers))
+    print_lines(paste_lines(answers))
     return 1 if any(outcome.status == "fail" for _, outcome in answers) else 0
 
 
@@ -104,6 +110,14 @@ def table_lines(answers: Iterable[tuple[str, Outcome]]) -> Iterator[str]:
     counts = (f"{statuses.count(s)} {s}" for s in ("pass", "warn", "fail", "skip"))
     yield ""
     yield f"{len(answers)} checks: {', '.join(counts)}"
+
+
+def paste_lines(answers: Iterable[tuple[str, Outcome]]) -> Iterator[str]:
+    """What the checks found that the experiment may take over, as YAML."""
+    if paste := pasting.merged(outcome.paste for _, outcome in answers):
+        yield ""
+        yield "# What a deploy gets today. In the experiment, later deploys get the same:"
+        yield from pasting.yaml_lines(paste)
 
 
 def run_program(command: tuple[str, ...]) -> tuple[int, str] | None:

@@ -27,7 +27,7 @@ def bootstrap(situation: Situation) -> Outcome:
         f"aws://ACCOUNT/{situation.region}"
     )
     doing = f"read the SSM parameter {name}"
-    answer = situation.ask(doing, "ssm", "get_parameter", "ParameterNotFound", Name=name)
+    answer = situation.here.ask(doing, "ssm", "get_parameter", "ParameterNotFound", Name=name)
     if answer is None:
         return failed(f"no CDK bootstrap: there is no SSM parameter {name}", command)
     version = str(answer["Parameter"]["Value"])
@@ -54,7 +54,9 @@ def stack_states(situation: Situation) -> dict[str, str]:
     """Status of each stack of the experiment: by tag, and by name where tags were not set yet."""
     names = situation.experiment.names
     ours = {names.stack(part) for part in STACK_PARTS}
-    stacks = situation.list_all("list the stacks", "cloudformation", "describe_stacks", "Stacks")
+    stacks = situation.here.list_all(
+        "list the stacks", "cloudformation", "describe_stacks", "Stacks"
+    )
     return {
         stack["StackName"]: stack["StackStatus"]
         for stack in stacks
@@ -82,7 +84,7 @@ def hub_token(situation: Situation) -> Outcome:
     if name is None:
         return _without_token(situation)
     doing, missing = f"look at the secret {name!r}", "ResourceNotFoundException"
-    facts = situation.ask(doing, _SECRETS, "describe_secret", missing, SecretId=name)
+    facts = situation.here.ask(doing, _SECRETS, "describe_secret", missing, SecretId=name)
     if facts is None:
         return failed(
             f"there is no secret {name!r} in {situation.region}",
@@ -101,7 +103,7 @@ def _readable(situation: Situation, name: str) -> Outcome:
     """Only whether it can be read and is not empty: the value goes nowhere."""
     doing = f"read the secret {name!r}"
     try:
-        answer = situation.ask(doing, _SECRETS, "get_secret_value", SecretId=name)
+        answer = situation.here.ask(doing, _SECRETS, "get_secret_value", SecretId=name)
     except DeniedError as error:
         return warned(
             f"the secret {name!r} exists; you may not read it, so whether it holds a token is "

@@ -36,7 +36,7 @@ def spot_price(situation: Situation) -> Outcome:
     aws, kind = situation.experiment.spec.aws, situation.experiment.spec.instance_type
     if not isinstance(aws.capacity, Spot):
         return skipped(f"aws.capacity is {aws.capacity.kind}")
-    prices = situation.list_all(
+    prices = situation.here.list_all(
         f"read the Spot price of {kind}",
         "ec2",
         "describe_spot_price_history",

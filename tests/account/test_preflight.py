@@ -17,7 +17,7 @@ from account.checks.check import Check, Outcome, passed
 from account.checks.identity import credentials, region_enabled
 from account.checks.money import budget, price_date, revisions, spot_price
 from account.clients import client
-from account.preflight import CHECKS, GATES, outcomes, run_program, table_lines
+from account.preflight import CHECKS, GATES, outcomes, paste_lines, run_program, table_lines
 from draftworth.cli import main
 from draftworth.experiment.variants import HubModel
 from tests.account.stubs import NOW, ROOT, Answer, RefusingClient, experiment, situation
@@ -181,6 +181,23 @@ def test_the_table_is_aligned_and_names_the_next_step_below() -> None:
         "",
         "2 checks: 1 pass, 0 warn, 1 fail, 0 skip",
     ]
+
+
+def test_what_can_be_taken_over_stands_below_the_table_as_yaml() -> None:
+    answers = [
+        ("add-ons", Outcome("pass", "the defaults", paste={"pins": {"add_ons": {"a": "v1.0"}}})),
+        ("node image", Outcome("pass", "one", paste={"pins": {"node_release": "1.35.6-20261112"}})),
+    ]
+    assert list(paste_lines(answers)) == [
+        "",
+        "# What a deploy gets today. In the experiment, later deploys get the same:",
+        "aws:",
+        "  pins:",
+        "    add_ons:",
+        "      a: v1.0",
+        "    node_release: 1.35.6-20261112",
+    ]
+    assert list(paste_lines([("zone", passed("offered"))])) == []
 
 
 def test_a_wrong_experiment_file_is_exit_code_2(
