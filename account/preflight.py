@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -17,9 +18,11 @@ from account import pasting
 from account.checks import capacity, cluster, deployment, identity, money, tools
 from account.checks.check import Check, Outcome, Situation, failed, skipped
 from account.clients import AwsError, client
+from account.market import command as market
 from account.terminal import print_lines
 from draftworth import terminal
-from draftworth.errors import DraftworthError
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.experiment.patterns import REGION_PATTERN
 from draftworth.planning.resolved import load_neuron
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,14 +56,40 @@ CHECKS: Sequence[Check] = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The experiment file."""
+    """The experiment file, and what else is wanted to know."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
+    parser.add_argument(
+        "--find",
+        action="store_true",
+        help="look through regions and zones for nodes that can be bought now; buys nothing",
+    )
+    parser.add_argument(
+        "--regions",
+        type=_regions,
+        default=(),
+        metavar="A,B",
+        help="with --find: only these regions, e.g. us-east-2,sa-east-1",
+    )
+
+
+def _regions(text: str) -> tuple[str, ...]:
+    """Names of regions between commas."""
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if not re.fullmatch(REGION_PATTERN, name):
+            raise argparse.ArgumentTypeError(f"given {name!r}, allowed: regions such as us-east-2")
+    return names
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check and print the table."""
+    """Check and print the table, or look for capacity."""
+    experiment = load_neuron(arguments.experiment)
+    if arguments.find:
+        return market.run(experiment, arguments.regions)
+    if arguments.regions:
+        raise UserInputError("--regions: given without --find, allowed with it")
     situation = Situation(
-        experiment=load_neuron(arguments.experiment),
+        experiment=experiment,
         clients=client,
         now=datetime.now(UTC),
         run=run_program,

@@ -9,6 +9,7 @@ from typing import Any
 from account.checks import quotas
 from account.checks.capacity import zones_that_offer
 from account.checks.check import Outcome, Situation, failed, passed, warned
+from account.region import Region
 from draftworth.experiment.aws import Aws
 from draftworth.experiment.cluster import (
     ADD_ONS,
@@ -31,7 +32,7 @@ _RELEASE = re.compile(r"\d+\.\d+\.\d+-\d{8}")
 
 def control_plane_zones(situation: Situation) -> Outcome:
     """The accelerators' zone and the second one exist for this account, and EKS takes both."""
-    aws, ids = situation.experiment.spec.aws, zone_ids(situation)
+    aws, ids = situation.experiment.spec.aws, zone_ids(situation.here)
     problems = [*_zone_problems(aws, ids)]
     if problems:
         found, next_steps = zip(*problems, strict=True)
@@ -40,9 +41,9 @@ def control_plane_zones(situation: Situation) -> Outcome:
     return passed(f"EKS takes {' and '.join(told)}")
 
 
-def zone_ids(situation: Situation) -> dict[str, str]:
+def zone_ids(region: Region) -> dict[str, str]:
     """Ids of the account's zones in the region by name; no Local Zones."""
-    zones = situation.here.list_all(
+    zones = region.list_all(
         "list the zones", "ec2", "describe_availability_zones", "AvailabilityZones"
     )
     return {
