@@ -80,7 +80,7 @@ snapshots: $(STAMP) ## rewrite the snapshots; fails on purpose when one changed
 	$(RUN) DRAFTWORTH_UPDATE_SNAPSHOTS=1 python -m pytest -n 2 --dist loadfile -q \
 	  tests/charts/test_snapshots.py tests/stacks/test_snapshots.py tests/draftworth/report \
 	  tests/draftworth/cli tests/draftworth/serving tests/draftworth/planning tests/draftworth/records \
-	  tests/account/market tests/benchmarks/test_idle.py
+	  tests/account/market tests/account/test_rights.py tests/benchmarks/test_idle.py
 
 schema: $(STAMP) ## rewrite the published JSON Schema of experiment files
 	$(RUN) python -m draftworth schema > experiments/experiment.schema.json
@@ -95,6 +95,7 @@ preflight: $(STAMP) ## would a deploy of EXPERIMENT get what it needs from the a
 	@$(RUN) python -m draftworth preflight $(EXPERIMENT)
 
 deploy: $(STAMP) node_modules/.bin/cdk ## build EXPERIMENT in the AWS account of your credentials (ARGS="--require-approval never": do not ask)
+	@$(RUN) python -m draftworth price $(EXPERIMENT)
 	$(CDK) deploy --all $(ARGS)
 
 destroy: $(STAMP) node_modules/.bin/cdk ## remove it again, and say what remains (ARGS=--force: do not ask)

@@ -22,8 +22,9 @@ if __name__ == "__main__":
 import aws_cdk as cdk
 
 from draftworth.errors import UserInputError
+from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import load_neuron
-from stacks.application import build_application
+from stacks.priced_application import build_priced_application
 
 DEFAULT_EXPERIMENT = "experiments/qwen3-32b.yaml"
 
@@ -33,11 +34,11 @@ def main() -> int:
     app = cdk.App()
     path = Path(app.node.try_get_context("experiment") or DEFAULT_EXPERIMENT)
     try:
-        experiment = load_neuron(path)
+        experiment = with_looked_up_price(load_neuron(path), app.node.try_get_context)
     except UserInputError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    build_application(app, experiment=experiment)
+    build_priced_application(app, experiment=experiment)
     app.synth()
     return 0
 

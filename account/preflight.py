@@ -23,6 +23,7 @@ from account.terminal import print_lines
 from draftworth import terminal
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.experiment.patterns import REGION_PATTERN
+from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import load_neuron
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -83,7 +84,7 @@ def _regions(text: str) -> tuple[str, ...]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check and print the table, or look for capacity."""
-    experiment = load_neuron(arguments.experiment)
+    experiment = with_looked_up_price(load_neuron(arguments.experiment))
     if arguments.find:
         return market.run(experiment, arguments.regions)
     if arguments.regions:

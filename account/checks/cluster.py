@@ -16,7 +16,7 @@ from draftworth.experiment.cluster import (
     CPU_INSTANCE_TYPE,
     CPU_INSTANCE_VCPUS,
     CPU_NODES,
-    S3_CSI,
+    S3_ADD_ON,
     second_zone,
 )
 
@@ -24,7 +24,7 @@ from draftworth.experiment.cluster import (
 # (Amazon EKS User Guide, VPC and subnet requirements).
 REFUSED_ZONE_IDS = ("use1-az3", "usw1-az2", "cac1-az3")
 # Pods are given their own credentials for S3 from version 2 of the driver on.
-OLDEST_S3_CSI = 2
+OLDEST_S3_DRIVER = 2
 # What node groups of this app run, by the AMI type of Amazon Linux 2023.
 NODE_IMAGES = ("neuron", "standard")
 _RELEASE = re.compile(r"\d+\.\d+\.\d+-\d{8}")
@@ -93,16 +93,16 @@ def add_ons(situation: Situation) -> Outcome:
             "choose another region",
         )
     paste = {"pins": {"add_ons": defaults}}
-    found = f"a deploy today gets the defaults, {S3_CSI} {defaults[S3_CSI]} among them"
-    if _major(defaults[S3_CSI]) >= OLDEST_S3_CSI:
+    found = f"a deploy today gets the defaults, {S3_ADD_ON} {defaults[S3_ADD_ON]} among them"
+    if _major(defaults[S3_ADD_ON]) >= OLDEST_S3_DRIVER:
         return passed(found, paste=paste)
-    newer = max((v["addonVersion"] for v in versions[S3_CSI]), key=_numbers)
-    if _major(newer) < OLDEST_S3_CSI:
-        return failed(f"{found}; v{OLDEST_S3_CSI} is needed", "choose another region")
-    defaults[S3_CSI] = newer
+    newer = max((v["addonVersion"] for v in versions[S3_ADD_ON]), key=_numbers)
+    if _major(newer) < OLDEST_S3_DRIVER:
+        return failed(f"{found}; v{OLDEST_S3_DRIVER} is needed", "choose another region")
+    defaults[S3_ADD_ON] = newer
     return failed(
-        f"{found}; v{OLDEST_S3_CSI} is needed, for pods that read S3 with their own credentials",
-        f"set aws.pins.add_ons.{S3_CSI} to {newer}",
+        f"{found}; v{OLDEST_S3_DRIVER} is needed, for pods that read S3 with their own credentials",
+        f"set aws.pins.add_ons.{S3_ADD_ON} to {newer}",
         paste=paste,
     )
 

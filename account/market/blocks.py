@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -21,12 +21,12 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64)
 _ID = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 
-def block_offers(region: Region, need: Need, now: datetime) -> Iterator[BlockOffer]:
+def offerings(region: Region, need: Need, now: datetime) -> list[Mapping[str, Any]]:
     """What is on offer for the plan's nodes, of the shortest length that holds its worst case."""
     hours = (need.minutes.worst * 60 + BLOCK_MARGIN_SECONDS) / 3600
     days = next((days for days in _DAYS if 24 * days >= hours), _DAYS[-1])
     size = next((size for size in _SIZES if size >= need.nodes), need.nodes)
-    offerings = region.list_all(
+    return region.list_all(
         "list the Capacity Blocks on offer",
         "ec2",
         "describe_capacity_block_offerings",
@@ -36,11 +36,10 @@ def block_offers(region: Region, need: Need, now: datetime) -> Iterator[BlockOff
         CapacityDurationHours=24 * days,
         StartDateRange=now,
     )
-    for offering in offerings:
-        yield _offer(offering, region.name, need, now)
 
 
-def _offer(offering: Mapping[str, Any], region: str, need: Need, now: datetime) -> BlockOffer:
+def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datetime) -> BlockOffer:
+    """One of them; LookupError, ValueError or AwsError for what is none."""
     start, end, fee = offering["StartDate"], offering["EndDate"], usd(offering["UpfrontFee"])
     # From the dates: the offering's own hours leave out its odd minutes.
     hours = (end - start).total_seconds() / 3600

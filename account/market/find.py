@@ -7,16 +7,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from account.checks.capacity import zones_that_offer
 from account.checks.cluster import REFUSED_ZONE_IDS, zone_ids
 from account.checks.quotas import ACCELERATOR, limit_vcpus
 from account.clients import AwsError
-from account.market.blocks import block_offers
-from account.market.offer import Need, Offer, OnDemandOffer, SpotOffer
+from account.market.blocks import block_offer, offerings
+from account.market.offer import BlockOffer, Need, Offer, OnDemandOffer, SpotOffer
 from account.market.prices import on_demand_prices, spot_prices
 from account.region import Region
+from draftworth.errors import DraftworthError
 
 T = TypeVar("T")
 
@@ -47,6 +49,8 @@ class Found:
             return call()
         except AwsError as error:
             reason = f"{error.reason}; next: {error.next_step}"
+        except DraftworthError as error:
+            reason = str(error)
         except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
             reason = f"the answer cannot be read: {error!r}"
         self.unknown.append(Unknown(region=region, what=what, reason=reason))
@@ -102,11 +106,8 @@ def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, fl
         return found
     found.regions.append(region.name)
     ids = found.attempt(region.name, "zones", lambda: zone_ids(region)) or {}
-    blocks = found.attempt(
-        region.name, "Capacity Blocks", lambda: [*block_offers(region, need, now)]
-    )
-    spot = found.attempt(region.name, "Spot", lambda: [*_spot(region, need, now)])
-    offers: list[Offer] = [*(blocks or ()), *(spot or ())]
+    offers: list[Offer] = [*_blocks(found, region, need, now)]
+    offers += found.attempt(region.name, "Spot", lambda: [*_spot(region, need, now)]) or ()
     if region.name in prices:
         offers += _on_demand(region, need, now, zones, prices[region.name])
     kinds = dict.fromkeys(offer.kind for offer in offers)
@@ -116,6 +117,15 @@ def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, fl
         for o in offers
     )
     return found
+
+
+def _blocks(found: Found, region: Region, need: Need, now: datetime) -> Iterator[BlockOffer]:
+    """One that cannot be read is told as such, and hides no other."""
+    what = "Capacity Blocks"
+    for offering in found.attempt(region.name, what, lambda: offerings(region, need, now)) or ():
+        read = partial(block_offer, offering, region.name, need, now)
+        if offer := found.attempt(region.name, what, read):
+            yield offer
 
 
 def _spot(region: Region, need: Need, now: datetime) -> Iterator[SpotOffer]:

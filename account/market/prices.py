@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,11 +12,15 @@ import jmespath
 
 from account.clients import AwsError
 from account.region import Region
+from draftworth.records.codec import load_object
 
 # The Price List has endpoints in few regions; this one knows the prices of all.
 PRICE_LIST_REGION = "us-east-1"
 SPOT_HISTORY_DAYS = 7
-_HOURLY = jmespath.compile("terms.OnDemand.*.priceDimensions[].*[]")
+_SPOT_KEYS = {"AvailabilityZone", "SpotPrice", "Timestamp"}
+_HOURLY = jmespath.compile(
+    "terms.OnDemand.*.priceDimensions[].*[].{unit: unit, usd: pricePerUnit.USD}"
+)
 
 
 def usd(text: Any) -> float:
@@ -54,11 +57,11 @@ def on_demand_prices(price_list: Region, instance_type: str, **where: str) -> di
 
 def _hourly(product: str) -> Iterator[tuple[str, float]]:
     """Region and price of a product, which is JSON as text."""
-    data = json.loads(product)
+    data = load_object(product)
     region = jmespath.search("product.attributes.regionCode", data)
     for price in _HOURLY.search(data) or ():
-        if region and price.get("unit") == "Hrs":
-            yield region, usd(price.get("pricePerUnit", {}).get("USD"))
+        if isinstance(region, str) and price["unit"] == "Hrs":
+            yield region, usd(price["usd"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +98,8 @@ def spot_prices(
     )
     by_zone: dict[str, list[tuple[datetime, float]]] = {}
     for entry in entries:
+        if not entry.keys() >= _SPOT_KEYS:
+            continue
         seen = entry["Timestamp"], usd(entry["SpotPrice"])
         by_zone.setdefault(entry["AvailabilityZone"], []).append(seen)
     return {zone: _spot_price(history) for zone, history in by_zone.items()}

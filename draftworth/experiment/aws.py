@@ -70,7 +70,11 @@ class Aws(StrictModel):
     admin_principal_arns: Annotated[tuple[str, ...], Field(max_length=40), EachOnce] = ()
     """IAM roles or users who get cluster administrator access"""
     capacity: Capacity = Field(description="how accelerator nodes are bought")
-    price: Price = Field(description="price of one accelerator node")
+    price: Price | None = Field(
+        default=None,
+        description="price of one accelerator node; left out: `draftworth price` asks AWS, which "
+        "knows Spot and on-demand prices, but no Capacity Block's once it is bought",
+    )
     budget_usd: PositiveFloat
     """accelerator nodes go to zero when their hours x price reach this, US dollars"""
     notify_email: str | None = Field(default=None, pattern=EMAIL_PATTERN)

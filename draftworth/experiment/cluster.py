@@ -13,14 +13,14 @@ CPU_INSTANCE_TYPE = "m7i.xlarge"
 CPU_INSTANCE_VCPUS = 4
 CPU_NODES = 2
 
-S3_CSI = "aws-mountpoint-s3-csi-driver"
+S3_ADD_ON = "aws-mountpoint-s3-csi-driver"
 ADD_ONS = (
     "eks-pod-identity-agent",
     "kube-proxy",
     "vpc-cni",
     "coredns",
     "metrics-server",
-    S3_CSI,
+    S3_ADD_ON,
     "amazon-cloudwatch-observability",
 )
 

@@ -24,7 +24,8 @@ def time_lines(first: Forecast, second: Forecast) -> Iterator[str]:
     yield "  * accelerator nodes are billed; waiting for capacity is in none of this"
     yield from _round_lines(first)
     yield ""
-    yield from _cost_lines(first, second)
+    priced = first.experiment.spec.aws.price is not None
+    yield from (_cost_lines if priced else _minutes_lines)(first, second)
 
 
 def phase_table(timeline: Timeline) -> Iterator[str]:
@@ -72,13 +73,26 @@ def _worked_out(quantity: Bounds, *, digits: int = 1) -> str:
     return f"{quantity.how} = {quantity.text(digits=digits)}"
 
 
+def _minutes_lines(first: Forecast, second: Forecast) -> Iterator[str]:
+    """What is billed where no price is known."""
+    experiment, nodes = first.experiment, first.experiment.placement.nodes
+    yield (
+        "cost        unknown: aws.price is left out and none has been looked up; "
+        f"`python -m draftworth price {experiment.path}` asks AWS"
+    )
+    for name, run in (("first run ", first), ("second run", second)):
+        billed = run.billed_minutes.text(digits=1)
+        yield f"  {name}  billed {billed} minutes x {nodes} node{'s' if nodes > 1 else ''}"
+    yield _standing_line()
+
+
 def _cost_lines(first: Forecast, second: Forecast) -> Iterator[str]:
     experiment, aws = first.experiment, first.experiment.spec.aws
-    nodes = experiment.placement.nodes
+    nodes, price = experiment.placement.nodes, experiment.node_price
     yield (
         f"cost        {experiment.usd_per_hour:.2f} USD an hour while the accelerator nodes are up "
-        f"({nodes} x {aws.price.usd_per_hour:.2f}; {aws.price.source}, "
-        f"{aws.price.as_of.isoformat()})"
+        f"({nodes} x {price.usd_per_hour:.2f}; {price.source}, "
+        f"{price.as_of.isoformat()})"
     )
     yield (
         f"  first run   {_billed(first)}; {BUDGET} {aws.budget_usd:.2f}; on {nodes} "

@@ -13,7 +13,6 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam
 from constructs import Construct
 
-from draftworth.experiment.cluster import S3_CSI
 from stacks.constructs.accepted_findings import accept_managed_policies
 from stacks.constructs.log_groups import owned_log_group
 from stacks.constructs.roles import pod_role
@@ -82,7 +81,7 @@ class PodAddOns(Construct):
     ) -> None:
         super().__init__(scope, id_)
         # The S3 driver without a role: a volume is mounted with the rights of the pod that uses it.
-        for name in ("coredns", "metrics-server", S3_CSI):
+        for name in ("coredns", "metrics-server", "aws-mountpoint-s3-csi-driver"):
             _add_on(self, cluster, name)
         role = _managed_role(
             self,

@@ -10,7 +10,7 @@ from moto import mock_aws
 
 from account import pasting
 from account.checks.cluster import add_ons, control_plane_zones, cpu_nodes, node_image
-from draftworth.experiment.cluster import ADD_ONS, S3_CSI
+from draftworth.experiment.cluster import ADD_ONS, S3_ADD_ON
 from tests.account.stubs import Answer, experiment, situation
 
 pytestmark = [pytest.mark.emulator]
@@ -155,15 +155,15 @@ def test_add_ons_of_today_come_as_pins() -> None:
     pins = outcome.paste["pins"]["add_ons"]
     assert set(pins) == set(ADD_ONS)
     assert pins["vpc-cni"] == "v1.20.4"
-    assert f"{S3_CSI} v2.1.0-eksbuild.1" in outcome.found
+    assert f"{S3_ADD_ON} v2.1.0-eksbuild.1" in outcome.found
 
 
 def test_an_s3_driver_whose_default_is_version_1_fails_with_the_newest_one_to_pin() -> None:
     old = add_on("v1.15.0-eksbuild.1", "v2.9.2-eksbuild.1", "v2.10.0-eksbuild.2")
     outcome = add_ons(situation(eks=all_add_ons(aws_mountpoint_s3_csi_driver=old)))
     assert outcome.status == "fail"
-    assert outcome.next_step == f"set aws.pins.add_ons.{S3_CSI} to v2.10.0-eksbuild.2"
-    assert outcome.paste["pins"]["add_ons"][S3_CSI] == "v2.10.0-eksbuild.2"
+    assert outcome.next_step == f"set aws.pins.add_ons.{S3_ADD_ON} to v2.10.0-eksbuild.2"
+    assert outcome.paste["pins"]["add_ons"][S3_ADD_ON] == "v2.10.0-eksbuild.2"
 
 
 def test_an_s3_driver_without_a_second_version_fails_with_nothing_to_pin() -> None:

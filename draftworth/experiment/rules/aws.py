@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from draftworth.errors import Problem
+from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.model import NeuronExperiment
 
 PINNED_IMAGE_WORDS = (
@@ -49,6 +50,18 @@ def _second_zone_is_another(experiment: NeuronExperiment) -> Iterator[Problem]:
             given=f'"{aws.second_zone}"',
             allowed=f"a zone of {aws.region} other than aws.availability_zone",
             reason="EKS wants subnets in two zones of its region",
+        )
+
+
+def _block_has_its_price(experiment: NeuronExperiment) -> Iterator[Problem]:
+    aws = experiment.aws
+    if isinstance(aws.capacity, CapacityBlock) and aws.price is None:
+        yield Problem(
+            key=("aws", "price"),
+            given="nothing",
+            allowed="usd_per_hour, as_of and source: what was paid / (hours of the block x nodes)",
+            reason="AWS tells a block's price only while it is on offer; `draftworth preflight "
+            "--find` prints it then",
         )
 
 
@@ -125,6 +138,7 @@ def is_pinned_image(image: str) -> bool:
 NEURON = (
     _zone_is_in_the_region,
     _second_zone_is_another,
+    _block_has_its_price,
     _public_access_is_limited,
     _admin_arns,
     _hub_token_stays_secret,

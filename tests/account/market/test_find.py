@@ -215,6 +215,29 @@ def test_what_one_question_does_not_give_leaves_the_others(bad: Answer, what: st
     assert [(unknown.region, unknown.what) for unknown in found.unknown] == [("us-east-2", what)]
 
 
+@pytest.mark.parametrize("key", sorted(block("us-east-2b", "858")))
+def test_an_offering_without_a_key_is_a_line_at_most(key: str) -> None:
+    short = {k: v for k, v in block("us-east-2b", "858").items() if k != key}
+    found = only_ohio(blocks(short), spot(us_east_2c=["9.00"]))
+    assert "spot" in [offer.kind for offer in found.offers]
+    assert len(found.offers) + len(found.unknown) == 2
+
+
+def test_one_offering_that_cannot_be_read_hides_no_other() -> None:
+    found = only_ohio(blocks(block("us-east-2b", "free"), block("us-east-2c", "858.24")), spot())
+    assert [offer.zone for offer in found.offers] == ["us-east-2c"]
+    assert "'free' as a price" in found.unknown[0].reason
+
+
+def test_a_price_list_that_is_no_json_is_a_line() -> None:
+    world = World(
+        us_east_2=ohio(blocks(), spot(us_east_2c=["9.00"])), us_east_1={"pricing": [products("{")]}
+    )
+    found = answer(world, "us-east-2")
+    assert [offer.kind for offer in found.offers] == ["spot"]
+    assert [unknown.what for unknown in found.unknown] == ["on-demand price"]
+
+
 def test_a_price_in_another_currency_is_not_compared() -> None:
     found = only_ohio(blocks(block("us-east-2b", "858", CurrencyCode="EUR")), spot())
     assert hindrances(found) == {"us-east-2b": "its price is in EUR"}

@@ -300,6 +300,20 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "a zone of us-east-2 other than aws.availability_zone",
         "subnets in two zones",
     ),
+    "a Capacity Block without a price": (
+        both(
+            put(
+                "aws",
+                "capacity",
+                value={"kind": "capacity_block", "reservation_id": "cr-0123456789abcdef0"},
+            ),
+            drop("aws", "price"),
+        ),
+        "aws.price",
+        "nothing",
+        "what was paid",
+        "only while it is on offer",
+    ),
     "a region that is none": (
         put("aws", "region", value="Ohio"),
         "aws.region",
