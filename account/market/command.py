@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection
 from datetime import UTC, datetime
 
-from account.checks.identity import home_region
+from account.checks.identity import OPEN, home_region
 from account.clients import QUICK, client
 from account.market.find import SECONDS, Found, Unknown, find
 from account.market.offer import Need
@@ -44,9 +44,11 @@ def look(
         AwsError: the account's regions cannot be listed.
     """
     home = Region(name=home_region(experiment.spec.aws.region), clients=clients)
-    doing = "list the account's regions"
-    enabled = home.list_all(doing, "ec2", "describe_regions", "Regions[].RegionName")
-    names = sorted(set(enabled) & set(wanted) if wanted else set(enabled))
+    doing, every = "list the account's regions", "Regions[]"
+    regions = home.list_all(doing, "ec2", "describe_regions", every, AllRegions=True)
+    states = {region["RegionName"]: region.get("OptInStatus", "") for region in regions}
+    enabled = {name for name, state in states.items() if state in OPEN}
+    names = sorted(enabled & set(wanted) if wanted else enabled)
     sys.stderr.write(f"asking {len(names)} regions, for {SECONDS} seconds at most\n")
     found = find(
         [Region(name=name, clients=clients) for name in names],
@@ -54,7 +56,10 @@ def look(
         need,
         datetime.now(UTC),
     )
-    for name in sorted(set(wanted) - set(enabled)):
-        reason = "no region of this account, or not enabled for it"
-        found.unknown.append(Unknown(region=name, what="everything", reason=reason))
+    if closed := sorted(set(wanted or states) - enabled):
+        reason = (
+            f"not enabled for this account: {', '.join(closed)}; next: aws account enable-region "
+            "--region-name REGION, where a region is wanted"
+        )
+        found.unknown.append(Unknown(region="others", what="everything", reason=reason))
     return found

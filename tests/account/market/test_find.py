@@ -319,9 +319,32 @@ def test_regions_of_the_account_are_asked_and_others_are_told() -> None:
     with mock_aws():
         found = command.look(experiment(), NEED, ["eu-west-3", "ap-east-1", "us-moon-1"], client)
     told = {unknown.region: unknown.reason for unknown in found.unknown}
-    assert set(told) >= {"us-moon-1"}
+    assert "not enabled for this account: ap-east-1, us-moon-1; next: " in told["others"]
     assert "eu-west-3" not in told
     assert found.regions == []
+
+
+def test_regions_that_are_not_enabled_are_told_and_not_asked() -> None:
+    """A type may be sold in such a region alone."""
+    states = {
+        "eu-west-3": "opt-in-not-required",
+        "sa-east-1": "opted-in",
+        "me-south-1": "not-opted-in",
+    }
+    regions = [{"RegionName": name, "OptInStatus": state} for name, state in states.items()]
+    world = World(
+        us_east_1={
+            "ec2": [Answer(method="describe_regions", response={"Regions": regions})],
+            "pricing": [products()],
+        },
+        eu_west_3={"ec2": [offered()]},
+        sa_east_1={"ec2": [offered()]},
+    )
+    found = command.look(experiment(), NEED, [], world)
+    (unknown,) = found.unknown
+    assert "not enabled for this account: me-south-1;" in unknown.reason
+    offerings = [name for _, name in world.calls if name == "DescribeInstanceTypeOfferings"]
+    assert len(offerings) == 2
 
 
 @pytest.mark.parametrize(
