@@ -315,9 +315,14 @@ def test_the_need_is_the_plans_without_deadline_and_budget() -> None:
 
 
 def test_regions_of_the_account_are_asked_and_others_are_told() -> None:
-    """The emulator offers the type in some regions; what it has no answer to is not reached."""
+    """By the emulator, but for the Price List, which it does not have."""
+    price_list = World(us_east_1={"pricing": [products()]})
+
+    def clients(service: str, region: str) -> Any:
+        return (price_list if service == "pricing" else client)(service, region)
+
     with mock_aws():
-        found = command.look(experiment(), NEED, ["eu-west-3", "ap-east-1", "us-moon-1"], client)
+        found = command.look(experiment(), NEED, ["eu-west-3", "ap-east-1", "us-moon-1"], clients)
     told = {unknown.region: unknown.reason for unknown in found.unknown}
     assert "not enabled for this account: ap-east-1, us-moon-1; next: " in told["others"]
     assert "eu-west-3" not in told
