@@ -61,14 +61,14 @@ class Aws(StrictModel):
         description="the one zone of the accelerator nodes, e.g. us-east-2c: EFA, placement group "
         "and Capacity Block all live in one zone"
     )
-    second_zone: str | None = None
-    """the EKS control plane's other zone, where no node runs; left out: zone a, or b beside a"""
     kubernetes_version: Literal["1.35"] = "1.35"
     """quoted; DRA needs 1.34 or later, 1.35 is what is supported here"""
     public_access_cidrs: Annotated[tuple[str, ...], Field(max_length=40), EachOnce] = ()
     """IPv4 ranges that may reach the Kubernetes API from outside; none: private"""
     admin_principal_arns: Annotated[tuple[str, ...], Field(max_length=40), EachOnce] = ()
     """IAM roles or users who get cluster administrator access"""
+    second_zone: str | None = None
+    """the EKS control plane's other zone, where no node runs; left out: zone a, or b beside a"""
     capacity: Capacity = Field(description="how accelerator nodes are bought")
     price: Price | None = Field(
         default=None,

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 
 from draftworth.errors import Problem
-from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.model import NeuronExperiment
 
 PINNED_IMAGE_WORDS = (
@@ -55,7 +54,7 @@ def _second_zone_is_another(experiment: NeuronExperiment) -> Iterator[Problem]:
 
 def _block_has_its_price(experiment: NeuronExperiment) -> Iterator[Problem]:
     aws = experiment.aws
-    if isinstance(aws.capacity, CapacityBlock) and aws.price is None:
+    if aws.capacity.kind == "capacity_block" and aws.price is None:
         yield Problem(
             key=("aws", "price"),
             given="nothing",
