@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -28,7 +30,9 @@ class Run:
     called_engine: bool
 
 
-def run_app(experiment: str, folder: Path, **looked_up: Any) -> Run:
+def run_app(
+    experiment: str, folder: Path, looked_up: Mapping[str, Any] = MappingProxyType({})
+) -> Run:
     """The app as the CDK CLI starts it."""
     called, engine, out = folder / "called", folder / "engine", folder / "out"
     engine.write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
@@ -36,7 +40,7 @@ def run_app(experiment: str, folder: Path, **looked_up: Any) -> Run:
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
-        "CDK_CONTEXT_JSON": json.dumps(context | looked_up | {"experiment": experiment}),
+        "CDK_CONTEXT_JSON": json.dumps({**context, **looked_up, "experiment": experiment}),
         "CDK_DOCKER": str(engine),
         "CDK_OUTDIR": str(out),
     }
@@ -92,7 +96,7 @@ def test_local_experiment_is_refused_with_the_command_that_runs_it(tmp_path: Pat
 
 # As the CDK CLI 2.1148.1 starts the app: it reads the report itself, and stops at errors in it for
 # `synth` and `deploy`, but not for `destroy`.
-REPORTED = {"@aws-cdk/core:failSynthOnValidationErrors": False}
+REPORTED: dict[str, Any] = {"@aws-cdk/core:failSynthOnValidationErrors": False}
 PRICE_KEY = "draftworth:price:type=trn2.48xlarge:zone=us-east-2c:capacity=spot"
 
 
@@ -107,7 +111,7 @@ def templates(run: Run) -> str:
 
 def test_without_a_price_a_deploy_is_refused_and_a_destroy_is_not(tmp_path: Path) -> None:
     file = write_experiment(tmp_path, drop("aws", "price"))
-    result = run_app(str(file), tmp_path, **REPORTED)
+    result = run_app(str(file), tmp_path, REPORTED)
     assert result.exit_code == 0, result.stderr
     assert f"python -m draftworth price {file}" in report(result)
     # Budget 60: who deploys it all the same has a guard that ends the run at its first look.
@@ -117,7 +121,7 @@ def test_without_a_price_a_deploy_is_refused_and_a_destroy_is_not(tmp_path: Path
 def test_with_a_price_that_was_looked_up_nothing_is_refused(tmp_path: Path) -> None:
     file = write_experiment(tmp_path, drop("aws", "price"))
     price = {"usd_per_hour": 15.09, "as_of": "2026-11-20", "source": "EC2 Spot price history"}
-    result = run_app(str(file), tmp_path, **REPORTED, **{PRICE_KEY: price})
+    result = run_app(str(file), tmp_path, REPORTED | {PRICE_KEY: price})
     assert result.exit_code == 0, result.stderr
     assert "draftworth price" not in report(result)
     assert '\\"price_usd_per_node_hour\\":15.09' in templates(result)
@@ -125,7 +129,7 @@ def test_with_a_price_that_was_looked_up_nothing_is_refused(tmp_path: Path) -> N
 
 def test_a_looked_up_price_that_is_none_is_exit_code_2(tmp_path: Path) -> None:
     file = write_experiment(tmp_path, drop("aws", "price"))
-    result = run_app(str(file), tmp_path, **REPORTED, **{PRICE_KEY: {"usd_per_hour": "cheap"}})
+    result = run_app(str(file), tmp_path, REPORTED | {PRICE_KEY: {"usd_per_hour": "cheap"}})
     assert result.exit_code == 2
     assert "cdk context --reset" in result.stderr
 
