@@ -43,10 +43,7 @@ def look(
     Raises:
         AwsError: the account's regions cannot be listed.
     """
-    home = Region(name=home_region(experiment.spec.aws.region), clients=clients)
-    doing, every = "list the account's regions", "Regions[]"
-    regions = home.list_all(doing, "ec2", "describe_regions", every, AllRegions=True)
-    states = {region["RegionName"]: region.get("OptInStatus", "") for region in regions}
+    states = _region_states(experiment, clients)
     enabled = {name for name, state in states.items() if state in OPEN}
     names = sorted(enabled & set(wanted) if wanted else enabled)
     sys.stderr.write(f"asking {len(names)} regions, for {SECONDS} seconds at most\n")
@@ -63,3 +60,11 @@ def look(
         )
         found.unknown.append(Unknown(region="others", what="everything", reason=reason))
     return found
+
+
+def _region_states(experiment: ResolvedNeuron, clients: Clients) -> dict[str, str]:
+    """AWS's word for each region, whether or not this account has it switched on."""
+    home = Region(name=home_region(experiment.spec.aws.region), clients=clients)
+    doing, every = "list the account's regions", "Regions[]"
+    regions = home.list_all(doing, "ec2", "describe_regions", every, AllRegions=True)
+    return {region["RegionName"]: region.get("OptInStatus", "") for region in regions}

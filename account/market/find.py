@@ -73,20 +73,9 @@ def find(
 ) -> Found:
     """Ask all regions at once; what has no answer in time is unknown."""
     found, ends = Found(), time.monotonic() + seconds
-    prices = found.attempt(
-        "all regions", "on-demand price", lambda: on_demand_prices(price_list, need.instance_type)
-    )
-    answers: dict[str, Found] = {}
-
-    def look(region: Region) -> None:
-        answers[region.name] = look_into(region, need, now, prices or {})
-
-    # Threads that end with the program: one that waits for a region holds nobody up.
-    threads = [threading.Thread(target=look, args=(r,), daemon=True) for r in regions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=max(0.0, ends - time.monotonic()))
+    ask = partial(on_demand_prices, price_list, need.instance_type)
+    prices = found.attempt("all regions", "on-demand price", ask) or {}
+    answers = _answers(regions, lambda region: look_into(region, need, now, prices), ends)
     for region in regions:
         if region.name in answers:
             found.take(answers[region.name])
@@ -94,6 +83,24 @@ def find(
             reason = f"no answer within {seconds:.0f} seconds"
             found.unknown.append(Unknown(region=region.name, what="everything", reason=reason))
     return found
+
+
+def _answers(
+    regions: Sequence[Region], look: Callable[[Region], Found], ends: float
+) -> dict[str, Found]:
+    """What was answered before the monotonic clock reached `ends`, by region."""
+    answers: dict[str, Found] = {}
+
+    def keep(region: Region) -> None:
+        answers[region.name] = look(region)
+
+    # Threads that end with the program: one that waits for a region holds nobody up.
+    threads = [threading.Thread(target=keep, args=(r,), daemon=True) for r in regions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=max(0.0, ends - time.monotonic()))
+    return dict(answers)
 
 
 def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, float]) -> Found:

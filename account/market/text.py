@@ -30,19 +30,12 @@ def found_lines(found: Found, need: Need) -> Iterator[str]:
         "the worst case of a first run (`draftworth plan` has the time line); whole prices in USD"
     )
     yield f"{need.instance_type} is offered in: {', '.join(sorted(found.regions)) or 'no region'}"
-    yield from _table(
-        "can be bought now, cheapest first; nothing was bought:",
-        "of the paid time the plan uses",
-        [_row(number, offer, offer.use) for number, offer in enumerate(free, 1)],
-    )
-    yield from _table(
-        "cannot be used now:",
-        "because",
-        [
-            _row(number, offer, offer.hindrance)
-            for number, offer in enumerate(hindered, len(free) + 1)
-        ],
-    )
+    use = [_row(number, offer, offer.use) for number, offer in enumerate(free, 1)]
+    title = "can be bought now, cheapest first; nothing was bought:"
+    yield from _table(title, "of the paid time the plan uses", use)
+    numbered = enumerate(hindered, len(free) + 1)
+    because = [_row(number, offer, offer.hindrance) for number, offer in numbered]
+    yield from _table("cannot be used now:", "because", because)
     if found.unknown:
         rows = sorted((u.region, u.what, u.reason) for u in found.unknown)
         yield from ("", "could not be asked:", *table_lines(rows))
