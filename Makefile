@@ -90,7 +90,7 @@ snapshots: $(STAMP) ## rewrite the snapshots; fails on purpose when one changed
 	$(RUN) DRAFTWORTH_UPDATE_SNAPSHOTS=1 python -m pytest -n 2 --dist loadfile -q \
 	  tests/charts/test_snapshots.py tests/stacks/test_snapshots.py tests/draftworth/report \
 	  tests/draftworth/cli tests/draftworth/serving tests/draftworth/planning tests/draftworth/records \
-	  tests/benchmarks/test_idle.py
+	  tests/account/market tests/account/test_rights.py tests/benchmarks/test_idle.py
 
 schema: $(STAMP) ## rewrite the published JSON Schema of experiment files
 	$(RUN) python -m draftworth schema > experiments/experiment.schema.json
@@ -105,6 +105,7 @@ preflight: $(DEPLOYER) ## would a deploy of EXPERIMENT get what it needs from th
 	@$(RUN) python -m draftworth preflight $(EXPERIMENT)
 
 deploy: $(DEPLOYER) node_modules/.bin/cdk ## build EXPERIMENT in the AWS account of your credentials (ARGS="--require-approval never": do not ask)
+	@$(RUN) python -m draftworth price $(EXPERIMENT)
 	$(CDK) deploy $(ARGS)
 
 destroy: $(DEPLOYER) node_modules/.bin/cdk ## remove it again, and say what remains (ARGS=--force: do not ask)

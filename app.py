@@ -26,8 +26,9 @@ try:
     from aws_cdk.cloud_assembly_schema import Manifest
 
     from draftworth.errors import UserInputError
+    from draftworth.planning.looked_up_price import with_looked_up_price
     from draftworth.planning.resolved import load_neuron
-    from stacks.application import build_application
+    from stacks.priced_application import build_priced_application
 except ImportError as error:
     sys.stderr.write(
         f"{error}: cdk.json starts {sys.executable} (Python {sys.version.split()[0]}); next: "
@@ -46,11 +47,11 @@ def main() -> int:
         check_cli(os.environ)
         app = cdk.App()
         path = Path(app.node.try_get_context("experiment") or DEFAULT_EXPERIMENT)
-        experiment = load_neuron(path)
+        experiment = with_looked_up_price(load_neuron(path), app.node.try_get_context)
     except UserInputError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    build_application(app, experiment=experiment)
+    build_priced_application(app, experiment=experiment)
     app.synth()
     return 0
 

@@ -6,6 +6,7 @@ call. So calls stand in `explained`, which turns every such failure into one sen
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +22,10 @@ from draftworth.errors import DraftworthError
 # A person waits for the answer: give up on a network that is not there within half a minute.
 CONFIG = Config(
     connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 4}
+)
+# Where many regions are asked at once, one that does not answer is given up sooner.
+QUICK = Config(
+    connect_timeout=4, read_timeout=15, retries={"mode": "standard", "total_max_attempts": 3}
 )
 _NO_CREDENTIALS = (
     exceptions.NoCredentialsError,
@@ -67,10 +72,14 @@ class DeniedError(AwsError):
     """The credentials are good, and may not do this."""
 
 
-def client(service: str, region: str = "") -> Any:
+# boto3's default session makes one client at a time; clients themselves serve several threads.
+_making = threading.Lock()
+
+
+def client(service: str, region: str = "", *, config: Config = CONFIG) -> Any:
     """A client by its boto3 name; without a region boto3 looks one up."""
-    with explained(f"make a client of {service}", region=region):
-        return boto3.client(service, region_name=region or None, config=CONFIG)  # type: ignore[call-overload]
+    with explained(f"make a client of {service}", region=region), _making:
+        return boto3.client(service, region_name=region or None, config=config)  # type: ignore[call-overload]
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from account.resources.lookup import find, find_in_tag_index
 from account.scope import Scope
 from account.terminal import duration_text, print_lines
 from draftworth.experiment.naming import EXPERIMENT_TAG
+from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import load_neuron
 from draftworth.terminal import table_lines
 
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, and print what is there."""
-    experiment = load_neuron(arguments.experiment)
+    experiment = with_looked_up_price(load_neuron(arguments.experiment))
     scope = Scope(experiment=experiment, clients=client, now=datetime.now(UTC))
     home = home_region(scope.region)
     with explained("ask who you are", region=home):

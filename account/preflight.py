@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from account.checks import capacity, deployment, identity, money, tools
+from account import pasting
+from account.checks import capacity, cluster, deployment, identity, money, tools
 from account.checks.check import Check, Outcome, Situation, failed, skipped
 from account.clients import AwsError, client
+from account.market import command as market
 from account.terminal import print_lines
 from draftworth import terminal
-from draftworth.errors import DraftworthError
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.experiment.patterns import REGION_PATTERN
+from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import load_neuron
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,6 +38,10 @@ CHECKS: Sequence[Check] = (
     Check(name="zone", run=capacity.zone_offering),
     Check(name="quota", run=capacity.vcpu_quota),
     Check(name="capacity block", run=capacity.capacity_block),
+    Check(name="control plane", run=cluster.control_plane_zones),
+    Check(name="cpu nodes", run=cluster.cpu_nodes),
+    Check(name="add-ons", run=cluster.add_ons),
+    Check(name="node image", run=cluster.node_image),
     Check(name="bootstrap", run=deployment.bootstrap),
     Check(name="stacks", run=deployment.existing_stacks),
     Check(name="stopped", run=deployment.not_stopped),
@@ -49,14 +58,40 @@ CHECKS: Sequence[Check] = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The experiment file."""
+    """The experiment file, and what else is wanted to know."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
+    parser.add_argument(
+        "--find",
+        action="store_true",
+        help="look through regions and zones for nodes that can be bought now; buys nothing",
+    )
+    parser.add_argument(
+        "--regions",
+        type=_regions,
+        default=(),
+        metavar="A,B",
+        help="with --find: only these regions, e.g. us-east-2,sa-east-1",
+    )
+
+
+def _regions(text: str) -> tuple[str, ...]:
+    """Names of regions between commas."""
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if not re.fullmatch(REGION_PATTERN, name):
+            raise argparse.ArgumentTypeError(f"given {name!r}, allowed: regions such as us-east-2")
+    return names
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check and print the table."""
+    """Check and print the table, or look for capacity."""
+    experiment = with_looked_up_price(load_neuron(arguments.experiment))
+    if arguments.find:
+        return market.run(experiment, arguments.regions)
+    if arguments.regions:
+        raise UserInputError("--regions: given without --find, allowed with it")
     situation = Situation(
-        experiment=load_neuron(arguments.experiment),
+        experiment=experiment,
         clients=client,
         now=datetime.now(UTC),
         run=run_program,
@@ -65,6 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     answers = list(outcomes(situation))
     print_lines(table_lines(answers))
+    print_lines(paste_lines(answers))
     return 1 if any(outcome.status == "fail" for _, outcome in answers) else 0
 
 
@@ -105,6 +141,14 @@ def table_lines(answers: Iterable[tuple[str, Outcome]]) -> Iterator[str]:
     counts = (f"{statuses.count(s)} {s}" for s in ("pass", "warn", "fail", "skip"))
     yield ""
     yield f"{len(answers)} checks: {', '.join(counts)}"
+
+
+def paste_lines(answers: Iterable[tuple[str, Outcome]]) -> Iterator[str]:
+    """What the checks found that the experiment may take over, as YAML."""
+    if paste := pasting.merged(outcome.paste for _, outcome in answers):
+        yield ""
+        yield "# What a deploy gets today. In the experiment, later deploys get the same:"
+        yield from pasting.yaml_lines(paste)
 
 
 def run_program(command: tuple[str, ...]) -> tuple[int, str] | None:

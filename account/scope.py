@@ -6,17 +6,15 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
-from account.clients import explained, listed
+from account.region import Clients, Region
 from draftworth.experiment.naming import EXPERIMENT_TAG, PARTS, PROJECT, Names
 from draftworth.planning.resolved import ResolvedNeuron
 
 # What logical ids begin with: a part's name, or that of CDK's function beside the parts.
 _LOGICAL_IDS = "|".join((*PARTS, "Custom"))
-# Makes a client of a service in a region: `account.clients.client`, or a test's.
-Clients = Callable[[str, str], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,17 +36,21 @@ class Scope:
         return self.experiment.spec.aws.region
 
     @cached_property
+    def here(self) -> Region:
+        """The experiment's region, to be asked."""
+        return Region(name=self.region, clients=self.clients)
+
+    @property
     def client(self) -> Callable[[str], Any]:
         """Gives the client of a service in the experiment's region, made once."""
-        return cache(lambda service: self.clients(service, self.region))
+        return self.here.client
 
     @cached_property
     def vpc_ids(self) -> list[str]:
         """The experiment's networks: what is inside them is the experiment's, tagged or not."""
         tagged = {"Name": f"tag:{EXPERIMENT_TAG}", "Values": [self.experiment.name]}
-        with explained("list the networks", region=self.region):
-            vpcs = listed(self.client("ec2"), "describe_vpcs", "Vpcs[].VpcId", Filters=[tagged])
-            return list(vpcs)
+        doing, result = "list the networks", "Vpcs[].VpcId"
+        return self.here.list_all(doing, "ec2", "describe_vpcs", result, Filters=[tagged])
 
     def owns(self, name: str, tags: Callable[[], Mapping[str, str]]) -> bool:
         """Whether a name with the project's prefix is this experiment's: by tag, else by name.

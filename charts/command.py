@@ -27,6 +27,7 @@ from charts.names import (
 from charts.run_specification import RunSpecFile, run_spec_file
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
+from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 
 # Fields of Bindings that a user may give, and the environment variable that stands in for each.
@@ -90,7 +91,7 @@ def write_manifests(
         UserInputError: the experiment is wrong, or a local one.
         DraftworthError: a file cannot be written.
     """
-    experiment = load_neuron(experiment_path)
+    experiment = with_looked_up_price(load_neuron(experiment_path))
     file = run_spec_file(experiment)
     bindings = _bindings(experiment, file, given or {})
     charts = benchmark_charts(experiment, bindings)

@@ -6,6 +6,7 @@ from typing import cast
 
 from aws_cdk import Stack, aws_ec2, aws_logs
 
+from draftworth.experiment.cluster import second_zone
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.base import Part
 from stacks.constructs.log_groups import owned_log_group
@@ -16,23 +17,13 @@ PUBLIC_SUBNET_PREFIX_LENGTH = 26
 PRIVATE_SUBNET_PREFIX_LENGTH = 20
 
 
-def second_zone(accelerator_zone: str) -> str:
-    """The other zone that EKS wants for its control plane: `a`, or `b` beside accelerators in `a`.
-
-    No node runs there. Letters stand for other data centres in each account, which does not matter
-    here. A few regions lack `a` or `b` for some accounts (us-west-1, ap-northeast-1, ca-central-1);
-    none of them is known to have trn2.
-    """
-    region, letter = accelerator_zone[:-1], accelerator_zone[-1]
-    return f"{region}b" if letter == "a" else f"{region}a"
-
-
 class Network(Part):
     """VPC over the accelerators' zone and a second one for the control plane."""
 
     def __init__(self, scope: Stack, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, "network", experiment=experiment)
         self.accelerator_zone = experiment.spec.aws.availability_zone
+        self.second_zone = second_zone(experiment.spec.aws)
         self.vpc = self._build_vpc()
         self.vpc.add_gateway_endpoint("S3", service=aws_ec2.GatewayVpcEndpointAwsService.S3)
         self._build_flow_log()
@@ -52,7 +43,7 @@ class Network(Part):
             self,
             "Vpc",
             ip_addresses=aws_ec2.IpAddresses.cidr(VPC_CIDR),
-            availability_zones=[self.accelerator_zone, second_zone(self.accelerator_zone)],
+            availability_zones=[self.accelerator_zone, self.second_zone],
             nat_gateways=1,
             # Nothing uses the default group, and CDK would bring a function to empty it.
             restrict_default_security_group=False,

@@ -6,10 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
+
+from tests.support.experiments import drop, write_experiment
 
 pytestmark = [pytest.mark.synth]
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,7 +30,12 @@ class Run:
     called_engine: bool
 
 
-def run_app(experiment: str, folder: Path, **environment_too: str) -> Run:
+def run_app(
+    experiment: str,
+    folder: Path,
+    looked_up: Mapping[str, Any] = MappingProxyType({}),
+    environment_too: Mapping[str, str] = MappingProxyType({}),
+) -> Run:
     """The app as the CDK CLI starts it."""
     called, engine, out = folder / "called", folder / "engine", folder / "out"
     engine.write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
@@ -33,7 +43,7 @@ def run_app(experiment: str, folder: Path, **environment_too: str) -> Run:
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
-        "CDK_CONTEXT_JSON": json.dumps(context | {"experiment": experiment}),
+        "CDK_CONTEXT_JSON": json.dumps({**context, **looked_up, "experiment": experiment}),
         "CDK_DOCKER": str(engine),
         "CDK_OUTDIR": str(out),
         **environment_too,
@@ -83,7 +93,7 @@ def test_wrong_experiment_ends_in_its_problems_and_exit_code_2(tmp_path: Path) -
 def test_a_cli_that_cannot_read_the_assembly_is_told_which_one_can(tmp_path: Path) -> None:
     """What npm's `latest` says of itself; nothing is synthesized for it to refuse."""
     versions = {"CDK_CLI_ASM_VERSION": "43.0.0", "CDK_CLI_VERSION": "3.0.0"}
-    result = run_app("experiments/qwen3-32b.yaml", tmp_path, **versions)
+    result = run_app("experiments/qwen3-32b.yaml", tmp_path, environment_too=versions)
     assert result.exit_code == 2
     assert "CDK command line 3.0.0" in result.stderr
     assert "aws-cdk 2.1148.1" in result.stderr
@@ -95,7 +105,7 @@ def test_a_cli_of_todays_schema_and_a_later_one_are_taken(shipped: Run, tmp_path
         json.loads((shipped.folder / "manifest.json").read_text())["version"],
         "99.0.0",
     ):
-        result = run_app("no-such.yaml", tmp_path, CDK_CLI_ASM_VERSION=version)
+        result = run_app("no-such.yaml", tmp_path, environment_too={"CDK_CLI_ASM_VERSION": version})
         assert "no-such.yaml" in result.stderr
 
 
@@ -114,6 +124,46 @@ def test_local_experiment_is_refused_with_the_command_that_runs_it(tmp_path: Pat
     assert result.exit_code == 2
     assert "make rehearse" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+# As the CDK CLI 2.1148.1 starts the app: it reads the report itself, and stops at errors in it for
+# `synth` and `deploy`, but not for `destroy`.
+REPORTED: dict[str, Any] = {"@aws-cdk/core:failSynthOnValidationErrors": False}
+PRICE_KEY = "draftworth:price:type=trn2.48xlarge:zone=us-east-2c:capacity=spot"
+
+
+def report(run: Run) -> str:
+    return (run.folder / "validation-report.json").read_text()
+
+
+def templates(run: Run) -> str:
+    texts = (file.read_text() for file in sorted(run.folder.glob("*.template.json")))
+    return "".join(texts).replace(" ", "")
+
+
+def test_without_a_price_a_deploy_is_refused_and_a_destroy_is_not(tmp_path: Path) -> None:
+    file = write_experiment(tmp_path, drop("aws", "price"))
+    result = run_app(str(file), tmp_path, REPORTED)
+    assert result.exit_code == 0, result.stderr
+    assert f"python -m draftworth price {file}" in report(result)
+    # Budget 60: who deploys it all the same has a guard that ends the run at its first look.
+    assert '\\"price_usd_per_node_hour\\":216000.0' in templates(result)
+
+
+def test_with_a_price_that_was_looked_up_nothing_is_refused(tmp_path: Path) -> None:
+    file = write_experiment(tmp_path, drop("aws", "price"))
+    price = {"usd_per_hour": 15.09, "as_of": "2026-11-20", "source": "EC2 Spot price history"}
+    result = run_app(str(file), tmp_path, REPORTED | {PRICE_KEY: price})
+    assert result.exit_code == 0, result.stderr
+    assert "draftworth price" not in report(result)
+    assert '\\"price_usd_per_node_hour\\":15.09' in templates(result)
+
+
+def test_a_looked_up_price_that_is_none_is_exit_code_2(tmp_path: Path) -> None:
+    file = write_experiment(tmp_path, drop("aws", "price"))
+    result = run_app(str(file), tmp_path, REPORTED | {PRICE_KEY: {"usd_per_hour": "cheap"}})
+    assert result.exit_code == 2
+    assert "cdk context --reset" in result.stderr
 
 
 def test_cdk_json_differs_from_the_librarys_advice_in_three_flags() -> None:

@@ -128,7 +128,7 @@ def test_a_package_imports_only_what_it_may(package: str) -> None:
         ("charts", "import stacks.cluster"),
         ("lambdas", "from pydantic import BaseModel"),
         ("stacks", "import lambdas.metrics_publisher"),
-        ("account", "from stacks.network import second_zone"),
+        ("account", "from stacks.network import NetworkStack"),
     ],
 )
 def test_a_planted_violation_is_found(package: str, source: str) -> None:

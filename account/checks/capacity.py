@@ -8,32 +8,17 @@ from datetime import timedelta
 from typing import Any
 
 from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
-from account.clients import DeniedError, tags_of
+from account.checks.quotas import ACCELERATOR, room
+from account.region import Region
 from account.terminal import utc_text
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.experiment.naming import EXPERIMENT_TAG
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
-
-# Quotas of EC2 in vCPUs, code and name (Service Quotas; the code is the same in every region).
-QUOTAS: Mapping[str, tuple[str, str]] = {
-    "on_demand": ("L-2C3B7624", "Running On-Demand Trn instances"),
-    "spot": ("L-6B0D517C", "All Trn Spot Instance Requests"),
-}
 
 
 def zone_offering(situation: Situation) -> Outcome:
     """The instance type is offered in the experiment's zone."""
-    spec = situation.experiment.spec
-    kind, zone = spec.instance_type, spec.aws.availability_zone
-    offered_in = situation.list_all(
-        f"list the zones that offer {kind}",
-        "ec2",
-        "describe_instance_type_offerings",
-        "InstanceTypeOfferings[].Location",
-        LocationType="availability-zone",
-        Filters=[{"Name": "instance-type", "Values": [kind]}],
-    )
-    zones = sorted(offered_in)
+    kind, zone = situation.experiment.spec.instance_type, situation.zone
+    zones = zones_that_offer(situation.here, kind)
     if zone in zones:
         return passed(f"{kind} is offered in {zone}")
     if zones:
@@ -43,73 +28,31 @@ def zone_offering(situation: Situation) -> Outcome:
         )
     return failed(
         f"{kind} is offered in no zone of {situation.region}",
-        "choose another region: `aws ec2 describe-instance-type-offerings --location-type "
-        f"availability-zone --filters Name=instance-type,Values={kind} --region REGION` tells",
+        f"choose another region: `draftworth preflight {situation.experiment.path} --find` looks "
+        "through all of them",
     )
+
+
+def zones_that_offer(region: Region, kind: str) -> list[str]:
+    """Zones of the region that offer an instance type, in order."""
+    offered_in = region.list_all(
+        f"list the zones that offer {kind}",
+        "ec2",
+        "describe_instance_type_offerings",
+        "InstanceTypeOfferings[].Location",
+        LocationType="availability-zone",
+        Filters=[{"Name": "instance-type", "Values": [kind]}],
+    )
+    return sorted(offered_in)
 
 
 def vcpu_quota(situation: Situation) -> Outcome:
     """The quota has room for the planned nodes beside what runs already."""
-    kind = situation.experiment.spec.aws.capacity.kind
-    if kind not in QUOTAS:
+    quota = ACCELERATOR.get(situation.experiment.spec.aws.capacity.kind)
+    if quota is None:
         return passed("a Capacity Block counts against no vCPU quota")
-    code, name = QUOTAS[kind]
     need = situation.experiment.spec.accelerator.vcpus * situation.nodes
-    limit = _quota_vcpus(situation, code, name)
-    if limit < need:
-        raise_it = _raise_quota(situation, code, need)
-        return failed(f"{name} ({code}): {limit} vCPU, {need} needed", raise_it)
-    try:
-        used = _vcpus_in_use(situation, spot=kind == "spot")
-    except DeniedError as error:
-        return warned(
-            f"{name} ({code}): {limit} vCPU, {need} needed; what is in use cannot be told: "
-            f"{error.reason}",
-            error.next_step,
-        )
-    found = f"{name} ({code}): {limit} vCPU, {used} in use, {need} needed"
-    if limit - used < need:
-        return failed(found, f"end what uses it, or {_raise_quota(situation, code, need + used)}")
-    return passed(found)
-
-
-def _quota_vcpus(situation: Situation, code: str, name: str) -> int:
-    """The account's value; AWS's default where the account has none of its own."""
-    doing, asked = f"read the quota {name!r}", {"ServiceCode": "ec2", "QuotaCode": code}
-    service, missing = "service-quotas", "NoSuchResourceException"
-    answer = situation.ask(doing, service, "get_service_quota", missing, **asked)
-    answer = answer or situation.ask(doing, service, "get_aws_default_service_quota", **asked)
-    return int(answer["Quota"]["Value"])
-
-
-def _raise_quota(situation: Situation, code: str, vcpus: int) -> str:
-    return (
-        f"aws service-quotas request-service-quota-increase --region {situation.region} "
-        f"--service-code ec2 --quota-code {code} --desired-value {vcpus} "
-        "(takes hours to days)"
-    )
-
-
-def _vcpus_in_use(situation: Situation, *, spot: bool) -> int:
-    """vCPUs of instances that count against the quota, without this experiment's own."""
-    filters = [
-        {"Name": "instance-state-name", "Values": ["pending", "running"]},
-        {"Name": "instance-type", "Values": ["trn*"]},
-    ]
-    instances = situation.list_all(
-        "list running Trn instances",
-        "ec2",
-        "describe_instances",
-        "Reservations[].Instances[]",
-        Filters=filters,
-    )
-    vcpus = 0
-    for instance in instances:
-        others = tags_of(instance).get(EXPERIMENT_TAG) != situation.experiment.name
-        if others and instance.get("InstanceLifecycle") == ("spot" if spot else None):
-            options = instance.get("CpuOptions", {})
-            vcpus += options.get("CoreCount", 0) * options.get("ThreadsPerCore", 1)
-    return vcpus
+    return room(situation, quota, need)
 
 
 def capacity_block(situation: Situation) -> Outcome:
@@ -117,7 +60,7 @@ def capacity_block(situation: Situation) -> Outcome:
     capacity = situation.experiment.spec.aws.capacity
     if not isinstance(capacity, CapacityBlock):
         return skipped(f"aws.capacity is {capacity.kind}")
-    answer = situation.ask(
+    answer = situation.here.ask(
         f"look at the Capacity Block {capacity.reservation_id}",
         "ec2",
         "describe_capacity_reservations",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from account.clients import explained, listed, or_none
 from account.scope import Scope
 
 
@@ -17,12 +16,14 @@ class Outcome:
     """The answer of one check: how it is, what was found, what to do about it.
 
     warn: a deploy may work; the user should know before it. fail: a deploy or the run would fail,
-    or cost money for nothing.
+    or cost money for nothing. paste: keys below `aws` that the experiment may
+    take over as they are.
     """
 
     status: Literal["pass", "warn", "fail", "skip"]
     found: str
     next_step: str = ""
+    paste: Mapping[str, Any] = field(default_factory=dict)
 
 
 passed, warned = partial(Outcome, "pass"), partial(Outcome, "warn")
@@ -41,24 +42,14 @@ class Situation(Scope):
     container_engine: str = "docker"
 
     @property
+    def zone(self) -> str:
+        """Where all nodes are."""
+        return self.experiment.spec.aws.availability_zone
+
+    @property
     def nodes(self) -> int:
         """Accelerator nodes of the plan."""
         return self.experiment.placement.nodes
-
-    def ask(self, doing: str, service: str, operation: str, *missing: str, **asked: Any) -> Any:
-        """The answer of a call; None at an error whose code begins with one of `missing`.
-
-        At another error an AwsError, which says "could not" with `doing`.
-        """
-        with explained(doing, region=self.region):
-            return or_none(getattr(self.client(service), operation), *missing, **asked)
-
-    def list_all(
-        self, doing: str, service: str, operation: str, result: str, **asked: Any
-    ) -> list[Any]:
-        """Every entry of a listing; `result`: their JMESPath in an answer."""
-        with explained(doing, region=self.region):
-            return [*listed(self.client(service), operation, result, **asked)]
 
 
 @dataclass(frozen=True, kw_only=True)

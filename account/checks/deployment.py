@@ -29,7 +29,7 @@ def bootstrap(situation: Situation) -> Outcome:
         f"aws://ACCOUNT/{situation.region}"
     )
     doing = f"read the SSM parameter {name}"
-    answer = situation.ask(doing, "ssm", "get_parameter", "ParameterNotFound", Name=name)
+    answer = situation.here.ask(doing, "ssm", "get_parameter", "ParameterNotFound", Name=name)
     if answer is None:
         return failed(f"no CDK bootstrap: there is no SSM parameter {name}", command)
     version = str(answer["Parameter"]["Value"])
@@ -54,7 +54,9 @@ def existing_stacks(situation: Situation) -> Outcome:
 def stack_states(situation: Situation) -> dict[str, str]:
     """Status of each stack of the experiment: by tag, and by name where tags were not set yet."""
     names = situation.experiment.names
-    stacks = situation.list_all("list the stacks", "cloudformation", "describe_stacks", "Stacks")
+    stacks = situation.here.list_all(
+        "list the stacks", "cloudformation", "describe_stacks", "Stacks"
+    )
     return {
         stack["StackName"]: stack["StackStatus"]
         for stack in stacks
@@ -72,7 +74,7 @@ def not_stopped(situation: Situation) -> Outcome:
     if bucket is None:
         return passed("there is no results bucket yet")
     url, asked = f"s3://{bucket}/{STOP_KEY}", {"Bucket": bucket, "Key": STOP_KEY}
-    if situation.ask(f"look for {url}", "s3", "head_object", "404", **asked) is None:
+    if situation.here.ask(f"look for {url}", "s3", "head_object", "404", **asked) is None:
         return passed("nodes may start when everything they need is there")
     return warned(
         f"{url} keeps the accelerator nodes at zero, after a deploy too",
@@ -101,7 +103,7 @@ def hub_token(situation: Situation) -> Outcome:
     if name is None:
         return _without_token(situation)
     doing, missing = f"look at the secret {name!r}", "ResourceNotFoundException"
-    facts = situation.ask(doing, _SECRETS, "describe_secret", missing, SecretId=name)
+    facts = situation.here.ask(doing, _SECRETS, "describe_secret", missing, SecretId=name)
     if facts is None:
         return failed(
             f"there is no secret {name!r} in {situation.region}",
@@ -120,7 +122,7 @@ def _readable(situation: Situation, name: str) -> Outcome:
     """Only whether it can be read and is not empty: the value goes nowhere."""
     doing = f"read the secret {name!r}"
     try:
-        answer = situation.ask(doing, _SECRETS, "get_secret_value", SecretId=name)
+        answer = situation.here.ask(doing, _SECRETS, "get_secret_value", SecretId=name)
     except DeniedError as error:
         return warned(
             f"the secret {name!r} exists; you may not read it, so whether it holds a token is "

@@ -11,7 +11,7 @@ from account.clients import explained
 # Where a partition's accounts can always be asked: a region that is not enabled for an account
 # takes its credentials for invalid, which would look like a missing login.
 HOME_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
-_OPEN = ("opt-in-not-required", "opted-in")
+OPEN = ("opt-in-not-required", "opted-in")
 
 
 def home_region(region: str) -> str:
@@ -41,7 +41,7 @@ def region_enabled(situation: Situation) -> Outcome:
     states = {entry["RegionName"]: entry.get("OptInStatus", "") for entry in regions}
     if region not in states:
         return failed(f"{region} is no region of this account", "correct aws.region")
-    if states[region] not in _OPEN:
+    if states[region] not in OPEN:
         return failed(
             f"{region} is {states[region]} for this account",
             f"aws account enable-region --region-name {region}, and wait some minutes",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
+from account.market.prices import spot_prices
 from draftworth.experiment.aws import Spot
 from draftworth.planning.assumptions import assumption_data
 from draftworth.planning.timeline import forecast
@@ -17,13 +16,22 @@ SPOT_PRICE_TOLERANCE = 0.2
 
 
 def price_date(situation: Situation) -> Outcome:
-    """The price is recent enough to calculate with."""
+    """There is a price, recent enough to calculate with."""
     aws = situation.experiment.spec.aws
+    if aws.price is None:
+        return warned(
+            "aws.price is left out and none has been looked up",
+            f"nothing: `make deploy` asks AWS; python -m draftworth price "
+            f"{situation.experiment.path} does it now",
+        )
     spot = isinstance(aws.capacity, Spot)
     most = MAX_SPOT_PRICE_AGE_DAYS if spot else MAX_PRICE_AGE_DAYS
     days = (situation.now.date() - aws.price.as_of).days
     found = f"{aws.price.usd_per_hour:.2f} USD a node and hour of {aws.price.as_of.isoformat()}"
-    renew = f"look it up again ({aws.price.source}) and set aws.price"
+    renew = (
+        f"look it up again ({aws.price.source}) and set aws.price, or, where the experiment leaves "
+        "it out, `draftworth price --again`"
+    )
     if days < 0:
         return warned(f"{found}, which is in the future", renew)
     if days > most:
@@ -36,31 +44,31 @@ def spot_price(situation: Situation) -> Outcome:
     aws, kind = situation.experiment.spec.aws, situation.experiment.spec.instance_type
     if not isinstance(aws.capacity, Spot):
         return skipped(f"aws.capacity is {aws.capacity.kind}")
-    prices = situation.list_all(
-        f"read the Spot price of {kind}",
-        "ec2",
-        "describe_spot_price_history",
-        "SpotPriceHistory",
-        InstanceTypes=[kind],
-        AvailabilityZone=aws.availability_zone,
-        ProductDescriptions=["Linux/UNIX"],
-        StartTime=situation.now - timedelta(hours=1),
-    )
-    if not prices:
+    prices = spot_prices(situation.here, kind, situation.now, AvailabilityZone=situation.zone)
+    if situation.zone not in prices:
         return warned(
-            f"EC2 has no Spot price of {kind} in {aws.availability_zone}: there may be none",
-            "try another zone that offers the type, or other capacity",
+            f"EC2 has no Spot price of {kind} in {situation.zone}: there may be none",
+            f"`draftworth preflight {situation.experiment.path} --find` looks for other zones and "
+            "other capacity",
         )
-    now = float(max(prices, key=lambda entry: entry["Timestamp"])["SpotPrice"])
-    found = f"{now:.2f} USD in {aws.availability_zone} now, aws.price {aws.price.usd_per_hour:.2f}"
-    if abs(now / aws.price.usd_per_hour - 1) > SPOT_PRICE_TOLERANCE:
-        return warned(found, f"set aws.price to {now:.2f} of {situation.now.date().isoformat()}")
-    return passed(found)
+    price = prices[situation.zone]
+    found = f"{price.now:.2f} USD in {situation.zone} now"
+    if aws.price is None:
+        return passed(found)
+    found += f", aws.price {aws.price.usd_per_hour:.2f}"
+    if abs(price.now / aws.price.usd_per_hour - 1) <= SPOT_PRICE_TOLERANCE:
+        return passed(found)
+    today = situation.now.date()
+    new = {"usd_per_hour": price.now, "as_of": today, "source": price.source}
+    next_step = f"set aws.price to {price.now:.2f} of {today.isoformat()}"
+    return warned(found, next_step, paste={"price": new})
 
 
 def budget(situation: Situation) -> Outcome:
     """The budget leaves the run the time that it is estimated to need."""
     experiment, budget_usd = situation.experiment, situation.experiment.spec.aws.budget_usd
+    if experiment.spec.aws.price is None:
+        return skipped("no price is known yet")
     assumed = assumption_data().for_target(experiment.spec.target.model)
     need = forecast(experiment, assumed).needed_minutes
     nodes, paid = experiment.placement.nodes, 60 * budget_usd / experiment.usd_per_hour

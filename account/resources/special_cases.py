@@ -90,8 +90,9 @@ def _assets(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
 
 
 def _instance_usd(scope: Scope, entry: Entry) -> float | None:
-    if entry["InstanceType"] == scope.experiment.spec.instance_type:
-        return scope.experiment.spec.aws.price.usd_per_hour * HOURS_A_MONTH
+    price = scope.experiment.spec.aws.price
+    if price is not None and entry["InstanceType"] == scope.experiment.spec.instance_type:
+        return price.usd_per_hour * HOURS_A_MONTH
     return monthly_usd(entry["InstanceType"])
 
 

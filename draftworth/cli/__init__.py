@@ -38,6 +38,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "account.preflight",
         "check the account before a deploy: region, quota, reservation, bootstrap, secret",
     ),
+    "price": (
+        "account.price",
+        "what a node costs, asked of AWS once where the experiment leaves it out",
+    ),
     "manifests": (
         "charts.command",
         "every Kubernetes object as YAML, for kubectl or GitOps on an existing cluster",

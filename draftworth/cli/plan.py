@@ -11,6 +11,7 @@ from draftworth.errors import UserInputError, suggestion
 from draftworth.experiment.variants import Speculative
 from draftworth.planning.advice import advice_lines, time_advice
 from draftworth.planning.assumptions import OPTION, assumption_data
+from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import (
     NeuronVariant,
     ResolvedExperiment,
@@ -49,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the plan."""
     experiment = load(arguments.experiment)
+    if isinstance(experiment, ResolvedNeuron):
+        experiment = with_looked_up_price(experiment)
     # Everything is worked out before the first line is printed: a wrong option is reported alone.
     for line in list(_plan_lines(experiment, arguments.assume, arguments.compiled)):
         print(line)

@@ -127,8 +127,14 @@ class Aws(StrictModel):
     """IPv4 ranges that may reach the Kubernetes API from outside; none: private"""
     admin_principal_arns: Annotated[tuple[str, ...], Field(max_length=40), EachOnce] = ()
     """IAM roles or users who get cluster administrator access"""
+    second_zone: str | None = None
+    """the EKS control plane's other zone, where no node runs; left out: zone a, or b beside a"""
     capacity: Capacity = Field(description="how accelerator nodes are bought")
-    price: Price = Field(description="price of one accelerator node")
+    price: Price | None = Field(
+        default=None,
+        description="price of one accelerator node; left out: `draftworth price` asks AWS, which "
+        "knows Spot and on-demand prices, but no Capacity Block's once it is bought",
+    )
     budget_usd: PositiveFloat
     """accelerator nodes go to zero when their hours x price reach this, US dollars"""
     notify_email: str | None = Field(default=None, pattern=EMAIL_PATTERN)

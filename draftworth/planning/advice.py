@@ -20,12 +20,12 @@ def time_advice(run: Forecast) -> Iterator[str]:
     minutes = run.unlimited.bounds(
         lambda schedule: math.ceil(schedule.spans[TEARDOWN].start - schedule.spans[DEPLOY].end)
     )
-    deadline, usd = f"{DEADLINE} {aws.deadline_minutes}", run.usd(run.needed_minutes)
+    deadline, budget = f"{DEADLINE} {aws.deadline_minutes}", f"{BUDGET} {aws.budget_usd:.2f}"
     needs = "needs {:.0f} minutes after the deploy"
     yield from _limit_advice(deadline, aws.deadline_minutes, minutes, needs)
-    yield from _limit_advice(
-        f"{BUDGET} {aws.budget_usd:.2f}", aws.budget_usd, usd, "costs {:.2f} USD"
-    )
+    if aws.price is not None:
+        usd = run.usd(run.needed_minutes)
+        yield from _limit_advice(budget, aws.budget_usd, usd, "costs {:.2f} USD")
     if isinstance(aws.capacity, CapacityBlock):
         yield from _block_advice(run, PaidBlock.of(run.experiment, aws.capacity))
 

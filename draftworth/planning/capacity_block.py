@@ -41,7 +41,7 @@ class PaidBlock:
             hours=capacity.hours or SHORTEST_HOURS,
             instances=1 << (nodes - 1).bit_length(),
             nodes=nodes,
-            usd_per_instance_hour=experiment.spec.aws.price.usd_per_hour,
+            usd_per_instance_hour=experiment.node_price.usd_per_hour,
         )
 
     @property

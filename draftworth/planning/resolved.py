@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.errors import UserInputError
+from draftworth.experiment.aws import Price as NodePrice
 from draftworth.experiment.loading import LoadedExperiment, load_experiment
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment
 from draftworth.experiment.naming import Names
@@ -108,9 +109,11 @@ class ResolvedNeuron(ResolvedExperiment):
     placement: Placement
 
     @property
-    def price(self) -> Price:
-        """A node's dated price, and each variant's share of a node."""
+    def price(self) -> Price | None:
+        """A node's dated price, and each variant's share of a node; None: no price is known."""
         stated = self.spec.aws.price
+        if stated is None:
+            return None
         return Price(
             usd_per_node_hour=stated.usd_per_hour,
             as_of=stated.as_of.isoformat(),
@@ -120,9 +123,23 @@ class ResolvedNeuron(ResolvedExperiment):
         )
 
     @property
+    def node_price(self) -> NodePrice:
+        """What a node costs.
+
+        Raises:
+            UserInputError: the experiment leaves it out, and none was looked up.
+        """
+        if self.spec.aws.price is None:
+            raise UserInputError(
+                f"{self.path}: aws.price is left out and none has been looked up; next: "
+                f"python -m draftworth price {self.path}"
+            )
+        return self.spec.aws.price
+
+    @property
     def usd_per_hour(self) -> float:
-        """All nodes together."""
-        return self.placement.nodes * self.spec.aws.price.usd_per_hour
+        """All nodes together; raises UserInputError without a price."""
+        return self.placement.nodes * self.node_price.usd_per_hour
 
 
 def load(path: Path) -> ResolvedNeuron | ResolvedLocal:

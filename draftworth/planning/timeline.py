@@ -53,8 +53,8 @@ class Forecast:
         return self.unlimited.bounds(lambda run: run.billed_minutes)
 
     def usd(self, minutes: Bounds) -> Bounds:
-        """What all nodes cost for so many minutes each."""
-        nodes, price = self.experiment.placement.nodes, self.experiment.spec.aws.price
+        """What all nodes cost for so many minutes each; raises UserInputError without a price."""
+        nodes, price = self.experiment.placement.nodes, self.experiment.node_price
         rate = exactly(price.usd_per_hour, f"{price.usd_per_hour:.2f}")
         return minutes.called("minutes") / 60 * nodes * rate
 
@@ -142,10 +142,11 @@ def _checkpoint_gib(model: HubModel, assumed: Assumptions) -> Bounds:
 
 def _limits(experiment: ResolvedNeuron, assumed: Assumptions) -> tuple[Limit, ...]:
     """As the capacity controller has them: the deadline counts from the end of the deploy, the
-    spend from the launch."""
+    spend from the launch. Without a price nobody knows how long the budget lasts."""
     aws = experiment.spec.aws
+    deadline = Limit(name=DEADLINE, after=DEPLOY, minutes=exactly(aws.deadline_minutes))
+    if aws.price is None:
+        return (deadline,)
     paid = exactly(aws.budget_usd / experiment.usd_per_hour * 60)
-    return (
-        Limit(name=DEADLINE, after=DEPLOY, minutes=exactly(aws.deadline_minutes)),
-        Limit(name=BUDGET, after=SCALE_UP, minutes=paid + assumed.bounds("budget_delay_minutes")),
-    )
+    minutes = paid + assumed.bounds("budget_delay_minutes")
+    return (deadline, Limit(name=BUDGET, after=SCALE_UP, minutes=minutes))

@@ -26,7 +26,8 @@ def time_lines(first: Forecast, second: Forecast) -> Iterator[str]:
     yield "  * accelerator nodes are billed; waiting for capacity is in none of this"
     yield from _round_lines(first)
     yield ""
-    yield from _cost_lines(first, second)
+    priced = first.experiment.spec.aws.price is not None
+    yield from (_cost_lines if priced else _minutes_lines)(first, second)
 
 
 def phase_table(timeline: Timeline) -> Iterator[str]:
@@ -74,6 +75,19 @@ def _worked_out(quantity: Bounds, *, digits: int = 1) -> str:
     return f"{quantity.how} = {quantity.text(digits=digits)}"
 
 
+def _minutes_lines(first: Forecast, second: Forecast) -> Iterator[str]:
+    """What is billed where no price is known."""
+    experiment, nodes = first.experiment, first.experiment.placement.nodes
+    yield (
+        "cost        unknown: aws.price is left out and none has been looked up; "
+        f"`python -m draftworth price {experiment.path}` asks AWS"
+    )
+    for name, run in (("first run ", first), ("second run", second)):
+        billed = run.billed_minutes.text(digits=1)
+        yield f"  {name}  billed {billed} minutes x {nodes} node{'s' if nodes > 1 else ''}"
+    yield _standing_line()
+
+
 def _cost_lines(first: Forecast, second: Forecast) -> Iterator[str]:
     capacity = first.experiment.spec.aws.capacity
     if isinstance(capacity, CapacityBlock):
@@ -86,11 +100,11 @@ def _cost_lines(first: Forecast, second: Forecast) -> Iterator[str]:
 def _hourly_lines(first: Forecast, second: Forecast) -> Iterator[str]:
     """Nodes that are paid for while they exist."""
     experiment, aws = first.experiment, first.experiment.spec.aws
-    nodes = experiment.placement.nodes
+    nodes, price = experiment.placement.nodes, experiment.node_price
     yield (
         f"cost        {experiment.usd_per_hour:.2f} USD an hour while the accelerator nodes are up "
-        f"({nodes} x {aws.price.usd_per_hour:.2f}; {aws.price.source}, "
-        f"{aws.price.as_of.isoformat()})"
+        f"({nodes} x {price.usd_per_hour:.2f}; {price.source}, "
+        f"{price.as_of.isoformat()})"
     )
     yield (
         f"  first run   {_billed(first)}; {BUDGET} {aws.budget_usd:.2f}; on {nodes} "
@@ -103,7 +117,7 @@ def _hourly_lines(first: Forecast, second: Forecast) -> Iterator[str]:
 
 def _block_lines(first: Forecast, second: Forecast, capacity: CapacityBlock) -> Iterator[str]:
     """Nodes that are paid for whether they exist or not."""
-    price, block = first.experiment.spec.aws.price, PaidBlock.of(first.experiment, capacity)
+    price, block = first.experiment.node_price, PaidBlock.of(first.experiment, capacity)
     assumed = "" if capacity.hours else "; aws.capacity.hours is not given: one day, the shortest"
     yield (
         f"cost        {block.usd:.2f} USD for the Capacity Block, whole and in advance: "

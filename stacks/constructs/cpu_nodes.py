@@ -6,12 +6,9 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from charts.names import CPU_NODE_LABELS
+from draftworth.experiment.cluster import CPU_INSTANCE_TYPE, CPU_NODES
 from stacks.constructs.nodes import NodePlace, RootDisk, launch_template, node_group
 
-# Four vCPUs: the load generator asks for two whole ones, which a two-vCPU node cannot give after
-# what the system keeps. Two nodes: cluster services find room beside it and survive one's loss.
-INSTANCE_TYPE = "m7i.xlarge"
-NODES = 2
 # Two stagers' files on their way (24 GiB each) beside images and logs. The kubelet clears pods away
 # from a tenth of the disk on.
 # Staging writes each byte of a checkpoint once and reads it twice, for its hash and for S3: with
@@ -29,7 +26,7 @@ class CpuNodes(Construct):
             name=name,
             root=ROOT,
             tags=place.tags,
-            instance_type=INSTANCE_TYPE,
+            instance_type=CPU_INSTANCE_TYPE,
         )
         self.group = node_group(
             self,
@@ -37,7 +34,7 @@ class CpuNodes(Construct):
             template=template,
             ami_type=eks.NodegroupAmiType.AL2023_X86_64_STANDARD,
             labels=dict(CPU_NODE_LABELS),
-            min_size=NODES,
-            desired_size=NODES,
-            max_size=NODES,
+            min_size=CPU_NODES,
+            desired_size=CPU_NODES,
+            max_size=CPU_NODES,
         )

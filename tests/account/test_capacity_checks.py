@@ -35,7 +35,10 @@ def instances(*each: dict[str, Any]) -> Answer:
 
 def trn(*, lifecycle: str = "", own: bool = False) -> dict[str, Any]:
     """A running node of 192 vCPUs."""
-    made: dict[str, Any] = {"CpuOptions": {"CoreCount": 96, "ThreadsPerCore": 2}}
+    made: dict[str, Any] = {
+        "InstanceType": "trn2.48xlarge",
+        "CpuOptions": {"CoreCount": 96, "ThreadsPerCore": 2},
+    }
     if lifecycle:
         made["InstanceLifecycle"] = lifecycle
     if own:
@@ -78,7 +81,7 @@ def test_a_zone_without_the_type_fails_with_the_zones_that_have_it() -> None:
 def test_a_region_without_the_type_fails_with_the_command_that_finds_another() -> None:
     outcome = zone_offering(situation(ec2=[offered()]))
     assert outcome.status == "fail"
-    assert "describe-instance-type-offerings" in outcome.next_step
+    assert "--find" in outcome.next_step
 
 
 @pytest.mark.parametrize(("kind", "code"), [("spot", "L-6B0D517C"), ("on_demand", "L-2C3B7624")])

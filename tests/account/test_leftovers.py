@@ -230,7 +230,7 @@ def test_an_on_demand_reservation_with_our_tag_costs_what_its_instances_would() 
     tags = [{"Key": "draftworth:experiment", "Value": "llama-3.1-8b-eagle3"}]
     given = reserved(ReservationType="default", Tags=tags)
     (one,) = find(kind("capacity reservation"), given)
-    block_price = experiment("llama-3.1-8b-eagle3").spec.aws.price.usd_per_hour
+    block_price = experiment("llama-3.1-8b-eagle3").node_price.usd_per_hour
     assert not one.kept
     assert one.usd_per_month == pytest.approx(2 * block_price * 730)
 
@@ -241,10 +241,16 @@ def test_what_costs_by_the_hour_is_told_by_the_month() -> None:
     emulated_resources.volume()
     usd = {r.kind: r.usd_per_month for r in found()}
     assert usd["instance trn2.48xlarge"] == pytest.approx(
-        experiment().spec.aws.price.usd_per_hour * 730
+        experiment().node_price.usd_per_hour * 730
     )
     assert usd["NAT gateway"] == pytest.approx(0.045 * 730)
     assert usd["volume"] == pytest.approx(100 * 0.08)
+
+
+def test_an_accelerator_node_without_a_known_price_is_listed_without_one() -> None:
+    emulated_resources.instance()
+    usd = {r.kind: r.usd_per_month for r in found(experiment(price=None))}
+    assert usd == {"instance trn2.48xlarge": None}
 
 
 def test_standing_prices_have_the_names_that_are_asked_for() -> None:

@@ -17,7 +17,7 @@ from account.checks.check import Check, Outcome, passed
 from account.checks.identity import credentials, region_enabled
 from account.checks.money import budget, price_date, revisions, spot_price
 from account.clients import client
-from account.preflight import CHECKS, GATES, outcomes, run_program, table_lines
+from account.preflight import CHECKS, GATES, outcomes, paste_lines, run_program, table_lines
 from draftworth.cli import main
 from draftworth.experiment.variants import HubModel
 from tests.account.stubs import NOW, ROOT, Answer, RefusingClient, experiment, situation
@@ -33,7 +33,11 @@ def price(**changes: Any) -> dict[str, Any]:
 
 def spot_prices(*prices: str) -> Answer:
     history = [
-        {"SpotPrice": text, "Timestamp": NOW - timedelta(minutes=age)}
+        {
+            "AvailabilityZone": "us-east-2c",
+            "SpotPrice": text,
+            "Timestamp": NOW - timedelta(minutes=age),
+        }
         for age, text in enumerate(prices)
     ]
     return Answer(method="describe_spot_price_history", response={"SpotPriceHistory": history})
@@ -96,6 +100,22 @@ def test_a_zone_without_a_spot_price_is_a_warning() -> None:
 
 def test_capacity_that_is_not_spot_has_no_spot_price() -> None:
     assert spot_price(situation(experiment("llama-3.1-8b-eagle3"))).status == "skip"
+
+
+def test_a_spot_price_that_moved_comes_ready_to_paste() -> None:
+    given = experiment(price=price())
+    moved = spot_price(situation(given, ec2=[spot_prices("12.50", "9.00")])).paste["price"]
+    assert (moved["usd_per_hour"], moved["as_of"]) == (12.5, NOW.date())
+    assert "9.00 to 12.50 in 7 days" in moved["source"]
+    assert spot_price(situation(given, ec2=[spot_prices("10.10")])).paste == {}
+
+
+def test_without_a_price_the_checks_say_how_to_get_one_and_the_budget_is_not_judged() -> None:
+    unpriced = experiment(price=None)
+    assert price_date(situation(unpriced)).status == "warn"
+    assert "python -m draftworth price" in price_date(situation(unpriced)).next_step
+    assert spot_price(situation(unpriced, ec2=[spot_prices("12.50")])).status == "pass"
+    assert budget(situation(unpriced)).status == "skip"
 
 
 @pytest.mark.parametrize(("usd", "status"), [(1000.0, "pass"), (1.0, "fail")])
@@ -181,6 +201,23 @@ def test_the_table_is_aligned_and_names_the_next_step_below() -> None:
         "",
         "2 checks: 1 pass, 0 warn, 1 fail, 0 skip",
     ]
+
+
+def test_what_can_be_taken_over_stands_below_the_table_as_yaml() -> None:
+    answers = [
+        ("add-ons", Outcome("pass", "the defaults", paste={"pins": {"add_ons": {"a": "v1.0"}}})),
+        ("node image", Outcome("pass", "one", paste={"pins": {"node_release": "1.35.6-20261112"}})),
+    ]
+    assert list(paste_lines(answers)) == [
+        "",
+        "# What a deploy gets today. In the experiment, later deploys get the same:",
+        "aws:",
+        "  pins:",
+        "    add_ons:",
+        "      a: v1.0",
+        "    node_release: 1.35.6-20261112",
+    ]
+    assert list(paste_lines([("zone", passed("offered"))])) == []
 
 
 def test_a_wrong_experiment_file_is_exit_code_2(

@@ -38,8 +38,7 @@ def check_ended(env: Environment, *, at_most_minutes: float) -> str:
     """
     cloud, paid = env.cloud, paid_minutes(env)
     assert 0 < paid <= at_most_minutes
-    price = env.experiment.spec.aws.price.usd_per_hour
-    assert price is not None
+    price = env.experiment.node_price.usd_per_hour
     assert ledger(env).spent_usd == pytest.approx(paid / 60 * price)
     assert cloud.desired_nodes == 0
     cloud.nodes_follow()

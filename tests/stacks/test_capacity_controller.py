@@ -62,7 +62,7 @@ def test_the_function_is_told_the_experiments_plan(name: str) -> None:
     assert told.variants == tuple(variant.name for variant in experiment.spec.variants)
     assert told.startup_minutes > STARTUP_ALLOWANCE_MINUTES, "a node joins before a start begins"
     assert (told.deadline_minutes, told.budget_usd) == (aws.deadline_minutes, aws.budget_usd)
-    assert told.price_usd_per_node_hour == aws.price.usd_per_hour
+    assert told.price_usd_per_node_hour == experiment.node_price.usd_per_hour
     assert told.availability_zone == aws.availability_zone
     assert told.capacity == capacity.kind
     block = capacity.reservation_id if isinstance(capacity, CapacityBlock) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stacks.network import second_zone
+from draftworth.experiment.cluster import second_zone
 from tests.stacks.synthesis import Template, experiments, of_type, only, synthesis
 
 pytestmark = [pytest.mark.synth]
@@ -17,20 +17,12 @@ def zones(template: Template, kind: str) -> list[str]:
     return [s["Properties"]["AvailabilityZone"] for k, s in subnets.items() if f"Vpc{kind}" in k]
 
 
-@pytest.mark.parametrize(
-    ("accelerator", "other"),
-    [("us-east-2c", "us-east-2a"), ("us-east-2b", "us-east-2a"), ("us-east-2a", "us-east-2b")],
-)
-def test_second_zone_is_another_one(accelerator: str, other: str) -> None:
-    assert second_zone(accelerator) == other
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_subnets_are_in_the_accelerators_zone_first_and_a_second_one(name: str) -> None:
     template = synthesis().template(name, "network")
-    zone = experiments()[name].spec.aws.availability_zone
-    assert zones(template, "Private") == [zone, second_zone(zone)]
-    assert zones(template, "Public") == [zone, second_zone(zone)]
+    aws = experiments()[name].spec.aws
+    assert zones(template, "Private") == [aws.availability_zone, second_zone(aws)]
+    assert zones(template, "Public") == [aws.availability_zone, second_zone(aws)]
 
 
 @pytest.mark.parametrize("name", NAMES)

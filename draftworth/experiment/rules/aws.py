@@ -30,15 +30,44 @@ _HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
 def _zone_is_in_the_region(experiment: NeuronExperiment) -> Iterator[Problem]:
-    region, zone = experiment.aws.region, experiment.aws.availability_zone
-    suffix = zone.removeprefix(region)
-    if suffix == zone or not re.fullmatch("[a-z]", suffix):
+    aws = experiment.aws
+    if not _is_zone_of(aws.region, aws.availability_zone):
         yield Problem(
             key=("aws", "availability_zone"),
-            given=f'"{zone}"',
-            allowed=f"a zone of {region}, e.g. {region}a",
+            given=f'"{aws.availability_zone}"',
+            allowed=f"a zone of {aws.region}, e.g. {aws.region}a",
             reason="the subnets of the accelerator nodes lie in one zone of aws.region",
         )
+
+
+def _second_zone_is_another(experiment: NeuronExperiment) -> Iterator[Problem]:
+    aws = experiment.aws
+    if aws.second_zone is None:
+        return
+    if not _is_zone_of(aws.region, aws.second_zone) or aws.second_zone == aws.availability_zone:
+        yield Problem(
+            key=("aws", "second_zone"),
+            given=f'"{aws.second_zone}"',
+            allowed=f"a zone of {aws.region} other than aws.availability_zone",
+            reason="EKS wants subnets in two zones of its region",
+        )
+
+
+def _block_has_its_price(experiment: NeuronExperiment) -> Iterator[Problem]:
+    aws = experiment.aws
+    if aws.capacity.kind == "capacity_block" and aws.price is None:
+        yield Problem(
+            key=("aws", "price"),
+            given="nothing",
+            allowed="usd_per_hour, as_of and source: what was paid / (hours of the block x nodes)",
+            reason="AWS tells a block's price only while it is on offer; `draftworth preflight "
+            "--find` prints it then",
+        )
+
+
+def _is_zone_of(region: str, zone: str) -> bool:
+    suffix = zone.removeprefix(region)
+    return suffix != zone and re.fullmatch("[a-z]", suffix) is not None
 
 
 def _public_access_is_limited(experiment: NeuronExperiment) -> Iterator[Problem]:
@@ -136,6 +165,8 @@ def is_pinned_image(image: str) -> bool:
 
 NEURON = (
     _zone_is_in_the_region,
+    _second_zone_is_another,
+    _block_has_its_price,
     _public_access_is_limited,
     _admin_arns,
     _hub_token_stays_secret,

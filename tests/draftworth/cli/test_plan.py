@@ -8,7 +8,7 @@ import pytest
 
 from draftworth.cli import main
 from tests.conftest import ROOT
-from tests.support.experiments import Edit, both, put, write_experiment
+from tests.support.experiments import Edit, both, drop, put, write_experiment
 from tests.support.snapshot import assert_snapshot
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -34,6 +34,18 @@ def test_the_time_line_of_a_shipped_experiment(
     text = planned(capsys, EXPERIMENTS / f"{name}.yaml")
 
     assert_snapshot(text, SNAPSHOTS / f"plan-{name}.txt")
+
+
+def test_without_a_price_the_plan_tells_minutes_and_how_to_get_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = edited(tmp_path, capsys, drop("aws", "price"))
+
+    assert "python -m draftworth price" in line(text, "cost ")
+    assert "minutes x 1 node" in line(text, "first run")
+    assert "USD" not in line(text, "second run")
+    assert "aws.budget_usd" not in text
 
 
 def test_an_assumption_is_replaced(capsys: pytest.CaptureFixture[str]) -> None:

@@ -337,6 +337,34 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "a zone of us-east-2",
         "one zone of aws.region",
     ),
+    "a second zone that is the first": (
+        put("aws", "second_zone", value="us-east-2c"),
+        "aws.second_zone",
+        '"us-east-2c"',
+        "a zone of us-east-2 other than aws.availability_zone",
+        "subnets in two zones",
+    ),
+    "a second zone of another region": (
+        put("aws", "second_zone", value="us-west-2a"),
+        "aws.second_zone",
+        '"us-west-2a"',
+        "a zone of us-east-2 other than aws.availability_zone",
+        "subnets in two zones",
+    ),
+    "a Capacity Block without a price": (
+        both(
+            put(
+                "aws",
+                "capacity",
+                value={"kind": "capacity_block", "reservation_id": "cr-0123456789abcdef0"},
+            ),
+            drop("aws", "price"),
+        ),
+        "aws.price",
+        "nothing",
+        "what was paid",
+        "only while it is on offer",
+    ),
     "a region that is none": (
         put("aws", "region", value="Ohio"),
         "aws.region",

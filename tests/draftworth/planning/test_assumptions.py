@@ -11,6 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from draftworth.errors import UserInputError
+from draftworth.experiment.cluster import CPU_INSTANCE_TYPE, CPU_NODES
 from draftworth.experiment.strict import read_yaml
 from draftworth.planning.assumptions import (
     Assumption,
@@ -154,11 +155,8 @@ def test_the_document_shows_what_is_paid_beside_the_accelerators() -> None:
     assert_block(DOCUMENT, "standing", table([("what", "USD/h each", "as of", "source"), *rows]))
 
 
-@pytest.mark.synth
-def test_the_cpu_nodes_that_are_paid_are_the_stacks() -> None:
-    from stacks.constructs.cpu_nodes import INSTANCE_TYPE, NODES
-
-    assert (INSTANCE_TYPE, NODES) in {(i.what, i.count) for i in assumption_data().standing}
+def test_the_cpu_nodes_that_are_paid_are_the_clusters() -> None:
+    assert (CPU_INSTANCE_TYPE, CPU_NODES) in {(i.what, i.count) for i in assumption_data().standing}
 
 
 def assumption_rows(data: AssumptionData) -> Iterator[tuple[str, ...]]:

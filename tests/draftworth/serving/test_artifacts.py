@@ -91,6 +91,7 @@ NOT_IN_THE_KEY = {
     "workload.request_timeout_seconds",
     "aws.region",
     "aws.availability_zone",
+    "aws.second_zone",
     "aws.kubernetes_version",
     "aws.public_access_cidrs",
     "aws.admin_principal_arns",

@@ -1,0 +1,1 @@
+"""What of the experiment's nodes can be bought where, and for how much. Nothing here buys."""

@@ -1,0 +1,101 @@
+"""`draftworth price`: a node's price, asked of AWS where the experiment leaves it out.
+
+What it finds is kept in `cdk.context.json`, for every deploy until it is asked `--again`. Exit code
+0: there is a price; 1: AWS has none, or cannot be asked; 2: the experiment file is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from account.clients import AwsError, client
+from account.market.prices import PRICE_LIST_REGION, on_demand_prices, spot_prices
+from account.region import Clients, Region
+from account.terminal import print_lines
+from draftworth.errors import DraftworthError
+from draftworth.experiment.aws import Price
+from draftworth.planning.looked_up_price import (
+    CONTEXT_FILE,
+    context_values,
+    price_key,
+    price_values,
+    with_looked_up_price,
+)
+from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+
+_STATE_IT = "state aws.price in the experiment: usd_per_hour, as_of and source"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The experiment file, and whether to ask though there is a price."""
+    parser.add_argument("experiment", type=Path, help="experiment file, YAML")
+    parser.add_argument(
+        "--again", action="store_true", help="ask AWS also where a price was looked up before"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look the price up where that is needed, and print it."""
+    experiment = load_neuron(arguments.experiment)
+    price, where = experiment.spec.aws.price, f"aws.price of {arguments.experiment}"
+    if price is None:
+        price, where = kept_price(experiment, again=arguments.again), str(CONTEXT_FILE)
+    told = f"{price.usd_per_hour:.2f} USD a node and hour of {price.as_of.isoformat()}"
+    print_lines([f"{told} ({price.source}), by {where}"])
+    return 0
+
+
+def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = client) -> Price:
+    """The price that was looked up before, else AWS's, which is kept from now on.
+
+    Raises:
+        AwsError: AWS has no such price, or cannot be asked.
+        DraftworthError: the context file cannot be written.
+    """
+    values = context_values()
+    kept = with_looked_up_price(experiment, values.get).spec.aws.price
+    if kept is not None and not again:
+        return kept
+    price = asked_price(experiment, clients, datetime.now(UTC))
+    _write({**values, price_key(experiment): price_values(price)})
+    return price
+
+
+def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> Price:
+    """What AWS says: the zone's Spot price, or the region's public one.
+
+    A Capacity Block has no price here: an experiment with one states it.
+    """
+    aws, kind = experiment.spec.aws, experiment.spec.instance_type
+    if aws.capacity.kind == "spot":
+        here = Region(name=aws.region, clients=clients)
+        prices = spot_prices(here, kind, now, AvailabilityZone=aws.availability_zone)
+        spot = prices.get(aws.availability_zone)
+        if spot is None:
+            raise AwsError(
+                f"EC2 has no Spot price of {kind} in {aws.availability_zone}: there may be none",
+                next_step=f"try `draftworth preflight {experiment.path} --find`",
+            )
+        return Price(usd_per_hour=spot.now, as_of=now.date(), source=spot.source)
+    price_list = Region(name=PRICE_LIST_REGION, clients=clients)
+    by_region = on_demand_prices(price_list, kind, regionCode=aws.region)
+    if aws.region not in by_region:
+        reason = f"the Price List has no on-demand price of {kind} in {aws.region}"
+        raise AwsError(reason, next_step=_STATE_IT)
+    source = "AWS Price List, on demand, Linux"
+    return Price(usd_per_hour=by_region[aws.region], as_of=now.date(), source=source)
+
+
+def _write(values: Mapping[str, Any]) -> None:
+    """As the CDK CLI writes it, and never a half."""
+    partial = CONTEXT_FILE.with_name(f".{CONTEXT_FILE.name}.partial")
+    try:
+        partial.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        partial.replace(CONTEXT_FILE)
+    except OSError as error:
+        raise DraftworthError(f"{CONTEXT_FILE}: cannot be written: {error.strerror}") from error

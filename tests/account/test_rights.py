@@ -1,0 +1,68 @@
+"""What the commands that look before a deploy may call: the page lists it, and it only reads."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+
+from tests.conftest import ROOT
+from tests.support.documents import assert_block
+
+LOOKS_ONLY = ("checks", "market", "price.py", "preflight.py", "region.py")
+SERVICES = ("cloudformation", "ec2", "eks", "pricing", "secretsmanager", "service-quotas", "ssm")
+# Everyone may ask who they are.
+FREE = {"get_caller_identity"}
+READS = ("describe", "get", "list")
+_CALL = re.compile(r"[a-z]+(_[a-z0-9]+)+")
+
+
+def words(path: Path) -> Iterator[str]:
+    """Names of attributes and texts of one word in a file: a client's methods are among them."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def methods() -> dict[str, str]:
+    """Every method of the clients by name, as IAM writes it."""
+    known: dict[str, str] = {}
+    for service in SERVICES:
+        made = boto3.client(service, region_name="us-east-1")  # type: ignore[call-overload]
+        prefix = service.replace("-", "")
+        for method, operation in made.meta.method_to_api_mapping.items():
+            known.setdefault(method, f"{prefix}:{operation}")
+    return known
+
+
+def called() -> set[str]:
+    """The clients' methods that stand in the source of the commands."""
+    places = [ROOT / "account" / place for place in LOOKS_ONLY]
+    files = [f for place in places for f in ([place] if place.is_file() else place.rglob("*.py"))]
+    assert len(files) > 10
+    known = methods()
+    found = {word for file in files for word in words(file) if _CALL.fullmatch(word)}
+    return {word for word in found if word in known} - FREE
+
+
+def test_no_call_buys_or_changes_anything() -> None:
+    found = called()
+    assert "describe_capacity_block_offerings" in found
+    assert {name for name in found if not name.startswith(READS)} == set()
+
+
+def test_a_purchase_would_be_seen(tmp_path: Path) -> None:
+    file = tmp_path / "buys.py"
+    file.write_text('region.ask("buy", "ec2", "purchase_capacity_block")\nec2.run_instances()\n')
+    assert {"purchase_capacity_block", "run_instances"} <= set(words(file)) & set(methods())
+
+
+def test_the_page_lists_the_rights_that_the_commands_need() -> None:
+    known = methods()
+    lines = "".join(f"{known[name]}\n" for name in sorted(called(), key=known.__getitem__))
+    assert_block(ROOT / "docs/operations.md", "rights", f"```\n{lines}```\n")

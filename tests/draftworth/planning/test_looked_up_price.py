@@ -1,0 +1,109 @@
+"""A price that the experiment leaves out: where it comes from, and what happens without one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftworth.errors import UserInputError
+from draftworth.planning.looked_up_price import (
+    CONTEXT_FILE,
+    context_values,
+    price_key,
+    with_looked_up_price,
+    with_prohibitive_price,
+)
+from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from tests.support.experiments import changed_aws, drop, resolved, write_experiment
+
+KEY = "draftworth:price:type=trn2.48xlarge:zone=us-east-2c:capacity=spot"
+SPOT = {"usd_per_hour": 15.09, "as_of": "2026-11-20", "source": "EC2 Spot price history"}
+
+
+@pytest.fixture
+def unpriced(tmp_path: Path) -> ResolvedNeuron:
+    """The shipped experiment without `aws.price`, in a folder without a context file."""
+    return load_neuron(write_experiment(tmp_path, drop("aws", "price")))
+
+
+def test_an_experiment_without_a_price_loads_and_has_none(unpriced: ResolvedNeuron) -> None:
+    assert unpriced.price is None
+    with pytest.raises(UserInputError, match="python -m draftworth price"):
+        _ = unpriced.node_price
+    with pytest.raises(UserInputError):
+        _ = unpriced.usd_per_hour
+
+
+def test_what_was_looked_up_is_the_price_with_its_date_and_source(
+    unpriced: ResolvedNeuron,
+) -> None:
+    priced = with_looked_up_price(unpriced, {KEY: SPOT}.get)
+    assert priced.price is not None
+    assert priced.price.usd_per_node_hour == 15.09
+    assert (priced.price.as_of, priced.price.source) == ("2026-11-20", "EC2 Spot price history")
+    assert [v.artifact_key for v in priced.variants] == [v.artifact_key for v in unpriced.variants]
+
+
+def test_the_files_own_price_is_not_replaced() -> None:
+    assert with_looked_up_price(resolved(), {KEY: SPOT}.get) is resolved()
+
+
+def test_a_price_is_of_one_type_zone_and_way_of_buying(unpriced: ResolvedNeuron) -> None:
+    assert price_key(unpriced) == KEY
+    others = (
+        changed_aws(unpriced, availability_zone="us-east-2b"),
+        changed_aws(unpriced, capacity={"kind": "on_demand"}),
+    )
+    assert all(with_looked_up_price(other, {KEY: SPOT}.get).price is None for other in others)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        8.6,
+        "8.60",
+        [],
+        {},
+        {**SPOT, "usd_per_hour": -1},
+        {**SPOT, "usd_per_hour": "15.09"},
+        {**SPOT, "currency": "EUR"},
+        {**SPOT, "as_of": "yesterday"},
+        {"x" * 100_000: 1},
+    ],
+)
+def test_what_is_no_price_is_refused_with_how_to_forget_it(
+    value: Any, unpriced: ResolvedNeuron
+) -> None:
+    with pytest.raises(UserInputError) as refused:
+        with_looked_up_price(unpriced, {KEY: value}.get)
+    assert f"cdk context --reset '{KEY}'" in str(refused.value)
+    assert len(str(refused.value)) < 1000
+
+
+def test_the_context_file_is_read_where_the_commands_run(
+    unpriced: ResolvedNeuron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert context_values() == {}
+    assert with_looked_up_price(unpriced).price is None
+    CONTEXT_FILE.write_text(json.dumps({KEY: SPOT, "availability-zones:account=1": ["a"]}))
+    assert with_looked_up_price(unpriced).price is not None
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"a": NaN}', b"\xff", b" " * 2**21])
+def test_a_context_file_that_cannot_be_read_is_the_users_to_mend(
+    content: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "cdk.context.json"
+    path.write_bytes(content)
+    with pytest.raises(UserInputError, match="cannot be read"):
+        context_values(path)
+
+
+def test_a_prohibitive_price_spends_the_budget_in_a_second(unpriced: ResolvedNeuron) -> None:
+    priced = with_prohibitive_price(unpriced)
+    assert priced.usd_per_hour / 3600 >= priced.spec.aws.budget_usd
+    assert "no price is known" in priced.node_price.source
