@@ -29,6 +29,8 @@ SERVING_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "serving"
 LOAD_GENERATOR_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "load-generator"}
 STAGER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "checkpoint-stager"}
 
+VARIANT_LABEL = "draftworth/variant"
+
 CONTENT_HASH_LENGTH = 8
 # A CDK token's text is a number that moves when unrelated code does.
 _CDK_TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
@@ -54,7 +56,7 @@ def experiment_labels(experiment: ResolvedNeuron) -> dict[str, str]:
 
 def selector_labels(variant: NeuronVariant) -> dict[str, str]:
     """What selects one variant's pods. A Deployment's selector cannot be changed: no more in it."""
-    return {**SERVING_COMPONENT, "draftworth/variant": variant.name}
+    return {**SERVING_COMPONENT, VARIANT_LABEL: variant.name}
 
 
 def variant_labels(experiment: ResolvedNeuron, variant: NeuronVariant) -> dict[str, str]:

@@ -74,6 +74,12 @@ def variables(environment: Mapping[str, str]) -> list[k8s.EnvVar]:
     return [k8s.EnvVar(name=name, value=value) for name, value in sorted(environment.items())]
 
 
+def field_variable(name: str, path: str) -> k8s.EnvVar:
+    """An environment variable with what Kubernetes wrote into the pod's object."""
+    field = k8s.ObjectFieldSelector(field_path=path)
+    return k8s.EnvVar(name=name, value_from=k8s.EnvVarSource(field_ref=field))
+
+
 def empty_folder(name: str, *, size_gib: int, medium: str | None = None) -> k8s.Volume:
     """A folder that lives as long as its pod, on the node's disk or in its memory."""
     source = k8s.EmptyDirVolumeSource(size_limit=gib(size_gib), medium=medium)

@@ -20,6 +20,7 @@ from charts.names import (
 from charts.pods import metadata
 from charts.vllm_pod import PORT_NAME, STARTUP_ALLOWANCE_MINUTES, pod_template
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.records.server_state import COMPILE_LIMIT_MINUTES
 from draftworth.serving.command import SERVING_PORT
 
 NEURON_DRIVER = "neuron.aws.com"
@@ -66,7 +67,7 @@ class ServingChart(cdk8s.Chart):
     def _deployment(self, variant: NeuronVariant, spec: k8s.DeploymentSpec) -> None:
         labels = variant_labels(self._experiment, variant)
         startup = (
-            f"up to {STARTUP_ALLOWANCE_MINUTES} minutes: a start that finds no compiled graphs "
+            f"up to {COMPILE_LIMIT_MINUTES} minutes: a start that finds no compiled graphs "
             "compiles the model first"
         )
         k8s.KubeDeployment(

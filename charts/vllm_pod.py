@@ -14,8 +14,15 @@ from charts import k8s
 from charts.bindings import Bindings
 from charts.graph_scripts import MOUNT_PATH as SCRIPTS_PATH
 from charts.graph_scripts import graph_scripts_mount, graph_scripts_volume
-from charts.names import ACCELERATOR_TAINT_KEY, service_name, variant_labels
-from charts.pods import aws_environment, empty_folder, no_rights, resources, variables
+from charts.names import ACCELERATOR_TAINT_KEY, VARIANT_LABEL, service_name, variant_labels
+from charts.pods import (
+    aws_environment,
+    empty_folder,
+    field_variable,
+    no_rights,
+    resources,
+    variables,
+)
 from charts.slot import (
     UPLOADER_CPUS,
     UPLOADER_EPHEMERAL_STORAGE_GIB,
@@ -25,20 +32,31 @@ from charts.slot import (
 from charts.storage import bucket_volumes
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.records.server_state import (
+    COMPILE_LIMIT_MINUTES,
+    LOAD_LIMIT_MINUTES,
+    POD_VARIABLE,
+    VARIANT_VARIABLE,
+)
 from draftworth.serving.command import SERVING_PORT, ModelPaths
 
 CONTAINER_NAME = "vllm"
 UPLOADER_NAME = "graph-uploader"
 DEVICE_CLAIM_NAME = "neuron"
 PORT_NAME = "http"
+HEALTH_URL = f"http://127.0.0.1:{SERVING_PORT}/health"
 
 ARTIFACTS_PATH = "/artifacts"
 SCRATCH_PATH = "/scratch"
 SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 (the container's own, mounted by this pod)
 
-# A start that finds no compiled graphs compiles the model, which can take an hour and more.
-STARTUP_ALLOWANCE_MINUTES = 120
+# The outermost guard. `start` ends a server itself that takes longer than it may, and says so; this
+# ends a `start` that does not.
+STARTUP_ALLOWANCE_MINUTES = COMPILE_LIMIT_MINUTES + 5
 STARTUP_PERIOD_SECONDS = 10
+# A compiler that failed by itself may do on another node: worth more than a third try on this one.
+# In a Capacity Block there is no other.
+STARTS_WITH_COMPILER_FAILURE: Mapping[str, int] = {"on_demand": 2, "spot": 2, "capacity_block": 3}
 TERMINATION_GRACE_SECONDS = 60
 
 # Everything is local: the engine asks no hub and reports to nobody. A pod's log is not buffered.
@@ -91,9 +109,14 @@ def _container(
         name=CONTAINER_NAME,
         image=experiment.spec.image,
         image_pull_policy="IfNotPresent",
-        command=_start_command(experiment),
+        command=_start_command(experiment, bindings),
         args=list(variant.command.arguments),
-        env=variables(_environment(variant)),
+        env=[
+            *variables(_environment(variant)),
+            # Not written out: two variants' pods differ in nothing that they need not.
+            field_variable(VARIANT_VARIABLE, f"metadata.labels['{VARIANT_LABEL}']"),
+            field_variable(POD_VARIABLE, "metadata.name"),
+        ],
         ports=[k8s.ContainerPort(name=PORT_NAME, container_port=SERVING_PORT, protocol="TCP")],
         startup_probe=_probe(
             period_seconds=STARTUP_PERIOD_SECONDS,
@@ -111,24 +134,32 @@ def _container(
             claims=[k8s.ResourceClaim(name=DEVICE_CLAIM_NAME)],
         ),
         security_context=no_rights(),
-        # Why graphs were refused is then in `kubectl describe pod`.
+        # Why it ended is then in `kubectl describe pod`.
         termination_message_policy="FallbackToLogsOnError",
         volume_mounts=_mounts(variant, bindings),
     )
 
 
-def _start_command(experiment: ResolvedNeuron) -> list[str]:
-    """The same for every variant; vLLM takes the place of `start`.
+def _start_command(experiment: ResolvedNeuron, bindings: Bindings) -> list[str]:
+    """The same for every variant; `start` stays the parent of vLLM.
 
     The images' ENTRYPOINT only runs its arguments, and does not pass signals on: replaced.
     """
     paths = ModelPaths()
+    compiler_failures = STARTS_WITH_COMPILER_FAILURE[experiment.spec.aws.capacity.kind]
     return [
         *("python3", SCRIPTS_PATH, "start"),
         f"--artifacts={ARTIFACTS_PATH}",
         f"--scratch={SCRATCH_PATH}",
         f"--checkpoint=target={paths.target}",
         f"--checkpoint=draft={paths.draft}",
+        f"--health-url={HEALTH_URL}",
+        # Arguments and not variables: what vLLM finds in its environment stays as it was.
+        f"--results={bindings.results_bucket}",
+        f"--region={bindings.region}",
+        f"--load-minutes={LOAD_LIMIT_MINUTES}",
+        f"--compile-minutes={COMPILE_LIMIT_MINUTES}",
+        f"--starts-with-compiler-failure={compiler_failures}",
         *_compiled_graphs_flags(experiment),
         *("--", "vllm", "serve"),
     ]
@@ -139,8 +170,9 @@ def _compiled_graphs_flags(experiment: ResolvedNeuron) -> list[str]:
     match experiment.spec.release_facts.compiled_graphs:
         case ArtifactFolder(variable=variable):
             return [f"--artifact-folder={variable}"]
-        case CompilerCache(variable=variable, folder=folder):
-            return ["--compiler-cache", variable, folder]
+        case CompilerCache(variable=variable, folder=folder, proof_variable=proof):
+            flags = ["--compiler-cache", variable, folder]
+            return [*flags, f"--proof={proof}"] if proof else flags
         case None:
             raise ValueError(
                 f"{experiment.spec.release}: the catalogue says that it compiles nothing"
@@ -162,7 +194,7 @@ def _uploader(experiment: ResolvedNeuron, bindings: Bindings) -> k8s.Container:
         args=[
             f"--scratch={SCRATCH_PATH}",
             f"--bucket={bindings.artifacts_bucket}",
-            f"--health-url=http://127.0.0.1:{SERVING_PORT}/health",
+            f"--health-url={HEALTH_URL}",
         ],
         env=variables(aws_environment(bindings.region)),
         resources=resources(
