@@ -28,6 +28,7 @@ ACCELERATOR_TAINT_KEY = "aws.amazon.com/neuron"
 SERVING_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "serving"}
 LOAD_GENERATOR_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "load-generator"}
 STAGER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "checkpoint-stager"}
+CANARY_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "canary"}
 
 VARIANT_LABEL = "draftworth/variant"
 
@@ -73,6 +74,11 @@ def load_generator_labels(experiment: ResolvedNeuron) -> dict[str, str]:
 def stager_labels(experiment: ResolvedNeuron) -> dict[str, str]:
     """Labels of the checkpoint stagers' objects."""
     return _labels("checkpoint-stager", STAGER_COMPONENT, experiment)
+
+
+def canary_labels(experiment: ResolvedNeuron) -> dict[str, str]:
+    """Labels of the canaries' objects. Not the variant's: its Service must not select them."""
+    return _labels("canary", CANARY_COMPONENT, experiment)
 
 
 def _labels(name: str, component: Mapping[str, str], experiment: ResolvedNeuron) -> dict[str, str]:

@@ -25,7 +25,7 @@ def gib(amount: int) -> k8s.Quantity:
 
 def resources(
     *,
-    cpus: int,
+    cpus: float,
     memory_gib: int,
     ephemeral_storage_gib: int | None = None,
     limit_cpus: bool = False,
@@ -39,7 +39,7 @@ def resources(
     amounts = {"memory": gib(memory_gib)}
     if ephemeral_storage_gib is not None:
         amounts["ephemeral-storage"] = gib(ephemeral_storage_gib)
-    requests = {"cpu": k8s.Quantity.from_string(str(cpus)), **amounts}
+    requests = {"cpu": k8s.Quantity.from_string(f"{cpus:g}"), **amounts}
     limits = requests if limit_cpus else amounts
     return k8s.ResourceRequirements(requests=requests, limits=limits, claims=claims)
 

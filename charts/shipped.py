@@ -29,12 +29,13 @@ _FUNCTION = (
 CAPACITY_CONTROLLER = (*_FUNCTION, "lambdas/capacity_controller")
 METRICS_PUBLISHER = (*_FUNCTION, "draftworth/analysis", "lambdas/metrics_publisher")
 SERVING_POD = (*_RECORDS, "pods/__init__.py", "pods/compiled_graphs")
-# One image for the load generator and for the checkpoint stager.
+# One image for the load generator, the checkpoint stager and the canary.
 MEASURING_IMAGE = (
     *_RECORDS,
     "draftworth/analysis",
     "draftworth/measuring",
     "pods/__init__.py",
+    "pods/canary",
     "pods/checkpoint_stager",
     "pods/llmperf",
 )
@@ -43,7 +44,7 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
     "capacity controller": CAPACITY_CONTROLLER,
     "metrics publisher": METRICS_PUBLISHER,
     "serving pods": SERVING_POD,
-    "load generator and checkpoint stager": MEASURING_IMAGE,
+    "load generator, checkpoint stager and canary": MEASURING_IMAGE,
 }
 
 

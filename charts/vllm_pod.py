@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 
 from charts import k8s
 from charts.bindings import Bindings
@@ -29,7 +28,7 @@ from charts.slot import (
     UPLOADER_MEMORY_GIB,
     slot_resources,
 )
-from charts.storage import bucket_volumes
+from charts.storage import ARTIFACTS_PATH, pod_mounts, pod_volumes
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.server_state import (
@@ -46,7 +45,6 @@ DEVICE_CLAIM_NAME = "neuron"
 PORT_NAME = "http"
 HEALTH_URL = f"http://127.0.0.1:{SERVING_PORT}/health"
 
-ARTIFACTS_PATH = "/artifacts"
 SCRATCH_PATH = "/scratch"
 SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 (the container's own, mounted by this pod)
 
@@ -211,13 +209,16 @@ def _uploader(experiment: ResolvedNeuron, bindings: Bindings) -> k8s.Container:
     )
 
 
+def graph_environment(variant: NeuronVariant) -> dict[str, str]:
+    """Which compiled graphs are the variant's."""
+    inputs = json.dumps(variant.artifact_inputs, sort_keys=True, separators=(",", ":"))
+    return {"ARTIFACT_KEY": variant.artifact_key, "ARTIFACT_INPUTS": inputs}
+
+
 def _environment(variant: NeuronVariant) -> dict[str, str]:
     return {
         **_COMMON_ENVIRONMENT,
-        "ARTIFACT_KEY": variant.artifact_key,
-        "ARTIFACT_INPUTS": json.dumps(
-            variant.artifact_inputs, sort_keys=True, separators=(",", ":")
-        ),
+        **graph_environment(variant),
         "BASE_COMPILE_WORK_DIR": f"{SCRATCH_PATH}/compile-work/",
         "NEURON_COMPILE_CACHE_URL": f"{SCRATCH_PATH}/compile-cache",
         **variant.command.environment,
@@ -239,17 +240,8 @@ def _volumes(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
 ) -> list[k8s.Volume]:
     slot = slot_resources(experiment)
-    claims = {v.role: v.name(experiment) for v in bucket_volumes(variant, bindings)}
     return [
-        *(
-            k8s.Volume(
-                name=role,
-                persistent_volume_claim=k8s.PersistentVolumeClaimVolumeSource(
-                    claim_name=claim, read_only=True
-                ),
-            )
-            for role, claim in claims.items()
-        ),
+        *pod_volumes(experiment, variant, bindings),
         empty_folder("scratch", size_gib=slot.scratch_gib),
         empty_folder("shared-memory", size_gib=slot.shared_memory_gib, medium="Memory"),
         graph_scripts_volume(),
@@ -257,12 +249,8 @@ def _volumes(
 
 
 def _mounts(variant: NeuronVariant, bindings: Bindings) -> list[k8s.VolumeMount]:
-    paths = {**asdict(ModelPaths()), "artifacts": ARTIFACTS_PATH}
     return [
-        *(
-            k8s.VolumeMount(name=v.role, mount_path=paths[v.role], read_only=True)
-            for v in bucket_volumes(variant, bindings)
-        ),
+        *pod_mounts(variant, bindings),
         k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
         k8s.VolumeMount(name="shared-memory", mount_path=SHARED_MEMORY_PATH),
         graph_scripts_mount(),

@@ -73,7 +73,8 @@ def test_a_draft_that_two_variants_share_is_staged_once() -> None:
 
 
 def test_checkpoints_are_staged_before_anything_serves_them() -> None:
-    assert list(rendered()) == ["foundation", "storage", "staging", "serving", "load-generator"]
+    order = list(rendered())
+    assert order.index("storage") < order.index("staging") < order.index("serving")
 
 
 def what_would_cost(job: Object) -> list[str]:

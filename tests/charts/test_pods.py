@@ -49,7 +49,7 @@ def what_is_too_free(template: Object) -> list[str]:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_pods_have_no_rights_they_do_not_need(name: str) -> None:
-    assert [what_is_too_free(template) for template in pod_templates(name)] == [[]] * 5
+    assert [what_is_too_free(template) for template in pod_templates(name)] == [[]] * 7
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import ROOT
+from tests.support.processes import end_family
 
 Object = Mapping[str, Any]
 
@@ -67,9 +68,8 @@ class Process:
         self.process.send_signal(number)
 
     def end(self) -> None:
-        """Kill it if it is there."""
-        self.process.kill()
-        self.process.wait()
+        """Kill it and all that it started, if it is there."""
+        end_family(self.process)
 
     @property
     def output(self) -> str:
@@ -139,9 +139,11 @@ class Pod:
                 yield entry["name"], self._field(entry["valueFrom"]["fieldRef"]["fieldPath"])
 
     def _field(self, path: str) -> str:
-        """The downward API: labels that Kubernetes gives a Job's pods."""
+        """The downward API: the template's labels, and those that Kubernetes gives a Job's pods."""
         name: str = self.owner["metadata"]["name"]
+        labels = self.owner["spec"]["template"]["metadata"]["labels"]
         known: dict[str, str] = {
+            **{f"metadata.labels['{label}']": value for label, value in labels.items()},
             "metadata.labels['batch.kubernetes.io/job-name']": name,
             "metadata.labels['batch.kubernetes.io/controller-uid']": str(
                 uuid.uuid5(uuid.NAMESPACE_OID, name)
