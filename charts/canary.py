@@ -11,7 +11,7 @@ from constructs import Construct
 from charts.bindings import Bindings
 from charts.jobs import ProgramJob, add_job
 from charts.names import VARIANT_LABEL, canary_labels, service_name
-from charts.pods import resources
+from charts.pods import ordinary_user, resources
 from charts.storage import ARTIFACTS_PATH, pod_mounts, pod_volumes
 from charts.vllm_pod import graph_environment
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
@@ -72,6 +72,9 @@ def _job(
         mounts=pod_mounts(variant, bindings),
         retries=RETRIES,
         failure_rules=[],
+        # With a group the S3 driver would mount for it otherwise than for the servers, which have
+        # none; it writes to no volume.
+        security_context=ordinary_user(fs_group=None),
     )
 
 

@@ -53,13 +53,13 @@ def no_rights(*, read_only_root_filesystem: bool | None = None) -> k8s.SecurityC
     )
 
 
-def ordinary_user() -> k8s.PodSecurityContext:
-    """What every pod of our own image runs as."""
+def ordinary_user(fs_group: int | None = USER_ID) -> k8s.PodSecurityContext:
+    """What every pod of our own image runs as; `fs_group` owns the volumes it writes to."""
     return k8s.PodSecurityContext(
         run_as_non_root=True,
         run_as_user=USER_ID,
         run_as_group=USER_ID,
-        fs_group=USER_ID,
+        fs_group=fs_group,
         seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
     )
 

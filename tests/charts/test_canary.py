@@ -47,6 +47,8 @@ def what_differs(job: Object, name: str) -> list[str]:
     wanted = {v["name"] for v in buckets}
     mounts = [m for m in container["volumeMounts"] if m["name"] in wanted]
     found += [] if own["volumeMounts"] == mounts else ["mounts"]
+    groups = [p["securityContext"].get("fsGroup") for p in (pod, server)]
+    found += [] if groups[0] == groups[1] else ["group"]
     graphs = [e for e in container["env"] if e["name"].startswith("ARTIFACT_")]
     found += [] if [e for e in own["env"] if e in graphs] == graphs else ["graphs"]
     return found
@@ -62,6 +64,7 @@ def test_a_canary_mounts_what_its_server_mounts_with_the_same_account(name: str)
     ("planted", "finding"),
     [
         (lambda pod: pod["volumes"].pop(), "volumes"),
+        (lambda pod: pod["securityContext"].update(fsGroup=10001), "group"),
         (lambda pod: pod["containers"][0]["volumeMounts"][0].update(mountPath="/m"), "mounts"),
         (lambda pod: pod["containers"][0]["env"][1].update(value="another"), "graphs"),
     ],

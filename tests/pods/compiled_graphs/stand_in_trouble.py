@@ -64,6 +64,13 @@ def daemon() -> None:
     sys.exit(5)
 
 
+def orphans() -> None:
+    """Its children's children lose their parents and end."""
+    for _ in range(20):
+        subprocess.run(["sh", "-c", "sleep 0.05 &"], check=True)
+    serve()
+
+
 def unhit() -> None:
     """As with a restored cache that is not hit: ends where misses are fatal."""
     if os.environ.get("VLLM_NEURON_DISABLE_WARMUP_COMPILE"):
@@ -85,5 +92,5 @@ def healthy_once() -> None:
 if __name__ == "__main__":
     {
         f.__name__: f
-        for f in (crash, compiler, hang, deaf, flood, daemon, unhit, serve, healthy_once)
+        for f in (crash, compiler, hang, deaf, flood, daemon, orphans, unhit, serve, healthy_once)
     }[os.environ["TROUBLE"]]()

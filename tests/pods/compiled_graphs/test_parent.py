@@ -165,9 +165,14 @@ def test_a_server_that_was_healthy_is_started_again_as_if_it_were_new(
 
 def vllm_of(process: subprocess.Popen[str]) -> int:
     """The one child."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    (child,) = children
-    return int(child)
+    (child,) = children(process)
+    return child
+
+
+def children(process: subprocess.Popen[str]) -> list[int]:
+    """Also those that have ended and that nobody waited for."""
+    text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [int(pid) for pid in text.split()]
 
 
 def test_graphs_that_are_refused_are_given_up_at_once(pod: PodFactory, s3: Any) -> None:
@@ -215,6 +220,12 @@ def test_a_flood_of_lines_is_passed_on_and_its_end_kept(troubled: Pod, s3: Any) 
 def test_a_daemon_that_holds_the_log_is_ended_with_its_family(troubled: Pod, s3: Any) -> None:
     assert ends(troubled, "daemon") == 5
     assert not Path(f"/proc/{int(troubled.said.read_text())}").exists()
+
+
+def test_orphans_are_reaped_while_the_server_runs(troubled: Pod, s3: Any) -> None:
+    with troubled.server(TROUBLE="orphans") as process:
+        phase(s3, "healthy")
+        eventually(lambda: len(children(process)) == 1)
 
 
 def test_a_server_that_ignores_sigterm_is_made_to_end(troubled: Pod, s3: Any) -> None:
