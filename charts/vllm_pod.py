@@ -96,7 +96,11 @@ def pod_template(
         volumes=_volumes(experiment, variant, bindings),
     )
     labels = variant_labels(experiment, variant)
-    return k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=spec)
+    # A server that was given up stays so as long as its pod: who raises it, as on a node that is
+    # paid for anyway, gets servers that were started anew.
+    annotations = {"draftworth/repetition": str(experiment.spec.repetition)}
+    metadata = k8s.ObjectMeta(labels=labels, annotations=annotations)
+    return k8s.PodTemplateSpec(metadata=metadata, spec=spec)
 
 
 def _container(

@@ -13,7 +13,7 @@ import pytest
 from draftworth.experiment.naming import content_hash
 from draftworth.serving.artifacts import KEY_LENGTH
 from tests.charts.rendering import BINDINGS, EXPERIMENTS, Object, of_kind, render
-from tests.support.experiments import changed_aws, resolved
+from tests.support.experiments import changed, changed_aws, resolved
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.synth
@@ -130,6 +130,14 @@ def test_nothing_is_compiled_onto_the_mount(name: str) -> None:
         mounts = {m["mountPath"]: m.get("readOnly", False) for m in server["volumeMounts"]}
         assert mounts["/artifacts"] is True
         assert mounts["/scratch"] is False
+
+
+def test_a_repetition_starts_the_servers_anew_also_those_that_were_given_up() -> None:
+    """Their count is on the pod's own disk."""
+    again = render(changed(resolved(), repetition=2))["serving"]
+    for server in (o for o in again if o["kind"] == "Deployment"):
+        (before,) = (d for d in of_kind("Deployment") if d["metadata"] == server["metadata"])
+        assert before["spec"]["template"] != server["spec"]["template"]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
