@@ -12,8 +12,10 @@ from pathlib import Path
 
 def end_family(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
     """Kill it and what came of it, whatever sessions they made for themselves."""
-    family = [process.pid, *descendants(process.pid)]
-    for pid in family if process.poll() is None else family[1:]:
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGSTOP)  # it starts no more
+    for pid in [*descendants(process.pid), process.pid]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     process.wait()
