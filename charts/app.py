@@ -5,6 +5,7 @@ from __future__ import annotations
 import cdk8s
 
 from charts.bindings import Bindings
+from charts.canary import CanaryChart
 from charts.checkpoint_stager import StagingChart
 from charts.foundation import FoundationChart
 from charts.graph_scripts import GraphScriptsChart
@@ -15,17 +16,25 @@ from draftworth.planning.resolved import ResolvedNeuron
 
 
 def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cdk8s.Chart, ...]:
-    """Foundation, storage, staging, programs, serving, load generator: each needs the ones before
-    it."""
+    """Foundation, storage, staging, programs, serving, load generator, canary: each needs those
+    before it."""
     scope = cdk8s.App()
     serving = ServingChart(scope, "serving", experiment=experiment, bindings=bindings)
+    measuring = LoadGeneratorChart(
+        scope, "load-generator", experiment=experiment, bindings=bindings, serving=serving
+    )
     return (
         FoundationChart(scope, "foundation", experiment=experiment),
         StorageChart(scope, "storage", experiment=experiment, bindings=bindings),
         StagingChart(scope, "staging", experiment=experiment, bindings=bindings),
         GraphScriptsChart(scope, "graph-scripts", experiment=experiment),
         serving,
-        LoadGeneratorChart(
-            scope, "load-generator", experiment=experiment, bindings=bindings, serving=serving
+        measuring,
+        CanaryChart(
+            scope,
+            "canary",
+            experiment=experiment,
+            bindings=bindings,
+            job_name=measuring.job_name,
         ),
     )

@@ -12,11 +12,12 @@ from charts import k8s
 from charts.bindings import Bindings
 from charts.jobs import ProgramJob, add_job, on_exit
 from charts.names import STAGER_SERVICE_ACCOUNT, stager_labels
-from charts.pods import empty_folder, resources
+from charts.pods import empty_folder, field_variable, resources
 from draftworth.errors import UserInputError
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.records.staging import FAILURES_ANNOTATION, FAILURES_VARIABLE
 
 CONTAINER_NAME = "checkpoint-stager"
 SCRATCH_PATH = "/scratch"
@@ -75,6 +76,9 @@ def _job(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) -> Pro
         module="pods.checkpoint_stager",
         arguments=_arguments(experiment, model, bindings),
         environment={"HOME": SCRATCH_PATH, "TMPDIR": SCRATCH_PATH, **HUB_ENVIRONMENT},
+        more_variables=[
+            field_variable(FAILURES_VARIABLE, f"metadata.annotations['{FAILURES_ANNOTATION}']")
+        ],
         service_account=STAGER_SERVICE_ACCOUNT,
         labels=stager_labels(experiment),
         annotations={
@@ -95,6 +99,9 @@ def _job(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) -> Pro
         mounts=[k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH)],
         retries=RETRIES,
         failure_rules=[on_exit("FailJob", CONTAINER_NAME, EXIT_WRONG_INPUT)],
+        # One index, for Kubernetes to tell each pod how many failed before it: the last one says
+        # that staging was given up.
+        job_settings={"completion_mode": "Indexed", "backoff_limit_per_index": RETRIES},
     )
 
 
@@ -106,6 +113,7 @@ def _arguments(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) 
         "--scratch": SCRATCH_PATH,
         "--scratch-gib": str(scratch_gib(model)),
         "--parallel-files": str(PARALLEL_FILES),
+        "--retries": str(RETRIES),
     }
     if model.allow_pickle_weights:
         arguments["--pickle-weights"] = "allowed"

@@ -9,6 +9,7 @@ from constructs import Construct
 
 from charts import k8s
 from charts.names import (
+    CANARY_COMPONENT,
     LOAD_GENERATOR_COMPONENT,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
@@ -52,6 +53,7 @@ class FoundationChart(cdk8s.Chart):
         # In: nobody. Out: names, credentials, and the Internet: hubs have no fixed addresses.
         out = [_dns(), _credentials(), _public_https()]
         self._policy("stager", STAGER_COMPONENT, ingress=[], egress=out)
+        self._policy("canary", CANARY_COMPONENT, ingress=[], egress=out)
         self._serving_policy()
         # In: nobody. Out: names, the services, credentials, S3.
         servers = _to(_pods(SERVING_COMPONENT), _port(SERVING_PORT))

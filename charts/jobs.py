@@ -37,6 +37,7 @@ class ProgramJob:
     mounts: Sequence[k8s.VolumeMount]
     retries: int
     failure_rules: Sequence[k8s.PodFailurePolicyRule]
+    security_context: k8s.PodSecurityContext = field(default_factory=ordinary_user)
     job_settings: Mapping[str, Any] = field(default_factory=dict)
     pod_settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -101,7 +102,7 @@ def _pod_spec(job: ProgramJob, bindings: Bindings) -> k8s.PodSpec:
         enable_service_links=False,
         # And no toleration: never on an accelerator node.
         node_selector=CPU_NODE_LABELS,
-        security_context=ordinary_user(),
+        security_context=job.security_context,
         containers=[_container(job, bindings)],
         volumes=list(job.volumes),
         **job.pod_settings,

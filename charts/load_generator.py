@@ -14,7 +14,7 @@ from charts.names import (
     load_generator_labels,
     stable_hash,
 )
-from charts.pods import empty_folder, metadata, resources
+from charts.pods import empty_folder, field_variable, metadata, resources
 from charts.serving import ServingChart
 from draftworth.experiment.naming import dns_label
 from draftworth.measuring.job import (
@@ -89,8 +89,9 @@ def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) 
         },
         environment={"HOME": HOME},
         more_variables=[
-            _from_label(JOB_NAME_VARIABLE, JOB_NAME_LABEL),
-            _from_label(JOB_UID_VARIABLE, JOB_UID_LABEL),
+            # What the Job controller wrote on the pod: the same for every pod of the Job.
+            field_variable(JOB_NAME_VARIABLE, f"metadata.labels['{JOB_NAME_LABEL}']"),
+            field_variable(JOB_UID_VARIABLE, f"metadata.labels['{JOB_UID_LABEL}']"),
         ],
         service_account=LOAD_GENERATOR_SERVICE_ACCOUNT,
         labels=load_generator_labels(experiment),
@@ -153,9 +154,3 @@ def _beside_the_servers() -> k8s.Affinity:
     return k8s.Affinity(
         pod_affinity=k8s.PodAffinity(required_during_scheduling_ignored_during_execution=[term])
     )
-
-
-def _from_label(variable: str, label: str) -> k8s.EnvVar:
-    """What the Job controller wrote on the pod: the same for every pod of the Job."""
-    field = k8s.ObjectFieldSelector(field_path=f"metadata.labels['{label}']")
-    return k8s.EnvVar(name=variable, value_from=k8s.EnvVarSource(field_ref=field))

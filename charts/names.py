@@ -28,6 +28,9 @@ ACCELERATOR_TAINT_KEY = "aws.amazon.com/neuron"
 SERVING_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "serving"}
 LOAD_GENERATOR_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "load-generator"}
 STAGER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "checkpoint-stager"}
+CANARY_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "canary"}
+
+VARIANT_LABEL = "draftworth/variant"
 
 CONTENT_HASH_LENGTH = 8
 # A CDK token's text is a number that moves when unrelated code does.
@@ -54,7 +57,7 @@ def experiment_labels(experiment: ResolvedNeuron) -> dict[str, str]:
 
 def selector_labels(variant: NeuronVariant) -> dict[str, str]:
     """What selects one variant's pods. A Deployment's selector cannot be changed: no more in it."""
-    return {**SERVING_COMPONENT, "draftworth/variant": variant.name}
+    return {**SERVING_COMPONENT, VARIANT_LABEL: variant.name}
 
 
 def variant_labels(experiment: ResolvedNeuron, variant: NeuronVariant) -> dict[str, str]:
@@ -71,6 +74,11 @@ def load_generator_labels(experiment: ResolvedNeuron) -> dict[str, str]:
 def stager_labels(experiment: ResolvedNeuron) -> dict[str, str]:
     """Labels of the checkpoint stagers' objects."""
     return _labels("checkpoint-stager", STAGER_COMPONENT, experiment)
+
+
+def canary_labels(experiment: ResolvedNeuron) -> dict[str, str]:
+    """Labels of the canaries' objects. Not the variant's: its Service must not select them."""
+    return _labels("canary", CANARY_COMPONENT, experiment)
 
 
 def _labels(name: str, component: Mapping[str, str], experiment: ResolvedNeuron) -> dict[str, str]:

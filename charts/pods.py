@@ -25,7 +25,7 @@ def gib(amount: int) -> k8s.Quantity:
 
 def resources(
     *,
-    cpus: int,
+    cpus: float,
     memory_gib: int,
     ephemeral_storage_gib: int | None = None,
     limit_cpus: bool = False,
@@ -39,7 +39,7 @@ def resources(
     amounts = {"memory": gib(memory_gib)}
     if ephemeral_storage_gib is not None:
         amounts["ephemeral-storage"] = gib(ephemeral_storage_gib)
-    requests = {"cpu": k8s.Quantity.from_string(str(cpus)), **amounts}
+    requests = {"cpu": k8s.Quantity.from_string(f"{cpus:g}"), **amounts}
     limits = requests if limit_cpus else amounts
     return k8s.ResourceRequirements(requests=requests, limits=limits, claims=claims)
 
@@ -61,13 +61,13 @@ def default_capabilities() -> k8s.SecurityContext:
     return k8s.SecurityContext(allow_privilege_escalation=False)
 
 
-def ordinary_user() -> k8s.PodSecurityContext:
-    """What every pod of our own image runs as."""
+def ordinary_user(fs_group: int | None = USER_ID) -> k8s.PodSecurityContext:
+    """What every pod of our own image runs as; `fs_group` owns the volumes it writes to."""
     return k8s.PodSecurityContext(
         run_as_non_root=True,
         run_as_user=USER_ID,
         run_as_group=USER_ID,
-        fs_group=USER_ID,
+        fs_group=fs_group,
         seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
     )
 
@@ -80,6 +80,12 @@ def aws_environment(region: str) -> dict[str, str]:
 def variables(environment: Mapping[str, str]) -> list[k8s.EnvVar]:
     """Environment variables, by name."""
     return [k8s.EnvVar(name=name, value=value) for name, value in sorted(environment.items())]
+
+
+def field_variable(name: str, path: str) -> k8s.EnvVar:
+    """An environment variable with what Kubernetes wrote into the pod's object."""
+    field = k8s.ObjectFieldSelector(field_path=path)
+    return k8s.EnvVar(name=name, value_from=k8s.EnvVarSource(field_ref=field))
 
 
 def empty_folder(name: str, *, size_gib: int, medium: str | None = None) -> k8s.Volume:

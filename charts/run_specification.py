@@ -14,6 +14,7 @@ from charts.names import base_url
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.run_specification import run_spec
 from draftworth.records.codec import dump_record
+from draftworth.records.server_state import START_ALLOWANCE_MINUTES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,5 +41,6 @@ def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
         base_urls={variant.name: base_url(variant.name) for variant in experiment.variants},
         # The pod reads its deadline from a file: in here it would be part of the Job's content.
         ready_deadline_seconds=None,
+        start_allowance_seconds=60 * START_ALLOWANCE_MINUTES,
     )
     return RunSpecFile(data=dump_record(spec))

@@ -19,7 +19,7 @@ from charts.names import (
 from charts.pods import metadata
 from charts.vllm_pod import PORT_NAME, pod_template
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
-from draftworth.records.capacity import STARTUP_ALLOWANCE_MINUTES
+from draftworth.records.server_state import COMPILE_LIMIT_MINUTES
 from draftworth.serving.command import SERVING_PORT
 
 NEURON_DRIVER = "neuron.aws.com"
@@ -68,7 +68,7 @@ class ServingChart(cdk8s.Chart):
     def _deployment(self, variant: NeuronVariant, spec: k8s.DeploymentSpec) -> None:
         labels = variant_labels(self._experiment, variant)
         startup = (
-            f"up to {STARTUP_ALLOWANCE_MINUTES} minutes: a start that finds no compiled graphs "
+            f"up to {COMPILE_LIMIT_MINUTES} minutes: a start that finds no compiled graphs "
             "compiles the model first"
         )
         k8s.KubeDeployment(
@@ -101,7 +101,7 @@ def _deployment_spec(variant: NeuronVariant, template: k8s.PodTemplateSpec) -> k
         # A rolling update would need a second slot beside the running one.
         strategy=k8s.DeploymentStrategy(type="Recreate"),
         revision_history_limit=1,
-        progress_deadline_seconds=60 * (STARTUP_ALLOWANCE_MINUTES + ROLLOUT_MARGIN_MINUTES),
+        progress_deadline_seconds=60 * (COMPILE_LIMIT_MINUTES + ROLLOUT_MARGIN_MINUTES),
         selector=k8s.LabelSelector(match_labels=selector_labels(variant)),
         template=template,
     )

@@ -39,17 +39,19 @@ SERVING_POD = (
     "draftworth/records/capacity.py",
     "draftworth/records/codec.py",
     "draftworth/records/files.py",
+    "draftworth/records/mounted_graphs.py",
     "draftworth/records/server_state.py",
     "draftworth/records/staging.py",
     "pods/__init__.py",
     "pods/compiled_graphs",
 )
-# One image for the load generator and for the checkpoint stager.
+# One image for the load generator, the checkpoint stager and the canary.
 MEASURING_IMAGE = (
     *_RECORDS,
     "draftworth/analysis",
     "draftworth/measuring",
     "pods/__init__.py",
+    "pods/canary",
     "pods/checkpoint_stager",
     "pods/llmperf",
 )
@@ -58,7 +60,7 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
     "capacity controller": CAPACITY_CONTROLLER,
     "metrics publisher": METRICS_PUBLISHER,
     "serving pods": SERVING_POD,
-    "load generator and checkpoint stager": MEASURING_IMAGE,
+    "load generator, checkpoint stager and canary": MEASURING_IMAGE,
 }
 
 

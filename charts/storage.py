@@ -9,7 +9,7 @@ its way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import cdk8s
 from constructs import Construct
@@ -19,9 +19,11 @@ from charts.bindings import Bindings
 from charts.names import NAMESPACE, content_name, experiment_labels
 from charts.pods import metadata
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.serving.command import ModelPaths
 
 # Both API objects must state a size; the driver ignores it.
 IGNORED_CAPACITY = "1Gi"
+ARTIFACTS_PATH = "/artifacts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +68,30 @@ def bucket_volumes(variant: NeuronVariant, bindings: Bindings) -> list[BucketVol
     return [
         BucketVolume(role=role, bucket=bucket, region=bindings.region, prefix=prefix)
         for role, (bucket, prefix) in parts.items()
+    ]
+
+
+def pod_volumes(
+    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
+) -> list[k8s.Volume]:
+    """What a variant's pods mount, of `bucket_volumes`."""
+    return [
+        k8s.Volume(
+            name=volume.role,
+            persistent_volume_claim=k8s.PersistentVolumeClaimVolumeSource(
+                claim_name=volume.name(experiment), read_only=True
+            ),
+        )
+        for volume in bucket_volumes(variant, bindings)
+    ]
+
+
+def pod_mounts(variant: NeuronVariant, bindings: Bindings) -> list[k8s.VolumeMount]:
+    """Where it is mounted: paths are in compiled graphs, so the same in every pod."""
+    paths = {**asdict(ModelPaths()), "artifacts": ARTIFACTS_PATH}
+    return [
+        k8s.VolumeMount(name=v.role, mount_path=paths[v.role], read_only=True)
+        for v in bucket_volumes(variant, bindings)
     ]
 
 

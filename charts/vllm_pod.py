@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 
 from charts import k8s
 from charts.bindings import Bindings
 from charts.graph_scripts import MOUNT_PATH as SCRIPTS_PATH
 from charts.graph_scripts import graph_scripts_mount, graph_scripts_volume
-from charts.names import ACCELERATOR_TAINT_KEY, service_name, variant_labels
+from charts.names import ACCELERATOR_TAINT_KEY, VARIANT_LABEL, service_name, variant_labels
 from charts.pods import (
     aws_environment,
     default_capabilities,
     empty_folder,
+    field_variable,
     no_rights,
     resources,
     variables,
@@ -29,22 +29,33 @@ from charts.slot import (
     UPLOADER_MEMORY_GIB,
     slot_resources,
 )
-from charts.storage import bucket_volumes
+from charts.storage import ARTIFACTS_PATH, pod_mounts, pod_volumes
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
-from draftworth.records.capacity import STARTUP_ALLOWANCE_MINUTES
+from draftworth.records.server_state import (
+    COMPILE_LIMIT_MINUTES,
+    LOAD_LIMIT_MINUTES,
+    POD_VARIABLE,
+    VARIANT_VARIABLE,
+)
 from draftworth.serving.command import SERVING_PORT, ModelPaths
 
 CONTAINER_NAME = "vllm"
 UPLOADER_NAME = "graph-uploader"
 DEVICE_CLAIM_NAME = "neuron"
 PORT_NAME = "http"
+HEALTH_URL = f"http://127.0.0.1:{SERVING_PORT}/health"
 
-ARTIFACTS_PATH = "/artifacts"
 SCRATCH_PATH = "/scratch"
 SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 (the container's own, mounted by this pod)
 
+# The outermost guard. `start` ends a server itself that takes longer than it may, and says so; this
+# ends a `start` that does not.
+STARTUP_ALLOWANCE_MINUTES = COMPILE_LIMIT_MINUTES + 5
 STARTUP_PERIOD_SECONDS = 10
+# A compiler that failed by itself may do on another node: worth more than a third try on this one.
+# In a Capacity Block there is no other.
+STARTS_WITH_COMPILER_FAILURE: Mapping[str, int] = {"on_demand": 2, "spot": 2, "capacity_block": 3}
 TERMINATION_GRACE_SECONDS = 60
 
 # Everything is local: the engine asks no hub and reports to nobody. A pod's log is not buffered.
@@ -86,7 +97,11 @@ def pod_template(
         volumes=_volumes(experiment, variant, bindings),
     )
     labels = variant_labels(experiment, variant)
-    return k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=spec)
+    # A server that was given up stays so as long as its pod: who raises it, as on a node that is
+    # paid for anyway, gets servers that were started anew.
+    annotations = {"draftworth/repetition": str(experiment.spec.repetition)}
+    metadata = k8s.ObjectMeta(labels=labels, annotations=annotations)
+    return k8s.PodTemplateSpec(metadata=metadata, spec=spec)
 
 
 def _container(
@@ -97,9 +112,14 @@ def _container(
         name=CONTAINER_NAME,
         image=experiment.spec.image,
         image_pull_policy="IfNotPresent",
-        command=_start_command(experiment),
+        command=_start_command(experiment, bindings),
         args=list(variant.command.arguments),
-        env=variables(_environment(variant)),
+        env=[
+            *variables(_environment(variant)),
+            # Not written out: two variants' pods differ in nothing that they need not.
+            field_variable(VARIANT_VARIABLE, f"metadata.labels['{VARIANT_LABEL}']"),
+            field_variable(POD_VARIABLE, "metadata.name"),
+        ],
         ports=[k8s.ContainerPort(name=PORT_NAME, container_port=SERVING_PORT, protocol="TCP")],
         startup_probe=_probe(
             period_seconds=STARTUP_PERIOD_SECONDS,
@@ -120,24 +140,32 @@ def _container(
         # needs one of them to open or lock its devices is written nowhere. The pod security level
         # `baseline` admits them. What fails without shows on a paid node, so none is dropped.
         security_context=default_capabilities(),
-        # Why graphs were refused is then in `kubectl describe pod`.
+        # Why it ended is then in `kubectl describe pod`.
         termination_message_policy="FallbackToLogsOnError",
         volume_mounts=_mounts(variant, bindings),
     )
 
 
-def _start_command(experiment: ResolvedNeuron) -> list[str]:
-    """The same for every variant; vLLM takes the place of `start`.
+def _start_command(experiment: ResolvedNeuron, bindings: Bindings) -> list[str]:
+    """The same for every variant; `start` stays the parent of vLLM.
 
     The images' ENTRYPOINT only runs its arguments, and does not pass signals on: replaced.
     """
     paths = ModelPaths()
+    compiler_failures = STARTS_WITH_COMPILER_FAILURE[experiment.spec.aws.capacity.kind]
     return [
         *("python3", SCRIPTS_PATH, "start"),
         f"--artifacts={ARTIFACTS_PATH}",
         f"--scratch={SCRATCH_PATH}",
         f"--checkpoint=target={paths.target}",
         f"--checkpoint=draft={paths.draft}",
+        f"--health-url={HEALTH_URL}",
+        # Arguments and not variables: what vLLM finds in its environment stays as it was.
+        f"--results={bindings.results_bucket}",
+        f"--region={bindings.region}",
+        f"--load-minutes={LOAD_LIMIT_MINUTES}",
+        f"--compile-minutes={COMPILE_LIMIT_MINUTES}",
+        f"--starts-with-compiler-failure={compiler_failures}",
         *_compiled_graphs_flags(experiment),
         *("--", "vllm", "serve"),
     ]
@@ -148,8 +176,9 @@ def _compiled_graphs_flags(experiment: ResolvedNeuron) -> list[str]:
     match experiment.spec.release_facts.compiled_graphs:
         case ArtifactFolder(variable=variable):
             return [f"--artifact-folder={variable}"]
-        case CompilerCache(variable=variable, folder=folder):
-            return ["--compiler-cache", variable, folder]
+        case CompilerCache(variable=variable, folder=folder, proof_variable=proof):
+            flags = ["--compiler-cache", variable, folder]
+            return [*flags, f"--proof={proof}"] if proof else flags
         case None:
             raise ValueError(
                 f"{experiment.spec.release}: the catalogue says that it compiles nothing"
@@ -171,7 +200,7 @@ def _uploader(experiment: ResolvedNeuron, bindings: Bindings) -> k8s.Container:
         args=[
             f"--scratch={SCRATCH_PATH}",
             f"--bucket={bindings.artifacts_bucket}",
-            f"--health-url=http://127.0.0.1:{SERVING_PORT}/health",
+            f"--health-url={HEALTH_URL}",
         ],
         env=variables(aws_environment(bindings.region)),
         resources=resources(
@@ -188,13 +217,16 @@ def _uploader(experiment: ResolvedNeuron, bindings: Bindings) -> k8s.Container:
     )
 
 
+def graph_environment(variant: NeuronVariant) -> dict[str, str]:
+    """Which compiled graphs are the variant's."""
+    inputs = json.dumps(variant.artifact_inputs, sort_keys=True, separators=(",", ":"))
+    return {"ARTIFACT_KEY": variant.artifact_key, "ARTIFACT_INPUTS": inputs}
+
+
 def _environment(variant: NeuronVariant) -> dict[str, str]:
     return {
         **_COMMON_ENVIRONMENT,
-        "ARTIFACT_KEY": variant.artifact_key,
-        "ARTIFACT_INPUTS": json.dumps(
-            variant.artifact_inputs, sort_keys=True, separators=(",", ":")
-        ),
+        **graph_environment(variant),
         "BASE_COMPILE_WORK_DIR": f"{SCRATCH_PATH}/compile-work/",
         "NEURON_COMPILE_CACHE_URL": f"{SCRATCH_PATH}/compile-cache",
         **variant.command.environment,
@@ -216,17 +248,8 @@ def _volumes(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
 ) -> list[k8s.Volume]:
     slot = slot_resources(experiment)
-    claims = {v.role: v.name(experiment) for v in bucket_volumes(variant, bindings)}
     return [
-        *(
-            k8s.Volume(
-                name=role,
-                persistent_volume_claim=k8s.PersistentVolumeClaimVolumeSource(
-                    claim_name=claim, read_only=True
-                ),
-            )
-            for role, claim in claims.items()
-        ),
+        *pod_volumes(experiment, variant, bindings),
         empty_folder("scratch", size_gib=slot.scratch_gib),
         empty_folder("shared-memory", size_gib=slot.shared_memory_gib, medium="Memory"),
         graph_scripts_volume(),
@@ -234,12 +257,8 @@ def _volumes(
 
 
 def _mounts(variant: NeuronVariant, bindings: Bindings) -> list[k8s.VolumeMount]:
-    paths = {**asdict(ModelPaths()), "artifacts": ARTIFACTS_PATH}
     return [
-        *(
-            k8s.VolumeMount(name=v.role, mount_path=paths[v.role], read_only=True)
-            for v in bucket_volumes(variant, bindings)
-        ),
+        *pod_mounts(variant, bindings),
         k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
         k8s.VolumeMount(name="shared-memory", mount_path=SHARED_MEMORY_PATH),
         graph_scripts_mount(),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import cdk8s
 from aws_cdk import Stack, aws_cloudwatch
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
@@ -53,23 +56,27 @@ class Benchmark(Part):
             run_spec_arn=run_spec.bucket.arn_for_objects(run_spec.s3_object_key),
         )
         bindings = self._bindings(run_spec_url=run_spec.s3_object_url, run_spec_sha256=file.sha256)
-        job_name, applied = self._apply_charts(cluster.cluster, bindings)
+        *charts, canary = benchmark_charts(experiment, bindings)
+        applied = self._apply_charts(cluster.cluster, charts, after=self.roles)
+        (measuring,) = (chart for chart in charts if isinstance(chart, LoadGeneratorChart))
         self.capacity = CapacityController(
             self,
             "CapacityController",
-            plan=capacity_plan(experiment, job_name=job_name),
+            plan=capacity_plan(experiment, job_name=measuring.job_name),
             notify_email=experiment.spec.aws.notify_email,
             checkpoints=storage.checkpoints,
             results=storage.results,
             deployed_after=[applied],
         )
+        # After the controller knows of this deploy: what a canary reports is then of it.
+        self._apply_charts(cluster.cluster, [canary], after=self.capacity.deployment)
         self._build_capacity_outputs()
         self._build_dashboard()
 
     def _apply_charts(
-        self, cluster: eks.ICluster, bindings: Bindings
-    ) -> tuple[str, eks.KubernetesManifest]:
-        """The measuring Job's name and the last chart: applied in order, removed in reverse.
+        self, cluster: eks.ICluster, charts: Sequence[cdk8s.Chart], *, after: Construct
+    ) -> Construct:
+        """The last chart's resource: applied in order, removed in reverse.
 
         A pod gets credentials only if its role is associated before it starts.
 
@@ -79,8 +86,7 @@ class Benchmark(Part):
         NetworkPolicies keep their names in every version; of the others a leftover is used by none.
         All of them go with the namespace.
         """
-        previous: Construct = self.roles
-        charts = benchmark_charts(self._experiment, bindings)
+        previous = after
         for chart in charts:
             objects = chart.to_json()
             manifest = eks.KubernetesManifest(
@@ -89,8 +95,7 @@ class Benchmark(Part):
             judge_size(manifest, objects)
             manifest.node.add_dependency(previous)
             previous = manifest
-        (measuring,) = (chart for chart in charts if isinstance(chart, LoadGeneratorChart))
-        return measuring.job_name, manifest
+        return previous
 
     def _bindings(self, *, run_spec_url: str, run_spec_sha256: str) -> Bindings:
         given = self._experiment.spec.aws.load_generator_image

@@ -8,13 +8,8 @@ from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.records.capacity import (
-    STARTUP_ALLOWANCE_MINUTES,
-    STARTUP_MARGIN_MINUTES,
-    CapacityPlan,
-    DraftRef,
-    ModelRef,
-)
+from draftworth.records.capacity import CapacityPlan, DraftRef, ModelRef
+from draftworth.records.server_state import START_ALLOWANCE_MINUTES
 
 
 def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
@@ -29,7 +24,7 @@ def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
         nodegroup_tags=names.tags("cluster"),
         nodes=experiment.placement.nodes,
         variants=tuple(variant.name for variant in experiment.spec.variants),
-        startup_minutes=STARTUP_ALLOWANCE_MINUTES + STARTUP_MARGIN_MINUTES,
+        startup_minutes=START_ALLOWANCE_MINUTES,
         target=_reference(experiment.spec.target),
         drafts=tuple(dict.fromkeys(_drafts(experiment))),
         deadline_minutes=aws.deadline_minutes,

@@ -57,6 +57,8 @@ class CompilerCache(StrictModel):
     """Names the cache to the engine."""
     folder: str
     """Where the graphs are, below the cache."""
+    proof_variable: str | None = None
+    """Set to 1, the engine ends where a graph is not in the cache; None: it has no such way."""
 
 
 CompiledGraphs = Annotated[ArtifactFolder | CompilerCache, Field(discriminator="kind")]

@@ -12,8 +12,15 @@ from draftworth.measuring.answers import refusal
 from draftworth.measuring.clock import WallClock
 from draftworth.measuring.http import API_KEY_VARIABLE, HttpError, get_text
 from draftworth.measuring.run_specification import Endpoint
+from draftworth.records.server_state import ServerState
+from draftworth.untrusted import one_line
 
 READY = "ready"
+# Between two looks at what servers say of themselves: each is a request of S3.
+STATE_SECONDS = 15.0
+# Of the log of a server that was given up, in a run's reason.
+_QUOTED_LINES = 3
+_WORDS_CHARACTERS = 2000
 _TIMEOUT_SECONDS = 5.0
 _LIMIT_BYTES = 64 * 1024
 
@@ -22,17 +29,64 @@ class NotReadyError(DraftworthError):
     """A server was not ready by the deadline."""
 
 
+class GivenUpError(DraftworthError):
+    """A server will not be ready: it was given up where it runs."""
+
+
+# What a variant's server said of itself last; None where nothing is known.
+ReadServerState = Callable[[str], ServerState | None]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Readiness:
-    """Asks servers for their health."""
+    """Asks servers for their health.
+
+    server_state: may take its time; asked in a thread.
+    """
 
     api_key: str | None
     progress: Callable[[str], None]
     clock: WallClock
     poll_seconds: float
+    server_state: ReadServerState
 
-    async def wait(self, endpoints: Sequence[Endpoint], *, at_most_seconds: float | None) -> None:
-        """Wait for `/health` of every server; raises NotReadyError. None: without an end."""
+    async def wait(
+        self,
+        endpoints: Sequence[Endpoint],
+        *,
+        at_most_seconds: float | None,
+        since_unix_s: float = 0.0,
+    ) -> None:
+        """Wait for `/health` of every server.
+
+        Args:
+            endpoints: the servers.
+            at_most_seconds: None: without an end.
+            since_unix_s: what a server said of itself before was of another life of it.
+
+        Raises:
+            NotReadyError: one was not ready in time.
+            GivenUpError: one will never be.
+        """
+        waiting = asyncio.ensure_future(self._wait(endpoints, at_most_seconds))
+        watching = asyncio.ensure_future(self._watch(endpoints, since_unix_s))
+        try:
+            await asyncio.wait((waiting, watching), return_when=asyncio.FIRST_COMPLETED)
+            # Of servers that are all ready, none was given up.
+            (waiting if waiting.done() else watching).result()
+        finally:
+            await _cancelled(waiting, watching)
+
+    async def _watch(self, endpoints: Sequence[Endpoint], since_unix_s: float) -> None:
+        """Look whether a server was given up, until it was; raises GivenUpError."""
+        while True:
+            for endpoint in endpoints:
+                state = await asyncio.to_thread(self.server_state, endpoint.variant)
+                if state and state.phase == "given_up" and state.since_unix_s >= since_unix_s:
+                    raise GivenUpError(_words_of(state))
+            await asyncio.sleep(STATE_SECONDS)
+
+    async def _wait(self, endpoints: Sequence[Endpoint], at_most_seconds: float | None) -> None:
         wait_seconds = math.inf if at_most_seconds is None else at_most_seconds
         give_up_at_seconds = self.clock() + wait_seconds
         for endpoint in endpoints:
@@ -66,3 +120,19 @@ class Readiness:
             )
         # Servers without a health endpoint answer 404: they answer.
         return READY if status in (200, 404) else refusal(answer.head)
+
+
+def _words_of(state: ServerState) -> str:
+    """Why it was given up, and how its log ends."""
+    lines = " | ".join(state.last_lines[-_QUOTED_LINES:])
+    log = f"; its log ends: {lines}" if lines else ""
+    return one_line(
+        f"{state.variant} was given up at its start {state.start}: {state.reason}{log}",
+        characters=_WORDS_CHARACTERS,
+    )
+
+
+async def _cancelled(*tasks: asyncio.Future[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -12,7 +12,7 @@ from draftworth.records.load import Load, LoadGenerator
 from draftworth.records.prompts import Case
 from draftworth.records.results import Price
 
-RUN_SPEC_SCHEMA = "draftworth.runspec/4"
+RUN_SPEC_SCHEMA = "draftworth.runspec/5"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +59,8 @@ class RunSpec:
     """What to measure: every case against every endpoint, in every load.
 
     ready_deadline_seconds: how long servers are waited for; None: as the run's deadline says.
+    start_allowance_seconds: how long servers that have never answered are waited for, from the
+        run's start; None: as long as any.
     """
 
     schema: str = RUN_SPEC_SCHEMA
@@ -73,6 +75,7 @@ class RunSpec:
     class_weights: Mapping[str, float]
     price: Price | None
     ready_deadline_seconds: float | None
+    start_allowance_seconds: float | None = None
 
     @property
     def baseline(self) -> str:

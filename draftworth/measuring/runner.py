@@ -35,7 +35,7 @@ from draftworth.measuring.journal import (
 )
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.precision import Precision
-from draftworth.measuring.readiness import Readiness
+from draftworth.measuring.readiness import Readiness, ReadServerState
 from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.scheduling import raise_scheduling_class
@@ -46,8 +46,6 @@ from draftworth.records.results import RUN_FILE, BlockResult, RunResult, RunStat
 
 Progress = Callable[[str], None]
 
-# Of a deadline: the first wait for servers gets so much, the rest is for measuring.
-READY_SHARE_OF_DEADLINE = 0.75
 # A block whose servers are lost so often may make them fail.
 MAX_LOSSES_OF_A_BLOCK = 3
 
@@ -86,6 +84,7 @@ class Runner:
     history: what earlier pods left, empty for the first one; None: this process is the only one.
     deadline_seconds: for the whole run, from the start of its first pod; asked again and again, so
         that it may be moved while the run lasts. None: without an end.
+    server_state: what servers say of themselves, where they do.
     """
 
     spec: RunSpec
@@ -101,6 +100,7 @@ class Runner:
     engine: LoadEngine = field(default_factory=AsyncioEngine)
     ready_poll_seconds: float = 1.0
     deadline_poll_seconds: float = 30.0
+    server_state: ReadServerState = lambda _: None
     _blocks: list[BlockResult] = field(default_factory=list)
     _doing: str = ""
 
@@ -121,6 +121,7 @@ class Runner:
             progress=self.progress,
             clock=self.wall_clock,
             poll_seconds=self.ready_poll_seconds,
+            server_state=self.server_state,
         )
         self._sender = BlockSender(
             spec=self.spec,
@@ -197,28 +198,35 @@ class Runner:
 
     async def _watch_deadline(self, scope: asyncio.Timeout) -> None:
         while not scope.expired():
-            if (left_seconds := self._seconds_left()) is not None:
+            if (left_seconds := self._seconds_left(self.deadline_seconds())) is not None:
                 scope.reschedule(asyncio.get_running_loop().time() + left_seconds)
             await asyncio.sleep(self.deadline_poll_seconds)
 
-    def _seconds_left(self, share: float = 1.0) -> float | None:
-        """Of the deadline, or of a share of it; None: as long as it takes."""
-        total = self.deadline_seconds()
+    def _seconds_left(self, total: float | None) -> float | None:
+        """Of so many from the run's start; None: as long as it takes."""
         if total is None:
             return None
         elapsed = elapsed_seconds(self._journal.entries, until_unix_s=self.wall_clock())
-        return max(0.0, share * total - elapsed)
+        return max(0.0, total - elapsed)
 
     async def _wait_until_ready(self) -> None:
-        """Wait for every server, as long as the specification or the deadline allows."""
+        """Wait for every server, as long as the specification or the deadline allows.
+
+        For those that have never answered no longer than a start may take: whatever keeps them, it
+        is not that they are slow.
+        """
         at_most_seconds = self.spec.ready_deadline_seconds
         were_ready = any(e.kind in ("measured", "lost") for e in self._journal.entries)
         if at_most_seconds is None and not were_ready:
-            at_most_seconds = self._seconds_left(READY_SHARE_OF_DEADLINE)
+            at_most_seconds = self._seconds_left(self.spec.start_allowance_seconds)
         self._doing = "while waiting for the servers"
         started_at_unix_s = self.wall_clock()
         try:
-            await self._readiness.wait(self.spec.endpoints, at_most_seconds=at_most_seconds)
+            await self._readiness.wait(
+                self.spec.endpoints,
+                at_most_seconds=at_most_seconds,
+                since_unix_s=self._journal.started_at_unix_s,
+            )
         finally:
             self._journal.note("waited", started_at_unix_s)
 

@@ -16,6 +16,7 @@ def run_spec(
     *,
     base_urls: Mapping[str, str],
     ready_deadline_seconds: float | None,
+    start_allowance_seconds: float | None = None,
 ) -> RunSpec:
     """The run specification; `base_urls` gives each variant's server, without `/v1`."""
     work = experiment.spec.workload
@@ -48,6 +49,7 @@ def run_spec(
         class_weights={c.name: c.weight / all_weights for c in work.classes},
         price=experiment.price,
         ready_deadline_seconds=ready_deadline_seconds,
+        start_allowance_seconds=start_allowance_seconds,
     )
 
 

@@ -23,11 +23,6 @@ HEARTBEAT_MINUTES = 2
 # Of the EventBridge schedule that invokes the controller at the deadline.
 DEADLINE_SCHEDULE = "deadline"
 
-# A start that finds no compiled graphs compiles the model, which can take an hour and more.
-STARTUP_ALLOWANCE_MINUTES = 120
-# For a node that joins and pulls its image before the start begins.
-STARTUP_MARGIN_MINUTES = 10
-
 # EKS scales a group in a Capacity Block down 40 minutes before its end, EC2 ends instances from 30
 # minutes before ("Create a managed node group with Capacity Blocks for ML", Amazon EKS User Guide).
 BLOCK_MARGIN_SECONDS = 40 * 60

@@ -14,6 +14,17 @@ from draftworth.records.capacity import CONTROL_PREFIX
 from draftworth.untrusted import one_line
 
 SERVERS_FOLDER = f"{CONTROL_PREFIX}serving/"
+# Variables that tell the program which server it is.
+VARIANT_VARIABLE = "DRAFTWORTH_VARIANT"
+POD_VARIABLE = "DRAFTWORTH_POD"
+# What a server's starts may take, from its pod's first one without health: where there are compiled
+# graphs, and where there are none. Then it is given up.
+LOAD_LIMIT_MINUTES = 25
+COMPILE_LIMIT_MINUTES = 120
+# For who waits for a server that has never answered: the longer of these, and a node that joins and
+# pulls its image before the start begins.
+START_ALLOWANCE_MINUTES = COMPILE_LIMIT_MINUTES + 10
+
 # Of a server's log: enough for the traceback that ended it.
 LAST_LINES = 50
 

@@ -22,6 +22,11 @@ from draftworth.records.codec import RecordError, load_object
 from draftworth.records.files import StoredFile, check_files
 from draftworth.untrusted import MIB, TooLargeError, read_file
 
+# Kubernetes' count of a Job's pods that failed, on each pod, and the variable that carries it into
+# the program: the pod that knows of as many as there are retries is the last one.
+FAILURES_ANNOTATION = "batch.kubernetes.io/job-index-failure-count"
+FAILURES_VARIABLE = "DRAFTWORTH_EARLIER_FAILURES"
+
 READY_SCHEMA = "draftworth.ready/1"
 READY_MARKER = "_READY.json"
 PLAN_SCHEMA = "draftworth.staging/1"

@@ -1,5 +1,8 @@
 """The stager Job's program: one model from the hub into the checkpoints bucket.
 
+Who waits for the model looks for what it leaves there: `_READY.json`, or `_FAILED.json` where no
+other pod of the Job will try again.
+
 Exit codes: 0 the model is READY, 1 something failed that may not fail again, 2 the input is wrong.
 """
 
@@ -18,6 +21,7 @@ from botocore.exceptions import BotoCoreError
 from huggingface_hub import HfApi
 
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.staging import FAILURES_VARIABLE
 from draftworth.untrusted import printable
 from pods.checkpoint_stager.hub import Hub
 from pods.checkpoint_stager.hub_token import read_token
@@ -27,6 +31,8 @@ from pods.checkpoint_stager.store import PARTS_AT_ONCE, Store
 PARALLEL_FILES = 4
 SCRATCH_GIB = 24
 ALLOWED = "allowed"
+RETRIES = 8
+_NEXT = "when that is mended, raise `repetition` in the experiment and deploy again"
 _RETRYING = Config(retries={"mode": "standard", "max_attempts": 8})
 
 
@@ -36,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     # Process 1 of a container does not get signals without a handler. Staging may end anywhere.
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     try:
-        _staging(arguments).run()
+        _stage(arguments)
     except DraftworthError as error:
         _log(str(error))
         return error.exit_code
@@ -44,6 +50,36 @@ def main(argv: Sequence[str]) -> int:
         _log(f"AWS cannot be used: {error}")
         return DraftworthError.exit_code
     return 0
+
+
+def _stage(arguments: argparse.Namespace) -> None:
+    """Stage; what fails for good is said in the bucket before it is raised."""
+    staging = _staging(arguments)
+    try:
+        staging.run()
+    except UserInputError as error:
+        _give_up(staging.store, str(error))
+        raise
+    except Exception as error:
+        if _earlier_failures() >= arguments.retries:
+            text = str(error) if isinstance(error, DraftworthError) else repr(error)
+            _give_up(staging.store, f"{text}; {arguments.retries + 1} tries failed")
+        raise
+
+
+def _give_up(store: Store, reason: str) -> None:
+    """Say why, unless the model is there: then nothing waits for it."""
+    try:
+        if store.ready() is None:
+            store.put_failed(f"{reason}; {_NEXT}")
+    except (DraftworthError, BotoCoreError) as error:
+        _log(f"the failure cannot be reported: {error}")
+
+
+def _earlier_failures() -> int:
+    """Of the Job's pods, as Kubernetes counts them; none outside of a Job."""
+    text = os.environ.get(FAILURES_VARIABLE, "")
+    return int(text) if text.isdecimal() else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,6 +102,12 @@ def _parser() -> argparse.ArgumentParser:
         choices=("refused", ALLOWED),
         default="refused",
         help="weights that can run code when they are loaded (%(default)s)",
+    )
+    parser.add_argument(
+        "--retries",
+        type=int,
+        default=RETRIES,
+        help="pods that the Job starts for those that failed (%(default)s)",
     )
     parser.add_argument("--token-secret", help="NAME of the Secrets Manager secret with the token")
     return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
@@ -16,13 +17,15 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.files import StoredFile
 from draftworth.records.staging import (
+    FAILED_MARKER,
     PLAN_MARKER,
     READY_MARKER,
+    FailedModel,
     ReadyModel,
     StagingPlan,
     checkpoint_prefix,
 )
-from draftworth.untrusted import TooLargeError, read_at_most
+from draftworth.untrusted import TooLargeError, one_line, read_at_most
 from pods.checkpoint_stager.files import HubFile
 
 if TYPE_CHECKING:
@@ -40,6 +43,9 @@ TRANSFER = TransferConfig(
     max_concurrency=PARTS_AT_ONCE,
 )
 _NOT_FOUND = frozenset(("404", "NoSuchKey", "NotFound"))
+# Room for the next step, which stands at the end.
+_REASON_CHARACTERS = 1000
+Marker = ReadyModel | StagingPlan | FailedModel
 _REFUSED = frozenset(("403", "AccessDenied", "NoSuchBucket"))
 
 
@@ -144,7 +150,17 @@ class Store:
         """Say that the model is whole. To be called last."""
         self._put(READY_MARKER, ready, ContentType="application/json")
 
-    def _put(self, path: str, record: ReadyModel | StagingPlan, **more: Any) -> None:
+    def put_failed(self, reason: str) -> None:
+        """Say that staging was given up, over what was said before."""
+        failed = FailedModel(
+            model=self.model,
+            revision=self.revision,
+            reason=one_line(reason, characters=_REASON_CHARACTERS),
+            failed_at_unix_s=time.time(),
+        )
+        self._put(FAILED_MARKER, failed, ContentType="application/json")
+
+    def _put(self, path: str, record: Marker, **more: Any) -> None:
         with self._failures_of("write", path):
             self.client.put_object(
                 Bucket=self.bucket,

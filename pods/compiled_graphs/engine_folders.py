@@ -11,6 +11,7 @@ from pathlib import Path
 
 from draftworth.records.artifact_manifest import ArtifactManifest
 from draftworth.records.files import sha256_of
+from draftworth.records.mounted_graphs import NEXT, RefusedGraphsError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +26,13 @@ class EngineFolders:
         Else a folder below the root: a cache that the engine writes and locks, so it works on a
         copy. Each entry is addressed by the engine's own hash of the graph: one that does not fit
         is compiled again, not used.
+    proof: of a cache: names the variable that makes the engine end where a graph is not found in
+        it; None: the engine has none.
     """
 
     variable: str
     cache: str | None = None
+    proof: str | None = None
 
     def graphs(self, root: Path) -> Path:
         """The folder with the graphs, when the engine works below `root`."""
@@ -38,7 +42,8 @@ class EngineFolders:
         """Make graphs of the mounted bucket usable; returns the root to work below.
 
         Raises:
-            OSError: a file cannot be copied, or is not the one that was uploaded.
+            RefusedGraphsError: a file is not the one that was uploaded.
+            OSError: a file cannot be copied.
         """
         if self.cache is None:
             return mounted
@@ -49,6 +54,9 @@ class EngineFolders:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(mounted / file.path, copy)
             if sha256_of(copy) != file.sha256:
-                raise OSError(f"{file.path}: its content is not what was uploaded (SHA-256)")
+                raise RefusedGraphsError(
+                    f"{manifest.folder}: {file.path}: its content is not what was uploaded "
+                    f"(SHA-256). {NEXT}"
+                )
         partial.rename(graphs)
         return root

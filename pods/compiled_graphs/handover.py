@@ -49,7 +49,7 @@ class WholeMark:
 
 def write_record(scratch: Path, record: StartRecord) -> None:
     """Replace the record, all of it at once."""
-    _write(scratch / RECORD_NAME, dump_text(record))
+    replace_file(scratch / RECORD_NAME, dump_text(record))
 
 
 def read_record(scratch: Path) -> StartRecord | None:
@@ -64,7 +64,7 @@ def mark_whole(scratch: Path, record: StartRecord) -> None:
     """Say that what this start compiled is whole, and how long each file is."""
     sizes = {name: path.stat().st_size for name, path in compiled_files(Path(record.graphs))}
     mark = WholeMark(start_id=record.start_id, sizes=sizes)
-    _write(scratch / MARK_NAME, dump_text(mark))
+    replace_file(scratch / MARK_NAME, dump_text(mark))
 
 
 def compiled_files(graphs: Path) -> Iterator[tuple[str, Path]]:
@@ -85,7 +85,8 @@ def is_whole(scratch: Path, record: StartRecord) -> bool:
     return bool(there) and mark.start_id == record.start_id and there == mark.sizes
 
 
-def _write(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
+    """Write a file, all of it at once."""
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(text, encoding="utf-8")
     os.replace(partial, path)

@@ -1,181 +1,84 @@
-"""What runs before vLLM in its container: finds compiled graphs or makes room for new ones.
-
-- The bucket has the key: its manifest is compared with what is asked for, and the sizes of its
-  files with what is mounted. Good: serve from it. Not good: REFUSED, with the differences; nothing
-  is compiled over it, because then nobody would learn that it is wrong.
-- It has not: vLLM compiles onto the node's disk and serves at once; `upload` does the rest.
-
-Then vLLM takes this process's place (`exec`), so Kubernetes signals reach it.
-"""
+"""What runs in vLLM's container: reads its command line and becomes the parent of vLLM."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
-import shutil
 import signal
-import sys
-import time
-import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
-from draftworth.records.artifact_manifest import (
-    MANIFEST_NAME,
-    ArtifactManifest,
-    differences,
-    manifest_key,
-    size_differences,
+from draftworth.records.server_state import (
+    COMPILE_LIMIT_MINUTES,
+    LOAD_LIMIT_MINUTES,
+    POD_VARIABLE,
+    VARIANT_VARIABLE,
 )
-from draftworth.records.codec import RecordError, load_record
-from draftworth.records.staging import READY_MARKER, ReadyModel
-from draftworth.untrusted import TooLargeError, printable, read_file
 from pods.compiled_graphs.engine_folders import EngineFolders
-from pods.compiled_graphs.handover import StartRecord, is_whole, read_record, write_record
+from pods.compiled_graphs.health import HEALTH_PERIOD_SECONDS
+from pods.compiled_graphs.parent import GivenUpError, Limits, Parent, Reports
+from pods.compiled_graphs.prepare import Order, say
+from pods.compiled_graphs.server_process import adopt_orphans
+from pods.compiled_graphs.state_reports import StateBucket, StateReports
 
-EXIT_REFUSED = 1
-_NEXT = (
-    "Next: `python -m draftworth artifacts EXPERIMENT --run` removes graphs that do not match; the "
-    "next start compiles"
+MAX_STARTS = 3
+GRACE_SECONDS = 30.0
+# For the last state to reach the bucket, before the container ends.
+FLUSH_SECONDS = 10.0
+_FORWARDED = (
+    *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT),
+    *(signal.SIGUSR1, signal.SIGUSR2),
 )
-
-
-class RefusedError(Exception):
-    """The bucket has the key, but what it has must not be served."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """What is to be served.
-
-    artifacts: the mounted bucket; scratch: the pod's own disk; checkpoints: mounted, by role.
-    """
-
-    key: str
-    inputs: Mapping[str, Any]
-    folders: EngineFolders
-    artifacts: Path
-    scratch: Path
-    checkpoints: Mapping[str, Path]
 
 
 def main(argv: list[str]) -> int:
-    """Prepare, then become the command after `--`; returns only when that is refused."""
-    # As process 1 without a handler this one would not get SIGTERM at all. exec puts it back.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    """Prepare, run the command after `--`, and end as it ends; or give it up and stay."""
     split = argv.index("--")
-    order = _order(_parser().parse_args(argv[:split]), os.environ)
-    try:
-        os.environ.update(prepare(order))
-    except RefusedError as refused:
-        _log(f"REFUSED: {refused}")
-    else:
-        os.execvp(argv[split + 1], argv[split + 1 :])  # noqa: S606 (the pod's own command)
-    return EXIT_REFUSED
-
-
-def prepare(order: Order) -> dict[str, str]:
-    """Graphs on disk or in the bucket, or room for new ones; the environment that says where.
-
-    Raises:
-        RefusedError: the bucket has the key, and its graphs must not be served.
-    """
-    root = order.scratch / "graphs" / order.key
-    if _is_compiled(order):
-        _log(f"graphs of {order.key} were compiled by an earlier start of this pod")
-        return {order.folders.variable: str(root)}
-    # Whatever else an earlier start left was cut off: half a graph, or a lock that nobody holds.
-    _empty(order.scratch)
-    commits = _commits(order)
-    manifest = _manifest(order, commits)
-    if manifest:
-        root = _take_over(order, manifest, root)
-    else:
-        _log(f"{order.key} is not in the bucket: compiling to {root}, may take an hour or more")
-    write_record(order.scratch, _record(order, commits, manifest, root))
-    return {order.folders.variable: str(root)}
-
-
-def _is_compiled(order: Order) -> bool:
-    """Whether an earlier start of this pod compiled the key and its graphs are whole."""
-    earlier = read_record(order.scratch)
-    if earlier is None or (earlier.key, earlier.origin) != (order.key, "compiled"):
-        return False
-    return is_whole(order.scratch, earlier)
-
-
-def _record(
-    order: Order, commits: Mapping[str, str], manifest: ArtifactManifest | None, root: Path
-) -> StartRecord:
-    return StartRecord(
-        start_id=uuid.uuid4().hex[:12],
-        key=order.key,
-        inputs=order.inputs,
-        checkpoints=commits,
-        origin="bucket" if manifest else "compiled",
-        graphs=str(order.folders.graphs(root)),
-        started_at_unix_s=time.time(),
+    arguments = _parser().parse_args(argv[:split])
+    adopt_orphans()
+    states = StateReports(StateBucket(arguments.results, arguments.region).put, say)
+    reports = Reports(
+        variant=os.environ[VARIANT_VARIABLE], pod=os.environ[POD_VARIABLE], states=states
     )
-
-
-def _manifest(order: Order, commits: Mapping[str, str]) -> ArtifactManifest | None:
-    """The bucket's manifest of the key, checked; None when the bucket has none."""
-    path = order.artifacts / manifest_key(order.key)
+    parent = Parent(
+        command=argv[split + 1 :],
+        url=arguments.health_url,
+        limits=_limits(arguments),
+        scratch=arguments.scratch,
+        reports=reports,
+    )
+    # As process 1 without a handler this one would not get these signals at all.
+    for number in _FORWARDED:
+        signal.signal(number, lambda number, _: parent.forward(number))
+    if earlier := parent.starts.given_up:
+        say(f"given up by an earlier container of this pod: {earlier}")
+        _stay()
     try:
-        manifest = load_record(ArtifactManifest, read_file(path))
-    except FileNotFoundError:
-        return None
-    except (OSError, RecordError, TooLargeError) as error:
-        raise RefusedError(f"{path} cannot be read: {error}. {_NEXT}") from error
-    found = differences(manifest, order.inputs, commits)
-    if manifest.key != order.key:
-        found.append(f"key: the manifest is of {manifest.key}, asked for {order.key}")
-    mounted = order.artifacts / manifest.folder
-    sizes = {file.path: _size(mounted / file.path) for file in manifest.files}
-    found += size_differences(manifest, sizes)
-    if found:
-        listed = "\n  ".join(found)
-        raise RefusedError(
-            f"{order.key}/{MANIFEST_NAME} is not what is asked for:\n  {listed}\n{_NEXT}"
-        )
-    return manifest
+        code = parent.run(_order(arguments, os.environ))
+    except GivenUpError as given_up:
+        parent.give_up(str(given_up))
+        _stay()
+    states.flush(FLUSH_SECONDS)
+    return code
 
 
-def _take_over(order: Order, manifest: ArtifactManifest, root: Path) -> Path:
-    _log(f"graphs of {order.key} are in the bucket: {manifest.size_bytes} bytes")
-    try:
-        return order.folders.take_over(order.artifacts / manifest.folder, manifest, root)
-    except OSError as error:
-        raise RefusedError(f"{manifest.folder}: {error}. {_NEXT}") from error
+def _stay() -> NoReturn:
+    """Without a server, until a signal ends it: what ended would be started again, for nothing."""
+    while True:
+        signal.pause()
 
 
-def _size(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return None
-
-
-def _commits(order: Order) -> dict[str, str]:
-    """The commit of each mounted checkpoint that says its own: those that were staged do."""
-    commits = {}
-    for role, folder in order.checkpoints.items():
-        with contextlib.suppress(OSError, RecordError, TooLargeError):
-            commits[role] = load_record(ReadyModel, read_file(folder / READY_MARKER)).commit
-    return commits
-
-
-def _empty(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for item in folder.iterdir():
-        if item.is_dir() and not item.is_symlink():
-            shutil.rmtree(item)
-        else:
-            item.unlink()
+def _limits(arguments: argparse.Namespace) -> Limits:
+    return Limits(
+        load_seconds=60 * arguments.load_minutes,
+        compile_seconds=60 * arguments.compile_minutes,
+        starts=arguments.starts,
+        with_compiler_failure=arguments.starts_with_compiler_failure,
+        health_period_seconds=arguments.health_period_seconds,
+        grace_seconds=arguments.grace_seconds,
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -197,7 +100,32 @@ def _parser() -> argparse.ArgumentParser:
         metavar=("VARIABLE", "FOLDER"),
         help="the engine keeps a cache, with the graphs in FOLDER below it",
     )
+    parser.add_argument(
+        "--proof",
+        metavar="VARIABLE",
+        help="of a cache: makes the engine end where a graph is not found in it",
+    )
+    parser.add_argument("--health-url", required=True, help="answers 200 once the server serves")
+    parser.add_argument("--results", required=True, help="the results bucket, for its states")
+    parser.add_argument("--region", required=True, help="of that bucket")
+    _add_limits(parser)
     return parser
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    limits: Mapping[str, tuple[float, str]] = {
+        "--load-minutes": (LOAD_LIMIT_MINUTES, "what a start with compiled graphs may take"),
+        "--compile-minutes": (COMPILE_LIMIT_MINUTES, "what a start without may take"),
+        "--health-period-seconds": (HEALTH_PERIOD_SECONDS, "time between two looks"),
+        "--grace-seconds": (GRACE_SECONDS, "what vLLM may take to end when it has had its time"),
+    }
+    for name, (default, text) in limits.items():
+        parser.add_argument(name, type=float, default=default, help=f"{text} (%(default)s)")
+    for name, text in (
+        ("--starts", "so many without health, and the server is given up"),
+        ("--starts-with-compiler-failure", "the same, where the compiler failed by itself"),
+    ):
+        parser.add_argument(name, type=int, default=MAX_STARTS, help=f"{text} (%(default)s)")
 
 
 def _order(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Order:
@@ -206,13 +134,8 @@ def _order(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Ord
     return Order(
         key=environment["ARTIFACT_KEY"],
         inputs=json.loads(environment["ARTIFACT_INPUTS"]),
-        folders=EngineFolders(variable=variable, cache=cache),
+        folders=EngineFolders(variable=variable, cache=cache, proof=arguments.proof),
         artifacts=arguments.artifacts,
         scratch=arguments.scratch,
         checkpoints={role: Path(folder) for role, _, folder in pairs},
     )
-
-
-def _log(line: str) -> None:
-    text = printable(f"compiled graphs: {line}")
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 (a pod's log)

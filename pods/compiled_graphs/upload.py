@@ -14,7 +14,6 @@ import logging
 import signal
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from draftworth.records.codec import dump_record, load_record
 from draftworth.records.files import StoredFile, sha256_of
 from draftworth.untrusted import read_at_most
 from pods.compiled_graphs.handover import StartRecord, compiled_files, mark_whole, read_record
+from pods.compiled_graphs.health import HEALTH_PERIOD_SECONDS, is_healthy
 
 if TYPE_CHECKING:
     from boto3.s3.transfer import TransferConfig
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     Keys = list[ObjectIdentifierTypeDef]
 
-HEALTH_PERIOD_SECONDS = 5.0
 # Half an hour in all: longer outages are rarer than the next start, which compiles again.
 RETRY_DELAYS_SECONDS = (15, 30, 60, 120, 240, 480, 900)
 _LOG = logging.getLogger("compiled-graphs")
@@ -173,19 +172,10 @@ def wait_for_health(
     while not stop.is_set():
         before = read_record(scratch)
         # Read again after the answer: it may have been an older server's.
-        if before and _healthy(url) and read_record(scratch) == before:
+        if before and is_healthy(url) and read_record(scratch) == before:
             return before
         stop.wait(period_seconds)
     return None
-
-
-def _healthy(url: str) -> bool:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(url, timeout=5) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
 
 
 def upload_with_retries(

@@ -36,6 +36,7 @@ from draftworth.measuring.job import (
     job_run_id,
 )
 from draftworth.measuring.journal import unrecorded_ends
+from draftworth.measuring.readiness import ReadServerState
 from draftworth.measuring.runner import DEFECT, Runner, new_run_id
 from draftworth.measuring.sink import FolderSink, SinkError, Store
 from draftworth.records.codec import dump_record
@@ -44,6 +45,7 @@ from draftworth.records.results import RUN_FILE, RunResult
 from draftworth.untrusted import printable
 from pods.llmperf.engines import open_engine
 from pods.llmperf.s3_sink import S3Sink
+from pods.llmperf.server_states import ServerStates
 from pods.llmperf.specification import read_spec
 
 if TYPE_CHECKING:
@@ -100,6 +102,7 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
         progress=_log,
         history=history,
         deadline_seconds=_deadline(arguments.deadline_minutes_file),
+        server_state=_server_states(arguments.results),
     )
     if history and history.result:
         _log(f"run {run_id} is over already; to measure again, raise `repetition`")
@@ -168,6 +171,14 @@ def _store(results: str) -> Store:
         return FolderSink(Path(results))
     bucket, prefix = parse_s3_url(results)
     return S3Sink(_s3(), bucket=bucket, prefix=prefix)
+
+
+def _server_states(results: str) -> ReadServerState:
+    """Servers report into the bucket that the results go to."""
+    if "://" not in results:
+        return lambda _: None
+    bucket, _ = parse_s3_url(results)
+    return ServerStates(_s3(), bucket, _log).read
 
 
 def _s3() -> S3Client:

@@ -88,7 +88,7 @@ class CapacityController(Construct):
         heartbeat.node.add_dependency(*deployed_after)
         self._build_rules()
         self.alarm = self._build_alarm()
-        self._build_deployment([heartbeat, *deployed_after])
+        self.deployment = self._build_deployment([heartbeat, *deployed_after])
 
     def _build_topic(self, notify_email: str | None) -> aws_sns.Topic:
         topic = aws_sns.Topic(
@@ -252,7 +252,7 @@ class CapacityController(Construct):
         )
         return alarm
 
-    def _build_deployment(self, deployed_after: Sequence[IDependable]) -> None:
+    def _build_deployment(self, deployed_after: Sequence[IDependable]) -> CustomResource:
         """It carries the plan; the function's environment would change minutes before. Until this
         resource is updated, the running deployment's plan holds."""
         deployment = CustomResource(
@@ -267,3 +267,4 @@ class CapacityController(Construct):
         deployment.node.add_dependency(
             self._scheduler_role, self.topic, self.alarm, *deployed_after
         )
+        return deployment

@@ -18,6 +18,8 @@ from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.artifact_manifest import manifest_key
+from draftworth.records.canary import canary_key
+from draftworth.records.server_state import SERVERS_FOLDER, server_state_key
 from stacks.constructs.accepted_findings import accept_folders
 from stacks.constructs.roles import CREATED_NOT_REPLACED, allow, grant, pod_role
 
@@ -41,7 +43,8 @@ class WorkloadRoles(Construct):
         self._cluster_name = cluster_name
         self._build_stager(experiment, checkpoints)
         for variant in experiment.variants:
-            self._build_server(variant, checkpoints, artifacts)
+            server = self._build_server(variant, checkpoints, artifacts)
+            _let_report(server, variant, results)
         self._build_load_generator(results, run_spec_arn)
 
     def _build_stager(self, experiment: ResolvedNeuron, checkpoints: aws_s3.IBucket) -> None:
@@ -54,7 +57,7 @@ class WorkloadRoles(Construct):
 
     def _build_server(
         self, variant: NeuronVariant, checkpoints: aws_s3.IBucket, artifacts: aws_s3.IBucket
-    ) -> None:
+    ) -> aws_iam.Role:
         """What this variant loads and compiles, and nothing of another one.
 
         Variants with one key have one graph, and both may upload it.
@@ -66,12 +69,13 @@ class WorkloadRoles(Construct):
         key = variant.artifact_key
         _let_read(server, artifacts, [key, f"{key}/*"])
         _let_upload_graphs(server, artifacts, key)
+        return server
 
     def _build_load_generator(self, results: aws_s3.IBucket, run_spec_arn: str) -> None:
         """Get and list as well: a pod goes on where the one before it was, and where the answer to
         a put was lost, the writer looks whether it was its own."""
         load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "read prompts, write results")
-        runs = f"{RUNS_PREFIX}*"
+        runs, servers = f"{RUNS_PREFIX}*", f"{SERVERS_FOLDER}*"
         objects = [results.arn_for_objects(runs)]
         grant(
             load_generator,
@@ -79,6 +83,8 @@ class WorkloadRoles(Construct):
             # the one that `cdk bootstrap` makes let everybody in the account use it through S3.
             allow("ReadRunSpecification", ["s3:GetObject"], [run_spec_arn]),
             allow("ReadResults", ["s3:GetObject"], objects),
+            # Whether a server that it waits for was given up.
+            allow("ReadServerStates", ["s3:GetObject"], [results.arn_for_objects(servers)]),
             allow("WriteResultsOnce", ["s3:PutObject"], objects, CREATED_NOT_REPLACED),
             allow(
                 "ListRuns",
@@ -87,7 +93,7 @@ class WorkloadRoles(Construct):
                 {"StringLike": {"s3:prefix": runs}},
             ),
         )
-        accept_folders(load_generator, results, runs)
+        accept_folders(load_generator, results, runs, servers)
 
     def _role(self, service_account: str, purpose: str) -> aws_iam.Role:
         role = pod_role(
@@ -144,6 +150,18 @@ def _let_read_secret(role: aws_iam.Role, name: str) -> None:
         arn_format=ArnFormat.COLON_RESOURCE_NAME,
     )
     grant(role, allow("ReadHubToken", ["secretsmanager:GetSecretValue"], [arn]))
+
+
+def _let_report(role: aws_iam.Role, variant: NeuronVariant, bucket: aws_s3.IBucket) -> None:
+    """The server's own state and its canary's reports, over the ones before; to be read by others.
+
+    Neither decides more than that paid nodes go, or come later.
+    """
+    reports = canary_key("*", variant.name)
+    keys = (server_state_key(variant.name), reports)
+    objects = [bucket.arn_for_objects(key) for key in keys]
+    grant(role, allow("ReportServerState", ["s3:PutObject"], objects))
+    accept_folders(role, bucket, reports)
 
 
 def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, key: str) -> None:

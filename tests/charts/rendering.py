@@ -15,7 +15,15 @@ from tests.support.experiments import resolved
 from tests.support.shared import shared_json
 
 EXPERIMENTS = ("qwen3-32b", "llama-3.1-8b-eagle3")
-CHARTS = ("foundation", "storage", "staging", "graph-scripts", "serving", "load-generator")
+CHARTS = (
+    "foundation",
+    "storage",
+    "staging",
+    "graph-scripts",
+    "serving",
+    "load-generator",
+    "canary",
+)
 
 BINDINGS = Bindings(
     region="us-east-2",

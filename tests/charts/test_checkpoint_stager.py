@@ -14,6 +14,7 @@ from charts.checkpoint_stager import scratch_gib
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.records.staging import FAILURES_VARIABLE
 from pods.checkpoint_stager.program import _parser
 from tests.charts.rendering import (
     BINDINGS,
@@ -144,12 +145,35 @@ def test_a_wrong_input_ends_the_job_and_trouble_on_the_way_does_not(name: str) -
         assert pod_of(job)["restartPolicy"] == "Never"
 
 
+def tells_each_pod_how_many_failed(job: Object) -> bool:
+    """Kubernetes counts for indexes that have a limit of their own, and only for those."""
+    spec = job["spec"]
+    (field,) = [e for e in container_of(job)["env"] if e["name"] == FAILURES_VARIABLE]
+    counted = spec.get("completionMode") == "Indexed" and "backoffLimitPerIndex" in spec
+    annotation = "metadata.annotations['batch.kubernetes.io/job-index-failure-count']"
+    return counted and field["valueFrom"]["fieldRef"]["fieldPath"] == annotation
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_last_of_a_jobs_pods_knows_that_it_is(name: str) -> None:
+    for job in rendered(name)["staging"]:
+        assert tells_each_pod_how_many_failed(job)
+        retries = _parser().parse_args(container_of(job)["args"]).retries
+        assert retries == job["spec"]["backoffLimitPerIndex"] == job["spec"]["backoffLimit"]
+
+
+def test_a_job_whose_pods_are_not_counted_is_found() -> None:
+    job = copy.deepcopy(jobs()[0])
+    del job["spec"]["backoffLimitPerIndex"]
+    assert not tells_each_pod_how_many_failed(job)
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_stagers_run_as_nobody_on_a_read_only_disk(name: str) -> None:
     for job in rendered(name)["staging"]:
         assert pod_of(job)["securityContext"]["runAsNonRoot"] is True
         assert container_of(job)["securityContext"]["readOnlyRootFilesystem"] is True
-        environment = {e["name"]: e["value"] for e in container_of(job)["env"]}
+        environment = {e["name"]: e.get("value") for e in container_of(job)["env"]}
         assert environment["HOME"] == environment["TMPDIR"] == "/scratch"
         assert environment["HF_HUB_DISABLE_XET"] == "1"
         # A warning of the hub's client shows addresses with signatures.

@@ -12,8 +12,8 @@ import pytest
 
 from draftworth.experiment.naming import content_hash
 from draftworth.serving.artifacts import KEY_LENGTH
-from tests.charts.rendering import BINDINGS, EXPERIMENTS, Object, of_kind
-from tests.support.experiments import resolved
+from tests.charts.rendering import BINDINGS, EXPERIMENTS, Object, of_kind, render
+from tests.support.experiments import changed, changed_aws, resolved
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.synth
@@ -39,7 +39,8 @@ def start(name: str, root: Path) -> tuple[int, list[str]]:
     process = subprocess.Popen(
         [re.sub(r"(^|=)/", rf"\1{root}/", part) for part in server["command"]] + server["args"],
         env={
-            **{e["name"]: e["value"] for e in server["env"]},
+            **{e["name"]: e.get("value", "from the pod") for e in server["env"]},
+            "AWS_ENDPOINT_URL": "http://127.0.0.1:9",  # nobody listens
             "PATH": f"{root}:{Path(sys.executable).parent}:/usr/bin:/bin",
         },
         cwd=root,
@@ -73,7 +74,7 @@ def test_a_server_starts_from_the_files_of_its_config_map_alone(name: str, tmp_p
     assert graphs.startswith(f"{tmp_path}/scratch/graphs/")
     assert arguments == ["serve", *server["args"]]
     assert any(json.loads(a.partition("=")[2])["model"] for a in arguments if "specul" in a)
-    assert int(pid) == started, "vllm is not the process that Kubernetes signals"
+    assert int(pid) != started, "nobody stays to say what becomes of it"
     assert python_path == "", "vllm would find our modules"
 
 
@@ -81,7 +82,13 @@ def test_a_server_starts_from_the_files_of_its_config_map_alone(name: str, tmp_p
     ("name", "flags"),
     [
         ("qwen3-32b", ["--artifact-folder=NEURON_COMPILED_ARTIFACTS"]),
-        ("llama-3.1-8b-eagle3", ["--compiler-cache", "VLLM_CACHE_ROOT", "neuron/compile_cache"]),
+        (
+            "llama-3.1-8b-eagle3",
+            [
+                *("--compiler-cache", "VLLM_CACHE_ROOT", "neuron/compile_cache"),
+                "--proof=VLLM_NEURON_DISABLE_WARMUP_COMPILE",
+            ],
+        ),
     ],
 )
 def test_a_server_is_told_of_graphs_in_its_releases_way(name: str, flags: list[str]) -> None:
@@ -95,9 +102,9 @@ def test_a_server_is_told_the_key_and_what_it_is_the_address_of(name: str) -> No
     experiment = resolved(name)
     for deployment, variant in zip(of_kind("Deployment", name), experiment.variants, strict=True):
         server = deployment["spec"]["template"]["spec"]["containers"][0]
-        environment = {e["name"]: e["value"] for e in server["env"]}
+        environment = {e["name"]: e.get("value") for e in server["env"]}
         assert environment["ARTIFACT_KEY"] == variant.artifact_key
-        inputs = json.loads(environment["ARTIFACT_INPUTS"])
+        inputs = json.loads(environment["ARTIFACT_INPUTS"] or "")
         assert content_hash(inputs, length=KEY_LENGTH) == environment["ARTIFACT_KEY"]
 
 
@@ -123,3 +130,45 @@ def test_nothing_is_compiled_onto_the_mount(name: str) -> None:
         mounts = {m["mountPath"]: m.get("readOnly", False) for m in server["volumeMounts"]}
         assert mounts["/artifacts"] is True
         assert mounts["/scratch"] is False
+
+
+def test_a_repetition_starts_the_servers_anew_also_those_that_were_given_up() -> None:
+    """Their count is on the pod's own disk."""
+    again = render(changed(resolved(), repetition=2))["serving"]
+    for server in (o for o in again if o["kind"] == "Deployment"):
+        (before,) = (d for d in of_kind("Deployment") if d["metadata"] == server["metadata"])
+        assert before["spec"]["template"] != server["spec"]["template"]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_server_says_of_itself_which_variant_and_pod_it_is(name: str) -> None:
+    for deployment in of_kind("Deployment", name):
+        template = deployment["spec"]["template"]
+        server = template["spec"]["containers"][0]
+        paths = {
+            e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"]
+            for e in server["env"]
+            if "valueFrom" in e
+        }
+        assert paths == {
+            "DRAFTWORTH_VARIANT": "metadata.labels['draftworth/variant']",
+            "DRAFTWORTH_POD": "metadata.name",
+        }
+        assert template["metadata"]["labels"]["draftworth/variant"] in {
+            variant.name for variant in resolved(name).variants
+        }
+        assert f"--results={BINDINGS.results_bucket}" in server["command"]
+
+
+@pytest.mark.parametrize(
+    ("capacity", "starts"), [({"kind": "spot"}, 2), ({"kind": "on_demand"}, 2)]
+)
+def test_where_another_node_can_be_had_a_failing_compiler_has_two_tries(
+    capacity: Object, starts: int
+) -> None:
+    objects = render(changed_aws(resolved(), capacity=capacity))["serving"]
+    servers = [o for o in objects if o["kind"] == "Deployment"]
+    assert servers
+    for server in servers:
+        command = server["spec"]["template"]["spec"]["containers"][0]["command"]
+        assert f"--starts-with-compiler-failure={starts}" in command

@@ -124,7 +124,7 @@ def test_every_image_of_every_pod_stays() -> None:
     for items in rendered().values():
         pods += [i["spec"]["template"]["spec"] for i in items if "template" in i.get("spec", {})]
     images = [container["image"] for pod in pods for container in pod["containers"]]
-    assert len(images) == 7
+    assert len(images) == 9
     assert [i for i in images if i.endswith(":latest") or ":" not in i.rpartition("/")[2]] == []
 
 
@@ -139,7 +139,7 @@ def test_other_programs_are_another_config_map(monkeypatch: pytest.MonkeyPatch) 
     assert before["metadata"]["name"] != after["metadata"]["name"]
 
 
-NETWORK_POLICIES = {"default-deny", "stager", "serving", "load-generator"}
+NETWORK_POLICIES = {"default-deny", "stager", "canary", "serving", "load-generator"}
 
 
 def all_names(charts: Mapping[str, list[Object]]) -> list[tuple[str, str]]:

@@ -116,21 +116,22 @@ def test_a_policy_that_lets_everybody_in_is_noticed() -> None:
     assert may_enter([], STRANGER, server, SERVING_PORT)
 
 
-def test_nobody_reaches_the_load_generator_or_a_stager() -> None:
+def test_nobody_reaches_a_job() -> None:
     policies, jobs = of_kind("NetworkPolicy"), pods("Job")
-    assert len(jobs) == 3
+    assert len(jobs) == 5
     for job in jobs:
         for other in [STRANGER, *pods("Deployment"), *jobs]:
             for port in (22, 443, SERVING_PORT):
                 assert not may_enter(policies, other, job, port)
 
 
-def test_stagers_reach_no_pod() -> None:
-    policies, stagers = of_kind("NetworkPolicy"), job_pods("checkpoint-stager")
-    for stager in stagers:
+@pytest.mark.parametrize("component", ["checkpoint-stager", "canary"])
+def test_stagers_and_canaries_reach_no_pod(component: str) -> None:
+    policies = of_kind("NetworkPolicy")
+    for pod in job_pods(component):
         for other in [STRANGER, *pods("Deployment"), *pods("Job")]:
             for port in (80, 443, SERVING_PORT):
-                assert not may_leave(policies, stager, other, port)
+                assert not may_leave(policies, pod, other, port)
 
 
 def test_a_stager_without_its_policy_reaches_neither_the_hub_nor_its_credentials() -> None:

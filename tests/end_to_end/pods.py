@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from draftworth.records.staging import FAILURES_ANNOTATION
 from tests.conftest import ROOT
+from tests.support.processes import end_family
 
 Object = Mapping[str, Any]
 
@@ -67,9 +69,8 @@ class Process:
         self.process.send_signal(number)
 
     def end(self) -> None:
-        """Kill it if it is there."""
-        self.process.kill()
-        self.process.wait()
+        """Kill it and all that it started, if it is there."""
+        end_family(self.process)
 
     @property
     def output(self) -> str:
@@ -139,13 +140,17 @@ class Pod:
                 yield entry["name"], self._field(entry["valueFrom"]["fieldRef"]["fieldPath"])
 
     def _field(self, path: str) -> str:
-        """The downward API: labels that Kubernetes gives a Job's pods."""
+        """The downward API: the template's labels, and what Kubernetes tells a Job's pods."""
         name: str = self.owner["metadata"]["name"]
+        labels = self.owner["spec"]["template"]["metadata"]["labels"]
         known: dict[str, str] = {
+            **{f"metadata.labels['{label}']": value for label, value in labels.items()},
             "metadata.labels['batch.kubernetes.io/job-name']": name,
             "metadata.labels['batch.kubernetes.io/controller-uid']": str(
                 uuid.uuid5(uuid.NAMESPACE_OID, name)
             ),
+            # Each pod before this one has failed.
+            f"metadata.annotations['{FAILURES_ANNOTATION}']": str(self.number - 1),
             "metadata.name": self.name,
         }
         return known[path]
@@ -174,7 +179,10 @@ class Pod:
         for key, text in data.items():
             path = folder / (paths.get(key, key) if paths else key)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(self._text(text, {}))
+            # Another container of the pod may be reading it.
+            partial = path.with_name(f".{path.name}.partial")
+            partial.write_text(self._text(text, {}))
+            partial.replace(path)
 
     def _mount_bucket(self, claim: str, folder: Path) -> None:
         """What Mountpoint shows of the bucket now."""

@@ -177,7 +177,13 @@ def test_an_answer_without_end_or_with_a_bad_one_is_the_same_over_tls(
 
 @pytest.mark.parametrize(("answer", "words"), rows(HEALTHS))
 def test_a_health_is_ready_or_a_reason(answer: Answer, words: str) -> None:
-    readiness = Readiness(api_key=None, progress=print, clock=lambda: 0.0, poll_seconds=0.0)
+    readiness = Readiness(
+        api_key=None,
+        progress=print,
+        clock=lambda: 0.0,
+        poll_seconds=0.0,
+        server_state=lambda _: None,
+    )
     with server_of(answer) as url:
         endpoint = Endpoint(variant="v", base_url=url, max_tokens_per_step=1, is_baseline=True)
         health = undisturbed(readiness.health(endpoint))

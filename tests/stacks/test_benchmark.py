@@ -55,7 +55,7 @@ def test_charts_are_applied_one_after_the_other_once_the_roles_are_there() -> No
 def test_charts_prune_what_they_no_longer_have_as_far_as_kubectl_does() -> None:
     manifests = of_type(benchmark(), MANIFEST).values()
     labels = [m["Properties"]["PruneLabel"] for m in manifests]
-    assert len(set(labels)) == 6
+    assert len(set(labels)) == 7
     for manifest, label in zip(manifests, labels, strict=True):
         objects = kubernetes_objects(manifest)
         assert objects
@@ -116,6 +116,7 @@ def test_the_load_generator_reads_prompts_creates_results_and_replaces_none() ->
     lines = list(rights(benchmark()))
     assets = "cdk-hnb659fds-assets-${AWS::AccountId}-us-east-2/draftworth-qwen3-32b"
     assert sorted(line for line in lines if line.startswith("WorkloadRolesllmperf |")) == [
+        "WorkloadRolesllmperf | s3:GetObject | ${Results.Arn}/control/serving/*",
         "WorkloadRolesllmperf | s3:GetObject | ${Results.Arn}/runs/*",
         f"WorkloadRolesllmperf | s3:GetObject | arn:aws:s3:::{assets}/<asset-hash>.json",
         f"WorkloadRolesllmperf | s3:ListBucket | ${{Results.Arn}} | if {ONLY_RUNS}",
@@ -145,10 +146,46 @@ def test_a_right_to_replace_results_is_found() -> None:
     assert who_replaces_results(wider)
 
 
-def test_the_servers_know_neither_results_nor_prompts() -> None:
-    lines = [line for line in rights(benchmark()) if line.startswith("WorkloadRolesvllm")]
-    assert lines
-    assert not [line for line in lines if "Results" in line or "-assets-" in line]
+def wrong_about_reports(template: Template, experiment: ResolvedNeuron) -> list[str]:
+    """What a server and its canary must report and may not, or may touch of the results beside."""
+    wrong = []
+    for variant in experiment.variants:
+        role, name = server_role(variant), variant.name
+        own = {f"control/serving/{name}.json", f"control/canary/*/{name}.json"}
+        found = {
+            line.removeprefix(f"{role} | ")
+            for line in rights(template)
+            if line.startswith(f"{role} | ") and ("Results" in line or "-assets-" in line)
+        }
+        wanted = {f"s3:PutObject | ${{Results.Arn}}/{key}" for key in own}
+        wrong += [f"{role}: {line}" for line in sorted(found ^ wanted)]
+    return wrong
+
+
+@pytest.mark.parametrize("name", tuple(experiments()))
+def test_servers_report_their_state_and_know_neither_results_nor_prompts(name: str) -> None:
+    assert wrong_about_reports(benchmark(name), experiments()[name]) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("/control/serving/baseline.json", "/control/serving/*"),
+        ("/control/canary/*/baseline.json", "/control/canary/*"),
+        ("/control/serving/baseline.json", "/runs/baseline.json"),
+    ],
+)
+def test_a_report_too_many_or_too_few_is_found(old: str, new: str) -> None:
+    assert wrong_about_reports(replaced(old, new), experiments()["qwen3-32b"])
+
+
+def test_canaries_start_once_the_controller_knows_of_the_deploy() -> None:
+    """A report of an earlier life of the stack is then older than the deploy."""
+    template = benchmark()
+    manifests = of_type(template, MANIFEST)
+    (canary,) = (m for k, m in manifests.items() if "canary" in k)
+    (deployment,) = of_type(template, "Custom::DraftworthDeployment")
+    assert deployment in canary["DependsOn"]
 
 
 WRITING = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")

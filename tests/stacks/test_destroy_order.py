@@ -185,10 +185,13 @@ def test_functions_that_hold_the_clusters_security_group_go_before_it(
 @pytest.mark.parametrize("name", NAMES)
 def test_the_capacity_controller_is_told_first_and_can_act_on_it(name: str) -> None:
     """It sizes the nodes to zero and deletes its schedule: before the charts go, so that no pod is
-    waited for on a node that is paid for, and while it still has its role, group and topic."""
+    waited for on a node that is paid for, and while it still has its role, group and topic. Before
+    it go the canaries alone, which were applied after it: their pods are on no node that costs."""
     told = nodes(name, "benchmark", "Custom::DraftworthDeployment")
+    canary = nodes(name, "benchmark", MANIFEST, "canary")
+    assert too_early(graph(name), canary, told) == set()
     needed = (
-        nodes(name, "benchmark", MANIFEST)
+        (nodes(name, "benchmark", MANIFEST) - canary)
         | nodes(name, "benchmark", "AWS::Lambda::Function", "CapacityController")
         | nodes(name, "benchmark", "AWS::IAM::Policy", "CapacityController")
         | nodes(name, "benchmark", "AWS::Logs::LogGroup", "CapacityController")

@@ -8,7 +8,7 @@ import pytest
 
 from charts.checkpoint_stager import MAX_SCRATCH_GIB, OTHER_STORAGE_GIB
 from charts.names import NAMESPACE, STAGER_SERVICE_ACCOUNT
-from draftworth.records.staging import plan_key, ready_key
+from draftworth.records.staging import failed_key, plan_key, ready_key
 from stacks.constructs.cpu_nodes import ROOT
 from tests.stacks.rendering import rights
 from tests.stacks.synthesis import Template, experiments, of_type, synthesis
@@ -30,7 +30,7 @@ def missing_rights(template: Template, name: str) -> list[str]:
     needs = [("s3:ListBucket", BUCKET)]
     for model in experiments()[name].spec.models:
         folder = f"{BUCKET}/{model.storage_prefix}"
-        markers = [key(model.model, model.revision) for key in (ready_key, plan_key)]
+        markers = [key(model.model, model.revision) for key in (ready_key, plan_key, failed_key)]
         needs += [("s3:GetObject", f"{BUCKET}/{marker}") for marker in markers]
         needs += [("s3:PutObject", f"{BUCKET}/{marker}") for marker in markers]
         needs += [

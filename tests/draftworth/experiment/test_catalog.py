@@ -56,7 +56,10 @@ def test_every_fact_has_a_source_and_every_neuron_release_an_image() -> None:
         (
             "neuron-2.32.0",
             CompilerCache(
-                kind="compiler_cache", variable="VLLM_CACHE_ROOT", folder="neuron/compile_cache"
+                kind="compiler_cache",
+                variable="VLLM_CACHE_ROOT",
+                folder="neuron/compile_cache",
+                proof_variable="VLLM_NEURON_DISABLE_WARMUP_COMPILE",
             ),
         ),
         ("cpu-vllm-0.32.0", None),

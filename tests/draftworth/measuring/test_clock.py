@@ -100,7 +100,11 @@ def test_the_wall_clock_itself_would_end_the_wait_at_once(monkeypatch: pytest.Mo
             variant="v", base_url=late.base_url, max_tokens_per_step=1, is_baseline=True
         )
         readiness = Readiness(
-            api_key=None, progress=lambda line: None, clock=time.time, poll_seconds=0.0
+            api_key=None,
+            progress=lambda line: None,
+            clock=time.time,
+            poll_seconds=0.0,
+            server_state=lambda _: None,
         )
         with pytest.raises(NotReadyError):
             asyncio.run(readiness.wait([endpoint], at_most_seconds=3600.0))

@@ -7,6 +7,7 @@ the decisions that hang on the figures must be the same too.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import hashlib
 import itertools
@@ -414,7 +415,7 @@ def test_a_pod_that_is_terminated_finishes_the_files_of_a_block(
 def test_only_the_first_wait_has_less_than_the_deadline(
     tmp_path: Path, lost_before: bool, reason: str
 ) -> None:
-    """What is left after it must be worth beginning; a run that has begun takes all there is."""
+    """No longer than a start may take; a run that has begun takes all there is."""
     if lost_before:
         journal = Journal(
             entries=[],
@@ -426,6 +427,7 @@ def test_only_the_first_wait_has_less_than_the_deadline(
         journal.note("lost", blocks=("0001-a",), reason="gone")
     with stream_server(lambda _: plain("503 Service Unavailable", b"")) as loading:
         made = runner(loading.base_url, tmp_path)
+        made.spec = dataclasses.replace(made.spec, start_allowance_seconds=1.0)
         made.deadline_seconds = lambda: 4.0
         result = run_pod(made)
 

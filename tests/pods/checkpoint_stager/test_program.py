@@ -20,8 +20,17 @@ from huggingface_hub import HfApi, constants
 from charts.checkpoint_stager import HUB_ENVIRONMENT
 from charts.shipped import MEASURING_IMAGE
 from draftworth.records.codec import load_record
-from draftworth.records.staging import ReadyModel, ready_key
+from draftworth.records.staging import (
+    FAILED_MARKER,
+    FAILURES_VARIABLE,
+    FailedModel,
+    ReadyModel,
+    ready_key,
+)
+from pods.checkpoint_stager import hub as hub_module
 from pods.checkpoint_stager import program
+from pods.checkpoint_stager.stager import Staging
+from pods.checkpoint_stager.store import Store, StoreError
 from tests.conftest import ROOT
 from tests.pods.checkpoint_stager.conftest import (
     BUCKET,
@@ -195,6 +204,75 @@ def test_a_model_that_needs_a_token_ends_with_two(pods: Pods, main: Main) -> Non
     status, log = main()
     assert status == 2
     assert "a gated model, and no token was given" in log
+
+
+def failed(pods: Pods) -> FailedModel | None:
+    data = pods.objects().get(FAILED_MARKER)
+    return load_record(FailedModel, data) if data is not None else None
+
+
+def test_a_wrong_input_is_said_in_the_bucket_at_once(pods: Pods, main: Main) -> None:
+    pods.hub.repos[MODEL].gated = True
+    before = time.time()
+    assert main()[0] == 2
+    said = failed(pods)
+    assert said
+    assert (said.model, said.revision) == (MODEL, REVISION)
+    assert "a gated model, and no token was given; next: " in said.reason
+    assert said.reason.endswith("raise `repetition` in the experiment and deploy again")
+    assert before <= said.failed_at_unix_s <= time.time()
+
+
+@pytest.mark.parametrize(("earlier", "is_last"), [("", False), ("1", False), ("2", True)])
+def test_trouble_on_the_way_is_said_by_the_jobs_last_pod(
+    pods: Pods, main: Main, monkeypatch: pytest.MonkeyPatch, earlier: str, is_last: bool
+) -> None:
+    monkeypatch.setenv(FAILURES_VARIABLE, earlier)
+    pods.hub.trouble.statuses[:] = [500] * 100
+    monkeypatch.setattr(hub_module, "RETRY_WAITS_SECONDS", ())
+    assert main("--retries", "2")[0] == 1
+    said = failed(pods)
+    assert (said is not None) == is_last
+    if said:
+        assert "3 tries failed" in said.reason
+
+
+def test_a_defect_of_the_last_pod_is_said_too(
+    pods: Pods, main: Main, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FAILURES_VARIABLE, "8")
+
+    def fail(_: Staging) -> None:
+        raise KeyError("a defect")
+
+    monkeypatch.setattr(Staging, "run", fail)
+    with pytest.raises(KeyError):
+        main()
+    assert (said := failed(pods))
+    assert "KeyError" in said.reason
+
+
+def test_a_model_that_is_there_is_never_said_to_have_failed(pods: Pods, main: Main) -> None:
+    """As where this experiment refuses what another one staged: what waits for READY has it."""
+    files = pods.hub.repos[MODEL].commits[COMMIT]
+    pickled = {k: v for k, v in files.items() if not k.endswith(".safetensors")}
+    pods.hub.repos[MODEL].commits[COMMIT] = pickled
+    assert main("--pickle-weights", "allowed")[0] == 0
+    assert main()[0] == 2
+    assert failed(pods) is None
+
+
+def test_a_failure_that_cannot_be_reported_is_logged(
+    pods: Pods, main: Main, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreError("access denied")
+
+    pods.hub.repos[MODEL].gated = True
+    monkeypatch.setattr(Store, "put_failed", refuse)
+    status, log = main()
+    assert status == 2
+    assert "the failure cannot be reported: access denied" in log
 
 
 def test_pickled_weights_end_with_two_unless_they_are_allowed(pods: Pods, main: Main) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import boto3
 import pytest
 
-from tests.pods.compiled_graphs.pods import FOLDER_FLAGS, Pod, make_bucket
+from tests.pods.compiled_graphs.pods import FOLDER_FLAGS, Pod, make_buckets
 from tests.support.emulator import emulated_account
 
 
@@ -25,7 +25,7 @@ def endpoint() -> str:
 @pytest.fixture
 def s3(endpoint: str) -> Iterator[Any]:
     client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-2")
-    make_bucket(client)
+    make_buckets(client)
     yield client
     client.close()
 

@@ -1,4 +1,4 @@
-"""A serving pod as two processes: `start` (which becomes the stand-in vLLM) and `upload`."""
+"""A serving pod as two processes: `start`, the parent of a stand-in for vLLM, and `upload`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ from typing import IO, Any
 from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
 from draftworth.records.codec import load_record
 from tests.conftest import ROOT
+from tests.support.processes import end_family
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 BUCKET = "artifacts"
+RESULTS = "results"
+VARIANT = "k7"
 KEY = "0123456789abcdef01234567"
 INPUTS = {"image": "neuron:1", "window": 7, "target": {"model": "a/b", "revision": "main"}}
 FOLDER_FLAGS = ("--artifact-folder=NEURON_COMPILED_ARTIFACTS",)
-CACHE_FLAGS = ("--compiler-cache", "VLLM_CACHE_ROOT", "neuron/compile_cache")
+PROOF = "VLLM_NEURON_DISABLE_WARMUP_COMPILE"
+CACHE_FLAGS = ("--compiler-cache", "VLLM_CACHE_ROOT", "neuron/compile_cache", "--proof", PROOF)
 STAND_IN = Path(__file__).with_name("stand_in_vllm.py")
 
 
@@ -43,6 +47,7 @@ class Pod:
         self.scratch = self.root / "scratch"
         self.said = self.root / "said"
         self.uploader_log = self.root / "uploader.log"
+        self.log = self.root / "server.log"
         self.mounted.mkdir(parents=True)
         self.scratch.mkdir()
         program = self.root / "bin" / "vllm"
@@ -58,14 +63,21 @@ class Pod:
             client.download_file(BUCKET, item["Key"], str(path))
 
     @contextmanager
-    def server(self, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    def server(self, *limits: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+        """One container of the pod. A process group of its own, as a container is apart."""
         command = [
             *("start", f"--artifacts={self.mounted}", f"--scratch={self.scratch}", *self.flags),
+            *(f"--results={RESULTS}", "--region=us-east-2", "--health-period-seconds=0.05"),
+            *(f"--health-url=http://127.0.0.1:{self.port}/health", *limits),
             *("--", "vllm", "serve", "--port", str(self.port), "--speculative-config={}"),
         ]
         order = {"ARTIFACT_KEY": KEY, "ARTIFACT_INPUTS": json.dumps(self.inputs)}
+        order |= {"DRAFTWORTH_VARIANT": VARIANT, "DRAFTWORTH_POD": self.root.name}
         self.said.unlink(missing_ok=True)
-        with self._process(command, {**order, **environment}, subprocess.PIPE) as process:
+        with (
+            self.log.open("a") as log,
+            self._process(command, {**order, **environment}, log) as process,
+        ):
             yield process
 
     @contextmanager
@@ -83,7 +95,7 @@ class Pod:
 
     @contextmanager
     def _process(
-        self, arguments: list[str], environment: Mapping[str, str], log: int | IO[str]
+        self, arguments: list[str], environment: Mapping[str, str], log: IO[str]
     ) -> Iterator[subprocess.Popen[str]]:
         process = subprocess.Popen(
             [sys.executable, "-m", "pods.compiled_graphs", *arguments],
@@ -97,14 +109,14 @@ class Pod:
                 "SAID": str(self.said),
                 **environment,
             },
+            stdout=log,
             stderr=log,
             text=True,
         )
         try:
             yield process
         finally:
-            process.kill()
-            process.communicate()
+            end_family(process)
 
     def healthy(self) -> bool:
         try:
@@ -137,10 +149,10 @@ def eventually(condition: Callable[[], Any], *, seconds: float = HANGS_AFTER_SEC
     raise AssertionError("it did not happen in time")
 
 
-def make_bucket(client: Any) -> None:
-    client.create_bucket(
-        Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"}
-    )
+def make_buckets(client: Any) -> None:
+    for name in (BUCKET, RESULTS):
+        where = {"LocationConstraint": "us-east-2"}
+        client.create_bucket(Bucket=name, CreateBucketConfiguration=where)
 
 
 def keys(client: Any) -> set[str]:

@@ -33,7 +33,7 @@ from tests.pods.compiled_graphs.pods import (
     INPUTS,
     KEY,
     keys,
-    make_bucket,
+    make_buckets,
     stored_manifest,
     what_is_not_whole,
 )
@@ -87,7 +87,7 @@ def s3() -> Iterator[Any]:
     """In this process: uploads are many requests, and what is tested is not HTTP."""
     with mock_aws():
         client = boto3.client("s3")
-        make_bucket(client)
+        make_buckets(client)
         yield client
 
 
@@ -260,7 +260,7 @@ def test_an_answer_that_may_be_an_older_servers_says_nothing_of_a_newer_one(
         write_record(scratch, newer)
         return True
 
-    monkeypatch.setattr(upload, "_healthy", healthy)
+    monkeypatch.setattr(upload, "is_healthy", healthy)
     found = upload.wait_for_health(scratch, "", threading.Event(), period_seconds=0)
     assert found == newer
     assert len(asked) == 2
@@ -278,7 +278,7 @@ def test_a_start_that_comes_while_another_one_is_uploaded_is_uploaded_after_it(
         write_record(scratch, newer)
         return record == newer
 
-    monkeypatch.setattr(upload, "_healthy", lambda _: True)
+    monkeypatch.setattr(upload, "is_healthy", lambda _: True)
     monkeypatch.setattr(upload, "upload_with_retries", upload_one)
     arguments = Namespace(scratch=scratch, bucket=BUCKET, health_url="", health_period_seconds=0.01)
     upload._work(arguments, threading.Event())

@@ -12,8 +12,9 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+import boto3
 import pytest
 
 from charts.shipped import MEASURING_IMAGE
@@ -31,7 +32,9 @@ from draftworth.records.load import ConcurrencyLoad, LoadGenerator
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE, RunResult
+from draftworth.records.server_state import ServerState, server_state_key
 from tests.conftest import ROOT
+from tests.support.emulator import emulated_account
 from tests.support.shipped import lay_out
 from tests.support.stream_server import (
     Request,
@@ -472,3 +475,34 @@ def test_the_image_is_pinned_to_its_bytes() -> None:
 def test_what_is_not_pinned_is_found(missing: str) -> None:
     texts = (re.sub(missing, "", file.read_text()) for file in (DOCKERFILE, REQUIREMENTS))
     assert what_may_change_in_the_image(*texts)
+
+
+def test_a_server_that_was_given_up_ends_the_run_of_the_job_with_its_reason(
+    image: Path, tmp_path: Path
+) -> None:
+    """The program reads its state from the bucket that the results go to."""
+    endpoint = emulated_account()
+    s3: Any = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-2")
+    where = {"LocationConstraint": "us-east-2"}
+    s3.create_bucket(Bucket="results", CreateBucketConfiguration=where)
+    state = ServerState(
+        variant="baseline",
+        pod="vllm-baseline-1",
+        start=3,
+        phase="given_up",
+        since_unix_s=time.time() + 3600,
+        last_lines=("RuntimeError: no",),
+        reason="its server ended 3 times",
+    )
+    s3.put_object(Bucket="results", Key=server_state_key("baseline"), Body=dump_record(state))
+    spec = dataclasses.replace(spec_for("http://127.0.0.1:9"), ready_deadline_seconds=None)
+    (tmp_path / "spec.json").write_text(dump_text(spec))
+    arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", "s3://results/runs/"]
+    process = start(image, *arguments, AWS_ENDPOINT_URL=endpoint, **IN_A_JOB)
+    log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
+
+    assert process.returncode == 1, log
+    key = f"runs/{RUN_OF_THE_JOB}/{RUN_FILE}"
+    result = load_record(RunResult, s3.get_object(Bucket="results", Key=key)["Body"].read())
+    assert "baseline was given up at its start 3: its server ended 3 times" in result.reason
+    assert "RuntimeError: no" in result.reason

@@ -1,8 +1,9 @@
-"""What `start` compares beside the inputs: the commits of the checkpoints that are mounted."""
+"""What is prepared for a start; the inputs and the commits of the checkpoints are compared."""
 
 from __future__ import annotations
 
 import dataclasses
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
 from draftworth.records.codec import dump_record
 from draftworth.records.files import StoredFile
+from draftworth.records.mounted_graphs import RefusedGraphsError
 from draftworth.records.staging import READY_MARKER, ReadyModel
 from pods.compiled_graphs.engine_folders import EngineFolders
 from pods.compiled_graphs.handover import (
@@ -19,7 +21,8 @@ from pods.compiled_graphs.handover import (
     mark_whole,
     read_record,
 )
-from pods.compiled_graphs.start import Order, RefusedError, prepare
+from pods.compiled_graphs.prepare import Order, compiles_after_all, prepare
+from pods.compiled_graphs.starts import begin
 
 KEY = "0123456789abcdef01234567"
 COMMIT, OTHER_COMMIT = "a" * 40, "b" * 40
@@ -80,7 +83,7 @@ def test_the_commits_of_staged_checkpoints_are_written_down(tmp_path: Path) -> N
 def test_a_graph_of_another_commit_is_refused(tmp_path: Path) -> None:
     put_graphs(tmp_path, commit=OTHER_COMMIT)
     with pytest.raises(
-        RefusedError, match=f"compiled for commit {OTHER_COMMIT}, asked for commit {COMMIT}"
+        RefusedGraphsError, match=f"compiled for commit {OTHER_COMMIT}, asked for commit {COMMIT}"
     ):
         prepare(an_order(tmp_path))
 
@@ -92,14 +95,14 @@ def test_a_commit_that_one_side_does_not_know_is_not_compared(
     tmp_path: Path, compiled: str | None, mounted: str | None
 ) -> None:
     folder = put_graphs(tmp_path, commit=compiled)
-    assert prepare(an_order(tmp_path, commit=mounted)) == {"GRAPHS": str(folder)}
+    assert prepare(an_order(tmp_path, commit=mounted)).environment == {"GRAPHS": str(folder)}
 
 
 def test_a_manifest_of_another_key_is_refused(tmp_path: Path) -> None:
     put_graphs(tmp_path, commit=None)
     text = (tmp_path / "mounted" / manifest_key(KEY)).read_text()
     (tmp_path / "mounted" / manifest_key(KEY)).write_text(text.replace(KEY, "f" * 24))
-    with pytest.raises(RefusedError, match=r"the manifest is of f{24}"):
+    with pytest.raises(RefusedGraphsError, match=r"the manifest is of f{24}"):
         prepare(an_order(tmp_path))
 
 
@@ -116,14 +119,15 @@ def test_everything_of_a_start_that_was_cut_off_goes(tmp_path: Path) -> None:
 
 def test_what_is_marked_whole_is_kept_and_still_the_same_start(tmp_path: Path) -> None:
     order = an_order(tmp_path)
-    before = prepare(order)
+    before = prepare(order).environment
     record = read_record(order.scratch)
     assert record is not None
     graph = Path(record.graphs) / "model.pt"
     graph.parent.mkdir(parents=True)
     graph.touch()
     mark_whole(order.scratch, record)
-    assert prepare(order) == before
+    after = prepare(order)
+    assert (after.environment, after.compiles) == (before, False)
     assert graph.exists()
     assert read_record(order.scratch) == record
 
@@ -156,7 +160,7 @@ def test_a_manifest_larger_than_any_of_ours_is_refused(tmp_path: Path) -> None:
     put_graphs(tmp_path, commit=COMMIT)
     with (tmp_path / "mounted" / manifest_key(KEY)).open("r+b") as file:
         file.truncate(10**12)  # no block of the disk is used
-    with pytest.raises(RefusedError, match="cannot be read: more than 1,048,576 bytes"):
+    with pytest.raises(RefusedGraphsError, match="cannot be read: more than 1,048,576 bytes"):
         prepare(an_order(tmp_path))
 
 
@@ -184,3 +188,50 @@ def test_a_mark_that_cannot_be_read_marks_nothing(tmp_path: Path, mark: bytes) -
 def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, data: bytes) -> None:
     (tmp_path / RECORD_NAME).write_bytes(data)
     assert read_record(tmp_path) is None
+
+
+def test_only_a_restored_cache_is_proven_and_only_where_the_engine_can(tmp_path: Path) -> None:
+    put_graphs(tmp_path, commit=None)
+    (tmp_path / "mounted" / KEY / "one" / "model.pt").write_bytes(b"graph")
+    order = an_order(tmp_path)
+    cache = EngineFolders(variable="GRAPHS", cache="cache", proof="MISSES_ARE_FATAL")
+    manifest = tmp_path / "mounted" / manifest_key(KEY)
+    manifest.write_text(manifest.read_text().replace("0" * 64, sha256(b"graph").hexdigest()))
+    proven = prepare(dataclasses.replace(order, folders=cache))
+    assert (proven.compiles, proven.proof) == (False, {"MISSES_ARE_FATAL": "1"})
+    assert prepare(order).proof == {}
+    manifest.unlink()
+    new = prepare(dataclasses.replace(order, folders=cache))
+    assert (new.compiles, new.proof) == (True, {})
+
+
+def test_a_mount_that_fails_refuses_nothing(tmp_path: Path) -> None:
+    """Another start may read it."""
+    put_graphs(tmp_path, commit=COMMIT)
+    path = tmp_path / "mounted" / manifest_key(KEY)
+    path.unlink()
+    path.mkdir()  # it cannot be read as a file
+    with pytest.raises(OSError, match="a folder"):
+        prepare(an_order(tmp_path))
+
+
+def test_what_was_not_hit_becomes_a_start_that_compiles(tmp_path: Path) -> None:
+    """So that its graphs, once it is healthy, are this pod's to keep."""
+    put_graphs(tmp_path, commit=COMMIT)
+    order = an_order(tmp_path)
+    prepare(order)
+    before = read_record(order.scratch)
+    compiles_after_all(order)
+    after = read_record(order.scratch)
+    assert before
+    assert after
+    assert (before.origin, after.origin) == ("bucket", "compiled")
+    assert before.start_id != after.start_id
+    assert before.graphs == after.graphs
+
+
+def test_the_count_of_starts_outlives_what_a_start_left(tmp_path: Path) -> None:
+    order = an_order(tmp_path)
+    begin(order.scratch)
+    prepare(order)
+    assert begin(order.scratch).number == 2

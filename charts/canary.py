@@ -1,0 +1,85 @@
+"""The canaries: one Job a variant that tries on a CPU node what its server will do first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import cdk8s
+from constructs import Construct
+
+from charts.bindings import Bindings
+from charts.jobs import ProgramJob, add_job
+from charts.names import VARIANT_LABEL, canary_labels, service_name
+from charts.pods import ordinary_user, resources
+from charts.storage import ARTIFACTS_PATH, pod_mounts, pod_volumes
+from charts.vllm_pod import graph_environment
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.serving.command import ModelPaths
+
+CONTAINER_NAME = "canary"
+# A try lasts two minutes where something fails. With Kubernetes' growing waits (10 s, 20 s, ... 6
+# minutes) whoever mends a right or removes a graph has more than half an hour.
+RETRIES = 8
+# Little: many of them wait at once, and a stager must find room beside them.
+CANARY_CPUS = 0.1
+CANARY_MEMORY_GIB = 1
+
+
+class CanaryChart(cdk8s.Chart):
+    """A Job for each variant, with the service account and the volumes of its server.
+
+    `job_name` is of the measuring Job: each deploy that measures anew tries anew.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        experiment: ResolvedNeuron,
+        bindings: Bindings,
+        job_name: str,
+    ) -> None:
+        super().__init__(
+            scope, id_, disable_resource_name_hashes=True, labels=canary_labels(experiment)
+        )
+        for variant in experiment.variants:
+            add_job(self, _job(experiment, variant, bindings, job_name), bindings)
+
+
+def _job(
+    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, job_name: str
+) -> ProgramJob:
+    return ProgramJob(
+        prefix=f"canary-{service_name(variant.name)}",
+        container=CONTAINER_NAME,
+        module="pods.canary",
+        arguments={
+            "--job": job_name,
+            "--variant": variant.name,
+            "--checkpoints": bindings.checkpoints_bucket,
+            "--results": bindings.results_bucket,
+            "--artifacts-folder": ARTIFACTS_PATH,
+            **dict(_checkpoints(variant)),
+        },
+        environment=graph_environment(variant),
+        service_account=service_name(variant.name),
+        labels=canary_labels(experiment),
+        annotations={VARIANT_LABEL: variant.name},
+        resources=resources(cpus=CANARY_CPUS, memory_gib=CANARY_MEMORY_GIB),
+        volumes=pod_volumes(experiment, variant, bindings),
+        mounts=pod_mounts(variant, bindings),
+        retries=RETRIES,
+        failure_rules=[],
+        # With a group the S3 driver would mount for it otherwise than for the servers, which have
+        # none; it writes to no volume.
+        security_context=ordinary_user(fs_group=None),
+    )
+
+
+def _checkpoints(variant: NeuronVariant) -> Iterator[tuple[str, str]]:
+    """An option for each role: where it is mounted, and what it must be."""
+    paths = asdict(ModelPaths())
+    for role, model in variant.checkpoints.items():
+        yield f"--{role}", f"{paths[role]}={model.model}@{model.revision}"

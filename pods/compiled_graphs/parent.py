@@ -1,0 +1,220 @@
+"""The parent of vLLM in its container: prepares its graphs, runs it, and says what becomes of it.
+
+It stays, so that somebody can tell why a server does not come: each change goes into the results
+bucket (`draftworth/records/server_state.py`), with the last lines of the log. A server that is not
+worth another start is given up: then nothing runs here any more, and the container waits to be
+ended. Its nodes are the capacity controller's to take away.
+
+Given up are graphs that must not be served, a server that ended too often without ever having been
+healthy, and one that takes longer than its start may take. One that was healthy and ends is started
+again by the kubelet, as often as that happens: the measuring Job counts what it loses.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from draftworth.records.mounted_graphs import RefusedGraphsError
+from draftworth.records.server_state import ServerPhase, ServerState
+from draftworth.untrusted import one_line
+from pods.compiled_graphs.health import is_healthy
+from pods.compiled_graphs.log_tail import LogTail
+from pods.compiled_graphs.prepare import Order, Prepared, compiles_after_all, prepare, say
+from pods.compiled_graphs.server_process import EXIT_NOT_FOUND, ServerProcess
+from pods.compiled_graphs.starts import Starts, begin, healthy, keep
+from pods.compiled_graphs.state_reports import StateReports
+
+EXIT_NOT_PREPARED = 1
+_REASON_CHARACTERS = 1000
+
+
+class GivenUpError(Exception):
+    """The server is not worth another start."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How long and how often a server may start.
+
+    load_seconds, compile_seconds: from the pod's first start without health, where there are graphs
+        and where there are none.
+    starts: without health; with_compiler_failure: where the compiler failed by itself.
+    health_period_seconds: between two looks.
+    grace_seconds: for vLLM to end when it is told to; then it is made to.
+    """
+
+    load_seconds: float
+    compile_seconds: float
+    starts: int
+    with_compiler_failure: int
+    health_period_seconds: float
+    grace_seconds: float
+
+    def seconds(self, *, compiles: bool) -> float:
+        """What a start may take."""
+        return self.compile_seconds if compiles else self.load_seconds
+
+
+class Parent:
+    """One life of the container."""
+
+    def __init__(
+        self, *, command: Sequence[str], url: str, limits: Limits, scratch: Path, reports: Reports
+    ) -> None:
+        self._command = command
+        self._url = url
+        self._limits = limits
+        self._scratch = scratch
+        self._reports = reports
+        self._server: ServerProcess | None = None
+        self._told_to_end = False
+        self._timed_out = False
+        self.starts = begin(scratch)
+
+    def run(self, order: Order) -> int:
+        """Prepare, serve, and the exit code that the container ends with.
+
+        Raises:
+            GivenUpError: it is not worth another start.
+        """
+        if self.starts.without_health > self._limits.starts:
+            raise GivenUpError(self._too_often("without a word, as when it has no memory left"))
+        try:
+            prepared = prepare(order)
+        except RefusedGraphsError as refused:
+            raise GivenUpError(f"REFUSED: {refused}") from refused
+        except OSError as error:
+            self._reports.say(f"graphs cannot be prepared: {error}")
+            return self._ended(EXIT_NOT_PREPARED)
+        return self._serve(order, prepared)
+
+    def forward(self, number: int) -> None:
+        """Pass a signal on; without a server there is nothing to do but end."""
+        if self._server is None or self._server.ended.is_set():
+            sys.exit(128 + number)
+        self._told_to_end |= number in (signal.SIGTERM, signal.SIGINT)
+        self._server.signal(number)
+
+    def _serve(self, order: Order, prepared: Prepared) -> int:
+        environment = {**os.environ, **prepared.environment}
+        if prepared.proof and not self.starts.unproven:
+            code = self._attempt({**environment, **prepared.proof}, compiles=False)
+            if self._told_to_end or not self.starts.without_health:
+                return self._ended(code)
+            self._reports.say(
+                f"the restored graphs were not hit (exit code {code}): the ordinary start follows "
+                "and compiles; next: `python -m draftworth artifacts` shows what is stored"
+            )
+            self._keep(replace(self.starts, unproven=True))
+            compiles_after_all(order)
+        compiles = prepared.compiles or self.starts.unproven
+        return self._ended(self._attempt(environment, compiles=compiles))
+
+    def _attempt(self, environment: Mapping[str, str], *, compiles: bool) -> int:
+        """Run vLLM to its end; its exit code."""
+        limit_seconds = self._limits.seconds(compiles=compiles)
+        left_seconds = limit_seconds - (time.monotonic() - self.starts.first_at_seconds)
+        self._timed_out = False
+        if left_seconds <= 0:
+            raise GivenUpError(self._too_long(limit_seconds))
+        try:
+            self._server = ServerProcess(self._command, environment, self._reports.tail)
+        except OSError as error:
+            self._reports.say(f"{self._command[0]} cannot be started: {error}")
+            return EXIT_NOT_FOUND
+        self._reports.report("starting", self.starts)
+        watching = threading.Thread(
+            target=self._watch, args=(self._server, left_seconds), daemon=True
+        )
+        watching.start()
+        code = self._server.wait()
+        watching.join()
+        if self._timed_out:
+            raise GivenUpError(self._too_long(limit_seconds))
+        return code
+
+    def _watch(self, server: ServerProcess, left_seconds: float) -> None:
+        """Until it is healthy, has ended, or has had its time."""
+        until = time.monotonic() + left_seconds
+        while not server.ended.wait(self._limits.health_period_seconds):
+            if is_healthy(self._url):
+                self._keep(healthy(self.starts))
+                self._reports.report("healthy", self.starts)
+                return
+            if time.monotonic() >= until:
+                self._timed_out = not self._told_to_end
+                server.end(grace_seconds=self._limits.grace_seconds)
+                return
+
+    def _ended(self, code: int) -> int:
+        """The container ends, and is started again; raises GivenUpError where it should not be."""
+        starts, failed = self.starts, self._reports.tail.compiler_failed
+        allowed = self._limits.with_compiler_failure if failed else self._limits.starts
+        if starts.without_health >= allowed and not self._told_to_end:
+            compiler = "; the compiler failed by itself (exit code 70)" if failed else ""
+            raise GivenUpError(self._too_often(f"with exit code {code}{compiler}"))
+        self._reports.report("ended", starts, exit_code=code)
+        return code
+
+    def give_up(self, reason: str) -> None:
+        """Say so, here, in the bucket and to this pod's later containers."""
+        self._keep(replace(self.starts, given_up=reason))
+        self._reports.say(f"given up: {reason}")
+        self._reports.report("given_up", self.starts, reason=reason)
+
+    def _keep(self, starts: Starts) -> None:
+        self.starts = starts
+        keep(self._scratch, starts)
+
+    def _too_often(self, last: str) -> str:
+        ended = min(self.starts.without_health, self._limits.starts)
+        return (
+            f"its server ended {ended} times and was never healthy, the last time {last}; next: "
+            "mend what its log names and deploy again with a raised `repetition`; where only the "
+            "compiler failed, another node may do without a change"
+        )
+
+    def _too_long(self, limit_seconds: float) -> str:
+        return (
+            f"its server was not healthy {limit_seconds / 60:g} minutes after its first start; "
+            "next: look in its log for what it was doing, and deploy again with a raised "
+            "`repetition`"
+        )
+
+
+class Reports:
+    """What is said of a server: in the container's log, and as its state."""
+
+    def __init__(self, *, variant: str, pod: str, states: StateReports) -> None:
+        self.tail = LogTail()
+        self._variant = variant
+        self._pod = pod
+        self._states = states
+
+    def say(self, line: str) -> None:
+        """A line of the container's log, which the states to come have too."""
+        say(line)
+        self.tail.note(line)
+
+    def report(
+        self, phase: ServerPhase, starts: Starts, *, exit_code: int | None = None, reason: str = ""
+    ) -> None:
+        """A new phase, since now."""
+        state = ServerState(
+            variant=self._variant,
+            pod=self._pod,
+            start=starts.number,
+            phase=phase,
+            since_unix_s=time.time(),
+            exit_code=exit_code,
+            last_lines=self.tail.lines(),
+            reason=one_line(reason, characters=_REASON_CHARACTERS),
+        )
+        self._states.report(state)

@@ -1,0 +1,131 @@
+"""vLLM as a child process: its log passed on, its signals, its end and that of all it started.
+
+As process 1 of its container this program is given every orphan there; elsewhere it asks for those
+of its own family (`PR_SET_CHILD_SUBREAPER`), so it behaves the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pods.compiled_graphs.log_tail import LogTail
+
+EXIT_NOT_FOUND = 127
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+_PIECE_BYTES = 64 * 1024
+# For orphans to go, and for the log of a child that has ended to come through.
+_PATIENCE_SECONDS = 5.0
+
+
+def adopt_orphans() -> None:
+    """Have orphans of this family become children of this process."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+class ServerProcess:
+    """One run of a command. Waited for in the main thread, once."""
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], tail: LogTail
+    ) -> None:
+        """Start it, as the leader of a group of its own; raises OSError.
+
+        Both of its streams become one, in order, as a container's log is one.
+        """
+        self.ended = threading.Event()
+        self._tail = tail
+        reading, writing = os.pipe()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 (the pod's own command)
+                list(command),
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        self._reader = threading.Thread(target=self._pass_on, args=(reading,), daemon=True)
+        self._reader.start()
+
+    def wait(self) -> int:
+        """Its exit code, 128 + the number of a signal, once it and all it started have ended.
+
+        Orphans are reaped meanwhile; signal handlers run.
+        """
+        while True:
+            pid, status = os.waitpid(-1, 0)
+            if pid == self._process.pid:
+                break
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        self.ended.set()
+        self.signal(signal.SIGKILL)
+        _end_orphans()
+        # Whoever left the group and still lives holds the pipe: not waited for.
+        self._reader.join(_PATIENCE_SECONDS)
+        return exit_code(self._process.returncode)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to its whole group."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    def end(self, *, grace_seconds: float) -> None:
+        """Ask it to end, and make it. From another thread than the one that waits."""
+        self.signal(signal.SIGTERM)
+        if not self.ended.wait(grace_seconds):
+            self.signal(signal.SIGKILL)
+
+    def _pass_on(self, reading: int) -> None:
+        """Read as fast as it writes, also where nobody takes what is passed on."""
+        while data := os.read(reading, _PIECE_BYTES):
+            self._tail.feed(data)
+            with suppress(OSError):
+                _write_all(data)
+        os.close(reading)
+
+
+def exit_code(returncode: int) -> int:
+    """As a shell and Kubernetes count it."""
+    return returncode if returncode >= 0 else 128 - returncode
+
+
+def _write_all(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def _end_orphans() -> None:
+    """Kill and reap what is left of the family: it may hold the port, or the devices."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < until:
+        for child in _children():
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.05)
+
+
+def _children() -> Iterator[int]:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # "pid (name) state parent ...", where a name may hold anything.
+            parent = stat.read_text(errors="replace").rpartition(")")[2].split()[1]
+            if int(parent) == os.getpid():
+                yield int(stat.parent.name)

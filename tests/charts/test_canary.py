@@ -1,0 +1,160 @@
+"""The canaries: what a server will do first, on a cheap node."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import pytest
+
+from charts.canary import RETRIES
+from pods.canary.program import ROLES, _parser
+from tests.charts.rendering import (
+    BINDINGS,
+    EXPERIMENTS,
+    Object,
+    load_generator,
+    of_kind,
+    render,
+    rendered,
+)
+from tests.charts.test_checkpoint_stager import container_of, pod_of, what_would_cost
+from tests.support.experiments import changed, changed_in, resolved
+
+pytestmark = pytest.mark.synth
+
+
+def jobs(name: str = "qwen3-32b") -> list[Object]:
+    found = rendered(name)["canary"]
+    assert len(found) == len(resolved(name).variants)
+    return found
+
+
+def server_of(job: Object, name: str) -> Object:
+    account = pod_of(job)["serviceAccountName"]
+    (server,) = [d for d in of_kind("Deployment", name) if d["metadata"]["name"] == account]
+    pod: Object = server["spec"]["template"]["spec"]
+    return pod
+
+
+def what_differs(job: Object, name: str) -> list[str]:
+    """What a server would do first and its canary does not, or does otherwise."""
+    server, pod = server_of(job, name), pod_of(job)
+    container, own = server["containers"][0], container_of(job)
+    found = [] if pod["serviceAccountName"] == server["serviceAccountName"] else ["account"]
+    buckets = [v for v in server["volumes"] if "persistentVolumeClaim" in v]
+    found += [] if pod["volumes"] == buckets else ["volumes"]
+    wanted = {v["name"] for v in buckets}
+    mounts = [m for m in container["volumeMounts"] if m["name"] in wanted]
+    found += [] if own["volumeMounts"] == mounts else ["mounts"]
+    groups = [p["securityContext"].get("fsGroup") for p in (pod, server)]
+    found += [] if groups[0] == groups[1] else ["group"]
+    graphs = [e for e in container["env"] if e["name"].startswith("ARTIFACT_")]
+    found += [] if [e for e in own["env"] if e in graphs] == graphs else ["graphs"]
+    return found
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_canary_mounts_what_its_server_mounts_with_the_same_account(name: str) -> None:
+    assert [what_differs(job, name) for job in jobs(name)] == [[]] * len(jobs(name))
+    assert len({pod_of(job)["serviceAccountName"] for job in jobs(name)}) == len(jobs(name))
+
+
+@pytest.mark.parametrize(
+    ("planted", "finding"),
+    [
+        (lambda pod: pod["volumes"].pop(), "volumes"),
+        (lambda pod: pod["securityContext"].update(fsGroup=10001), "group"),
+        (lambda pod: pod["containers"][0]["volumeMounts"][0].update(mountPath="/m"), "mounts"),
+        (lambda pod: pod["containers"][0]["env"][1].update(value="another"), "graphs"),
+    ],
+)
+def test_a_canary_that_does_otherwise_is_found(planted: object, finding: str) -> None:
+    job = copy.deepcopy(jobs()[0])
+    assert callable(planted)
+    planted(pod_of(job))
+    assert what_differs(job, "qwen3-32b") == [finding]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_canaries_run_on_cpu_nodes_only_and_leave_room_there(name: str) -> None:
+    assert [what_would_cost(job) for job in jobs(name)] == [[]] * len(jobs(name))
+    for job in jobs(name):
+        assert float(container_of(job)["resources"]["requests"]["cpu"]) <= 0.1
+        assert job["spec"]["backoffLimit"] == RETRIES
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_program_takes_its_arguments(name: str) -> None:
+    for job, variant in zip(jobs(name), resolved(name).variants, strict=True):
+        given = _parser().parse_args(container_of(job)["args"])
+        assert (given.variant, given.job) == (
+            variant.name,
+            load_generator(name)["metadata"]["name"],
+        )
+        assert (given.checkpoints, given.results) == (
+            BINDINGS.checkpoints_bucket,
+            BINDINGS.results_bucket,
+        )
+        asked = {role: getattr(given, role) for role in ROLES if getattr(given, role)}
+        assert asked == {
+            role: f"/models/{role}={model.model}@{model.revision}"
+            for role, model in variant.checkpoints.items()
+        }
+
+
+def what_must_be_equal(job: Object) -> Object:
+    """A canary without what its variant decides."""
+    shared = copy.deepcopy(job)
+    del shared["metadata"]["name"]
+    del shared["spec"]["template"]["metadata"]["annotations"]["draftworth/variant"]
+    pod, container = pod_of(shared), container_of(shared)
+    del pod["serviceAccountName"]
+    pod["volumes"] = [v for v in pod["volumes"] if v["name"] != "draft"]
+    container["volumeMounts"] = [m for m in container["volumeMounts"] if m["name"] != "draft"]
+    container["env"] = [e for e in container["env"] if not e["name"].startswith("ARTIFACT_")]
+    container["args"] = container["args"][: container["args"].index("--target") + 2]
+    container["args"].remove(shared_variant(container["args"]))
+    return shared
+
+
+def shared_variant(arguments: list[str]) -> str:
+    return arguments[arguments.index("--variant") + 1]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_canaries_differ_in_what_their_variants_do_only(name: str) -> None:
+    first, *others = jobs(name)
+    assert others
+    for other in others:
+        assert what_must_be_equal(other) == what_must_be_equal(first)
+
+
+def test_each_measuring_job_has_canaries_of_its_own() -> None:
+    again = render(changed(resolved(), repetition=2))
+    old, new = ({j["metadata"]["name"] for j in c["canary"]} for c in (rendered(), again))
+    assert not old & new
+
+
+def test_names_of_canaries_leave_room_for_their_pods() -> None:
+    baseline, drafted = resolved().spec.variants
+    longest = drafted.model_copy(update={"name": "a" * 32})
+    objects = render(changed(resolved(), variants=(baseline, longest)))["canary"]
+    assert all(len(job["metadata"]["name"]) <= 57 for job in objects)
+
+
+def test_no_service_selects_a_canary() -> None:
+    for service in of_kind("Service"):
+        for job in jobs():
+            labels = job["spec"]["template"]["metadata"]["labels"]
+            assert not service["spec"]["selector"].items() <= labels.items()
+
+
+def test_another_results_bucket_is_another_canary() -> None:
+    other = render(resolved(), dataclasses.replace(BINDINGS, results_bucket="another"))["canary"]
+    assert {j["metadata"]["name"] for j in other}.isdisjoint(j["metadata"]["name"] for j in jobs())
+
+
+def test_a_revision_that_changed_is_what_the_canary_asks_for() -> None:
+    other = render(changed_in(resolved(), "target", revision="v2"))["canary"]
+    assert all("/models/target=Qwen/Qwen3-32B@v2" in container_of(job)["args"] for job in other)

@@ -1,0 +1,151 @@
+"""The first wait: how long for servers that have never answered, and what ends it sooner."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from draftworth.measuring import readiness
+from draftworth.measuring.history import History
+from draftworth.measuring.journal import Entry
+from draftworth.measuring.runner import Runner
+from draftworth.measuring.sink import FolderSink
+from draftworth.records.reading import read_run
+from draftworth.records.results import RunResult
+from draftworth.records.server_state import ServerState
+from tests.draftworth.measuring.test_runner import case, server, spec
+from tests.support.stream_server import plain, stream_server
+
+LOADING = plain("503 Service Unavailable", b"")
+STARTED_AT = 1_000_000.0
+STEP_SECONDS = 300
+# The runner itself asks for the time, too.
+ABOUT_SECONDS = 10 * STEP_SECONDS
+GIVEN_UP = ServerState(
+    variant="baseline",
+    pod="vllm-baseline-1",
+    start=3,
+    phase="given_up",
+    since_unix_s=STARTED_AT + STEP_SECONDS,
+    last_lines=("a", "Traceback", "RuntimeError: no\x1b[0m", "the end"),
+    reason="its server ended 3 times",
+)
+
+
+class Clock:
+    """Goes on by five minutes at each question."""
+
+    def __init__(self) -> None:
+        self.now = STARTED_AT
+
+    def __call__(self) -> float:
+        self.now += STEP_SECONDS
+        return self.now
+
+
+def run(
+    folder: Path,
+    url: str,
+    *,
+    state: Callable[[str], ServerState | None] = lambda _: None,
+    allowance_seconds: float | None = None,
+    history: History | None = None,
+) -> RunResult:
+    made = Runner(
+        spec=replace(
+            spec(url, cases=[case("count")]),
+            ready_deadline_seconds=None,
+            start_allowance_seconds=allowance_seconds,
+        ),
+        sink=FolderSink(folder),
+        run_id="test-1",
+        progress=lambda line: None,
+        scheduling="ordinary",
+        history=history or History(),
+        deadline_seconds=lambda: 10 * 24 * 3600.0,
+        wall_clock=Clock(),
+        server_state=state,
+        ready_poll_seconds=0.01,
+    )
+    return asyncio.run(made.run())
+
+
+def test_it_lasts_as_long_as_a_start_may_take_and_not_a_part_of_the_deadline(
+    tmp_path: Path,
+) -> None:
+    with stream_server(lambda _: LOADING) as late:
+        result = run(tmp_path, late.base_url, allowance_seconds=7800.0)
+    assert result.status == "failed"
+    assert "was not ready within" in result.reason
+    waited_seconds = result.ended_at_unix_s - result.started_at_unix_s
+    assert waited_seconds == pytest.approx(7800, abs=ABOUT_SECONDS)
+
+
+def test_it_counts_from_the_start_of_the_first_pod(tmp_path: Path) -> None:
+    started = Entry(
+        attempt=1,
+        number=0,
+        kind="started",
+        started_at_unix_s=STARTED_AT - 7000,
+        ended_at_unix_s=STARTED_AT - 7000,
+    )
+    history = History(entries=(started,))
+    with stream_server(lambda _: LOADING) as late:
+        result = run(tmp_path, late.base_url, allowance_seconds=7800.0, history=history)
+    assert result.ended_at_unix_s - STARTED_AT == pytest.approx(800, abs=ABOUT_SECONDS)
+
+
+def test_a_server_that_was_given_up_ends_the_run_at_once_with_its_reason(tmp_path: Path) -> None:
+    with stream_server(lambda _: LOADING) as late:
+        result = run(tmp_path, late.base_url, state=lambda _: GIVEN_UP)
+    assert result.status == "failed"
+    assert "baseline was given up at its start 3: its server ended 3 times" in result.reason
+    assert "Traceback | RuntimeError: no" in result.reason
+    assert result.reason.isprintable()
+    assert result.ended_at_unix_s - result.started_at_unix_s < ABOUT_SECONDS
+    assert read_run(tmp_path / "test-1").result == result
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        replace(GIVEN_UP, since_unix_s=STARTED_AT - 1),
+        replace(GIVEN_UP, phase="ended", reason=""),
+        None,
+    ],
+    ids=["of an earlier life", "only ended", "nothing known"],
+)
+def test_what_says_nothing_of_this_run_does_not_end_it(
+    tmp_path: Path, state: ServerState | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "STATE_SECONDS", 0.01)
+    with stream_server(lambda _: LOADING) as late:
+        result = run(tmp_path, late.base_url, state=lambda _: state, allowance_seconds=7800.0)
+    assert "was not ready within" in result.reason
+
+
+def test_servers_that_are_all_ready_are_measured_whatever_was_said(tmp_path: Path) -> None:
+    """A state is looked at while one waits; a server that answers is not given up."""
+    with stream_server(server(1, 1)) as ready:
+        result = run(tmp_path, ready.base_url, state=lambda _: None)
+    assert result.status == "complete"
+
+
+def test_a_server_that_is_given_up_later_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "STATE_SECONDS", 0.01)
+    asked: list[str] = []
+
+    def state(variant: str) -> ServerState | None:
+        asked.append(variant)
+        return GIVEN_UP if len(asked) > 3 else None
+
+    with stream_server(lambda _: LOADING) as late:
+        result = run(tmp_path, late.base_url, state=state)
+    assert "was given up" in result.reason
+    assert set(asked) == {"baseline"}

@@ -1,0 +1,281 @@
+"""The canary as a process from the image's files, and its parts, against an emulated S3."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from charts.shipped import MEASURING_IMAGE
+from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
+from draftworth.records.canary import CanaryReport, canary_key
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.files import StoredFile
+from draftworth.records.staging import READY_MARKER, ReadyModel, ready_key
+from tests.support.emulator import emulated_account
+from tests.support.shipped import lay_out
+from tests.support.waiting import HANGS_AFTER_SECONDS
+
+pytestmark = pytest.mark.emulator
+CHECKPOINTS, RESULTS = "checkpoints", "results"
+JOB, VARIANT = "llmperf-test-0123abcd", "k7"
+MODEL, REVISION = "acme/tiny", "main"
+KEY = "0123456789abcdef01234567"
+INPUTS = {"window": 7}
+WEIGHTS = b"w" * (3 * 2**20)
+NOT_IN_THE_POD = ("pydantic", "rich", "aws_cdk", "cdk8s", "moto", "ray", "huggingface_hub")
+
+
+def staged(model: str = MODEL, revision: str = REVISION) -> ReadyModel:
+    files = {"config.json": b"{}", "model.safetensors": WEIGHTS}
+    return ReadyModel(
+        model=model,
+        revision=revision,
+        commit="a" * 40,
+        files=tuple(
+            StoredFile(path=name, size_bytes=len(data), sha256=sha256(data).hexdigest())
+            for name, data in files.items()
+        ),
+        tokenizer_fingerprint=None,
+        staged_at_unix_s=1.0,
+        staging_seconds=1.0,
+    )
+
+
+@dataclass
+class Place:
+    """The mounts as folders, the buckets, and the program."""
+
+    root: Path
+    endpoint: str
+    s3: Any
+    model: Path = field(init=False)
+    artifacts: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.model, self.artifacts = self.root / "target", self.root / "artifacts"
+        self.model.mkdir()
+        self.artifacts.mkdir()
+        lay_out(MEASURING_IMAGE, self.root / "app")
+
+    def stage(self, ready: ReadyModel | None = None) -> None:
+        """In the bucket and in the mount."""
+        marker = dump_record(ready or staged())
+        (self.model / READY_MARKER).write_bytes(marker)
+        (self.model / "config.json").write_bytes(b"{}")
+        (self.model / "model.safetensors").write_bytes(WEIGHTS)
+        self.s3.put_object(Bucket=CHECKPOINTS, Key=ready_key(MODEL, REVISION), Body=marker)
+
+    def compile(self, inputs: dict[str, Any]) -> None:
+        folder = self.artifacts / KEY / "one"
+        folder.mkdir(parents=True)
+        (folder / "model.pt").write_bytes(b"graph")
+        manifest = ArtifactManifest(
+            key=KEY,
+            inputs=inputs,
+            checkpoints={},
+            folder=f"{KEY}/one",
+            files=(StoredFile(path="model.pt", size_bytes=5, sha256="0" * 64),),
+            compile_seconds=1.0,
+            uploaded_at_unix_s=1.0,
+        )
+        (self.artifacts / manifest_key(KEY)).write_bytes(dump_record(manifest))
+
+    def start(self, *more: str, **environment: str) -> subprocess.Popen[str]:
+        arguments = [
+            *("--job", JOB, "--variant", VARIANT, "--checkpoints", CHECKPOINTS),
+            *("--results", RESULTS, "--artifacts-folder", str(self.artifacts)),
+            *("--target", f"{self.model}={MODEL}@{REVISION}"),
+            *("--poll-seconds", "0.05", "--patience-seconds", "0.2", *more),
+        ]
+        return subprocess.Popen(
+            [sys.executable, "-m", "pods.canary", *arguments],
+            cwd=self.root / "app",
+            env={
+                **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+                "AWS_ENDPOINT_URL": self.endpoint,
+                "ARTIFACT_KEY": KEY,
+                "ARTIFACT_INPUTS": json.dumps(INPUTS),
+                **environment,
+            },
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *more: str, **environment: str) -> tuple[int, str]:
+        process = self.start(*more, **environment)
+        log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
+        return process.returncode, log
+
+    def report(self) -> CanaryReport | None:
+        try:
+            body = self.s3.get_object(Bucket=RESULTS, Key=canary_key(JOB, VARIANT))["Body"]
+        except self.s3.exceptions.NoSuchKey:
+            return None
+        return load_record(CanaryReport, body.read())
+
+    def failure(self, *more: str) -> str:
+        """What the report of a try says that fails."""
+        code, log = self.run(*more)
+        report = self.report()
+        assert code == 1, log
+        assert report
+        assert not report.ok
+        assert report.last_lines
+        return report.text
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    endpoint = emulated_account()
+    client: Any = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-2")
+    for name in (CHECKPOINTS, RESULTS):
+        where = {"LocationConstraint": "us-east-2"}
+        client.create_bucket(Bucket=name, CreateBucketConfiguration=where)
+    yield Place(root=tmp_path, endpoint=endpoint, s3=client)
+    client.close()
+
+
+def test_what_a_server_needs_is_read_and_reported(place: Place) -> None:
+    place.stage()
+    before = time.time()
+    code, log = place.run()
+    assert code == 0, log
+    report = place.report()
+    assert report
+    assert (report.ok, report.job_name, report.variant) == (True, JOB, VARIANT)
+    assert before - 1 <= report.reported_at_unix_s <= time.time() + 1
+    said = "\n".join(report.last_lines)
+    assert "both ends of model.safetensors" in said
+    assert "no graphs of this variant yet" in said
+
+
+def test_it_waits_for_staging_and_reports_nothing_until_then(place: Place) -> None:
+    process = place.start()
+    assert process.stderr
+    assert f"waiting for {ready_key(MODEL, REVISION)}" in process.stderr.readline()
+    assert place.report() is None
+    place.stage()
+    process.communicate(timeout=HANGS_AFTER_SECONDS)
+    assert process.returncode == 0
+    assert (report := place.report())
+    assert report.ok
+
+
+def test_staging_that_never_ends_is_a_failure(place: Place) -> None:
+    text = place.failure("--wait-seconds", "0.1")
+    assert f"{ready_key(MODEL, REVISION)} was not staged" in text
+
+
+def test_a_mount_that_shows_nothing_fails_with_the_next_step(place: Place) -> None:
+    place.stage()
+    for path in place.model.iterdir():
+        path.unlink()
+    text = place.failure()
+    assert f"{place.model} (target) cannot be read" in text
+    assert "next: " in text
+
+
+def test_a_mount_with_another_prefix_is_found(place: Place) -> None:
+    place.stage(staged(model="acme/another"))
+    assert "shows acme/another at main, asked for acme/tiny at main" in place.failure()
+
+
+def test_a_file_that_is_cut_off_is_found(place: Place) -> None:
+    place.stage()
+    (place.model / "model.safetensors").write_bytes(WEIGHTS[:100])
+    assert f"{len(WEIGHTS)} bytes were staged, 100 there" in place.failure()
+
+
+def test_artifacts_that_are_not_mounted_are_found(place: Place) -> None:
+    place.stage()
+    place.artifacts.rmdir()
+    assert "(compiled graphs) cannot be read" in place.failure()
+
+
+def test_graphs_that_the_server_would_take_are_named(place: Place) -> None:
+    place.stage()
+    place.compile(INPUTS)
+    assert place.run()[0] == 0
+    assert (report := place.report())
+    assert any(manifest_key(KEY) in line for line in report.last_lines)
+
+
+def test_graphs_that_the_server_would_refuse_are_refused_at_once(place: Place) -> None:
+    place.stage()
+    place.compile({"window": 5})
+    text = place.failure("--patience-seconds", "1e9")
+    assert "window: compiled for 5, asked for 7" in text
+    assert "draftworth artifacts EXPERIMENT --run" in text
+
+
+def test_a_later_try_writes_over_the_one_before(place: Place) -> None:
+    place.stage()
+    marker = (place.model / READY_MARKER).read_bytes()
+    (place.model / READY_MARKER).write_bytes(b"[" * 100_000)
+    assert "not JSON" in place.failure()
+    (place.model / READY_MARKER).write_bytes(marker)
+    assert place.run()[0] == 0
+    assert (report := place.report())
+    assert report.ok
+
+
+def test_what_fails_at_first_has_some_time_to_be_mended(place: Place) -> None:
+    """As a role that was just made."""
+    place.stage()
+    hidden = place.model.rename(place.root / "hidden")
+    process = place.start("--patience-seconds", "1e9")
+    assert process.stderr
+    for line in process.stderr:
+        if "not yet" in line:
+            hidden.rename(place.model)
+            break
+    process.communicate(timeout=HANGS_AFTER_SECONDS)
+    assert process.returncode == 0
+
+
+def test_a_results_bucket_that_cannot_be_reached_is_said_in_the_log(place: Place) -> None:
+    place.stage()
+    place.s3.delete_bucket(Bucket=RESULTS)
+    code, log = place.run()
+    assert code == 1
+    assert "the results bucket cannot be reached" in log
+
+
+def test_missing_credentials_are_no_traceback(place: Place) -> None:
+    code, log = place.run(AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="")
+    assert code == 1
+    assert "Traceback" not in log
+    assert "Unable to locate credentials" in log
+
+
+def test_the_program_needs_nothing_that_the_pod_lacks(place: Place) -> None:
+    code = (
+        "import sys, pods.canary.program; "
+        f"print([n for n in {NOT_IN_THE_POD!r} if n in sys.modules])"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=place.root / "app",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert answer.stdout.strip() == "[]"
+
+
+def test_what_a_damaged_mount_says_is_printable(place: Place) -> None:
+    place.stage(replace(staged(), commit="\x1b[31m"))
+    assert place.run()[0] == 0
+    assert (report := place.report())
+    assert all(line.isprintable() for line in report.last_lines)

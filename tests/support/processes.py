@@ -1,0 +1,30 @@
+"""Ends a process and all that it started, as the end of a container does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+
+def end_family(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
+    """Kill it and what came of it, whatever sessions they made for themselves."""
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGSTOP)  # it starts no more
+    for pid in [*descendants(process.pid), process.pid]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """Children, and theirs."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(stat.read_text(errors="replace").rpartition(")")[2].split()[1]) == pid:
+                child = int(stat.parent.name)
+                yield from (child, *descendants(child))
