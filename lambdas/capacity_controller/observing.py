@@ -130,7 +130,8 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
             return NodeGroup(ownership="missing")
         raise
     if not plan.nodegroup_tags.items() <= (group.get("tags") or {}).items():
-        return NodeGroup(ownership="foreign")
+        # Whether its instances were started for this experiment, its tags do not say.
+        return NodeGroup(ownership="foreign", instances=None)
     desired_size = _or_else(None, lambda: int(group["scalingConfig"]["desiredSize"]))
     name = _or_else("", lambda: str(group["resources"]["autoScalingGroups"][0]["name"]))
     states = _or_else(None, lambda: _lifecycle_states(clients, name))

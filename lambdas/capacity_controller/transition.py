@@ -74,9 +74,13 @@ def transition(
     decision = decide(deployment, state.status, observation, now=now)
     current, is_new = _current_decision(last, deployment, decision, now)
     if is_new and decision.desired_size:
-        # Node time counts from here, not from whenever the last node was seen; and so does a start.
+        # Node time counts from here, not from whenever the last node was seen; and so does a start,
+        # unless its nodes were there all the while, in a group that was taken for another's.
         counted = replace(deployment.node_time, observed_at_unix_s=now)
-        deployment = replace(deployment, node_time=counted).with_whole_allowance()
+        deployment = replace(deployment, node_time=counted)
+        another_job = last is None or last.job_name != deployment.plan.job_name
+        if another_job or not counted.instances:
+            deployment = deployment.with_whole_allowance()
     problems = _problems(state, deployment, decision, observation, now)
     made: list[Notification] = []
     if is_new:

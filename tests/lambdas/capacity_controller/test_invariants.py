@@ -430,6 +430,15 @@ PASSING = (
     )
 )
 @example(operations=["begin", "nodes follow", *["half an hour later"] * 5, "nodes follow"] * 2)
+@example(
+    operations=[
+        "nodes follow",
+        *["half an hour later"] * 4,
+        "foreign",
+        "ours",
+        "half an hour later",
+    ]
+)
 def test_what_is_paid_without_a_server_is_bounded(operations: list[str]) -> None:
     """By a meter of its own: none is paid for longer than a start may take, and none comes back."""
     scenario, limit = new_scenario(), 2 * 130 * MINUTE
