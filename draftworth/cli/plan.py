@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from draftworth.errors import UserInputError, suggestion
-from draftworth.experiment.variants import Speculative
+from draftworth.experiment.variants import AsShipped, Speculative
 from draftworth.planning.advice import advice_lines, time_advice
 from draftworth.planning.assumptions import OPTION, assumption_data
 from draftworth.planning.resolved import (
@@ -98,6 +98,8 @@ def _known_variants(experiment: ResolvedNeuron, names: Sequence[str]) -> Sequenc
 
 def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> Iterator[str]:
     decoding = "one token a step (the baseline)"
+    if isinstance(variant.spec, AsShipped):
+        decoding = "one token a step, with the engine's own defaults (beside the baseline)"
     if isinstance(variant.spec, Speculative):
         decoding = (
             f"{variant.spec.method}, draft {variant.draft}, window {variant.spec.window}, at most "

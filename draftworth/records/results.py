@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from draftworth.records.load import Load, LoadGenerator
 from draftworth.untrusted import MIB
@@ -50,6 +50,9 @@ MAX_RECEIVE_COUNT = 5
 # of objects. A request takes 600 bytes, one that failed at most 1 KiB of ordinary text.
 MAX_REQUESTS_PER_BLOCK = 10_000
 RESULT_LIMIT_BYTES = 11 * MIB
+# The variant that decodes without speculation as the engine does when it is told nothing: what a
+# buyer would run, beside the baseline, which is told whatever the speculative side needs.
+AS_SHIPPED: Final = "baseline-as-shipped"
 # Each has a server of its own; every one more makes a report slower.
 MAX_VARIANTS = 100
 
