@@ -39,8 +39,6 @@ QUANTILE_RESAMPLES = 500
 # Greedy outputs may differ in the last bits of a logit; with fewer identical ones than this, look
 # before believing the speedup.
 MIN_IDENTICAL_SHARE = 0.9
-# Chunks that come together count as one step; a few do on every machine.
-MERGED_CHUNKS_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +157,8 @@ def _variant_facts(
         counted=summary.value(ACCEPTANCE_RATE),
         tokens_per_step=summary.value(TOKENS_PER_STEP),
         most=run.result.max_tokens_per_step.get(name, 1),
+        by_requests=metrics.acceptance_by_requests(blocks),
+        tokens_per_chunk=metrics.tokens_per_chunk(blocks),
     )
     comparison = predicted = None
     differing: tuple[Divergence, ...] = ()
@@ -214,12 +214,14 @@ def _attention(variant: VariantFacts) -> Iterator[str]:
             f"step explain {acceptance.estimated:.1%} (tolerance {ACCEPTANCE_TOLERANCE:.0%}): "
             "chunks may have been merged on the way, or other requests were served meanwhile."
         )
-    tokens, most = acceptance.tokens_per_step, acceptance.most
-    if tokens is not None and tokens > most * (1 + MERGED_CHUNKS_TOLERANCE):
+    if acceptance.requests_agree is False:
         yield (
-            f"{variant.label}: {tokens:.2f} tokens a step where a step yields at most {most}: "
-            "chunks were merged on the way, and step latencies and tokens per step are too large."
+            f"{variant.label}: the server's counters say {acceptance.counted:.1%} accepted, what it"
+            f" tells with each answer {acceptance.by_requests:.1%} (tolerance "
+            f"{ACCEPTANCE_TOLERANCE:.0%}): other requests were served meanwhile."
         )
+    if acceptance.merged:
+        yield _merged_chunks(variant.label, acceptance)
     share = variant.comparison.identical_share if variant.comparison else None
     if share is not None and share < MIN_IDENTICAL_SHARE:
         yield (
@@ -231,3 +233,16 @@ def _attention(variant: VariantFacts) -> Iterator[str]:
             f"{variant.label}: {variant.summary.failed} of {variant.summary.requests} requests "
             "failed; the result files have their reasons, as has requests.csv of a written report."
         )
+
+
+def _merged_chunks(label: str, acceptance: AcceptanceCheck) -> str:
+    chunks, most, steps = acceptance.tokens_per_chunk, acceptance.most, acceptance.tokens_per_step
+    if steps == chunks:
+        return (
+            f"{label}: {chunks:.2f} tokens a step where a step yields at most {most}: chunks were "
+            "merged on the way, and step latencies and tokens per step are too large."
+        )
+    return (
+        f"{label}: {chunks:.2f} tokens a chunk where the server says {steps:.2f} a step: chunks "
+        "were merged on the way, and step latencies are too large."
+    )

@@ -27,7 +27,7 @@ from typing import Final, Literal
 from draftworth.records.load import Load, LoadGenerator
 from draftworth.untrusted import MIB
 
-RESULT_SCHEMA = "draftworth.result/3"
+RESULT_SCHEMA = "draftworth.result/4"
 RUN_SCHEMA = "draftworth.run/3"
 RESULT_SUFFIX = ".result.json"
 TRANSCRIPT_SUFFIX = ".transcript.jsonl.gz"
@@ -75,6 +75,8 @@ class RequestRecord:
     run_queue_wait_s: how long the client was ready to run but had no core during this request.
     excluded: why the timing cannot be trusted, None if it can.
     llmperf_inter_token_latency_s: what llmperf would call inter-token latency, for comparison only.
+    verification_steps, drafted_tokens, accepted_tokens: what the server says of this request's
+        drafts, where it does; also of tokens that the end of the output cut off.
     """
 
     error_code: int | None
@@ -98,6 +100,9 @@ class RequestRecord:
     run_queue_wait_s: float | None = None
     excluded: str | None = None
     llmperf_inter_token_latency_s: float | None = None
+    verification_steps: int | None = None
+    drafted_tokens: int | None = None
+    accepted_tokens: int | None = None
 
     def __post_init__(self) -> None:
         for name in _DURATIONS:
@@ -105,6 +110,11 @@ class RequestRecord:
         for name in _AMOUNTS:
             _check(name, getattr(self, name), least=MIN_SECONDS, most=_MOST)
         _check("started_at_unix_s", self.started_at_unix_s, least=0.0, most=MAX_UNIX_S)
+        if (self.accepted_tokens or 0) > (self.drafted_tokens or 0):
+            raise ValueError(
+                f"accepted_tokens: given {self.accepted_tokens}, allowed: at most the "
+                f"{self.drafted_tokens} of drafted_tokens"
+            )
 
     @property
     def failed(self) -> bool:
@@ -116,6 +126,13 @@ class RequestRecord:
         """Its figures may enter statistics."""
         return not self.failed and self.excluded is None
 
+    @property
+    def tokens_per_verification(self) -> float | None:
+        """Output tokens a step by the server's count of steps; the first token is the prefill's."""
+        if not self.verification_steps or not self.number_output_tokens:
+            return None
+        return (self.number_output_tokens - 1) / self.verification_steps
+
 
 _DURATIONS = (
     *("inter_token_latency_s", "ttft_s", "end_to_end_latency_s"),
@@ -124,6 +141,7 @@ _DURATIONS = (
 _AMOUNTS = (
     *("number_total_tokens", "number_output_tokens", "number_input_tokens", "first_chunk_tokens"),
     *("chunks", "tokens_per_step", "request_output_throughput_token_per_s"),
+    *("verification_steps", "drafted_tokens", "accepted_tokens"),
 )
 _MOST = 2.0**64
 _ROUNDING = 1e-6
