@@ -28,7 +28,7 @@ from draftworth.records.load import Load, LoadGenerator
 from draftworth.untrusted import MIB
 
 RESULT_SCHEMA = "draftworth.result/4"
-RUN_SCHEMA = "draftworth.run/3"
+RUN_SCHEMA = "draftworth.run/4"
 RESULT_SUFFIX = ".result.json"
 TRANSCRIPT_SUFFIX = ".transcript.jsonl.gz"
 LLMPERF_RESPONSES_SUFFIX = "_individual_responses.json"
@@ -306,6 +306,27 @@ class TimeAccount:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServerStart:
+    """What a server says of its own last start; None: it does not say.
+
+    startup_s: from the start of its workers until it was ready. compilation_s: of all graphs, those
+    found in a cache among them; graphs: how many. load_s, load_bytes: weights, host to devices.
+    """
+
+    startup_s: float | None = None
+    compilation_s: float | None = None
+    graphs: int | None = None
+    load_s: float | None = None
+    load_bytes: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("startup_s", "compilation_s", "load_s"):
+            _check(name, getattr(self, name), least=MIN_SECONDS, most=MAX_SECONDS)
+        for name in ("graphs", "load_bytes"):
+            _check(name, getattr(self, name), least=1, most=_MOST)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunResult:
     """`run.json`: written last, so its presence means that the run is over.
 
@@ -314,6 +335,7 @@ class RunResult:
     class_weights: each prompt class's part of the user's traffic; the parts add up to 1.
     scheduling: the scheduling class that the client got, in words.
     started_at_unix_s: of the first pod, where a Job resumed the run.
+    server_starts: by variant, of the servers that say how they started.
     """
 
     schema: str = RUN_SCHEMA
@@ -334,6 +356,7 @@ class RunResult:
     scheduling: str = ""
     time: TimeAccount = TimeAccount()
     interruptions: tuple[Interruption, ...] = ()
+    server_starts: Mapping[str, ServerStart] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_times(self)
