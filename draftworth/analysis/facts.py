@@ -30,7 +30,7 @@ from draftworth.analysis.statistics import Estimate, estimate, quantile, request
 from draftworth.analysis.summary import Group, VariantSummary, by_prompt, groups_of, summarize
 from draftworth.analysis.verdict import Comparison, compare, paired
 from draftworth.records.reading import Run
-from draftworth.records.results import BlockResult, RequestRecord
+from draftworth.records.results import AS_SHIPPED, BlockResult, RequestRecord
 from draftworth.records.transcripts import Transcripts
 
 QUANTILE_SHARES = (0.5, 0.9, 0.95, 0.99)
@@ -47,11 +47,14 @@ class VariantFacts:
 
     requests_short: how many more samples the speedup's interval would take to be as narrow as asked
     for; quantiles: of latencies, by metric and share, seconds; step_latencies_s: from transcripts.
+    against_shipped: a speculative variant's comparison with the baseline as shipped, where there is
+    one; `comparison` is the one with the baseline.
     """
 
     summary: VariantSummary
     records: tuple[RequestRecord, ...]
     comparison: Comparison | None
+    against_shipped: Comparison | None
     requests_short: int | None
     server: ServerCheck | None
     acceptance: AcceptanceCheck
@@ -160,11 +163,13 @@ def _variant_facts(
         by_requests=metrics.acceptance_by_requests(blocks),
         tokens_per_chunk=metrics.tokens_per_chunk(blocks),
     )
-    comparison = predicted = None
+    comparison = shipped = predicted = None
     differing: tuple[Divergence, ...] = ()
     if name != baseline:
         against = {"variant": name, "baseline": baseline}
         comparison = compare(run.blocks, group, **against)
+        if AS_SHIPPED in run.result.variants and name != AS_SHIPPED:
+            shipped = compare(run.blocks, group, variant=name, baseline=AS_SHIPPED)
         differing = divergences(paired(run.blocks, group, **against), transcripts)
         predicted = break_even(records, acceptance, baseline_itl_s=plain_itl_s)
     speedup = comparison.itl_speedup if comparison else None
@@ -172,6 +177,7 @@ def _variant_facts(
         summary=summary,
         records=records,
         comparison=comparison,
+        against_shipped=shipped,
         requests_short=requests_short(speedup, target_width=run.result.target_interval_width),
         server=server_check(blocks),
         acceptance=acceptance,

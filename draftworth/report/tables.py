@@ -84,6 +84,8 @@ def _variant_rows(variant: VariantFacts) -> Iterator[Row]:
         for metric, speedup in comparison.speedups.items():
             yield _estimated(f"{metric.label.lower()}_speedup", speedup)
         yield _estimated("ttft_difference_s", comparison.ttft_difference_s, TTFT_CONFIDENCE)
+        if shipped := variant.against_shipped:
+            yield _estimated("itl_speedup_against_as_shipped", shipped.itl_speedup)
         judged = {"figure": "judgement", "value": comparison.judgement}
         yield {**judged, "samples": comparison.pairs}
 
