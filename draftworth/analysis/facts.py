@@ -132,11 +132,15 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
 
 def _mixes(run: Run) -> Iterator[MixVerdict]:
     """The verdict on the whole traffic, load by load, where it has more than one class."""
-    if len(run.result.class_weights) > 1:
-        for load in dict.fromkeys(group.load for group in groups_of(run.blocks)):
-            for variant in run.result.variants:
-                if variant != run.result.baseline:
-                    yield judge_mix(run, load=load, variant=variant)
+    result = run.result
+    if len(result.class_weights) < 2:
+        return
+    baselines = [result.baseline, *(v for v in result.variants if v == AS_SHIPPED)]
+    for load in dict.fromkeys(group.load for group in groups_of(run.blocks)):
+        for place, baseline in enumerate(baselines):
+            for variant in result.variants:
+                if variant not in baselines[: place + 1]:
+                    yield judge_mix(run, load=load, variant=variant, baseline=baseline)
 
 
 def _group_facts(run: Run, group: Group, transcripts: Transcripts) -> GroupFacts:

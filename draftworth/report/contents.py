@@ -92,8 +92,9 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
 
 def _cards(facts: RunFacts) -> Iterator[Card]:
     judged = [
-        (f"{TRAFFIC_MIX} at {m.load.label}, {m.variant}", m.judgement, m.speedup)
+        (f"{TRAFFIC_MIX} at {m.load.label}, {m.name}", m.judgement, m.speedup)
         for m in facts.mixes
+        if m.variant != AS_SHIPPED
     ]
     judged += [
         (v.label, c.judgement, c.itl_speedup) for v, c in _compared(facts) if v.name != AS_SHIPPED
@@ -147,7 +148,7 @@ def _verdict(facts: RunFacts) -> Section:
 def _speedups(facts: RunFacts) -> tuple[Table, ...]:
     """Of every variant in every group and, by ITL alone, of the traffic mix."""
     rows = [
-        _speedup_row((TRAFFIC_MIX, m.load.label, m.variant, m.judgement), {ITL: m.speedup})
+        _speedup_row((TRAFFIC_MIX, m.load.label, m.name, m.judgement), {ITL: m.speedup})
         for m in facts.mixes
     ]
     rows += [
@@ -193,7 +194,7 @@ def mix_sentences(facts: RunFacts) -> Iterator[str]:
                 f"{plain} to {drafted} USD."
             )
         yield (
-            f"{TRAFFIC_MIX} ({parts}) at {mix.load.label}, {mix.variant}: {mix.judgement}; "
+            f"{TRAFFIC_MIX} ({parts}) at {mix.load.label}, {mix.name}: {mix.judgement}; "
             f"{mix.reason}.{cost}"
         )
 

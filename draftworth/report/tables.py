@@ -57,7 +57,7 @@ def _figures(facts: RunFacts) -> Iterator[Row]:
         who = _who(group.prompt_class, group.load.label, variant.name)
         yield from ({**who, **row} for row in _variant_rows(variant))
     for mix in facts.mixes:
-        who = _who(TRAFFIC_MIX, mix.load.label, mix.variant)
+        who = _who(TRAFFIC_MIX, mix.load.label, mix.name)
         yield {**who, **_estimated("itl_speedup", mix.speedup)}
         yield {**who, "figure": "judgement", "value": mix.judgement}
         yield {**who, "figure": "saving_share", "value": mix.saving_share}

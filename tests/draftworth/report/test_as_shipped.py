@@ -63,6 +63,30 @@ def test_a_variant_is_put_against_both_and_the_verdict_stays_with_the_baseline(
     assert "itl_speedup_against_as_shipped" in figures_csv(facts)
 
 
+def test_the_traffic_mix_is_put_against_both_too() -> None:
+    weights = {"structured": 0.5, "open_ended": 0.5}
+    blocks: list[BlockResult] = []
+    for prompt_class in weights:
+        plain = make_plain_block(len(blocks) + 1, prompt_class)
+        drafted = make_drafted_block(len(blocks) + 2, prompt_class)
+        shipped = replace(plain, variant=AS_SHIPPED, block=len(blocks) + 3)
+        blocks += [plain, drafted, shipped]
+    names = ("baseline", VARIANT, AS_SHIPPED)
+    facts = make_facts(make_run(blocks=tuple(blocks), variants=names, class_weights=weights))
+
+    assert [mix.name for mix in facts.mixes] == [
+        VARIANT,
+        AS_SHIPPED,
+        f"{VARIANT} against {AS_SHIPPED}",
+    ]
+    fair, _, shipped_mix = facts.mixes
+    assert fair.speedup is not None
+    assert fair.speedup == shipped_mix.speedup, "as fast as the fair baseline here"
+    labels = [card.label for card in document_of(facts).cards]
+    assert labels
+    assert all(VARIANT in label for label in labels)
+
+
 def test_a_run_without_it_says_nothing_of_it() -> None:
     facts = make_facts()
     assert all(variant.against_shipped is None for variant in facts.speculative)
