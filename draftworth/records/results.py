@@ -363,6 +363,8 @@ class RunResult:
         _check("target_interval_width", self.target_interval_width, least=_ROUNDING, most=_MOST)
         if not len(set(self.variants)) == len(self.variants) <= MAX_VARIANTS:
             raise ValueError(f"variants: allowed: at most {MAX_VARIANTS}, each once")
+        if not self.server_starts.keys() <= {*self.variants}:
+            raise ValueError("server_starts: allowed: names of the run's variants")
         weights = self.class_weights.values()
         if weights and not (min(weights) >= 0 and abs(sum(weights) - 1) <= _ROUNDING):
             raise ValueError(

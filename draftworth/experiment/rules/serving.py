@@ -46,11 +46,17 @@ def _slot_is_connected(experiment: NeuronExperiment) -> Iterator[Problem]:
 def _release_runs_with_the_lnc(experiment: NeuronExperiment) -> Iterator[Problem]:
     given, runs_with = experiment.serving.lnc, experiment.release_facts.lnc
     if runs_with is not None and given not in runs_with:
+        instance = experiment.accelerator
+        sizes = (
+            f"{instance.logical_cores(devices=devices, lnc=lnc)} on {devices}"
+            for lnc in runs_with
+            for devices in instance.legal_slot_devices
+        )
         yield Problem(
             key=("serving", "lnc"),
             given=f"{given} on release {experiment.release}",
-            allowed=f"{' or '.join(map(str, runs_with))} (4 logical cores a device: "
-            "tensor_parallel_size 4, 16, 32 or 64 on 1, 4, 8 or 16 devices)",
+            allowed=f"{' or '.join(map(str, runs_with))}, with tensor_parallel_size "
+            f"{', '.join(sizes)} devices",
             reason=f"the decode kernels of this image (vLLM {experiment.release_facts.vllm_version}"
             ") are written for it: with another size a server likely never starts",
         )

@@ -132,7 +132,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         ),
         "serving.lnc",
         "1 on release neuron-2.33.0",
-        "2 (4 logical cores a device",
+        "2, with tensor_parallel_size 4 on 1, 16 on 4, 32 on 8, 64 on 16 devices",
         "likely never starts",
     ),
     "the name of the baseline as shipped": (
