@@ -14,7 +14,6 @@ from charts.jobs import ProgramJob, add_job, on_exit
 from charts.names import STAGER_SERVICE_ACCOUNT, stager_labels
 from charts.pods import empty_folder, field_variable, resources
 from draftworth.errors import UserInputError
-from draftworth.experiment.catalog import catalog
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.staging import FAILURES_ANNOTATION, FAILURES_VARIABLE
@@ -63,8 +62,8 @@ class StagingChart(cdk8s.Chart):
 
 def scratch_gib(model: HubModel) -> int:
     """Room for files on their way: a small checkpoint needs no more than itself."""
-    facts = catalog().models.get(model.model)
-    return min(MAX_SCRATCH_GIB, math.ceil(facts.checkpoint_gib) + 1) if facts else MAX_SCRATCH_GIB
+    size = model.facts and model.facts.checkpoint_gib
+    return min(MAX_SCRATCH_GIB, math.ceil(size) + 1) if size else MAX_SCRATCH_GIB
 
 
 def _job(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) -> ProgramJob:

@@ -74,7 +74,7 @@ def _comparisons(experiment: ResolvedNeuron, prompt_class: str) -> list[Graph]:
             [
                 _line(metric, stat, experiment.name, variant.name, prompt_class, label=stat)
                 for variant in experiment.variants
-                if not (metric.speculative_only and variant.is_baseline)
+                if not (metric.speculative_only and not variant.speculates)
                 for stat in STATISTICS
             ],
         )

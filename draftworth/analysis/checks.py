@@ -23,6 +23,8 @@ from draftworth.records.results import BlockResult, RequestRecord
 SERVER_TOLERANCE = 0.10
 # Counters and estimate may differ by 5 points: the last step of an output is cut short.
 ACCEPTANCE_TOLERANCE = 0.05
+# Chunks that come together count as one step; a few do on every machine.
+MERGED_CHUNKS_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +71,15 @@ def server_check(blocks: Iterable[BlockResult]) -> ServerCheck | None:
 class AcceptanceCheck:
     """Acceptance rate (0 to 1) by the server's counters and as tokens per step explain it.
 
-    most: tokens a step can yield, 1 without speculation.
+    most: tokens a step can yield, 1 without speculation. by_requests: the rate by what the server
+    tells with each answer; tokens_per_chunk: tokens per step as the chunks show them.
     """
 
     counted: float | None
     tokens_per_step: float | None
     most: int
+    by_requests: float | None = None
+    tokens_per_chunk: float | None = None
 
     @property
     def estimated(self) -> float | None:
@@ -90,6 +95,20 @@ class AcceptanceCheck:
         if self.counted is None or self.estimated is None:
             return None
         return abs(self.counted - self.estimated) <= ACCEPTANCE_TOLERANCE
+
+    @property
+    def requests_agree(self) -> bool | None:
+        """The same of counters and requests, which are the server's both; None without one."""
+        if self.counted is None or self.by_requests is None:
+            return None
+        return abs(self.counted - self.by_requests) <= ACCEPTANCE_TOLERANCE
+
+    @property
+    def merged(self) -> bool:
+        """Chunks hold more tokens than a step can yield, or than the server's steps did."""
+        tokens = self.tokens_per_chunk
+        steps = min(self.most, self.tokens_per_step or self.most)
+        return tokens is not None and tokens > steps * (1 + MERGED_CHUNKS_TOLERANCE)
 
 
 def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
@@ -129,9 +148,10 @@ def break_even(
     A request's mean step time is its ITL x its tokens per step, by the definitions of both.
     """
     steps = [
-        r.inter_token_latency_s * r.tokens_per_step
+        r.inter_token_latency_s * tokens
         for r in records
-        if r.counts and r.inter_token_latency_s and r.tokens_per_step
+        if r.counts and r.inter_token_latency_s
+        if (tokens := r.tokens_per_verification or r.tokens_per_step)
     ]
     if not steps or acceptance.tokens_per_step is None or not baseline_itl_s:
         return None

@@ -30,7 +30,7 @@ from draftworth.analysis.statistics import Estimate, estimate, quantile, request
 from draftworth.analysis.summary import Group, VariantSummary, by_prompt, groups_of, summarize
 from draftworth.analysis.verdict import Comparison, compare, paired
 from draftworth.records.reading import Run
-from draftworth.records.results import BlockResult, RequestRecord
+from draftworth.records.results import AS_SHIPPED, BlockResult, RequestRecord
 from draftworth.records.transcripts import Transcripts
 
 QUANTILE_SHARES = (0.5, 0.9, 0.95, 0.99)
@@ -39,8 +39,6 @@ QUANTILE_RESAMPLES = 500
 # Greedy outputs may differ in the last bits of a logit; with fewer identical ones than this, look
 # before believing the speedup.
 MIN_IDENTICAL_SHARE = 0.9
-# Chunks that come together count as one step; a few do on every machine.
-MERGED_CHUNKS_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +47,14 @@ class VariantFacts:
 
     requests_short: how many more samples the speedup's interval would take to be as narrow as asked
     for; quantiles: of latencies, by metric and share, seconds; step_latencies_s: from transcripts.
+    against_shipped: a speculative variant's comparison with the baseline as shipped, where there is
+    one; `comparison` is the one with the baseline.
     """
 
     summary: VariantSummary
     records: tuple[RequestRecord, ...]
     comparison: Comparison | None
+    against_shipped: Comparison | None
     requests_short: int | None
     server: ServerCheck | None
     acceptance: AcceptanceCheck
@@ -131,11 +132,15 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
 
 def _mixes(run: Run) -> Iterator[MixVerdict]:
     """The verdict on the whole traffic, load by load, where it has more than one class."""
-    if len(run.result.class_weights) > 1:
-        for load in dict.fromkeys(group.load for group in groups_of(run.blocks)):
-            for variant in run.result.variants:
-                if variant != run.result.baseline:
-                    yield judge_mix(run, load=load, variant=variant)
+    result = run.result
+    if len(result.class_weights) < 2:
+        return
+    baselines = [result.baseline, *(v for v in result.variants if v == AS_SHIPPED)]
+    for load in dict.fromkeys(group.load for group in groups_of(run.blocks)):
+        for place, baseline in enumerate(baselines):
+            for variant in result.variants:
+                if variant not in baselines[: place + 1]:
+                    yield judge_mix(run, load=load, variant=variant, baseline=baseline)
 
 
 def _group_facts(run: Run, group: Group, transcripts: Transcripts) -> GroupFacts:
@@ -159,12 +164,16 @@ def _variant_facts(
         counted=summary.value(ACCEPTANCE_RATE),
         tokens_per_step=summary.value(TOKENS_PER_STEP),
         most=run.result.max_tokens_per_step.get(name, 1),
+        by_requests=metrics.acceptance_by_requests(blocks),
+        tokens_per_chunk=metrics.tokens_per_chunk(blocks),
     )
-    comparison = predicted = None
+    comparison = shipped = predicted = None
     differing: tuple[Divergence, ...] = ()
     if name != baseline:
         against = {"variant": name, "baseline": baseline}
         comparison = compare(run.blocks, group, **against)
+        if AS_SHIPPED in run.result.variants and name != AS_SHIPPED:
+            shipped = compare(run.blocks, group, variant=name, baseline=AS_SHIPPED)
         differing = divergences(paired(run.blocks, group, **against), transcripts)
         predicted = break_even(records, acceptance, baseline_itl_s=plain_itl_s)
     speedup = comparison.itl_speedup if comparison else None
@@ -172,6 +181,7 @@ def _variant_facts(
         summary=summary,
         records=records,
         comparison=comparison,
+        against_shipped=shipped,
         requests_short=requests_short(speedup, target_width=run.result.target_interval_width),
         server=server_check(blocks),
         acceptance=acceptance,
@@ -214,12 +224,14 @@ def _attention(variant: VariantFacts) -> Iterator[str]:
             f"step explain {acceptance.estimated:.1%} (tolerance {ACCEPTANCE_TOLERANCE:.0%}): "
             "chunks may have been merged on the way, or other requests were served meanwhile."
         )
-    tokens, most = acceptance.tokens_per_step, acceptance.most
-    if tokens is not None and tokens > most * (1 + MERGED_CHUNKS_TOLERANCE):
+    if acceptance.requests_agree is False:
         yield (
-            f"{variant.label}: {tokens:.2f} tokens a step where a step yields at most {most}: "
-            "chunks were merged on the way, and step latencies and tokens per step are too large."
+            f"{variant.label}: the server's counters say {acceptance.counted:.1%} accepted, what it"
+            f" tells with each answer {acceptance.by_requests:.1%} (tolerance "
+            f"{ACCEPTANCE_TOLERANCE:.0%}): other requests were served meanwhile."
         )
+    if acceptance.merged:
+        yield _merged_chunks(variant.label, acceptance)
     share = variant.comparison.identical_share if variant.comparison else None
     if share is not None and share < MIN_IDENTICAL_SHARE:
         yield (
@@ -231,3 +243,16 @@ def _attention(variant: VariantFacts) -> Iterator[str]:
             f"{variant.label}: {variant.summary.failed} of {variant.summary.requests} requests "
             "failed; the result files have their reasons, as has requests.csv of a written report."
         )
+
+
+def _merged_chunks(label: str, acceptance: AcceptanceCheck) -> str:
+    chunks, most, steps = acceptance.tokens_per_chunk, acceptance.most, acceptance.tokens_per_step
+    if steps == chunks:
+        return (
+            f"{label}: {chunks:.2f} tokens a step where a step yields at most {most}: chunks were "
+            "merged on the way, and step latencies and tokens per step are too large."
+        )
+    return (
+        f"{label}: {chunks:.2f} tokens a chunk where the server says {steps:.2f} a step: chunks "
+        "were merged on the way, and step latencies are too large."
+    )

@@ -121,7 +121,22 @@ def _throughput(blocks: Sequence[BlockResult], _: Price | None = None) -> float 
 
 
 def _tokens_per_step(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
-    counted = [r for b in blocks for r in b.requests if r.counts and r.tokens_per_step is not None]
+    """By the server's steps where it tells them of every request, else by chunks."""
+    counted = _decoded(blocks)
+    if not counted or any(r.tokens_per_verification is None for r in counted):
+        return tokens_per_chunk(blocks)
+    tokens = sum((r.number_output_tokens or 0) - 1 for r in counted)
+    return tokens / sum(r.verification_steps or 0 for r in counted)
+
+
+def _decoded(blocks: Sequence[BlockResult]) -> list[RequestRecord]:
+    """Requests that count, with output after their first chunk."""
+    return [r for b in blocks for r in b.requests if r.counts and r.tokens_per_step is not None]
+
+
+def tokens_per_chunk(blocks: Sequence[BlockResult]) -> float | None:
+    """Output tokens after the first chunks / chunks after them: steps, unless some came merged."""
+    counted = _decoded(blocks)
     steps = sum(r.chunks - 1 for r in counted)
     tokens = sum((r.number_output_tokens or 0) - (r.first_chunk_tokens or 0) for r in counted)
     return tokens / steps if steps else None
@@ -130,7 +145,21 @@ def _tokens_per_step(blocks: Sequence[BlockResult], _: Price | None) -> float | 
 def _acceptance(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
     counters = [b.speculation for b in blocks if b.speculation]
     drafted = sum(c.draft_tokens for c in counters)
-    return sum(c.accepted_tokens for c in counters) / drafted if drafted else None
+    if not drafted:
+        return acceptance_by_requests(blocks)
+    return sum(c.accepted_tokens for c in counters) / drafted
+
+
+def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
+    """Accepted / drafted tokens as the server tells them with each answer; None where it does not.
+
+    Of every request that did not fail: the counters have them too.
+    """
+    done = [r for b in blocks for r in b.requests if not r.failed]
+    if any(r.drafted_tokens is None for r in done):
+        return None
+    drafted = sum(r.drafted_tokens or 0 for r in done)
+    return sum(r.accepted_tokens or 0 for r in done) / drafted if drafted else None
 
 
 def _cost(blocks: Sequence[BlockResult], price: Price | None) -> float | None:

@@ -17,11 +17,12 @@ from draftworth.analysis.summary import Group, VariantSummary, summarize
 from draftworth.analysis.verdict import Judgement, Pairs, judge, paired
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
+from draftworth.records.results import AS_SHIPPED
 
 
 @dataclass(frozen=True, kw_only=True)
 class MixVerdict:
-    """What speculation does to the whole traffic at one load.
+    """What speculation does to the whole traffic at one load, compared with `baseline`.
 
     usd_per_million_output_tokens: weighted over the classes; None without a price.
     saving_share: 1 - variant / baseline of that cost; negative: it costs more.
@@ -29,11 +30,18 @@ class MixVerdict:
 
     load: Load
     variant: str
+    baseline: str
     speedup: Estimate | None
     judgement: Judgement
     reason: str
     baseline_usd_per_million_output_tokens: float | None
     variant_usd_per_million_output_tokens: float | None
+
+    @property
+    def name(self) -> str:
+        """The variant, and what it is compared with where that is not the run's baseline."""
+        against = f" against {AS_SHIPPED}" if self.baseline == AS_SHIPPED else ""
+        return f"{self.variant}{against}"
 
     @property
     def saving_share(self) -> float | None:
@@ -43,9 +51,9 @@ class MixVerdict:
         return 1 - theirs / ours if ours and theirs is not None else None
 
 
-def judge_mix(run: Run, *, load: Load, variant: str) -> MixVerdict:
+def judge_mix(run: Run, *, load: Load, variant: str, baseline: str) -> MixVerdict:
     """The verdict on one variant for the run's weighted classes at one load."""
-    baseline, weights = run.result.baseline, run.result.class_weights
+    weights = run.result.class_weights
     groups = [Group(prompt_class=name, load=load) for name in weights]
     plain, drafted = (
         [summarize(run.blocks, group, name, run.result.price) for group in groups]
@@ -64,6 +72,7 @@ def judge_mix(run: Run, *, load: Load, variant: str) -> MixVerdict:
     return MixVerdict(
         load=load,
         variant=variant,
+        baseline=baseline,
         speedup=speedup,
         judgement=judgement,
         reason=reason,

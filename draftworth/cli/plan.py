@@ -7,10 +7,12 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from draftworth.cli.runs import RUN_WORDS, local_run
 from draftworth.errors import UserInputError, suggestion
-from draftworth.experiment.variants import Speculative
+from draftworth.experiment.variants import AsShipped, Speculative
 from draftworth.planning.advice import advice_lines, time_advice
-from draftworth.planning.assumptions import OPTION, assumption_data
+from draftworth.planning.assumptions import OPTION, Assumption, Assumptions, assumption_data
+from draftworth.planning.learning import LEARN_OPTION, learnt
 from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import (
     NeuronVariant,
@@ -20,8 +22,9 @@ from draftworth.planning.resolved import (
     load,
 )
 from draftworth.planning.timeline import forecast
-from draftworth.planning.timeline_text import time_lines
-from draftworth.serving.command import ModelPaths
+from draftworth.planning.timeline_text import learnt_lines, time_lines
+from draftworth.records.reading import read_run
+from draftworth.serving.command import ModelPaths, served_model_name
 from draftworth.serving.dialects import serving_command
 
 COMPILED_OPTION = "--compiled"
@@ -39,6 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "compile_minutes=30..60; may be given several times",
     )
     parser.add_argument(
+        LEARN_OPTION,
+        metavar="RUN",
+        help="durations and speeds from a run of the same target in the place of assumptions; "
+        f"{OPTION} still replaces them; {RUN_WORDS}",
+    )
+    parser.add_argument(
         COMPILED_OPTION,
         action="append",
         default=[],
@@ -53,13 +62,17 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(experiment, ResolvedNeuron):
         experiment = with_looked_up_price(experiment)
     # Everything is worked out before the first line is printed: a wrong option is reported alone.
-    for line in list(_plan_lines(experiment, arguments.assume, arguments.compiled)):
+    options = (arguments.assume, arguments.compiled, arguments.learn)
+    for line in list(_plan_lines(experiment, *options)):
         print(line)
     return 0
 
 
 def _plan_lines(
-    experiment: ResolvedExperiment, assume: Sequence[str], compiled: Sequence[str]
+    experiment: ResolvedExperiment,
+    assume: Sequence[str],
+    compiled: Sequence[str],
+    learn: str | None,
 ) -> Iterator[str]:
     """The plan as lines of text."""
     release = experiment.spec.release_facts
@@ -74,18 +87,32 @@ def _plan_lines(
     advice = list(advice_lines(experiment))
     if isinstance(experiment, ResolvedNeuron):
         yield from _placement_lines(experiment)
-        assumed = assumption_data().for_target(experiment.spec.target.model).replaced(assume)
+        known = assumption_data().for_target(experiment.spec.target.model)
+        rows = _learnt(experiment, known, learn)
+        assumed = known.model_copy(update=rows).replaced(assume)
         first = forecast(experiment, assumed, compiled=_known_variants(experiment, compiled))
         yield from time_lines(first, second=forecast(experiment, assumed, second=True))
+        yield from learnt_lines(rows, assumed)
         advice += time_advice(first)
-    elif assume or compiled:
+    elif assume or compiled or learn is not None:
         raise UserInputError(
-            f"{OPTION}, {COMPILED_OPTION}: given for release {experiment.spec.release}, allowed "
-            "with a Neuron release: a local experiment uses no AWS nodes and has no time line"
+            f"{OPTION}, {COMPILED_OPTION}, {LEARN_OPTION}: given for release "
+            f"{experiment.spec.release}, allowed with a Neuron release: a local experiment uses no "
+            "AWS nodes and has no time line"
         )
     if advice:
         yield ""
         yield from (f"note: {line}" for line in advice)
+
+
+def _learnt(
+    experiment: ResolvedNeuron, assumed: Assumptions, run_at: str | None
+) -> dict[str, Assumption]:
+    """What a run says in the place of assumptions; nothing without one."""
+    if run_at is None:
+        return {}
+    with local_run(run_at) as folder:
+        return learnt(read_run(folder), assumed, model=served_model_name(experiment.spec))
 
 
 def _known_variants(experiment: ResolvedNeuron, names: Sequence[str]) -> Sequence[str]:
@@ -101,6 +128,8 @@ def _known_variants(experiment: ResolvedNeuron, names: Sequence[str]) -> Sequenc
 
 def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> Iterator[str]:
     decoding = "one token a step (the baseline)"
+    if isinstance(variant.spec, AsShipped):
+        decoding = "one token a step, with the engine's own defaults (beside the baseline)"
     if isinstance(variant.spec, Speculative):
         decoding = (
             f"{variant.spec.method}, draft {variant.draft}, window {variant.spec.window}, at most "

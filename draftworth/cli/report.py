@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.analysis.run_comparison import changes
+from draftworth.cli.runs import RUN_WORDS, S3_SCHEME, local_run
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run, read_run
 from draftworth.records.transcripts import read_transcripts
 from draftworth.report.contents import document_of
 from draftworth.report.terminal import document_lines
 
-# The domain does not know AWS: who reads S3 is looked up when a run lies there.
-_S3_SOURCE = "account.s3_source"
-_S3_SCHEME = "s3://"
 _BESIDE_THE_RUN = ""
 
 
@@ -28,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run",
         metavar="RUN",
-        help="folder of one run (it holds run.json), or s3://BUCKET/PREFIX of one",
+        help=RUN_WORDS,
     )
     parser.add_argument(
         "--against", metavar="RUN", help="another run of the same experiment, to compare with"
@@ -62,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _out_folder(run_at: str, out: str) -> Path:
     if out != _BESIDE_THE_RUN:
         return Path(out)
-    if run_at.startswith(_S3_SCHEME):
+    if run_at.startswith(S3_SCHEME):
         raise UserInputError(
             "--out: a run in S3 has no folder to write beside it: give --out DIR, for example "
             "--out report"
@@ -70,22 +64,8 @@ def _out_folder(run_at: str, out: str) -> Path:
     return Path(run_at) / "report"
 
 
-@contextmanager
-def _local(run_at: str) -> Iterator[Path]:
-    """The run's folder; of a run in S3 a copy, while the context lasts."""
-    if not run_at.startswith(_S3_SCHEME):
-        yield Path(run_at)
-        return
-    with tempfile.TemporaryDirectory(prefix="draftworth-") as folder:
-        importlib.import_module(_S3_SOURCE).download_run(run_at, Path(folder))
-        try:
-            yield Path(folder)
-        except UserInputError as error:
-            raise UserInputError(str(error).replace(folder, run_at.rstrip("/"))) from error
-
-
 def _facts(run_at: str, *, texts: bool) -> RunFacts:
-    with _local(run_at) as folder:
+    with local_run(run_at) as folder:
         run_read = read_run(folder)
         return facts_of(run_read, read_transcripts(folder, run_read.blocks) if texts else {})
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -15,9 +15,10 @@ from draftworth.experiment.strict import StrictModel, read_yaml
 from draftworth.records.capacity import DraftTokenizer
 
 # No draft, no speculation: the baseline's method.
-NO_SPECULATION = "none"
+NO_SPECULATION: Final = "none"
 
-ModelKind = Literal["causal_lm", "eagle3_head"]
+ModelKind = Literal["causal_lm", "eagle3_head", "dflash_head"]
+Platform = Literal["neuron", "local"]
 
 
 class Method(StrictModel):
@@ -26,6 +27,18 @@ class Method(StrictModel):
     draft: ModelKind | Literal["any"]
     tokenizer: DraftTokenizer
     """Whether the draft must bring a tokenizer of its own, equal to the target's."""
+    fixed_window: bool = False
+    """The draft was trained for one window and works with no other."""
+
+
+class UnservedMethod(StrictModel):
+    """A way to speculate that exists and cannot be measured here."""
+
+    platform: Platform | None = None
+    """Where it is not served; None: nowhere."""
+    because: str
+    instead: str
+    """What serves something like it, or where it runs."""
 
 
 class MethodFacts(StrictModel):
@@ -35,6 +48,8 @@ class MethodFacts(StrictModel):
     min_window: Annotated[int, Field(ge=1)]
     engine_settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of the engine that only this method wants, in the dialect's own words."""
+    draft_must: str = ""
+    """What this release wants of the draft, after "the draft must"; empty: nothing special."""
 
     def max_tokens_per_step(self, window: int) -> int:
         """Most output tokens one verification step can give."""
@@ -67,7 +82,7 @@ CompiledGraphs = Annotated[ArtifactFolder | CompilerCache, Field(discriminator="
 class Release(StrictModel):
     """One servable image: which vLLM, which command-line dialect, which methods."""
 
-    platform: Literal["neuron", "local"]
+    platform: Platform
     image: str | None
     vllm_version: str
     dialect: str
@@ -75,6 +90,12 @@ class Release(StrictModel):
     methods: dict[str, MethodFacts]
     compiled_graphs: CompiledGraphs | None
     """How compiled graphs are saved and found again; None: nothing is compiled."""
+    lnc: tuple[int, ...] | None = None
+    """Logical core sizes that its engine runs with; None: those that the instance has."""
+    environment: dict[str, str] = Field(default_factory=dict)
+    """Set for every server."""
+    per_request_acceptance: bool = False
+    """Its servers can tell with each answer how many of its drafts were accepted."""
     sources: tuple[str, ...]
 
 
@@ -83,9 +104,17 @@ class ModelFacts(StrictModel):
 
     tokenizer_family: str
     kind: ModelKind
-    checkpoint_gib: float
+    checkpoint_gib: float | None = None
     # The hub gives it only to accounts that accepted its licence: downloading takes a token.
     gated: bool = False
+    trained_for: str | None = None
+    """The target model of a head."""
+    window: int | None = None
+    """The window of a head that was trained for one."""
+    served_by: tuple[str, ...] = ()
+    """Dialects on which a head is published to work."""
+    doubtful_on: tuple[str, ...] = ()
+    """Dialects on which a head likely does not work."""
 
 
 class Accelerator(StrictModel):
@@ -114,6 +143,7 @@ class Catalog(StrictModel):
     """Everything of `catalog.yaml`."""
 
     methods: dict[str, Method]
+    unserved_methods: dict[str, UnservedMethod]
     releases: dict[str, Release]
     models: dict[str, ModelFacts]
     instances: dict[str, Accelerator]

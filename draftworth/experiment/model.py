@@ -25,6 +25,7 @@ from draftworth.experiment.catalog import Accelerator, Release, catalog
 from draftworth.experiment.patterns import Name, PositiveInt
 from draftworth.experiment.strict import StrictModel
 from draftworth.experiment.variants import (
+    AsShipped,
     Baseline,
     HubModel,
     HubSpeculative,
@@ -96,7 +97,18 @@ class NeuronExperiment(ExperimentBase):
     serving: NeuronServing
     variants: tuple[HubVariant, ...] = Field(min_length=2)
     """two or more; exactly one has method none"""
+    baseline_as_shipped: bool = False
+    """one more variant: no speculation, with the engine's own defaults; costs a slot"""
     aws: Aws
+
+    @property
+    def served_variants(self) -> tuple[Variant, ...]:
+        """The file's variants, and the baseline as shipped where it is asked for."""
+        return (*self.variants, *[AsShipped()] * self.baseline_as_shipped)
+
+    def uses(self, method: str) -> bool:
+        """Whether a variant speculates in that way."""
+        return any(variant.method == method for variant in self.variants)
 
     @property
     def models(self) -> tuple[HubModel, ...]:

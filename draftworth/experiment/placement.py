@@ -47,6 +47,6 @@ def place(experiment: NeuronExperiment) -> Placement:
     devices, of_a_slot = experiment.accelerator.devices, experiment.serving.slot_devices
     slots = (
         PlacedSlot(variant=v.name, node=index * of_a_slot // devices, devices=of_a_slot)
-        for index, v in enumerate(experiment.variants)
+        for index, v in enumerate(experiment.served_variants)
     )
     return Placement(devices_per_node=devices, slots=tuple(slots))

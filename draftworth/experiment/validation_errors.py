@@ -122,6 +122,10 @@ def _unknown_kind(key: Key, data: Any, model: type[BaseModel]) -> Problem:
         or _description(model, key)
         or f"the {name} decides which other keys there are"
     )
+    unserved = catalog().unserved_methods.get(str(node.get(name))) if keys else None
+    if name == "method" and unserved is not None:
+        given, allowed, because = shown(node[name]), unserved.instead, unserved.because
+        return Problem(key=(*key, name), given=given, allowed=allowed, reason=because)
     if name in keys:
         given, nearest = shown(node[name]), suggestion(node[name], known)
     else:

@@ -16,6 +16,7 @@ from draftworth.experiment.patterns import (
     PositiveInt,
 )
 from draftworth.experiment.strict import StrictModel
+from draftworth.records.results import AS_SHIPPED
 from draftworth.records.staging import checkpoint_prefix
 
 
@@ -61,6 +62,16 @@ class Baseline(StrictModel):
     method: Literal["none"] = Field(description="`none` is the baseline; there is exactly one")
 
 
+class AsShipped(StrictModel):
+    """Decoding without speculation and without what both sides are told for its sake.
+
+    In no file: `baseline_as_shipped` adds it.
+    """
+
+    name: Literal["baseline-as-shipped"] = AS_SHIPPED
+    method: Literal["none"] = NO_SPECULATION
+
+
 class Speculative(StrictModel):
     """Decoding with drafts that the target verifies."""
 
@@ -99,4 +110,4 @@ LocalVariant = Annotated[
     Annotated[Baseline, Tag("baseline")] | Annotated[LocalSpeculative, Tag("speculative")],
     Discriminator(variant_tag),
 ]
-Variant = Baseline | HubSpeculative | LocalSpeculative
+Variant = Baseline | AsShipped | HubSpeculative | LocalSpeculative

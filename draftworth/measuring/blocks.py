@@ -11,6 +11,7 @@ from draftworth.measuring.counters import (
     Reading,
     read_metrics,
     restarted,
+    server_start,
     speculation_between,
     timings_between,
 )
@@ -21,16 +22,20 @@ from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.scheduling import EventLoopLag
 from draftworth.records.load import Load
 from draftworth.records.prompts import Case
-from draftworth.records.results import BlockResult
+from draftworth.records.results import BlockResult, ServerStart
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """A block that was sent. `lost` says why its figures count for nothing; empty: they count."""
+    """A block that was sent. `lost` says why its figures count for nothing; empty: they count.
+
+    start: what its server says of its own start.
+    """
 
     block: BlockResult
     measured: Sequence[Measured]
     lost: str
+    start: ServerStart | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +96,7 @@ class BlockSender:
             requests=tuple(m.record for m in measured),
         )
         lost = await self._why_lost(endpoint, block, before, after)
-        return Sent(block=block, measured=measured, lost=lost)
+        return Sent(block=block, measured=measured, lost=lost, start=server_start(after))
 
     async def _why_lost(
         self, endpoint: Endpoint, block: BlockResult, before: Reading, after: Reading

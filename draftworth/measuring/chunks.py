@@ -34,6 +34,15 @@ _MAX_FINISH_REASON_CHARACTERS = 100
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Acceptance:
+    """What a server says of one request's drafts (vLLM's `metrics.speculative_decoding`)."""
+
+    steps: int
+    drafted: int
+    accepted: int
+
+
 class BadStreamError(HttpError):
     """The stream is not what an OpenAI-compatible server sends, or reports the server's error."""
 
@@ -43,7 +52,8 @@ class Timeline:
     """What a stream brought: arrival times (ns), tokens of each chunk, text, totals, all events.
 
     `chunk_tokens` is None where the server did not count tokens chunk by chunk. `chunk_characters`
-    are the lengths of the chunks' texts: with both, a place in the text is a token.
+    are the lengths of the chunks' texts: with both, a place in the text is a token. `acceptance` is
+    None where the server does not tell it, or tells what cannot be.
     """
 
     chunk_times_ns: list[int] = field(default_factory=list)
@@ -55,6 +65,7 @@ class Timeline:
     finish_reason: str | None = None
     ended: bool = False
     events: int = 0
+    acceptance: Acceptance | None = None
 
     @property
     def usage_source(self) -> UsageSource:
@@ -146,6 +157,8 @@ class ChunkReader:
             text = "".join(delta.get(name) or "" for name in _TEXT_FIELDS)
             if (reason := choices[0].get("finish_reason")) is not None:
                 line.finish_reason = _finish(reason) or line.finish_reason
+        if told := value.get("metrics"):
+            line.acceptance = _acceptance(told, self._max_tokens)
         tokens = self._usage(value.get("usage"), in_stream=bool(choices))
         if tokens or (text and tokens is None):
             line.chunk_times_ns.append(now_ns)
@@ -207,6 +220,21 @@ def _count(name: str, value: Any, most: int) -> int:
         given = one_line(reprlib.repr(value), characters=40)
         raise BadStreamError(f"{name}: given {given}, allowed: a whole number from 0 to {most:,}")
     return value
+
+
+def _acceptance(told: Any, most: int) -> Acceptance | None:
+    """Steps and drafts as they may be; its form is experimental, so another one is no failure."""
+    of_drafts = told.get("speculative_decoding") if isinstance(told, dict) else None
+    if not isinstance(of_drafts, dict):
+        return None
+    names = ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")
+    counts: list[Any] = [of_drafts.get(name) for name in names]
+    if any(type(count) is not int for count in counts):
+        return None
+    steps, drafted, accepted = counts
+    if not (0 < steps <= most and 0 <= accepted <= drafted <= steps * most):
+        return None
+    return Acceptance(steps=steps, drafted=drafted, accepted=accepted)
 
 
 def _finish(reason: Any) -> str | None:

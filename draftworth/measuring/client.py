@@ -238,7 +238,7 @@ def _measured(
     waits = stream.waits_ns
     timeline = stream.timeline
     code, message = error or (None, "")
-    figures = {} if error else figures_of(timeline, sent_ns)
+    figures = {} if error else {**figures_of(timeline, sent_ns), **_drafts_of(timeline)}
     record = RequestRecord(
         error_code=code,
         error_msg=message,
@@ -265,6 +265,18 @@ def _measured(
         chunk_characters=tuple(timeline.chunk_characters),
     )
     return Measured(record=record, transcript=transcript)
+
+
+def _drafts_of(timeline: Timeline) -> dict[str, Any]:
+    """What the server says of the request's drafts, by field in the record."""
+    told = timeline.acceptance
+    if told is None:
+        return {}
+    return {
+        "verification_steps": told.steps,
+        "drafted_tokens": told.drafted,
+        "accepted_tokens": told.accepted,
+    }
 
 
 def _sum(a: int | None, b: int | None) -> int | None:

@@ -1,9 +1,10 @@
 """The server's own view, read from its Prometheus endpoint before and after a block.
 
 vLLM V1 publishes speculation counters (`vllm:spec_decode_num_*_total`) and histograms of TTFT and
-of the time per output token; the V0 Neuron fork does not promise them. What a server does not
-have is None, and the reader says so. So is a metric of which one line cannot be read: a sum without
-it would be wrong.
+of the time per output token; the V0 Neuron fork does not promise them. vLLM Neuron has gauges of
+its own start: the whole of it, each graph's compilation, the weights' way to the devices. What a
+server does not have is None, and the reader says so. So is a metric of which one line cannot be
+read: a sum without it would be wrong.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from draftworth.measuring.http import HttpError, get_text
-from draftworth.records.results import ServerTimings, SpeculationCounters
+from draftworth.records.results import ServerStart, ServerTimings, SpeculationCounters
 from draftworth.untrusted import MIB
 
 _TIMEOUT_SECONDS = 10.0
@@ -33,9 +34,15 @@ _ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
 _ACCEPTED_AT = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 _TPOT = "vllm:request_time_per_output_token_seconds"
 _TTFT = "vllm:time_to_first_token_seconds"
+_STARTUP = "vllm_neuron:startup_time_seconds"
+_COMPILATION = "vllm_neuron:compilation_time_seconds"  # a line for each graph
+_LOAD = "vllm_neuron:model_load_time_seconds"
+_LOAD_BYTES = "vllm_neuron:model_load_size_bytes"
+_GAUGES = (_STARTUP, _COMPILATION, _LOAD, _LOAD_BYTES)
+_GRAPHS = f"{_COMPILATION} lines"
 _COUNTERS = (_DRAFTS, _DRAFT_TOKENS, _ACCEPTED)
 _TIMINGS = tuple(f"{name}_{part}" for name in (_TPOT, _TTFT) for part in ("sum", "count"))
-_NAMES = frozenset((*_COUNTERS, *_TIMINGS, _ACCEPTED_AT))
+_NAMES = frozenset((*_COUNTERS, *_TIMINGS, *_GAUGES, _ACCEPTED_AT))
 
 # `name{labels} value timestamp`, the last one optional (Prometheus text format 0.0.4).
 _REST = re.compile(r"(?:\{.*\})?[ \t]+([0-9.eE+-]+)(?:[ \t]+-?[0-9]+)?[ \t]*")
@@ -47,7 +54,7 @@ def parse_metrics(text: str) -> Reading:
     totals: defaultdict[str, float] = defaultdict(float)
     unreadable = set()
     for line in text.split("\n"):
-        name = line.partition("{")[0].partition(" ")[0] if line.startswith("vllm:") else ""
+        name = line.partition("{")[0].partition(" ")[0] if line.startswith("vllm") else ""
         if name not in _NAMES:
             continue
         key, value = _key(name, line), _value(line[len(name) :])
@@ -55,6 +62,8 @@ def parse_metrics(text: str) -> Reading:
             unreadable.add(name)
         else:
             totals[key] += value
+            if name == _COMPILATION:
+                totals[_GRAPHS] += 1
     return {key: total for key, total in totals.items() if key.split()[0] not in unreadable}
 
 
@@ -96,7 +105,25 @@ async def read_metrics(base_url: str, *, api_key: str | None = None) -> Reading:
 
 def restarted(before: Reading, after: Reading) -> bool:
     """Whether the server counts less than before: it is not the process that it was."""
-    return any(after.get(name, total) < total for name, total in before.items())
+    counted = ((name, total) for name, total in before.items() if name.split()[0] not in _GAUGES)
+    return any(after.get(name, total) < total for name, total in counted)
+
+
+def server_start(reading: Reading) -> ServerStart | None:
+    """What the server says of its start; None when it says nothing, or what cannot be."""
+    if not any(name in reading for name in _GAUGES):
+        return None
+    graphs = reading.get(_GRAPHS)
+    try:
+        return ServerStart(
+            startup_s=reading.get(_STARTUP),
+            compilation_s=reading.get(_COMPILATION),
+            graphs=None if graphs is None else int(graphs),
+            load_s=reading.get(_LOAD),
+            load_bytes=reading.get(_LOAD_BYTES),
+        )
+    except ValueError:
+        return None
 
 
 def speculation_between(before: Reading, after: Reading) -> SpeculationCounters | None:

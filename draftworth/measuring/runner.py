@@ -42,7 +42,7 @@ from draftworth.measuring.scheduling import raise_scheduling_class
 from draftworth.measuring.sink import Sink
 from draftworth.records.codec import dump_record
 from draftworth.records.load import Load
-from draftworth.records.results import RUN_FILE, BlockResult, RunResult, RunStatus
+from draftworth.records.results import RUN_FILE, BlockResult, RunResult, RunStatus, ServerStart
 
 Progress = Callable[[str], None]
 
@@ -102,6 +102,7 @@ class Runner:
     deadline_poll_seconds: float = 30.0
     server_state: ReadServerState = lambda _: None
     _blocks: list[BlockResult] = field(default_factory=list)
+    _starts: dict[str, ServerStart] = field(default_factory=dict)
     _doing: str = ""
 
     def __post_init__(self) -> None:
@@ -280,6 +281,8 @@ class Runner:
         self._blocks += [self._earlier.get(k, s.block) for s, k in zip(sent, keys, strict=True)]
         for s in new:
             await _in_thread(self._files.write_block, s.block, s.measured)
+            if s.start:
+                self._starts[s.block.variant] = s.start
             self.progress(f"[block {s.block.block}, round {case_round.round}] {describe(s.block)}")
         stems = tuple(s.block.stem for s in new)
         self._journal.note("measured", started_at_unix_s, blocks=stems)
@@ -342,6 +345,7 @@ class Runner:
             scheduling=self.scheduling,
             time=account(self._journal.entries, ended_at_unix_s=ended_at_unix_s),
             interruptions=interruptions(self._journal.entries),
+            server_starts=self._starts,
         )
         self._files.write_now(RUN_FILE, dump_record(result))
         return result

@@ -6,11 +6,16 @@ import math
 from collections.abc import Iterator
 
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.catalog import catalog
+from draftworth.experiment.model import NeuronExperiment, variants_of
+from draftworth.experiment.placement import place
+from draftworth.experiment.variants import HubSpeculative
 from draftworth.planning.bounds import Bounds
 from draftworth.planning.capacity_block import PaidBlock
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.planning.timeline import BUDGET, DEADLINE, DEPLOY, TEARDOWN, Forecast
+from draftworth.records.results import AS_SHIPPED
+from draftworth.serving.dialects import neuron_dialect
 
 
 def time_advice(run: Forecast) -> Iterator[str]:
@@ -93,5 +98,42 @@ def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
             f"{model} is gated and aws.hub_token_secret names no secret: staging it fails, and no "
             "accelerator node starts"
         )
+    yield from _head_advice(spec)
+    if spec.baseline_as_shipped:
+        yield from _as_shipped_advice(spec)
     for model in spec.unpinned_models:
         yield f"{model} is not pinned to a commit: a branch or tag may move; give a commit"
+
+
+def _head_advice(spec: NeuronExperiment) -> Iterator[str]:
+    """Heads of which nobody has published that this release serves them."""
+    release = spec.release_facts
+    for _, variant in variants_of(spec, HubSpeculative):
+        served, draft, facts = release.methods[variant.method], variant.draft, variant.draft.facts
+        if catalog().methods[variant.method].fixed_window and facts is None:
+            yield (
+                f"the catalogue does not know {draft.model}: its window must be the block size that"
+                f" it was trained for less 1, and the file says {variant.window}"
+            )
+        if served.draft_must and not (facts and release.dialect in facts.served_by):
+            doubtful = facts is not None and release.dialect in facts.doubtful_on
+            yield (
+                f"{variant.method} on {spec.release}: the draft must {served.draft_must}; "
+                f"{draft.model} {'likely does not' if doubtful else 'is not known to'}: read its "
+                "model card before nodes are paid for"
+            )
+
+
+def _as_shipped_advice(spec: NeuronExperiment) -> Iterator[str]:
+    """What the further variant costs, and where it is the baseline once more."""
+    slot = place(spec).slots[-1]
+    share = slot.devices / spec.accelerator.devices
+    yield (
+        f"baseline_as_shipped adds {AS_SHIPPED} on a slot of its own: {slot.devices} devices, "
+        f"{share:.1%} of a node; verdicts compare with the baseline, and the report shows both"
+    )
+    if not neuron_dialect(spec).SPECULATION_DEPENDENT_DEFAULTS:
+        yield (
+            f"on {spec.release} nothing is known that the engine does differently without "
+            f"speculation: {AS_SHIPPED} is the baseline once more"
+        )

@@ -22,7 +22,7 @@ def sending_seconds(
 ) -> Bounds:
     """Counts of requests to one variant, sent one after the other."""
     work, seats = experiment.spec.workload, experiment.spec.serving.max_num_seqs
-    speed = "baseline_ms_per_token" if variant.is_baseline else "speculative_ms_per_token"
+    speed = "speculative_ms_per_token" if variant.speculates else "baseline_ms_per_token"
     tokens = exactly(work.output_tokens, f"{work.output_tokens} tokens")
     request = assumed.bounds("first_token_seconds") + tokens * assumed.bounds(speed) / 1000
     best, worst = (

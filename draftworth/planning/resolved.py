@@ -23,6 +23,7 @@ from draftworth.experiment.variants import (
     HubModel,
     HubSpeculative,
     LocalSpeculative,
+    Speculative,
     Variant,
 )
 from draftworth.records.load import Load
@@ -51,8 +52,13 @@ class ResolvedVariant:
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it is the one without speculation."""
+        """Whether it is the one that the others are compared with."""
         return isinstance(self.spec, Baseline)
+
+    @property
+    def speculates(self) -> bool:
+        """Whether it has a draft."""
+        return isinstance(self.spec, Speculative)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +189,7 @@ def resolve(loaded: LoadedExperiment) -> ResolvedNeuron | ResolvedLocal:
         )
         return ResolvedLocal(**vars(loaded), loads=loads, variants=local)
     placement = place(spec)
-    slots = zip(spec.variants, placement.slots, strict=True)
+    slots = zip(spec.served_variants, placement.slots, strict=True)
     return ResolvedNeuron(
         **vars(loaded),
         loads=loads,

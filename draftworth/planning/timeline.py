@@ -135,9 +135,8 @@ def transfer_minutes(models: Iterable[HubModel], assumed: Assumptions, speed: st
 
 def _checkpoint_gib(model: HubModel, assumed: Assumptions) -> Bounds:
     """A checkpoint's size by the catalogue, else by assumption."""
-    if model.facts is None:
-        return assumed.bounds("unknown_checkpoint_gib")
-    return exactly(model.facts.checkpoint_gib, f"{model.facts.checkpoint_gib:.1f} GiB")
+    size = model.facts and model.facts.checkpoint_gib
+    return exactly(size, f"{size:.1f} GiB") if size else assumed.bounds("unknown_checkpoint_gib")
 
 
 def _limits(experiment: ResolvedNeuron, assumed: Assumptions) -> tuple[Limit, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.planning.assumptions import OPTION, assumption_data
+from draftworth.planning.assumptions import OPTION, Assumption, Assumptions, assumption_data
 from draftworth.planning.bounds import CASES, Bounds
 from draftworth.planning.capacity_block import PaidBlock, free_slots
 from draftworth.planning.measuring_time import block_seconds, round_minutes
@@ -28,6 +28,20 @@ def time_lines(first: Forecast, second: Forecast) -> Iterator[str]:
     yield ""
     priced = first.experiment.spec.aws.price is not None
     yield from (_cost_lines if priced else _minutes_lines)(first, second)
+
+
+def learnt_lines(rows: Mapping[str, Assumption], assumed: Assumptions) -> Iterator[str]:
+    """What a run replaced of the assumptions, with its source, and what it did not."""
+    used = {name: row for name, row in rows.items() if assumed.named(name) is row}
+    if not used:
+        return
+    yield ""
+    yield "learnt      in the place of assumptions, from a run:"
+    for name, row in used.items():
+        ends = f"{row.low:g}" if row.low == row.high else f"{row.low:g} to {row.high:g}"
+        yield f"  {name} {ends} {row.unit}: {row.source}"
+    others = [name for name in Assumptions.model_fields if name not in used]
+    yield f"  not by it: {', '.join(others)}"
 
 
 def phase_table(timeline: Timeline) -> Iterator[str]:

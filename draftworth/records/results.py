@@ -22,13 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from draftworth.records.load import Load, LoadGenerator
 from draftworth.untrusted import MIB
 
-RESULT_SCHEMA = "draftworth.result/3"
-RUN_SCHEMA = "draftworth.run/3"
+RESULT_SCHEMA = "draftworth.result/4"
+RUN_SCHEMA = "draftworth.run/4"
 RESULT_SUFFIX = ".result.json"
 TRANSCRIPT_SUFFIX = ".transcript.jsonl.gz"
 LLMPERF_RESPONSES_SUFFIX = "_individual_responses.json"
@@ -50,6 +50,9 @@ MAX_RECEIVE_COUNT = 5
 # of objects. A request takes 600 bytes, one that failed at most 1 KiB of ordinary text.
 MAX_REQUESTS_PER_BLOCK = 10_000
 RESULT_LIMIT_BYTES = 11 * MIB
+# The variant that decodes without speculation as the engine does when it is told nothing: what a
+# buyer would run, beside the baseline, which is told whatever the speculative side needs.
+AS_SHIPPED: Final = "baseline-as-shipped"
 # Each has a server of its own; every one more makes a report slower.
 MAX_VARIANTS = 100
 
@@ -72,6 +75,8 @@ class RequestRecord:
     run_queue_wait_s: how long the client was ready to run but had no core during this request.
     excluded: why the timing cannot be trusted, None if it can.
     llmperf_inter_token_latency_s: what llmperf would call inter-token latency, for comparison only.
+    verification_steps, drafted_tokens, accepted_tokens: what the server says of this request's
+        drafts, where it does; also of tokens that the end of the output cut off.
     """
 
     error_code: int | None
@@ -95,6 +100,9 @@ class RequestRecord:
     run_queue_wait_s: float | None = None
     excluded: str | None = None
     llmperf_inter_token_latency_s: float | None = None
+    verification_steps: int | None = None
+    drafted_tokens: int | None = None
+    accepted_tokens: int | None = None
 
     def __post_init__(self) -> None:
         for name in _DURATIONS:
@@ -102,6 +110,11 @@ class RequestRecord:
         for name in _AMOUNTS:
             _check(name, getattr(self, name), least=MIN_SECONDS, most=_MOST)
         _check("started_at_unix_s", self.started_at_unix_s, least=0.0, most=MAX_UNIX_S)
+        if (self.accepted_tokens or 0) > (self.drafted_tokens or 0):
+            raise ValueError(
+                f"accepted_tokens: given {self.accepted_tokens}, allowed: at most the "
+                f"{self.drafted_tokens} of drafted_tokens"
+            )
 
     @property
     def failed(self) -> bool:
@@ -113,6 +126,13 @@ class RequestRecord:
         """Its figures may enter statistics."""
         return not self.failed and self.excluded is None
 
+    @property
+    def tokens_per_verification(self) -> float | None:
+        """Output tokens a step by the server's count of steps; the first token is the prefill's."""
+        if not self.verification_steps or not self.number_output_tokens:
+            return None
+        return (self.number_output_tokens - 1) / self.verification_steps
+
 
 _DURATIONS = (
     *("inter_token_latency_s", "ttft_s", "end_to_end_latency_s"),
@@ -121,6 +141,7 @@ _DURATIONS = (
 _AMOUNTS = (
     *("number_total_tokens", "number_output_tokens", "number_input_tokens", "first_chunk_tokens"),
     *("chunks", "tokens_per_step", "request_output_throughput_token_per_s"),
+    *("verification_steps", "drafted_tokens", "accepted_tokens"),
 )
 _MOST = 2.0**64
 _ROUNDING = 1e-6
@@ -285,6 +306,27 @@ class TimeAccount:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServerStart:
+    """What a server says of its own last start; None: it does not say.
+
+    startup_s: from the start of its workers until it was ready. compilation_s: of all graphs, those
+    found in a cache among them; graphs: how many. load_s, load_bytes: weights, host to devices.
+    """
+
+    startup_s: float | None = None
+    compilation_s: float | None = None
+    graphs: int | None = None
+    load_s: float | None = None
+    load_bytes: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("startup_s", "compilation_s", "load_s"):
+            _check(name, getattr(self, name), least=MIN_SECONDS, most=MAX_SECONDS)
+        for name in ("graphs", "load_bytes"):
+            _check(name, getattr(self, name), least=1, most=_MOST)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunResult:
     """`run.json`: written last, so its presence means that the run is over.
 
@@ -293,6 +335,7 @@ class RunResult:
     class_weights: each prompt class's part of the user's traffic; the parts add up to 1.
     scheduling: the scheduling class that the client got, in words.
     started_at_unix_s: of the first pod, where a Job resumed the run.
+    server_starts: by variant, of the servers that say how they started.
     """
 
     schema: str = RUN_SCHEMA
@@ -313,12 +356,15 @@ class RunResult:
     scheduling: str = ""
     time: TimeAccount = TimeAccount()
     interruptions: tuple[Interruption, ...] = ()
+    server_starts: Mapping[str, ServerStart] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_times(self)
         _check("target_interval_width", self.target_interval_width, least=_ROUNDING, most=_MOST)
         if not len(set(self.variants)) == len(self.variants) <= MAX_VARIANTS:
             raise ValueError(f"variants: allowed: at most {MAX_VARIANTS}, each once")
+        if not self.server_starts.keys() <= {*self.variants}:
+            raise ValueError("server_starts: allowed: names of the run's variants")
         weights = self.class_weights.values()
         if weights and not (min(weights) >= 0 and abs(sum(weights) - 1) <= _ROUNDING):
             raise ValueError(

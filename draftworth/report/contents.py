@@ -16,7 +16,7 @@ from draftworth.analysis.metrics import INTER_TOKEN_LATENCY as ITL
 from draftworth.analysis.run_comparison import Change
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
-from draftworth.records.results import RUN_FILE, Interruption, RunResult
+from draftworth.records.results import AS_SHIPPED, RUN_FILE, Interruption, RunResult, ServerStart
 from draftworth.report.document import Card, Document, Section, Table, table, variant_table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles
 from draftworth.report.plots import group_plots, overview_plots
@@ -92,10 +92,13 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
 
 def _cards(facts: RunFacts) -> Iterator[Card]:
     judged = [
-        (f"{TRAFFIC_MIX} at {m.load.label}, {m.variant}", m.judgement, m.speedup)
+        (f"{TRAFFIC_MIX} at {m.load.label}, {m.name}", m.judgement, m.speedup)
         for m in facts.mixes
+        if m.variant != AS_SHIPPED
     ]
-    judged += [(v.label, c.judgement, c.itl_speedup) for v, c in _compared(facts)]
+    judged += [
+        (v.label, c.judgement, c.itl_speedup) for v, c in _compared(facts) if v.name != AS_SHIPPED
+    ]
     for label, judgement, speedup in judged:
         value, ends = ratio_and_interval(speedup)
         yield Card(
@@ -111,11 +114,20 @@ def _compared(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
     return [(v, v.comparison) for v in facts.speculative if v.comparison]
 
 
+def _against_shipped(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
+    return [(v, v.against_shipped) for v in facts.speculative if v.against_shipped]
+
+
 def _verdict(facts: RunFacts) -> Section:
     compared = _compared(facts)
     sentences = [
         f"{v.label}: {c.judgement}; {c.reason}.{missing_requests(facts, v)}" for v, c in compared
     ]
+    if shipped := _against_shipped(facts):
+        sentences += [
+            f"{v.label}, against {AS_SHIPPED}: {c.judgement}; {c.reason}." for v, c in shipped
+        ]
+        sentences.append(ABOUT["as_shipped"].format(name=AS_SHIPPED))
     if not compared:
         sentences = ["The run has no speculative variant beside its baseline: no verdict."]
     return Section(
@@ -136,12 +148,22 @@ def _verdict(facts: RunFacts) -> Section:
 def _speedups(facts: RunFacts) -> tuple[Table, ...]:
     """Of every variant in every group and, by ITL alone, of the traffic mix."""
     rows = [
-        _speedup_row((TRAFFIC_MIX, m.load.label, m.variant, m.judgement), {ITL: m.speedup})
+        _speedup_row((TRAFFIC_MIX, m.load.label, m.name, m.judgement), {ITL: m.speedup})
         for m in facts.mixes
     ]
     rows += [
         _speedup_row((c.group.prompt_class, c.group.load.label, c.variant, c.judgement), c.speedups)
         for _, c in _compared(facts)
+    ]
+    rows += [
+        _speedup_row(
+            (
+                *(c.group.prompt_class, c.group.load.label),
+                *(f"{c.variant} against {AS_SHIPPED}", c.judgement),
+            ),
+            c.speedups,
+        )
+        for _, c in _against_shipped(facts)
     ]
     named = (m.label for m in metrics.with_speedup())
     headings = [text for label in named for text in (f"{label} speedup", INTERVAL)]
@@ -172,7 +194,7 @@ def mix_sentences(facts: RunFacts) -> Iterator[str]:
                 f"{plain} to {drafted} USD."
             )
         yield (
-            f"{TRAFFIC_MIX} ({parts}) at {mix.load.label}, {mix.variant}: {mix.judgement}; "
+            f"{TRAFFIC_MIX} ({parts}) at {mix.load.label}, {mix.name}: {mix.judgement}; "
             f"{mix.reason}.{cost}"
         )
 
@@ -273,9 +295,23 @@ def _spending(run: RunResult) -> Section:
                 (_interruption_cells(interruption) for interruption in run.interruptions),
                 names=4,
             ),
+            *table(
+                ("server of", "start min", "graphs", "compiling min", "weights s", "weights GiB"),
+                (_start_cells(name, start) for name, start in run.server_starts.items()),
+                names=1,
+            ),
         ),
         brief=bool(run.price or run.interruptions),
     )
+
+
+def _start_cells(variant: str, start: ServerStart) -> tuple[str, ...]:
+    startup, compiling = (
+        s if s is None else s / 60 for s in (start.startup_s, start.compilation_s)
+    )
+    gib = start.load_bytes if start.load_bytes is None else start.load_bytes / 2**30
+    graphs = number(start.graphs, digits=0)
+    return variant, number(startup), graphs, number(compiling), number(start.load_s), number(gib)
 
 
 def _interruption_count(run: RunResult) -> str:

@@ -57,7 +57,7 @@ def _figures(facts: RunFacts) -> Iterator[Row]:
         who = _who(group.prompt_class, group.load.label, variant.name)
         yield from ({**who, **row} for row in _variant_rows(variant))
     for mix in facts.mixes:
-        who = _who(TRAFFIC_MIX, mix.load.label, mix.variant)
+        who = _who(TRAFFIC_MIX, mix.load.label, mix.name)
         yield {**who, **_estimated("itl_speedup", mix.speedup)}
         yield {**who, "figure": "judgement", "value": mix.judgement}
         yield {**who, "figure": "saving_share", "value": mix.saving_share}
@@ -84,6 +84,8 @@ def _variant_rows(variant: VariantFacts) -> Iterator[Row]:
         for metric, speedup in comparison.speedups.items():
             yield _estimated(f"{metric.label.lower()}_speedup", speedup)
         yield _estimated("ttft_difference_s", comparison.ttft_difference_s, TTFT_CONFIDENCE)
+        if shipped := variant.against_shipped:
+            yield _estimated("itl_speedup_against_as_shipped", shipped.itl_speedup)
         judged = {"figure": "judgement", "value": comparison.judgement}
         yield {**judged, "samples": comparison.pairs}
 

@@ -13,7 +13,7 @@ from typing import Any
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.naming import content_hash
 from draftworth.experiment.variants import HubSpeculative, Variant
-from draftworth.serving.dialects import neuron_dialect
+from draftworth.serving.dialects import neuron_dialect, shared_config, shared_flags
 
 KEY_LENGTH = 24
 
@@ -33,9 +33,11 @@ def artifact_inputs(experiment: NeuronExperiment, variant: Variant) -> dict[str,
         "lnc": serving.lnc,
         "max_num_seqs": serving.max_num_seqs,
         "max_model_len": serving.max_model_len,
-        "neuron_config": dialect.shared_config(experiment),
+        "neuron_config": shared_config(experiment, variant),
         "method": variant.method,
     }
+    if flags := shared_flags(experiment, variant):
+        inputs["flags"] = flags
     if isinstance(variant, HubSpeculative):
         inputs["draft"] = {"model": variant.draft.model, "revision": variant.draft.revision}
         inputs["window"] = variant.window

@@ -2,7 +2,8 @@
 
 Everything a variant adds stands in its `--speculative-config` (and, where a dialect has no other
 way, in engine settings that only speculation reads): the rest is written before the variant is
-looked at, so two variants cannot differ in it.
+looked at, so two variants cannot differ in it. What speculation would change by itself is said on
+both sides (`DependentDefault`); `dialects` takes it out again for the baseline as shipped alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from draftworth.experiment.variants import Speculative, Variant
 SERVING_PORT = 8000
 # vLLM 0.10.1 and later: the default, said all the same. Prompts do not belong in a pod's log.
 REQUESTS_NOT_LOGGED = "--no-enable-log-requests"
+PER_REQUEST_ACCEPTANCE = "--per-request-spec-decode-metrics"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,20 @@ class ModelPaths:
     target: str = "/models/target"
     # Not named after the method: the 0.9.1 fork takes any path with "eagle-" in it for EAGLE.
     draft: str = "/models/draft"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DependentDefault:
+    """What an engine does in another way once it speculates, so that every variant is told.
+
+    setting: the flag that tells it, or the key in the dialect's engine settings. method: the one
+    that brings it about; None: any speculation.
+    """
+
+    setting: str
+    why: str
+    source: str
+    method: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +89,7 @@ def neuron_command(
         environment={
             "NEURON_LOGICAL_NC_CONFIG": lnc,
             "NEURON_RT_VIRTUAL_CORE_SIZE": lnc,
+            **experiment.release_facts.environment,
             **_without_efa(experiment),
             **environment,
         },
@@ -98,6 +115,15 @@ def speculative_config(variant: Variant, paths: ModelPaths, **own: Any) -> list[
         return []
     settings = {"model": paths.draft, "num_speculative_tokens": variant.window, **own}
     return [json_flag("--speculative-config", settings)]
+
+
+def per_request_acceptance(experiment: Experiment, variant: Variant) -> list[str]:
+    """The flag with which a server tells what became of each request's drafts, where it can.
+
+    On the speculative side alone: without `--speculative-config` vLLM refuses to start with it.
+    """
+    tells = experiment.release_facts.per_request_acceptance and isinstance(variant, Speculative)
+    return [f"{PER_REQUEST_ACCEPTANCE}=summary"] * tells
 
 
 def json_flag(flag: str, value: Mapping[str, Any]) -> str:

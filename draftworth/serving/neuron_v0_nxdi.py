@@ -8,12 +8,31 @@ from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.variants import Variant
 from draftworth.serving import command as vllm
 from draftworth.serving.nxdi import shared_config as shared_config
+from draftworth.serving.nxdi import shared_flags as shared_flags
 
 VERSION = 1
 
+_SOURCE = "vLLM 0.9.x model_loader/neuronx_distributed.py, as the 0.9.1 fork of SDK 2.26.1 has it"
+SPECULATION_DEPENDENT_DEFAULTS = (
+    vllm.DependentDefault(
+        setting="sequence_parallel_enabled",
+        why="on without speculation, not set with it",
+        source=_SOURCE,
+    ),
+    vllm.DependentDefault(
+        setting="on_device_sampling_config",
+        why="a dynamic sampler without speculation, a static greedy one with it",
+        source=_SOURCE,
+    ),
+)
+
 
 def command(
-    experiment: NeuronExperiment, variant: Variant, paths: vllm.ModelPaths, config: dict[str, Any]
+    experiment: NeuronExperiment,
+    variant: Variant,
+    paths: vllm.ModelPaths,
+    config: dict[str, Any],
+    flags: list[str],
 ) -> vllm.ServingCommand:
     """The fork's flags."""
     return vllm.neuron_command(
@@ -23,6 +42,7 @@ def command(
         "--device=neuron",
         # Logs every prompt by default, and knows no other name for it (vLLM 0.9, AsyncEngineArgs).
         "--disable-log-requests",
+        *flags,
         vllm.json_flag("--override-neuron-config", config),
         # No "method" key: the fork detects a draft model by itself.
         *vllm.speculative_config(variant, paths, max_model_len=experiment.serving.max_model_len),

@@ -8,18 +8,27 @@ from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.variants import Variant
 from draftworth.serving import command as vllm
 from draftworth.serving.nxdi import shared_config as shared_config
+from draftworth.serving.nxdi import shared_flags as shared_flags
 
 VERSION = 1
+# The plugin's own settings are the same with and without speculation, but for those that speculate
+# (vllm-neuron, neuronx_distributed_model_loader.py, _get_default_neuron_config).
+SPECULATION_DEPENDENT_DEFAULTS: tuple[vllm.DependentDefault, ...] = ()
 
 
 def command(
-    experiment: NeuronExperiment, variant: Variant, paths: vllm.ModelPaths, config: dict[str, Any]
+    experiment: NeuronExperiment,
+    variant: Variant,
+    paths: vllm.ModelPaths,
+    config: dict[str, Any],
+    flags: list[str],
 ) -> vllm.ServingCommand:
     """The plugin's flags."""
     return vllm.neuron_command(
         experiment,
         paths,
         vllm.REQUESTS_NOT_LOGGED,
+        *flags,
         "--no-enable-prefix-caching",
         "--no-enable-chunked-prefill",
         # Without prefix caching and chunked prefill the plugin keeps one block a sequence.

@@ -30,6 +30,11 @@ _EQUAL_DEFAULTS: Mapping[str, Any] = {
 }
 
 
+def shared_flags(_: NeuronExperiment) -> list[str]:
+    """None beside the engine settings."""
+    return []
+
+
 def shared_config(experiment: NeuronExperiment) -> dict[str, Any]:
     """The defaults, the logical core size, and the experiment's own settings on top."""
     serving = experiment.serving

@@ -1,4 +1,8 @@
-"""Upstream vLLM on CPU, for the rehearsal. The port is the caller's."""
+"""Upstream vLLM on CPU, for the rehearsal. The port is the caller's.
+
+No default depends on speculation: on CPU vLLM 0.32 schedules synchronously whatever it is told
+(platforms/cpu.py), and prefix caching and the size of a batch are said below.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from draftworth.serving.command import (
     ModelPaths,
     ServingCommand,
     common_arguments,
+    per_request_acceptance,
     speculative_config,
 )
 
@@ -25,6 +30,7 @@ def command(experiment: LocalExperiment, variant: Variant, paths: ModelPaths) ->
             # A prompt that was sent before must not come out of a cache.
             "--no-enable-prefix-caching",
             *speculative_config(variant, paths, method=variant.method),
+            *per_request_acceptance(experiment, variant),
         ),
         environment={
             "VLLM_TARGET_DEVICE": "cpu",

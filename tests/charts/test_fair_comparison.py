@@ -7,12 +7,16 @@ Two variants' pods differ in the speculation flags, the draft mount, the artifac
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from draftworth.planning.resolved import load_neuron
+from draftworth.records.results import AS_SHIPPED
+from draftworth.serving.command import PER_REQUEST_ACCEPTANCE
 from tests.charts.rendering import EXPERIMENTS, Object, of_kind, render
-from tests.support.experiments import on_small_nodes, resolved
+from tests.support.experiments import DFLASH, both, on_small_nodes, put, resolved, write_experiment
 
 pytestmark = pytest.mark.synth
 
@@ -37,7 +41,9 @@ def what_must_be_equal(deployment: Object) -> Object:
     # The key, and what it is the address of.
     artifact = ("ARTIFACT_KEY", "ARTIFACT_INPUTS")
     container["env"] = [e for e in container["env"] if e["name"] not in artifact]
-    container["args"] = [a for a in container["args"] if not a.startswith("--speculative-config=")]
+    # vLLM refuses to start with the second one where there is no speculation.
+    own = ("--speculative-config=", f"{PER_REQUEST_ACCEPTANCE}=")
+    container["args"] = [a for a in container["args"] if not a.startswith(own)]
     return shared
 
 
@@ -58,6 +64,33 @@ def test_the_variants_do_differ_in_speculation(name: str) -> None:
     baseline, speculative = of_kind("Deployment", name)
     assert _speculates(speculative)
     assert not _speculates(baseline)
+
+
+def deployments_with_dflash(folder: Path, *, as_shipped: bool) -> list[Object]:
+    edit = both(DFLASH, put("baseline_as_shipped", value=as_shipped))
+    path = write_experiment(folder, edit, base="llama-3.1-8b-eagle3")
+    charts = render(load_neuron(path))
+    return [item for item in charts["serving"] if item["kind"] == "Deployment"]
+
+
+def test_what_dflash_needs_is_on_both_sides(tmp_path: Path) -> None:
+    baseline, drafted = deployments_with_dflash(tmp_path, as_shipped=False)
+    assert what_must_be_equal(drafted) == what_must_be_equal(baseline)
+    assert _speculates(drafted)
+    assert not _speculates(baseline)
+
+
+def test_the_baseline_as_shipped_is_exempt_by_name_and_in_flags_alone(tmp_path: Path) -> None:
+    baseline, _, shipped = deployments_with_dflash(tmp_path, as_shipped=True)
+    assert shipped["metadata"]["name"] == f"vllm-{AS_SHIPPED}"
+    found = [what_must_be_equal(item) for item in (baseline, shipped)]
+    assert found[0] != found[1]
+    flags = []
+    for item in found:
+        container = item["spec"]["template"]["spec"]["containers"][0]
+        flags.append(container.pop("args"))
+    assert found[0] == found[1]
+    assert [a for a in flags[0] if a in flags[1]] == flags[1], "it has nothing of its own"
 
 
 def _speculates(deployment: Object) -> bool:

@@ -473,6 +473,7 @@ HEALTHS: Sequence[tuple[str, Answer, str]] = [
 
 DRAFTS = "vllm:spec_decode_num_drafts_total"
 AT = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+COMPILED = "vllm_neuron:compilation_time_seconds"
 GOOD = f'# HELP {DRAFTS} x\n# TYPE {DRAFTS} counter\n{DRAFTS}{{engine="0"}} 10.0\n'
 
 
@@ -512,6 +513,12 @@ METRICS: Sequence[tuple[str, Answer, Mapping[str, float]]] = [
     ("a position that is no number", metrics(f'{AT}{{position="x"}} 4\n'), {}),
     ("a position below 0", metrics(f'{AT}{{position="-1"}} 4\n'), {}),
     ("no position", metrics(f"{AT} 4\n"), {}),
+    (
+        "the compilation of two graphs",
+        metrics(f'{COMPILED}{{bucket_name="a"}} 60\n{COMPILED}{{bucket_name="b"}} 30.5\n'),
+        {COMPILED: 90.5, f"{COMPILED} lines": 2.0},
+    ),
+    ("a graph that cannot be read", metrics(f"{COMPILED} 60\n{COMPILED} NaN\n"), {}),
     ("other metrics only", metrics("python_gc 1\nvllm:other 2\n"), {}),
     ("a web page", whole("200 OK", b"<html>", "text/html"), {}),
     ("binary", whole("200 OK", bytes(range(256)) * 99), {}),

@@ -69,6 +69,23 @@ def both(*edits: Edit) -> Edit:
     return edit
 
 
+# Llama 3.1 8B with a DFlash head on one device: over the shipped EAGLE3 experiment.
+DFLASH_HEAD = "z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat"
+DFLASH = both(
+    put("release", value="neuron-2.33.0"),
+    put(
+        "variants",
+        1,
+        value={
+            "name": "dflash-k9",
+            "method": "dflash",
+            "draft": {"model": DFLASH_HEAD},
+            "window": 9,
+        },
+    ),
+)
+
+
 def load_spec(path: Path) -> Experiment:
     """What a file holds, checked, without what follows from it."""
     return load_experiment(path).spec

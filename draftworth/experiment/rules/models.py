@@ -15,6 +15,7 @@ from draftworth.experiment.variants import HubSpeculative, LocalSpeculative
 _KIND_WORDS: dict[ModelKind, str] = {
     "causal_lm": "a causal language model",
     "eagle3_head": "an EAGLE3 head",
+    "dflash_head": "a DFlash head",
 }
 _OTHER_IDS = "the target checks the draft's token ids: with another vocabulary they mean other text"
 
@@ -72,6 +73,22 @@ def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Pr
         )
 
 
+def _head_is_of_the_target(experiment: NeuronExperiment) -> Iterator[Problem]:
+    """Of a target that the catalogue knows; a mirror or a fine-tuned one may be what it wants."""
+    target = experiment.target
+    for key, variant in variants_of(experiment, HubSpeculative):
+        facts = variant.draft.facts
+        trained_for = facts.trained_for if facts else None
+        if trained_for is not None and target.facts and target.model != trained_for:
+            heads = (n for n, f in catalog().models.items() if f.trained_for == target.model)
+            yield Problem(
+                key=(*key, "draft", "model"),
+                given=f"{variant.draft.model}, trained for {trained_for}, with {target.model}",
+                allowed=", ".join(heads) or f"a head of {target.model}: the catalogue knows none",
+                reason="a head reads the hidden states of the one target that it was trained for",
+            )
+
+
 def _target_is_a_model(experiment: NeuronExperiment) -> Iterator[Problem]:
     facts = experiment.target.facts
     if facts is not None and facts.kind != "causal_lm":
@@ -114,6 +131,7 @@ NEURON = (
     _tokenizer_family_is_known,
     _draft_is_of_the_targets_family,
     _draft_is_what_the_method_takes,
+    _head_is_of_the_target,
     _target_is_a_model,
 )
 LOCAL = (_local_models_are_there, _local_tokenizers_are_equal)

@@ -44,6 +44,25 @@ def _slot_is_connected(experiment: NeuronExperiment) -> Iterator[Problem]:
         )
 
 
+def _release_runs_with_the_lnc(experiment: NeuronExperiment) -> Iterator[Problem]:
+    given, runs_with = experiment.serving.lnc, experiment.release_facts.lnc
+    if runs_with is not None and given not in runs_with:
+        instance = experiment.accelerator
+        sizes = (
+            f"{instance.logical_cores(devices=devices, lnc=lnc)} on {devices}"
+            for lnc in runs_with
+            for devices in instance.legal_slot_devices
+        )
+        yield Problem(
+            key=("serving", "lnc"),
+            given=f"{given} on release {experiment.release}",
+            allowed=f"{' or '.join(map(str, runs_with))}, with tensor_parallel_size "
+            f"{', '.join(sizes)} devices",
+            reason=f"the decode kernels of this image (vLLM {experiment.release_facts.vllm_version}"
+            ") are written for it: with another size a server likely never starts",
+        )
+
+
 def _tensor_parallel_fills_the_slot(experiment: NeuronExperiment) -> Iterator[Problem]:
     serving, instance = experiment.serving, experiment.accelerator
     if serving.lnc not in instance.legal_lnc:
@@ -61,6 +80,17 @@ def _tensor_parallel_fills_the_slot(experiment: NeuronExperiment) -> Iterator[Pr
         )
 
 
+def _dflash_is_in_bf16(experiment: NeuronExperiment) -> Iterator[Problem]:
+    given = experiment.serving.neuron_config.get("quantization", "bf16")
+    if experiment.uses("dflash") and given != "bf16":
+        yield Problem(
+            key=("serving", "neuron_config", "quantization"),
+            given=str(given),
+            allowed="bf16, or leave the key out",
+            reason="DFlash is validated with target, draft and KV cache in BF16 only",
+        )
+
+
 def _nodes_fit_the_plan(experiment: NeuronExperiment) -> Iterator[Problem]:
     if experiment.serving.slot_devices not in experiment.accelerator.legal_slot_devices:
         return
@@ -69,11 +99,17 @@ def _nodes_fit_the_plan(experiment: NeuronExperiment) -> Iterator[Problem]:
         per_node = experiment.accelerator.devices // experiment.serving.slot_devices
         yield Problem(
             key=("variants",),
-            given=f"{len(experiment.variants)} variants = {nodes} nodes",
+            given=f"{len(experiment.served_variants)} variants = {nodes} nodes",
             allowed=f"at most {MAX_NODES * per_node} variants ({MAX_NODES} nodes)",
             reason="every variant holds a slot for the whole run; split the experiment",
         )
 
 
 COMMON = (_lengths_fit,)
-NEURON = (_slot_is_connected, _tensor_parallel_fills_the_slot, _nodes_fit_the_plan)
+NEURON = (
+    _slot_is_connected,
+    _release_runs_with_the_lnc,
+    _tensor_parallel_fills_the_slot,
+    _dflash_is_in_bf16,
+    _nodes_fit_the_plan,
+)

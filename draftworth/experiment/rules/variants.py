@@ -9,7 +9,8 @@ from draftworth.errors import Problem
 from draftworth.experiment.catalog import NO_SPECULATION, catalog
 from draftworth.experiment.model import Experiment, variants_of
 from draftworth.experiment.naming import dns_label
-from draftworth.experiment.variants import Baseline, Speculative
+from draftworth.experiment.variants import Baseline, HubSpeculative, Speculative
+from draftworth.records.results import AS_SHIPPED
 
 
 def _exactly_one_baseline(experiment: Experiment) -> Iterator[Problem]:
@@ -36,10 +37,30 @@ def _unique_variant_names(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
+def _reserved_name(experiment: Experiment) -> Iterator[Problem]:
+    for index, variant in enumerate(experiment.variants):
+        if dns_label(variant.name) == AS_SHIPPED:
+            yield Problem(
+                key=("variants", index, "name"),
+                given=f'"{variant.name}"',
+                allowed="another name",
+                reason="reports call the variant so that `baseline_as_shipped: true` adds",
+            )
+
+
 def _methods_the_release_serves(experiment: Experiment) -> Iterator[Problem]:
-    served = experiment.release_facts.methods
+    release = experiment.release_facts
+    served = release.methods
     for key, variant in variants_of(experiment, Speculative):
-        if variant.method not in served:
+        unserved = catalog().unserved_methods.get(variant.method)
+        if unserved is not None and unserved.platform == release.platform:
+            yield Problem(
+                key=(*key, "method"),
+                given=f"{variant.method} on release {experiment.release}",
+                allowed=unserved.instead,
+                reason=unserved.because,
+            )
+        elif variant.method not in served:
             able = [n for n, r in catalog().releases.items() if variant.method in r.methods]
             yield Problem(
                 key=(*key, "method"),
@@ -47,7 +68,7 @@ def _methods_the_release_serves(experiment: Experiment) -> Iterator[Problem]:
                 allowed=", ".join([NO_SPECULATION, *served]) + f" on {experiment.release}; "
                 f"{variant.method} needs release {' or '.join(able)}",
                 reason=f"the image of {experiment.release} (vLLM "
-                f"{experiment.release_facts.vllm_version}) cannot serve this method",
+                f"{release.vllm_version}) cannot serve this method",
             )
 
 
@@ -61,6 +82,19 @@ def _window_drafts_something(experiment: Experiment) -> Iterator[Problem]:
                 allowed=f"{facts.min_window} or more",
                 reason=f"with this window {variant.method} on {experiment.release} yields at most "
                 f"{facts.max_tokens_per_step(variant.window)} tokens a step: it speculates nothing",
+            )
+
+
+def _window_is_that_of_the_draft(experiment: Experiment) -> Iterator[Problem]:
+    for key, variant in variants_of(experiment, HubSpeculative):
+        trained = variant.draft.facts.window if variant.draft.facts else None
+        if trained is not None and variant.window != trained:
+            yield Problem(
+                key=(*key, "window"),
+                given=f"{variant.window} with {variant.draft.model}",
+                allowed=str(trained),
+                reason=f"{variant.method} drafts a whole block at once, and the draft was trained "
+                f"for blocks of {trained + 1}: there is no window to search",
             )
 
 
@@ -93,8 +127,10 @@ def _distinct_variants(experiment: Experiment) -> Iterator[Problem]:
 COMMON = (
     _exactly_one_baseline,
     _unique_variant_names,
+    _reserved_name,
     _methods_the_release_serves,
     _window_drafts_something,
+    _window_is_that_of_the_draft,
     _window_fits_the_output,
     _distinct_variants,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
@@ -12,9 +13,14 @@ from draftworth.analysis.checks import (
     break_even,
     server_check,
 )
-from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, LLMPERF_INTER_TOKEN_LATENCY
+from draftworth.analysis.metrics import (
+    ACCEPTANCE_RATE,
+    INTER_TOKEN_LATENCY,
+    LLMPERF_INTER_TOKEN_LATENCY,
+    TOKENS_PER_STEP,
+)
 from draftworth.analysis.summary import groups_of, summarize
-from draftworth.records.results import ServerTimings, SpeculationCounters
+from draftworth.records.results import RequestRecord, ServerTimings, SpeculationCounters
 from tests.draftworth.report.runs import (
     PLAIN_ITL_S,
     STEP_S,
@@ -126,6 +132,46 @@ def test_agreeing_sources_call_for_no_attention() -> None:
     assert make_facts().attention == ()
 
 
+def told(*, steps: int, drafted: int, accepted: int) -> tuple[RequestRecord, ...]:
+    """Requests of 100 tokens in 17 chunks, with what the server says of their drafts."""
+    drafts = {"verification_steps": steps, "drafted_tokens": drafted, "accepted_tokens": accepted}
+    return tuple(make_record(i, chunks=17, **drafts) for i in range(8))
+
+
+def test_steps_that_the_server_tells_of_every_request_are_preferred_to_chunks() -> None:
+    """99 tokens after the prefill's in 25 steps, of which the network made 16 chunks."""
+    block = make_drafted_block(1, "structured")
+    merged = told(steps=25, drafted=175, accepted=75)
+    all_told = dataclasses.replace(block, requests=merged)
+    one_not = dataclasses.replace(block, requests=(*merged[1:], make_record(0, chunks=17)))
+    (group,) = groups_of([block])
+
+    assert summarize([all_told], group, VARIANT).value(TOKENS_PER_STEP) == pytest.approx(99 / 25)
+    assert summarize([one_not], group, VARIANT).value(TOKENS_PER_STEP) == pytest.approx(99 / 16)
+
+
+def test_the_time_of_a_step_is_that_of_the_servers_steps() -> None:
+    records = told(steps=25, drafted=175, accepted=75)
+    acceptance = AcceptanceCheck(counted=None, tokens_per_step=99 / 25, most=8)
+    figures = break_even(records, acceptance, baseline_itl_s=PLAIN_ITL_S)
+    assert figures is not None
+    assert figures.step_s == pytest.approx(0.015 * 99 / 25, rel=1e-3)
+
+
+@pytest.mark.parametrize(("counted", "agree"), [(0.43, True), (0.6, False), (None, None)])
+def test_counters_and_requests_are_compared(counted: float | None, agree: bool | None) -> None:
+    check = AcceptanceCheck(counted=counted, tokens_per_step=4.0, most=8, by_requests=0.4286)
+    assert check.requests_agree is agree
+
+
+def test_without_counters_acceptance_is_what_the_server_tells_of_its_requests() -> None:
+    requests = told(steps=25, drafted=175, accepted=75)
+    block = make_drafted_block(1, "structured", requests=requests, speculation=None)
+    (group,) = groups_of([block])
+    value = summarize([block], group, VARIANT).value(ACCEPTANCE_RATE)
+    assert value == pytest.approx(75 / 175)
+
+
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
@@ -149,8 +195,16 @@ def test_agreeing_sources_call_for_no_attention() -> None:
             {"requests": tuple(make_record(i, chunks=8) for i in range(8))},
             "14.14 tokens a step where a step yields at most 8",
         ),
+        (
+            {"requests": told(steps=25, drafted=175, accepted=75)},
+            "6.19 tokens a chunk where the server says 3.96 a step: chunks were merged",
+        ),
+        (
+            {"requests": told(steps=16, drafted=112, accepted=22)},
+            "what it tells with each answer 19.6% (tolerance 5%): other requests were served",
+        ),
     ],
-    ids=["server", "acceptance", "outputs", "failures", "merged chunks"],
+    ids=["server", "acceptance", "outputs", "failures", "merged chunks", "steps", "requests"],
 )
 def test_a_disagreement_calls_for_attention(overrides: dict[str, object], sentence: str) -> None:
     blocks = (make_plain_block(1, "structured"), make_drafted_block(2, "structured", **overrides))  # type: ignore[arg-type]

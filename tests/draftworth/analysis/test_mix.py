@@ -32,7 +32,8 @@ def judged(
     blocks: list[BlockResult], weights: dict[str, float], *, price: Price | None = None
 ) -> MixVerdict:
     result = make_run_result(class_weights=weights, price=price)
-    return judge_mix(Run(result=result, blocks=tuple(blocks)), load=LOAD, variant="k7")
+    run = Run(result=result, blocks=tuple(blocks))
+    return judge_mix(run, load=LOAD, variant="k7", baseline=result.baseline)
 
 
 MIXED = [

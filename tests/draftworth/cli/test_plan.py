@@ -8,7 +8,7 @@ import pytest
 
 from draftworth.cli import main
 from tests.conftest import ROOT
-from tests.support.experiments import Edit, both, drop, put, write_experiment
+from tests.support.experiments import DFLASH, Edit, both, drop, put, write_experiment
 from tests.support.snapshot import assert_snapshot
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -146,6 +146,73 @@ def test_a_budget_of_what_the_note_says_is_enough(
     text = edited(tmp_path, capsys, ENOUGH, put("aws", "budget_usd", value=needed + 0.01))
     assert "unfinished" not in text
     assert f" to {needed:.2f} USD; aws.budget_usd {needed + 0.01:.2f}" in text
+
+
+def test_what_the_baseline_as_shipped_costs_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_experiment(tmp_path, put("baseline_as_shipped", value=True))
+    assert main(["plan", str(path)]) == 0
+
+    text = capsys.readouterr().out
+    assert "variant     baseline-as-shipped: one token a step, with the engine's own" in text
+    assert "node 1: baseline-as-shipped, 8 devices, 50.0% of the node" in text
+    assert "note: baseline_as_shipped adds baseline-as-shipped on a slot of its own: 8 dev" in text
+    assert "the baseline once more" not in text
+
+
+EAGLE3_ON_NXDI = both(
+    put("release", value="neuron-2.31.1"),
+    put("variants", 1, "method", value="eagle3"),
+)
+
+
+@pytest.mark.parametrize(
+    ("draft", "told"),
+    [
+        ("RedHatAI/Qwen3-32B-speculator.eagle3", "likely does not: read its model card"),
+        ("acme/Qwen3-32B-eagle3", "is not known to: read its model card"),
+    ],
+)
+def test_a_head_that_may_not_fit_the_release_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], draft: str, told: str
+) -> None:
+    family = {"model": draft} | ({"tokenizer_family": "qwen3"} if "acme" in draft else {})
+    edit = put("variants", 1, "draft", value=family)
+    text = edited(tmp_path, capsys, EAGLE3_ON_NXDI, edit)
+    assert "note: eagle3 on neuron-2.31.1: the draft must have the target's hidden size" in text
+    assert f"{draft} {told}" in text
+
+
+def test_a_head_that_is_published_to_fit_is_not_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_experiment(tmp_path, DFLASH, base="llama-3.1-8b-eagle3")
+    assert "the draft must" not in planned(capsys, path)
+
+
+def test_the_window_of_an_unknown_dflash_head_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draft = {"model": "acme/DFlash", "tokenizer_family": "llama3"}
+    edit = both(DFLASH, put("variants", 1, "draft", value=draft))
+    path = write_experiment(tmp_path, edit, base="llama-3.1-8b-eagle3")
+    assert "its window must be the block size that it was trained for less 1" in planned(
+        capsys, path
+    )
+
+
+def test_a_release_whose_defaults_do_not_depend_on_speculation_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = edited(
+        tmp_path,
+        capsys,
+        EAGLE3_ON_NXDI,
+        put("variants", 1, "draft", "model", value="AngelSlim/Qwen3-32B_eagle3"),
+        put("baseline_as_shipped", value=True),
+    )
+    assert "baseline-as-shipped is the baseline once more" in text
 
 
 def test_a_gated_model_without_a_secret_is_noted(

@@ -23,6 +23,14 @@ SPECULATIVE = {
     "window": 5,
 }
 
+DFLASH_ON_QWEN = both(
+    put("release", value="neuron-2.33.0"),
+    put("target", "model", value="Qwen/Qwen3-4B"),
+    put("variants", 1, "method", value="dflash"),
+    put("variants", 1, "draft", "model", value="z-lab/Qwen3-4B-DFlash-b16"),
+    put("variants", 1, "window", value=15),
+)
+
 # edit, key, given, allowed, reason: pieces of the message, all of which must be there
 REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
     "no baseline": (
@@ -54,17 +62,91 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "cannot serve this method",
     ),
     "a method nobody knows": (
+        put("variants", 1, "method", value="guesswork"),
+        "variants[1].method",
+        '"guesswork"',
+        "none, fused_draft, eagle, eagle3, dflash, draft_model",
+        "how tokens are drafted",
+    ),
+    "a method that no image serves": (
         put("variants", 1, "method", value="medusa"),
         "variants[1].method",
         '"medusa"',
-        "none, fused_draft, eagle, eagle3, draft_model",
-        "how tokens are drafted",
+        "Medusa in upstream vLLM on GPU",
+        "no vLLM image for Neuron reaches that mode",
+    ),
+    "a method that takes no draft checkpoint": (
+        put("variants", 1, "method", value="ngram"),
+        "variants[1].method",
+        '"ngram"',
+        "`draftworth measure`",
+        "served with a draft checkpoint",
+    ),
+    "an unfused draft model on Neuron": (
+        put("variants", 1, "method", value="draft_model"),
+        "variants[1].method",
+        "draft_model on release neuron-2.26.1",
+        "fused_draft on neuron-2.26.1",
+        "no image for Neuron runs an unfused draft model",
+    ),
+    "DFlash before 0.29": (
+        both(DFLASH_ON_QWEN, put("release", value="neuron-2.32.0")),
+        "variants[1].method",
+        "dflash on release neuron-2.32.0",
+        "dflash needs release neuron-2.33.0",
+        "cannot serve this method",
+    ),
+    "a window that a DFlash head was not trained for": (
+        both(DFLASH_ON_QWEN, put("variants", 1, "window", value=7)),
+        "variants[1].window",
+        "7 with z-lab/Qwen3-4B-DFlash-b16",
+        "15",
+        "blocks of 16: there is no window to search",
+    ),
+    "a head of another target": (
+        both(DFLASH_ON_QWEN, put("target", "model", value="Qwen/Qwen3-8B")),
+        "variants[1].draft.model",
+        "trained for Qwen/Qwen3-4B, with Qwen/Qwen3-8B",
+        "the catalogue knows none",
+        "the one target",
+    ),
+    "DFlash with quantized weights": (
+        both(DFLASH_ON_QWEN, put("serving", "neuron_config", value={"quantization": "mxfp4"})),
+        "serving.neuron_config.quantization",
+        "mxfp4",
+        "bf16",
+        "in BF16 only",
+    ),
+    "a DFlash head as an EAGLE3 head": (
+        both(DFLASH_ON_QWEN, put("variants", 1, "method", value="eagle3")),
+        "variants[1].draft.model",
+        "a DFlash head for method eagle3",
+        "an EAGLE3 head",
+        "hidden states",
+    ),
+    "LNC 1 on vLLM Neuron": (
+        both(
+            DFLASH_ON_QWEN,
+            put("serving", "lnc", value=1),
+            put("serving", "tensor_parallel_size", value=64),
+        ),
+        "serving.lnc",
+        "1 on release neuron-2.33.0",
+        "2, with tensor_parallel_size 4 on 1, 16 on 4, 32 on 8, 64 on 16 devices",
+        "likely never starts",
+    ),
+    "the name of the baseline as shipped": (
+        put("variants", 1, "name", value="baseline-as-shipped"),
+        "variants[1].name",
+        '"baseline-as-shipped"',
+        "another name",
+        "baseline_as_shipped: true",
     ),
     "a misspelt method": (
         put("variants", 1, "method", value="fused_drafts"),
         "variants[1].method",
         '"fused_drafts"',
-        "none, fused_draft, eagle, eagle3, draft_model",
+        "none, fused_draft, eagle, eagle3, dflash, draft_model",
         "did you mean 'fused_draft'?",
     ),
     "a release nobody knows": (
@@ -558,7 +640,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("variants", 0, value={"name": "baseline", "methd": "none"}),
         "variants[0].method",
         "nothing",
-        "none, fused_draft, eagle, eagle3, draft_model",
+        "none, fused_draft, eagle, eagle3, dflash, draft_model",
         "did you mean 'method' by 'methd'?",
     ),
     "a misspelt key for the release": (
@@ -631,14 +713,14 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("variants", 0, "method", value="nonne"),
         "variants[0].method",
         '"nonne"',
-        "none, fused_draft, eagle, eagle3, draft_model",
+        "none, fused_draft, eagle, eagle3, dflash, draft_model",
         "did you mean 'none'?",
     ),
     "a list of methods": (
         put("variants", 1, "method", value=["eagle"]),
         "variants[1].method",
         '["eagle"]',
-        "none, fused_draft, eagle, eagle3, draft_model",
+        "none, fused_draft, eagle, eagle3, dflash, draft_model",
         "how tokens are drafted",
     ),
     "a misspelt hub id": (

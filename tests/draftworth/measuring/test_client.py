@@ -119,6 +119,68 @@ def test_multi_token_chunks_are_counted_and_stamped_as_they_come() -> None:
     assert len(server.requests) == 1
 
 
+def telling(**drafts: object) -> list[Step]:
+    """Nine tokens in two chunks, and what the server says of their drafts in the last event."""
+    *steps, _, done = completion(1, 8)
+    usage = {"prompt_tokens": 11, "completion_tokens": 9}
+    value = {"choices": [], "usage": usage, "metrics": {"speculative_decoding": drafts}}
+    return [*steps, Write(b"data: " + json.dumps(value).encode() + b"\n\n"), done]
+
+
+# As vLLM 0.32 writes it.
+TOLD = {
+    "mean_acceptance_length": 4.0,
+    "draft_acceptance_rate": 0.4286,
+    "acceptance_histogram": [0, 0, 1, 0, 1, 0, 0, 0],
+    "num_spec_steps": 2,
+    "num_accepted_draft_tokens": 6,
+    "num_draft_tokens": 14,
+    "num_spec_tokens": 7,
+}
+
+
+def test_what_the_server_says_of_a_requests_drafts_is_in_its_record() -> None:
+    record = measure(play(*telling(**TOLD)))[0].record
+    assert not record.failed
+    assert (record.verification_steps, record.drafted_tokens, record.accepted_tokens) == (2, 14, 6)
+    assert record.tokens_per_verification == 4.0
+    assert record.tokens_per_step == 8.0, "by chunks, which came merged"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"num_spec_steps": 0},
+        {"num_spec_steps": 10**400},
+        {"num_spec_steps": True},
+        {"num_spec_steps": "2"},
+        {"num_spec_steps": None},
+        {"num_draft_tokens": 10**18},
+        {"num_draft_tokens": 5},
+        {"num_accepted_draft_tokens": -1},
+        {"num_accepted_draft_tokens": 6.0},
+    ],
+)
+def test_what_cannot_be_of_drafts_is_not_there_and_fails_nothing(wrong: dict[str, object]) -> None:
+    record = measure(play(*telling(**TOLD | wrong)))[0].record
+    assert not record.failed
+    assert record.number_output_tokens == 9
+    assert record.verification_steps is record.drafted_tokens is record.accepted_tokens is None
+    assert record.tokens_per_verification is None
+
+
+@pytest.mark.parametrize(
+    "metrics", [None, [], "x", 7, {}, {"speculative_decoding": [1]}, {"speculative_decoding": None}]
+)
+def test_metrics_of_another_form_are_not_there(metrics: object) -> None:
+    value = {"choices": [], "usage": {"completion_tokens": 9}, "metrics": metrics}
+    *steps, _, done = completion(1, 8)
+    script = play(*steps, Write(b"data: " + json.dumps(value).encode() + b"\n\n"), done)
+    record = measure(script)[0].record
+    assert not record.failed
+    assert record.verification_steps is None
+
+
 def test_role_only_and_empty_events_are_not_the_first_token() -> None:
     steps: list[Step] = [
         Write(HEADERS),

@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from draftworth.measuring.client import Client
+from draftworth.measuring.counters import parse_metrics, restarted, server_start
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import Runner, new_run_id
 from draftworth.measuring.sink import FolderSink, SinkError
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run, read_run
-from draftworth.records.results import RESULT_SUFFIX, RunResult
+from draftworth.records.results import RESULT_SUFFIX, RunResult, ServerStart
 from tests.support.stream_server import Request, Script, Step, completion, plain, stream_server
 
 COUNTERS = """
@@ -27,6 +28,17 @@ vllm:spec_decode_num_drafts_total{{engine="0"}} {drafts}.0
 vllm:spec_decode_num_draft_tokens_total{{engine="0"}} {drafted}.0
 vllm:spec_decode_num_accepted_tokens_total{{engine="0"}} {accepted}.0
 vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="0"}} 3.0
+"""
+
+
+# As vLLM Neuron writes them; what follows "HELP" is left out.
+START = """
+# TYPE vllm_neuron:startup_time_seconds gauge
+vllm_neuron:startup_time_seconds{{model_name="tiny"}} 900.5
+vllm_neuron:compilation_time_seconds{{bucket_name="prefill_s128",model_name="tiny"}} 200.0
+vllm_neuron:compilation_time_seconds{{bucket_name="decode_b4",model_name="tiny"}} 400.0
+vllm_neuron:model_load_time_seconds{{model_name="tiny"}} 20.0
+vllm_neuron:model_load_size_bytes{{model_name="tiny"}} 1.6e+10
 """
 
 
@@ -128,6 +140,39 @@ def two_runs(tmp_path: Path) -> Run:
     ):
         run(spec(a.base_url, b.base_url, cases=[case("count"), case("repeat")]), tmp_path)
     return read_run(tmp_path / "test-1")
+
+
+def test_what_a_server_says_of_its_start_is_in_the_run(tmp_path: Path) -> None:
+    with (
+        stream_server(server(1, 1)) as a,
+        stream_server(server(2, 2, counters=COUNTERS + START)) as b,
+    ):
+        run(spec(a.base_url, b.base_url, cases=[case("count")]), tmp_path)
+
+    starts = read_run(tmp_path / "test-1").result.server_starts
+    assert starts == {
+        "k7": ServerStart(
+            startup_s=900.5, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=1.6e10
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("vllm:other 1\n", None),
+        ("vllm_neuron:startup_time_seconds 9\n", ServerStart(startup_s=9.0)),
+        ("vllm_neuron:startup_time_seconds 1e18\n", None),
+        ("vllm_neuron:startup_time_seconds -1\n", None),
+    ],
+)
+def test_a_start_that_cannot_be_is_not_there(text: str, start: ServerStart | None) -> None:
+    assert server_start(parse_metrics(text)) == start
+
+
+def test_a_gauge_that_falls_is_no_restart() -> None:
+    before, after = (parse_metrics(f"vllm_neuron:startup_time_seconds {n}\n") for n in (9, 8))
+    assert not restarted(before, after)
 
 
 def test_every_case_is_run_against_every_variant_and_every_other_case_in_reverse(

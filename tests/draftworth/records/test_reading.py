@@ -16,6 +16,7 @@ from draftworth.records.reading import read_run
 from draftworth.records.results import (
     BLOCKS_FOLDER,
     RESULT_LIMIT_BYTES,
+    RESULT_SCHEMA,
     RESULT_SUFFIX,
     RUN_FILE,
 )
@@ -166,7 +167,7 @@ def test_the_largest_file_that_is_read_costs_little_whatever_it_holds(
     folder: Path, part: str
 ) -> None:
     file = results(folder)[0]
-    start = '{"schema":"draftworth.result/3","requests":['
+    start = f'{{"schema":"{RESULT_SCHEMA}","requests":['
     file.write_text(f"{start}{part * ((RESULT_LIMIT_BYTES - 100) // len(part))}0]}}")
     with bounded(), pytest.raises(UserInputError, match="missing keys"):
         read_run(folder)

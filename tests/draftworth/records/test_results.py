@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from draftworth.records.results import (
     RESULT_LIMIT_BYTES,
     BlockResult,
     RunResult,
+    ServerStart,
 )
 from draftworth.untrusted import one_line
 from tests.support.blocks import make_block, make_failed_record, make_record, make_run
@@ -47,7 +49,7 @@ def edited(**changes: Any) -> bytes:
         (edited(started_at_unix_s="now"), "started_at_unix_s: given 'now', allowed: a number"),
         (edited(requests={}), "requests: given {}, allowed: a list"),
         (edited(requests=[1]), r"requests\[0\]: given 1, allowed: an object"),
-        (edited(requests=[{}]), r"requests\[0\]: missing keys \['chunks'"),
+        (edited(requests=[{}]), r"requests\[0\]: missing keys \['accepted_tokens', 'chunks'"),
         (edited(surplus=1), r"unknown keys \['surplus'\]"),
         (edited(speculation={"drafts": 1}), "speculation: missing keys"),
     ],
@@ -131,6 +133,14 @@ def test_no_time_and_no_tokens_are_figures() -> None:
         ({"target_interval_width": -1.0}, "target_interval_width: given -1.0, allowed: 0, or"),
         ({"target_interval_width": 1e-320}, "target_interval_width: given 1e-320"),
         ({"variants": ["a", "a"]}, "variants: allowed: at most 100, each once"),
+        (
+            {"server_starts": {"nobody": asdict(ServerStart(startup_s=1.0))}},
+            "server_starts: allowed: names of the run's variants",
+        ),
+        (
+            {"server_starts": {"baseline": asdict(ServerStart()) | {"startup_s": 1e18}}},
+            r"server_starts.baseline.startup_s: given 1e\+18",
+        ),
         ({"variants": [str(i) for i in range(101)]}, "variants: allowed: at most 100"),
         ({"class_weights": {"a": 0.0}}, "class_weights: given .* allowed: parts that add up to 1"),
         ({"class_weights": {"a": 2.0, "b": -1.0}}, "parts that add up to 1"),

@@ -59,6 +59,8 @@ IN_THE_KEY: dict[str, st.SearchStrategy[Any]] = {
 NOT_IN_THE_KEY = {
     "name",
     "description",
+    # Adds a variant, which has a key of its own.
+    "baseline_as_shipped",
     "repetition",
     "target.allow_pickle_weights",
     "target.tokenizer_family",

@@ -8,11 +8,17 @@ from pathlib import Path
 import pytest
 
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.model import Experiment
-from draftworth.experiment.variants import Baseline
-from draftworth.serving.command import ModelPaths, ServingCommand
-from draftworth.serving.dialects import serving_command
+from draftworth.experiment.model import Experiment, NeuronExperiment
+from draftworth.experiment.variants import AsShipped, Baseline
+from draftworth.serving.command import (
+    PER_REQUEST_ACCEPTANCE,
+    DependentDefault,
+    ModelPaths,
+    ServingCommand,
+)
+from draftworth.serving.dialects import neuron_dialect, serving_command
 from tests.support.experiments import (
+    DFLASH_HEAD,
     Edit,
     both,
     load_spec,
@@ -40,9 +46,10 @@ def flag(command: ServingCommand, name: str) -> str:
     return values[0]
 
 
-def speculating(method: str, release: str, draft: str) -> Edit:
-    target = "meta-llama/Llama-3.1-8B-Instruct" if "RedHat" in draft else "Qwen/Qwen3-32B"
+def speculating(method: str, release: str, draft: str, window: int = 7) -> Edit:
+    target = "meta-llama/Llama-3.1-8B-Instruct" if "3.1-8B" in draft else "Qwen/Qwen3-32B"
     return both(
+        put("variants", 1, "window", value=window),
         put("release", value=release),
         put("target", "model", value=target),
         put("variants", 1, "method", value=method),
@@ -56,7 +63,12 @@ SERVED = {
     "eagle on 2.26.1": speculating("eagle", "neuron-2.26.1", "Qwen/Qwen3-1.7B"),
     "eagle3 on 2.28.0": speculating("eagle3", "neuron-2.28.0", EAGLE3_HEAD),
     "eagle3 on 2.31.1": speculating("eagle3", "neuron-2.31.1", EAGLE3_HEAD),
+    "eagle3 on 2.31.1, vLLM Neuron": speculating(
+        "eagle3", "neuron-2.31.1-vllm-0.21.0", EAGLE3_HEAD
+    ),
     "eagle3 on 2.32.0": speculating("eagle3", "neuron-2.32.0", EAGLE3_HEAD),
+    "eagle3 on 2.33.0": speculating("eagle3", "neuron-2.33.0", EAGLE3_HEAD),
+    "dflash on 2.33.0": speculating("dflash", "neuron-2.33.0", DFLASH_HEAD, window=9),
 }
 
 
@@ -73,7 +85,8 @@ def without_speculation(command: ServingCommand) -> list[object]:
     kept: list[object] = []
     for argument in command.arguments:
         name, _, value = argument.partition("=")
-        if name == "--speculative-config":
+        # vLLM refuses to start with the second one alone, so the baseline cannot have it.
+        if name in ("--speculative-config", PER_REQUEST_ACCEPTANCE):
             continue
         kept.append((name, pruned(json.loads(value))) if value.startswith("{") else argument)
     return kept
@@ -83,6 +96,159 @@ def pruned(value: object) -> object:
     if isinstance(value, dict):
         return {k: pruned(v) for k, v in value.items() if k not in SPECULATION_KEYS}
     return value
+
+
+def on_neuron(folder: Path, *edits: Edit) -> NeuronExperiment:
+    experiment = load_spec(write_experiment(folder, both(*edits)))
+    assert isinstance(experiment, NeuronExperiment)
+    return experiment
+
+
+def dependent(experiment: NeuronExperiment) -> list[DependentDefault]:
+    """What speculation would change by itself in an experiment with these methods."""
+    defaults = neuron_dialect(experiment).SPECULATION_DEPENDENT_DEFAULTS
+    return [d for d in defaults if d.method is None or experiment.uses(d.method)]
+
+
+def left_to_the_engine(setting: str, *commands: ServingCommand) -> bool:
+    """Whether a command does not say it, or the commands say it differently."""
+    said = [says(command, setting) for command in commands]
+    return not said[0] or any(other != said[0] for other in said)
+
+
+def says(command: ServingCommand, setting: str) -> list[object]:
+    """What a command says of a setting: its flag, or its key in engine settings."""
+    found: list[object] = []
+    for argument in command.arguments:
+        name, _, value = argument.partition("=")
+        if name == setting:
+            found.append(argument)
+        if value.startswith("{"):
+            found += [v for k, v in flattened(json.loads(value)) if k == setting]
+    return found
+
+
+def flattened(value: dict[str, object]) -> list[tuple[str, object]]:
+    inner = [pair for v in value.values() if isinstance(v, dict) for pair in flattened(v)]
+    return [*value.items(), *inner]
+
+
+@pytest.mark.parametrize("edit", SERVED.values(), ids=SERVED)
+def test_what_speculation_changes_by_itself_is_said_on_both_sides(
+    tmp_path: Path, edit: Edit
+) -> None:
+    experiment = on_neuron(tmp_path, edit)
+    plain, drafted = commands(experiment)
+    for default in dependent(experiment):
+        assert not left_to_the_engine(default.setting, plain, drafted), default.why
+
+
+def test_what_is_left_to_the_engine_is_found() -> None:
+    said = ServingCommand(arguments=("--a=1", '--b={"c":{"d":2}}'), environment={})
+    other = ServingCommand(arguments=("--a=2", '--b={"c":{"d":2}}'), environment={})
+    assert not left_to_the_engine("--a", said, said)
+    assert left_to_the_engine("--a", said, other)
+    assert left_to_the_engine("--x", said, said)
+    assert not left_to_the_engine("d", said, other)
+    assert left_to_the_engine("d", said, ServingCommand(arguments=(), environment={}))
+
+
+@pytest.mark.parametrize(
+    ("release", "settings"),
+    [
+        ("neuron-2.26.1", {"sequence_parallel_enabled", "on_device_sampling_config"}),
+        ("neuron-2.31.1", set()),
+        ("neuron-2.32.0", {"--no-async-scheduling"}),
+    ],
+)
+def test_each_dialect_knows_what_depends_on_speculation_and_from_where(
+    tmp_path: Path, release: str, settings: set[str]
+) -> None:
+    edit = SERVED[f"{'fused draft' if '26' in release else 'eagle3'} on {release[7:]}"]
+    found = dependent(on_neuron(tmp_path, edit))
+    assert {default.setting for default in found} == settings
+    assert all(default.why and default.source for default in found)
+
+
+@pytest.mark.parametrize("edit", SERVED.values(), ids=SERVED)
+def test_the_baseline_as_shipped_lacks_what_is_there_for_speculation_and_nothing_else(
+    tmp_path: Path, edit: Edit
+) -> None:
+    experiment = on_neuron(tmp_path, edit, put("baseline_as_shipped", value=True))
+    *_, shipped = experiment.served_variants
+    assert isinstance(shipped, AsShipped)
+    plain, _ = commands(experiment)
+    as_shipped = serving_command(experiment, shipped, PATHS)
+
+    settings = {default.setting for default in dependent(experiment)}
+    assert not any(says(as_shipped, setting) for setting in settings)
+    assert as_shipped.environment == plain.environment
+    assert without(as_shipped, set()) == without(plain, settings)
+
+
+def without(command: ServingCommand, settings: set[str]) -> list[object]:
+    """The arguments, each with its own settings in JSON left out."""
+    kept: list[object] = []
+    for argument in command.arguments:
+        name, _, value = argument.partition("=")
+        if name not in settings:
+            kept.append((name, less(json.loads(value), settings)) if value[:1] == "{" else argument)
+    return kept
+
+
+def less(value: object, settings: set[str]) -> object:
+    if isinstance(value, dict):
+        return {k: less(v, settings) for k, v in value.items() if k not in settings}
+    return value
+
+
+def test_a_setting_of_the_experiments_own_stays_in_the_baseline_as_shipped(tmp_path: Path) -> None:
+    own = put("serving", "neuron_config", value={"sequence_parallel_enabled": True})
+    experiment = on_neuron(tmp_path, own, put("baseline_as_shipped", value=True))
+    command = serving_command(experiment, AsShipped(), PATHS)
+    assert says(command, "sequence_parallel_enabled") == [True]
+    assert says(command, "on_device_sampling_config") == []
+
+
+def test_dflash_takes_from_every_variant_what_it_does_not_support(tmp_path: Path) -> None:
+    """For 4 sequences of 1024 tokens: 32 blocks each and one for drafts, and the unused one."""
+    experiment = on_neuron(tmp_path, SERVED["dflash on 2.33.0"])
+    for command in commands(experiment):
+        assert {
+            "--no-async-scheduling",
+            "--no-enable-prefix-caching",
+            "--no-enable-chunked-prefill",
+            "--disable-hybrid-kv-cache-manager",
+            "--dtype=bfloat16",
+            "--max-num-batched-tokens=1024",
+            "--block-size=32",
+            "--num-gpu-blocks-override=133",
+        } <= {*command.arguments}
+        assert says(command, "quantization") == ["bf16"]
+    _, drafted = commands(experiment)
+    assert json.loads(flag(drafted, "speculative-config")) == {
+        "method": "dflash",
+        "model": "/models/draft",
+        "num_speculative_tokens": 9,
+    }
+
+
+def test_without_dflash_nothing_of_it_is_there(tmp_path: Path) -> None:
+    for command in commands(on_neuron(tmp_path, SERVED["eagle3 on 2.33.0"])):
+        assert "--no-enable-chunked-prefill" not in command.arguments
+        assert says(command, "quantization") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "tells"), [("eagle3 on 2.33.0", True), ("eagle3 on 2.32.0", False)]
+)
+def test_only_the_speculative_side_tells_of_each_requests_drafts_where_the_image_can(
+    tmp_path: Path, name: str, tells: bool
+) -> None:
+    plain, drafted = commands(on_neuron(tmp_path, SERVED[name]))
+    told = [f"{PER_REQUEST_ACCEPTANCE}=summary"]
+    assert says(plain, PER_REQUEST_ACCEPTANCE) == []
+    assert says(drafted, PER_REQUEST_ACCEPTANCE) == (told if tells else [])
 
 
 def test_fused_draft_settings_are_those_of_the_fork(experiments: Path) -> None:

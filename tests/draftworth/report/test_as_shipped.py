@@ -1,0 +1,107 @@
+"""The baseline as shipped in a report: named, beside the fair baseline, and never in its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from draftworth.analysis.facts import RunFacts
+from draftworth.records.results import AS_SHIPPED, BlockResult, ServerStart
+from draftworth.report.contents import document_of
+from draftworth.report.tables import figures_csv
+from tests.draftworth.report.runs import (
+    VARIANT,
+    make_drafted_block,
+    make_facts,
+    make_plain_block,
+    make_run,
+)
+
+BASELINE = make_plain_block(1, "structured")
+
+
+def shipped_block(*, faster: float) -> BlockResult:
+    """The baseline's block, so many times as fast."""
+    requests = tuple(
+        replace(r, inter_token_latency_s=(r.inter_token_latency_s or 0) / faster)
+        for r in BASELINE.requests
+    )
+    return replace(BASELINE, variant=AS_SHIPPED, block=3, requests=requests)
+
+
+def facts_with(faster: float) -> RunFacts:
+    blocks = (BASELINE, make_drafted_block(2, "structured"), shipped_block(faster=faster))
+    names = ("baseline", VARIANT, AS_SHIPPED)
+    weights = {"structured": 1.0}
+    return make_facts(make_run(blocks=blocks, variants=names, class_weights=weights))
+
+
+@pytest.mark.parametrize(("faster", "judgement"), [(1.0, "pays"), (4.0, "costs")])
+def test_a_variant_is_put_against_both_and_the_verdict_stays_with_the_baseline(
+    faster: float, judgement: str
+) -> None:
+    """Speculation is twice as fast as the fair baseline."""
+    facts = facts_with(faster)
+    drafted, shipped = facts.speculative
+    assert drafted.comparison is not None
+    assert drafted.comparison.judgement == "pays"
+    assert drafted.against_shipped is not None
+    assert drafted.against_shipped.judgement == judgement
+    assert shipped.name == AS_SHIPPED
+    assert shipped.against_shipped is None
+
+    verdict = document_of(facts).sections[0]
+    assert any(f"{VARIANT}, against {AS_SHIPPED}: {judgement};" in p for p in verdict.paragraphs)
+    assert any(p.startswith(f"{AS_SHIPPED} does not speculate") for p in verdict.paragraphs)
+    assert [row[2:4] for row in verdict.tables[0].rows] == [
+        (VARIANT, "pays"),
+        (AS_SHIPPED, "pays" if faster > 1 else "does not pay"),
+        (f"{VARIANT} against {AS_SHIPPED}", judgement),
+    ]
+    assert [card.judgement for card in document_of(facts).cards] == ["pays"]
+    assert "itl_speedup_against_as_shipped" in figures_csv(facts)
+
+
+def test_the_traffic_mix_is_put_against_both_too() -> None:
+    weights = {"structured": 0.5, "open_ended": 0.5}
+    blocks: list[BlockResult] = []
+    for prompt_class in weights:
+        plain = make_plain_block(len(blocks) + 1, prompt_class)
+        drafted = make_drafted_block(len(blocks) + 2, prompt_class)
+        shipped = replace(plain, variant=AS_SHIPPED, block=len(blocks) + 3)
+        blocks += [plain, drafted, shipped]
+    names = ("baseline", VARIANT, AS_SHIPPED)
+    facts = make_facts(make_run(blocks=tuple(blocks), variants=names, class_weights=weights))
+
+    assert [mix.name for mix in facts.mixes] == [
+        VARIANT,
+        AS_SHIPPED,
+        f"{VARIANT} against {AS_SHIPPED}",
+    ]
+    fair, _, shipped_mix = facts.mixes
+    assert fair.speedup is not None
+    assert fair.speedup == shipped_mix.speedup, "as fast as the fair baseline here"
+    labels = [card.label for card in document_of(facts).cards]
+    assert labels
+    assert all(VARIANT in label for label in labels)
+
+
+def test_a_run_without_it_says_nothing_of_it() -> None:
+    facts = make_facts()
+    assert all(variant.against_shipped is None for variant in facts.speculative)
+    verdict = document_of(facts).sections[0]
+    assert not any(AS_SHIPPED in paragraph for paragraph in verdict.paragraphs)
+    assert "against_as_shipped" not in figures_csv(facts)
+
+
+def test_what_servers_say_of_their_start_has_a_table() -> None:
+    start = ServerStart(
+        startup_s=900.0, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=2.0**34
+    )
+    starts = {"baseline": start, VARIANT: ServerStart(startup_s=60.0)}
+    document = document_of(make_facts(make_run(server_starts=starts)))
+    assert [table.rows for table in document.sections[-1].tables][-1] == (
+        ("baseline", "15.0", "2", "10.0", "20.0", "16.0"),
+        (VARIANT, "1.0", "-", "-", "-", "-"),
+    )
