@@ -64,7 +64,7 @@ test-cluster: $(STAMP) ## the charts against a real control plane (KUBE_BINARIES
 	  echo "      make test-cluster KUBE_BINARIES=path/to/folder" >&2; exit 1; }
 	$(RUN) KUBE_BINARIES="$(abspath $(KUBE_BINARIES))" unshare $$(test "$$(id -u)" = 0 || echo --map-root-user) \
 	  --net --mount --pid --fork --kill-child --mount-proc \
-	  sh -c 'ip link set lo up && exec python -m pytest -q -m cluster $(ARGS)'
+	  sh -c 'ip link set lo up && exec python -m pytest -q tests/cluster $(ARGS)'
 
 benchmarks: $(STAMP) ## the benchmarks that need nothing else and a minute
 	$(RUN) python -m benchmarks.idle

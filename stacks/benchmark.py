@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aws_cdk import DefaultStackSynthesizer, aws_cloudwatch
 from aws_cdk import aws_eks_v2 as eks
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from charts.app import benchmark_charts
 from charts.bindings import Bindings
@@ -15,6 +15,7 @@ from stacks.assets import load_generator_image, run_spec_asset
 from stacks.base import ExperimentStack
 from stacks.capacity_plan import capacity_plan
 from stacks.cluster import ClusterStack
+from stacks.constructs.applied_charts import apply_chart
 from stacks.constructs.capacity_controller import CapacityController
 from stacks.constructs.metrics_publisher import MetricsPublisher
 from stacks.constructs.workload_roles import WorkloadRoles
@@ -69,38 +70,24 @@ class BenchmarkStack(ExperimentStack):
             notify_email=experiment.spec.aws.notify_email,
             checkpoints=storage.checkpoints,
             results=storage.results,
-            deployed_after=[applied],
+            deployed_after=applied,
         )
         self._build_capacity_outputs()
         self._build_dashboard()
 
     def _apply_charts(
         self, cluster: eks.ICluster, bindings: Bindings
-    ) -> tuple[str, eks.KubernetesManifest]:
-        """The measuring Job's name and the last chart: applied in order, removed in reverse.
+    ) -> tuple[str, list[IConstruct]]:
+        """The measuring Job's name and what is applied last: in order, removed in reverse.
 
         A pod gets credentials only if its role is associated before it starts.
-
-        A new version's objects replace those of the same name; what it no longer has is pruned, as
-        far as `kubectl apply --prune` goes: its list has workloads, services, volumes and
-        configuration, but no PodDisruptionBudget, ResourceClaimTemplate, NetworkPolicy or
-        ServiceAccount. NetworkPolicies keep their names in every version; of the others a leftover
-        selects no pod and is used by none. All of them go with the namespace.
         """
-        previous: Construct = self.roles
+        applied: list[IConstruct] = [self.roles]
         charts = benchmark_charts(self._experiment, bindings)
         for chart in charts:
-            manifest = eks.KubernetesManifest(
-                self,
-                f"Chart-{chart.node.id}",
-                cluster=cluster,
-                manifest=chart.to_json(),
-                prune=True,
-            )
-            manifest.node.add_dependency(previous)
-            previous = manifest
+            applied = apply_chart(self, chart, cluster=cluster, after=applied)
         (measuring,) = (chart for chart in charts if isinstance(chart, LoadGeneratorChart))
-        return measuring.job_name, manifest
+        return measuring.job_name, applied
 
     def _bindings(self, *, run_spec_url: str, run_spec_sha256: str) -> Bindings:
         given = self._experiment.spec.aws.load_generator_image

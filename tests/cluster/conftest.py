@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from charts.names import NAMESPACE
 from tests.cluster.api import Api, path_of, path_of_object
 from tests.cluster.control_plane import PROGRAMS, ControlPlane, control_plane
 from tests.pods.compiled_graphs.pods import eventually
@@ -47,13 +48,22 @@ def api(plane: ControlPlane) -> Iterator[Api]:
 
 
 def empty(api: Api) -> None:
-    """No node, no device, nothing of ours."""
-    for kind in ("Node", "ResourceSlice", "DeviceClass"):
+    """No node, no device, nothing of ours.
+
+    Pods before their namespace: it looks again only after half of the grace that they are given.
+    """
+    for kind in ("Deployment", "Job", "Node", "ResourceSlice", "DeviceClass"):
         for item in api.all(kind):
             api.delete(path_of_object(item))
-    api.delete(namespace := path_of("Namespace", "draftworth"))
-    for pod in api.all("Pod"):
-        api.delete(path_of_object(pod), grace_seconds=0)
+    eventually(lambda: _without_pods(api))
+    api.delete(namespace := path_of("Namespace", NAMESPACE))
     for volume in api.all("PersistentVolume"):
         api.delete(path_of_object(volume))
     eventually(lambda: api.find(namespace) is None and not api.all("PersistentVolume"))
+
+
+def _without_pods(api: Api) -> bool:
+    pods = api.all("Pod")
+    for pod in pods:
+        api.delete(path_of_object(pod), grace_seconds=0)
+    return not pods
