@@ -15,7 +15,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-unit fuzz test-engine test-llmperf benchmarks fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
+.PHONY: help setup rehearse test test-unit fuzz test-engine test-llmperf test-cluster benchmarks fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -44,10 +44,10 @@ rehearse: $(REHEARSAL) ## a whole experiment on this machine, with a verdict (AR
 	@$(RUN) python -m draftworth rehearse $(ARGS)
 
 test: $(STAMP) node_modules/.bin/cdk ## every test that needs no engine and no account
-	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf"
+	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf and not cluster"
 
 test-unit: $(STAMP) ## those of them that need neither synthesis nor an emulated AWS: the quick ones
-	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf and not synth and not emulator" --ignore tests/hostile
+	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf and not cluster and not synth and not emulator" --ignore tests/hostile
 
 fuzz: $(STAMP) ## hostile servers, files and buckets by the ten thousand (20 minutes)
 	$(RUN) DRAFTWORTH_FUZZ=1 python -m pytest -n 2 --dist load -q tests/hostile
@@ -65,6 +65,16 @@ test-llmperf: $(STAMP) ## tests of llmperf on Ray (LLMPERF_SOURCE=a checkout of 
 	@$(LLMPERF_VENV)/bin/python -c 'import pathlib, site, sys; \
 	  pathlib.Path(site.getsitepackages()[0], "llmperf.pth").write_text(sys.argv[1])' "$(abspath $(LLMPERF_SOURCE))/src"
 	$(RUN) DRAFTWORTH_LLMPERF_PYTHON="$(CURDIR)/$(LLMPERF_VENV)/bin/python" python -m pytest -q -m llmperf
+
+# In a network, mounts and process ids of its own: nothing is reached, and nothing is left running.
+test-cluster: $(STAMP) ## the charts against a real control plane (KUBE_BINARIES=a folder with its programs)
+	@test -x "$(KUBE_BINARIES)/kube-apiserver" || { \
+	  echo "given KUBE_BINARIES='$(KUBE_BINARIES)', allowed: a folder that holds the programs etcd, kube-apiserver," >&2; \
+	  echo "kube-controller-manager, kube-scheduler and kubectl of one Kubernetes release, 1.35 or later; next:" >&2; \
+	  echo "      make test-cluster KUBE_BINARIES=path/to/folder" >&2; exit 1; }
+	$(RUN) KUBE_BINARIES="$(abspath $(KUBE_BINARIES))" unshare $$(test "$$(id -u)" = 0 || echo --map-root-user) \
+	  --net --mount --pid --fork --kill-child --mount-proc \
+	  sh -c 'ip link set lo up && exec python -m pytest -q tests/cluster $(ARGS)'
 
 benchmarks: $(STAMP) ## the benchmarks that need nothing else and a minute
 	$(RUN) python -m benchmarks.idle

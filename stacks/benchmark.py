@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import cdk8s
 from aws_cdk import Stack, aws_cloudwatch
 from aws_cdk import aws_eks_v2 as eks
-from constructs import Construct
+from constructs import IConstruct
 
 from charts.app import benchmark_charts
 from charts.bindings import Bindings
@@ -18,11 +18,11 @@ from stacks.assets import load_generator_image, run_spec_asset
 from stacks.base import Part
 from stacks.capacity_plan import capacity_plan
 from stacks.cluster import Cluster
+from stacks.constructs.applied_charts import apply_chart
 from stacks.constructs.capacity_controller import CapacityController
 from stacks.constructs.metrics_publisher import MetricsPublisher
 from stacks.constructs.workload_roles import WorkloadRoles
 from stacks.dashboard import dashboard_body
-from stacks.manifest_size import judge_size
 from stacks.storage import Storage
 
 
@@ -66,7 +66,7 @@ class Benchmark(Part):
             notify_email=experiment.spec.aws.notify_email,
             checkpoints=storage.checkpoints,
             results=storage.results,
-            deployed_after=[applied],
+            deployed_after=applied,
         )
         # After the controller knows of this deploy: what a canary reports is then of it.
         self._apply_charts(cluster.cluster, [canary], after=self.capacity.deployment)
@@ -74,28 +74,16 @@ class Benchmark(Part):
         self._build_dashboard()
 
     def _apply_charts(
-        self, cluster: eks.ICluster, charts: Sequence[cdk8s.Chart], *, after: Construct
-    ) -> Construct:
-        """The last chart's resource: applied in order, removed in reverse.
+        self, cluster: eks.ICluster, charts: Sequence[cdk8s.Chart], *, after: IConstruct
+    ) -> list[IConstruct]:
+        """What is applied last: in order, removed in reverse.
 
         A pod gets credentials only if its role is associated before it starts.
-
-        A new version's objects replace those of the same name; what it no longer has is pruned, as
-        far as `kubectl apply --prune` goes: its list has workloads, services, volumes and
-        configuration, but no ResourceClaimTemplate, NetworkPolicy or ServiceAccount.
-        NetworkPolicies keep their names in every version; of the others a leftover is used by none.
-        All of them go with the namespace.
         """
-        previous = after
+        applied = [after]
         for chart in charts:
-            objects = chart.to_json()
-            manifest = eks.KubernetesManifest(
-                self, f"Chart-{chart.node.id}", cluster=cluster, manifest=objects, prune=True
-            )
-            judge_size(manifest, objects)
-            manifest.node.add_dependency(previous)
-            previous = manifest
-        return previous
+            applied = apply_chart(self, chart, cluster=cluster, after=applied)
+        return applied
 
     def _bindings(self, *, run_spec_url: str, run_spec_sha256: str) -> Bindings:
         given = self._experiment.spec.aws.load_generator_image

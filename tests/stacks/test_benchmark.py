@@ -21,6 +21,7 @@ from charts.names import (
 from charts.shipped import METRICS_PUBLISHER
 from draftworth.analysis import metrics
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from stacks.constructs.applied_charts import PRUNED_KINDS
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS
 from stacks.dashboard import GRID_COLUMNS, INSIGHTS_NAMESPACE, dashboard_body
 from tests.stacks.function_assets import check_function_asset
@@ -41,25 +42,68 @@ def body(name: str = "qwen3-32b") -> dict[str, Any]:
     return dashboard_body(experiment, cluster_name="CLUSTER", dead_letter_queue_name="QUEUE")
 
 
+def charts(template: Template) -> dict[str, str]:
+    """Logical ids of the charts' manifests, in the order of application."""
+    ids = {name: k for name in ORDER for k in of_type(template, MANIFEST) if f"Chart{name}" in k}
+    assert list(ids) == list(ORDER)
+    return ids
+
+
+def before(template: Template, logical: str) -> set[str]:
+    """Everything that a resource waits for, at one remove or more."""
+    resources = template["Resources"]
+    # What it needs of another part is not in this template.
+    direct = set(resources[logical].get("DependsOn", ())) & set(resources)
+    return direct | {k for d in direct for k in before(template, d)}
+
+
 def test_charts_are_applied_one_after_the_other_once_the_roles_are_there() -> None:
     template = benchmark()
-    ids = {name: k for name in ORDER for k in of_type(template, MANIFEST) if name in k}
-    assert len(ids) == 6
-    for before, after in itertools.pairwise(ORDER):
-        assert ids[before] in template["Resources"][ids[after]]["DependsOn"]
+    ids = charts(template)
+    for earlier, later in itertools.pairwise(ORDER):
+        assert ids[earlier] in before(template, ids[later])
     associations = set(of_type(template, "AWS::EKS::PodIdentityAssociation"))
     assert len(associations) == 4
     assert associations <= set(template["Resources"][ids["foundation"]]["DependsOn"])
 
 
-def test_charts_prune_what_they_no_longer_have_as_far_as_kubectl_does() -> None:
-    manifests = of_type(benchmark(), MANIFEST).values()
+def test_accounts_and_rules_stand_before_the_first_pod_and_claim_templates_before_theirs() -> None:
+    template = benchmark()
+    ids = charts(template)
+    found = {o["kind"]: k for k, o in standing_alone(template)}
+    assert ids["foundation"] in before(template, found["ServiceAccount"])
+    for kind in ("ServiceAccount", "NetworkPolicy"):
+        assert found[kind] in before(template, ids["staging"])
+    assert found["ResourceClaimTemplate"] in before(template, ids["serving"])
+
+
+def standing_alone(template: Template) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Logical id and object of each manifest without a label to prune by."""
+    for logical, manifest in of_type(template, MANIFEST).items():
+        if "PruneLabel" not in manifest["Properties"]:
+            (item,) = kubernetes_objects(manifest)
+            yield logical, item
+
+
+def test_a_chart_prunes_what_kubectl_can_prune() -> None:
+    template = benchmark()
+    manifests = [template["Resources"][k] for k in charts(template).values()]
     labels = [m["Properties"]["PruneLabel"] for m in manifests]
-    assert len(set(labels)) == 7
+    assert len(set(labels)) == 6
     for manifest, label in zip(manifests, labels, strict=True):
         objects = kubernetes_objects(manifest)
-        assert objects
+        assert {o["kind"] for o in objects} <= PRUNED_KINDS
         assert all(label in o["metadata"]["labels"] for o in objects)
+
+
+@pytest.mark.parametrize("name", tuple(experiments()))
+def test_whatever_kubectl_does_not_prune_is_a_resource_of_its_own(name: str) -> None:
+    """CloudFormation deletes it when the template no longer has it."""
+    found = [item for _, item in standing_alone(benchmark(name))]
+    assert {"ServiceAccount", "NetworkPolicy", "ResourceClaimTemplate"} <= {
+        item["kind"] for item in found
+    }
+    assert not PRUNED_KINDS & {item["kind"] for item in found}
 
 
 def test_every_kind_of_object_reaches_the_cluster() -> None:
@@ -183,7 +227,7 @@ def test_canaries_start_once_the_controller_knows_of_the_deploy() -> None:
     """A report of an earlier life of the stack is then older than the deploy."""
     template = benchmark()
     manifests = of_type(template, MANIFEST)
-    (canary,) = (m for k, m in manifests.items() if "canary" in k)
+    (canary,) = (m for k, m in manifests.items() if "Chartcanary" in k)
     (deployment,) = of_type(template, "Custom::DraftworthDeployment")
     assert deployment in canary["DependsOn"]
 

@@ -188,7 +188,7 @@ def test_the_capacity_controller_is_told_first_and_can_act_on_it(name: str) -> N
     waited for on a node that is paid for, and while it still has its role, group and topic. Before
     it go the canaries alone, which were applied after it: their pods are on no node that costs."""
     told = nodes(name, "benchmark", "Custom::DraftworthDeployment")
-    canary = nodes(name, "benchmark", MANIFEST, "canary")
+    canary = nodes(name, "benchmark", MANIFEST, "Chartcanary")
     assert too_early(graph(name), canary, told) == set()
     needed = (
         (nodes(name, "benchmark", MANIFEST) - canary)

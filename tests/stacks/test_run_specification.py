@@ -63,7 +63,7 @@ def run_spec_upload(experiment: str) -> Upload:
 
 def job(template: Template) -> dict[str, Any]:
     """The measuring Job."""
-    manifest = only(template, MANIFEST, "loadgenerator")
+    manifest = only(template, MANIFEST, "Chartloadgenerator")
     (found,) = (o for o in kubernetes_objects(manifest) if o["kind"] == "Job")
     return found
 

@@ -1,0 +1,1 @@
+"""The charts against a real API server, its controllers and its scheduler."""

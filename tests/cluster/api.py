@@ -1,0 +1,154 @@
+"""The Kubernetes API over plain HTTPS: objects as dictionaries, warnings with each answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from charts.names import NAMESPACE
+
+Object = dict[str, Any]
+
+# Each kind's API and plural, and whether it lives in a namespace.
+KINDS: Mapping[str, tuple[str, str, bool]] = {
+    "ConfigMap": ("api/v1", "configmaps", True),
+    "Deployment": ("apis/apps/v1", "deployments", True),
+    "DeviceClass": ("apis/resource.k8s.io/v1", "deviceclasses", False),
+    "EndpointSlice": ("apis/discovery.k8s.io/v1", "endpointslices", True),
+    "Endpoints": ("api/v1", "endpoints", True),
+    "Event": ("api/v1", "events", True),
+    "Job": ("apis/batch/v1", "jobs", True),
+    "Lease": ("apis/coordination.k8s.io/v1", "leases", True),
+    "Namespace": ("api/v1", "namespaces", False),
+    "NetworkPolicy": ("apis/networking.k8s.io/v1", "networkpolicies", True),
+    "Node": ("api/v1", "nodes", False),
+    "PersistentVolume": ("api/v1", "persistentvolumes", False),
+    "PersistentVolumeClaim": ("api/v1", "persistentvolumeclaims", True),
+    "Pod": ("api/v1", "pods", True),
+    "PodDisruptionBudget": ("apis/policy/v1", "poddisruptionbudgets", True),
+    "ResourceClaim": ("apis/resource.k8s.io/v1", "resourceclaims", True),
+    "ResourceClaimTemplate": ("apis/resource.k8s.io/v1", "resourceclaimtemplates", True),
+    "ResourceSlice": ("apis/resource.k8s.io/v1", "resourceslices", False),
+    "Service": ("api/v1", "services", True),
+    "ServiceAccount": ("api/v1", "serviceaccounts", True),
+}
+
+
+class RefusedError(Exception):
+    """The API server said no."""
+
+
+def path_of(kind: str, name: str = "", namespace: str = NAMESPACE) -> str:
+    """The path of a kind's objects, or of one of them."""
+    api, plural, namespaced = KINDS[kind]
+    where = f"/{api}/namespaces/{namespace}/{plural}" if namespaced else f"/{api}/{plural}"
+    return f"{where}/{name}" if name else where
+
+
+def path_of_object(item: Mapping[str, Any], *, with_name: bool = True) -> str:
+    """Where an object lives, or where its kind is created."""
+    given = item["metadata"]
+    name = given["name"] if with_name else ""
+    return path_of(item["kind"], name, given.get("namespace", NAMESPACE))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Api:
+    """One API server, with an administrator's token. Safe to use from several threads."""
+
+    url: str
+    token: str
+    certificate: Path
+
+    @cached_property
+    def _session(self) -> requests.Session:
+        session = requests.Session()
+        session.trust_env = False
+        session.headers["Authorization"] = f"Bearer {self.token}"
+        session.verify = str(self.certificate)
+        return session
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        content_type: str = "application/json",
+        **query: str,
+    ) -> requests.Response:
+        """The answer, whatever it is."""
+        return self._session.request(
+            method,
+            self.url + path,
+            params=query,
+            data=None if body is None else json.dumps(body),
+            headers={"Content-Type": content_type},
+            timeout=60,
+        )
+
+    def ask(self, method: str, path: str, body: object = None, **options: str) -> Object:
+        """The answer's content.
+
+        Raises:
+            RefusedError: any other answer than success.
+        """
+        answer = self.call(method, path, body, **options)
+        if not answer.ok:
+            raise RefusedError(f"{method} {path}: {answer.status_code} {answer.text}")
+        content: Object = answer.json()
+        return content
+
+    def find(self, path: str) -> Object | None:
+        """An object, or None."""
+        answer = self.call("GET", path)
+        if answer.status_code == requests.codes.not_found:
+            return None
+        answer.raise_for_status()
+        content: Object = answer.json()
+        return content
+
+    def all(self, kind: str, namespace: str = NAMESPACE, **query: str) -> list[Object]:
+        """The objects of a kind; those of one namespace where the kind has them."""
+        found: list[Object] = self.ask("GET", path_of(kind, namespace=namespace), **query)["items"]
+        return [{"kind": kind, **item} for item in found]
+
+    def one(self, kind: str, name: str, namespace: str = NAMESPACE) -> Object:
+        """The object of this name."""
+        return self.ask("GET", path_of(kind, name, namespace))
+
+    def create(self, *items: Object) -> list[Object]:
+        """Create objects, in order."""
+        return [self.ask("POST", path_of_object(i, with_name=False), i) for i in items]
+
+    def warnings(self, item: Object, *, method: str = "POST") -> Sequence[str]:
+        """What the server warns of when it validates an object strictly, and creates nothing.
+
+        Raises:
+            RefusedError: it would not take the object.
+        """
+        path = path_of_object(item, with_name=False)
+        answer = self.call(method, path, item, dryRun="All", fieldValidation="Strict")
+        if not answer.ok:
+            raise RefusedError(f"{path}: {answer.status_code} {answer.text}")
+        header = answer.headers.get("Warning", "")
+        return [header] if header else []
+
+    def change(self, path: str, patch: object) -> Object:
+        """Merge a patch into an object."""
+        return self.ask("PATCH", path, patch, content_type="application/merge-patch+json")
+
+    def delete(self, path: str, *, grace_seconds: int | None = None) -> None:
+        """Delete an object, if it is there; its dependants go in the background."""
+        options: Object = {"propagationPolicy": "Background"}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        answer = self.call("DELETE", path, options)
+        if not answer.ok and answer.status_code != requests.codes.not_found:
+            raise RefusedError(f"DELETE {path}: {answer.status_code} {answer.text}")

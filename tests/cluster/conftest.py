@@ -1,0 +1,69 @@
+"""One control plane for all tests of the tier, empty before each."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from charts.names import NAMESPACE
+from tests.cluster.api import Api, path_of, path_of_object
+from tests.cluster.control_plane import PROGRAMS, ControlPlane, control_plane
+from tests.pods.compiled_graphs.pods import eventually
+
+BINARIES = "KUBE_BINARIES"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything here is of the tier; without the programs it is left out."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.cluster)
+            if not os.environ.get(BINARIES):
+                item.add_marker(pytest.mark.skip(reason=f"{BINARIES} names no folder"))
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane with what every EKS cluster has before a node joins."""
+    binaries = Path(os.environ[BINARIES])
+    missing = [name for name in PROGRAMS if not (binaries / name).exists()]
+    assert not missing, f"{BINARIES}: given {binaries}, which has no {', '.join(missing)}"
+    # What starts here must neither reach a network nor outlive the tests.
+    found = [name for _, name in socket.if_nameindex()]
+    assert found == ["lo"], f"given the network {found}; next: make test-cluster, which has its own"
+    with control_plane(binaries, tmp_path_factory.mktemp("control-plane")) as started:
+        yield started
+
+
+@pytest.fixture
+def api(plane: ControlPlane) -> Iterator[Api]:
+    """The control plane's API; what a test leaves goes with it."""
+    yield plane.api
+    empty(plane.api)
+
+
+def empty(api: Api) -> None:
+    """No node, no device, nothing of ours.
+
+    Pods before their namespace: it looks again only after half of the grace that they are given.
+    """
+    for kind in ("Deployment", "Job", "Node", "ResourceSlice", "DeviceClass"):
+        for item in api.all(kind):
+            api.delete(path_of_object(item))
+    eventually(lambda: _without_pods(api))
+    api.delete(namespace := path_of("Namespace", NAMESPACE))
+    for volume in api.all("PersistentVolume"):
+        api.delete(path_of_object(volume))
+    eventually(lambda: api.find(namespace) is None and not api.all("PersistentVolume"))
+
+
+def _without_pods(api: Api) -> bool:
+    pods = api.all("Pod")
+    for pod in pods:
+        api.delete(path_of_object(pod), grace_seconds=0)
+    return not pods

@@ -1,0 +1,123 @@
+"""What CloudFormation and CDK do to a cluster: the handler that CDK deploys, driven by a template.
+
+The handler is the one that the synthesis put beside the templates. It logs in with `aws eks
+update-kubeconfig`; the `aws` on its path here writes the control plane's kubeconfig.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.control_plane import ControlPlane
+from tests.stacks.graph import needs_in
+from tests.stacks.synthesis import Template, of_type
+from tests.support.waiting import HANGS_AFTER_SECONDS
+
+MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
+INVOKE = (
+    "import json, logging, sys, index\n"
+    "logging.basicConfig()  # as Lambda does\n"
+    "index.handler(json.load(sys.stdin), None)"
+)
+
+Properties = Mapping[str, Any]
+
+
+@dataclass(kw_only=True)
+class Deployment:
+    """The Kubernetes resources of one stack, as they were last deployed.
+
+    resolve: a template's value as CloudFormation hands it out.
+    """
+
+    plane: ControlPlane
+    assembly: Path
+    folder: Path
+    resolve: Callable[[Any], Any]
+    deployed: dict[str, Properties] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        aws = self.folder / "bin" / "aws"
+        aws.parent.mkdir(parents=True)
+        # aws eks update-kubeconfig --name CLUSTER --kubeconfig FILE
+        aws.write_text(f'#!/bin/sh\nexec cp {self.plane.kubeconfig} "$6"\n')
+        aws.chmod(0o755)
+        (found,) = (path.parent.parent for path in self.assembly.glob("asset.*/apply/__init__.py"))
+        self.handler = found
+
+    def deploy(self, template: Template) -> list[str]:
+        """Make, change and then remove what differs; what was done, in order.
+
+        Raises:
+            AssertionError: the handler refused, with what it said.
+        """
+        wanted = dict(self._wanted(template))
+        done = []
+        for logical, properties in wanted.items():
+            if logical not in self.deployed:
+                done.append(self._call("Create", logical, properties))
+            elif self.deployed[logical] != properties:
+                done.append(self._call("Update", logical, properties))
+        gone = [logical for logical in self.deployed if logical not in wanted]
+        done += [self._call("Delete", k, self.deployed[k]) for k in reversed(gone)]
+        self.deployed = wanted
+        return done
+
+    def destroy(self) -> None:
+        """Remove everything, in reverse; the handler only logs what it could not delete."""
+        while self.deployed:
+            self._call("Delete", *self.deployed.popitem())
+
+    def objects(self) -> list[dict[str, Any]]:
+        """Every object that was asked for, as the template has it."""
+        manifests = (json.loads(p["Manifest"]) for p in self.deployed.values())
+        return [item for manifest in manifests for item in manifest]
+
+    def _wanted(self, template: Template) -> Iterator[tuple[str, Properties]]:
+        """In the order of the template's dependencies."""
+        manifests = of_type(template, MANIFEST)
+        for logical in TopologicalSorter(needs_in(template)).static_order():
+            if logical in manifests:
+                given = self.resolve(manifests[logical]["Properties"])
+                # A custom resource gets every number and boolean as text.
+                yield (
+                    logical,
+                    {k: v if isinstance(v, str) else json.dumps(v) for k, v in given.items()},
+                )
+
+    def _call(self, request: str, logical: str, properties: Properties) -> str:
+        event = {
+            "RequestType": request,
+            "ResourceType": MANIFEST,
+            "LogicalResourceId": logical,
+            "ResourceProperties": properties,
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", INVOKE],
+            cwd=self.handler,
+            env=self._environment(),
+            input=json.dumps(event),
+            text=True,
+            capture_output=True,
+            timeout=HANGS_AFTER_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, f"{request} {logical}: {done.stderr}"
+        assert "delete error" not in done.stderr, f"{request} {logical}: {done.stderr}"
+        return f"{request} {logical}"
+
+    def _environment(self) -> dict[str, str]:
+        path = (self.folder / "bin", self.plane.binaries, os.environ["PATH"])
+        return {
+            "PATH": os.pathsep.join(map(str, path)),
+            "TEST_OUTDIR": str(self.folder),
+            "HOME": str(self.folder),
+        }

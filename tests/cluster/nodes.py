@@ -1,0 +1,166 @@
+"""Nodes as EKS' node groups bring them: labels and taints of the template, sizes of the type.
+
+A node is an object and a lease that is renewed; no program belongs to it. `stand_in_kubelet.py`
+runs what is bound to one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import yaml
+
+from charts.serving import DEVICE_CLASS, NEURON_DRIVER
+from draftworth.experiment.catalog import Accelerator
+from tests.cluster.api import Api, Object, path_of
+from tests.conftest import ROOT
+from tests.stacks.synthesis import Template, of_type
+
+SLICE = ROOT / "tests" / "charts" / "fixtures" / "resourceslice-trn2.48xlarge.yaml"
+LEASES = "kube-node-lease"
+RENEWED_EACH_SECONDS = 3.0
+# What an m7i.xlarge has, after what the system keeps.
+CPU_NODE = {"cpu": "3920m", "memory": "14Gi", "ephemeral-storage": "90Gi", "pods": "58"}
+DEVICES: Object = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": DEVICE_CLASS},
+    "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{NEURON_DRIVER}'"}}]},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeKind:
+    """What the nodes of one node group have in common."""
+
+    labels: Mapping[str, str]
+    taints: tuple[Mapping[str, str], ...]
+    capacity: Mapping[str, str]
+    has_devices: bool = False
+
+
+def node_kinds(
+    cluster: Template, accelerator: Accelerator, instance_type: str, zone: str
+) -> Mapping[str, NodeKind]:
+    """`cpu` and `accelerator`, of the cluster stack's template."""
+    everywhere = {"topology.kubernetes.io/zone": zone}
+    groups = {
+        "accelerator" if "Accelerator" in k else "cpu": r["Properties"]
+        for k, r in of_type(cluster, "AWS::EKS::Nodegroup").items()
+    }
+    types = {"cpu": "m7i.xlarge", "accelerator": instance_type}
+    sizes = {"cpu": CPU_NODE, "accelerator": _size(accelerator)}
+    return {
+        name: NodeKind(
+            labels={
+                **group["Labels"],
+                **everywhere,
+                "node.kubernetes.io/instance-type": types[name],
+            },
+            taints=tuple(_taint(taint) for taint in group.get("Taints", ())),
+            capacity=sizes[name],
+            has_devices=name == "accelerator",
+        )
+        for name, group in groups.items()
+    }
+
+
+def _size(accelerator: Accelerator) -> Mapping[str, str]:
+    """A node reports some percent less memory than its data sheet."""
+    return {
+        "cpu": str(accelerator.vcpus),
+        "memory": f"{int(accelerator.memory_gib * 0.97)}Gi",
+        "ephemeral-storage": "6000Gi",
+        "pods": "100",
+    }
+
+
+def _taint(taint: Mapping[str, str]) -> Mapping[str, str]:
+    """EKS' word for an effect is not Kubernetes'."""
+    effects = {"NO_SCHEDULE": "NoSchedule"}
+    return {"key": taint["Key"], "value": taint["Value"], "effect": effects[taint["Effect"]]}
+
+
+@dataclass(kw_only=True)
+class Nodes:
+    """The nodes of a cluster; their leases are renewed until they are lost or gone."""
+
+    api: Api
+    alive: set[str] = field(default_factory=set)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def join(self, name: str, kind: NodeKind, *, resource_slice: Object | None = None) -> None:
+        """A node is ready, with its devices where it has some.
+
+        resource_slice: what its driver publishes instead of the recorded one.
+        """
+        spec = {"taints": [dict(taint) for taint in kind.taints]}
+        metadata = {"name": name, "labels": dict(kind.labels)}
+        self.api.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec})
+        self._renew(name)
+        self.alive.add(name)
+        now = _now()
+        ready = {"type": "Ready", "status": "True", "reason": "x", "message": "x"}
+        status = {
+            "capacity": dict(kind.capacity),
+            "allocatable": dict(kind.capacity),
+            "conditions": [{**ready, "lastHeartbeatTime": now, "lastTransitionTime": now}],
+        }
+        self.api.change(f"{path_of('Node', name)}/status", {"status": status})
+        if kind.has_devices:
+            self.api.create(resource_slice or recorded_slice(name))
+
+    def terminate(self, name: str) -> None:
+        """The instance is gone: EKS deletes the node, its driver says nothing more."""
+        self.alive.discard(name)
+        self.api.delete(path_of("Node", name))
+        for item in self.api.all("ResourceSlice"):
+            if item["spec"].get("nodeName") == name:
+                self.api.delete(path_of("ResourceSlice", item["metadata"]["name"]))
+
+    def _renew(self, name: str) -> None:
+        spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": _now(micros=True)}
+        lease = path_of("Lease", name, LEASES)
+        if self.api.find(lease) is None:
+            metadata = {"name": name, "namespace": LEASES}
+            item = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+            self.api.create({**item, "spec": spec})
+        else:
+            self.api.change(lease, {"spec": spec})
+
+    def _renew_all(self) -> None:
+        while not self._stop.wait(RENEWED_EACH_SECONDS):
+            for name in tuple(self.alive):
+                self._renew(name)
+
+
+@contextmanager
+def nodes_of(api: Api) -> Iterator[Nodes]:
+    """No node yet; what joins is kept alive while the block lasts."""
+    nodes = Nodes(api=api)
+    api.create(DEVICES)
+    renewing = threading.Thread(target=nodes._renew_all, daemon=True)
+    renewing.start()
+    try:
+        yield nodes
+    finally:
+        nodes._stop.set()
+        renewing.join()
+
+
+def recorded_slice(node: str) -> Object:
+    """What the driver published on a real node, under another node's name."""
+    found: Any = yaml.safe_load(SLICE.read_text())
+    found["metadata"]["name"] = f"{node}-{NEURON_DRIVER}"
+    found["spec"]["nodeName"] = found["spec"]["pool"]["name"] = node
+    return dict(found)
+
+
+def _now(*, micros: bool = False) -> str:
+    spec = "microseconds" if micros else "seconds"
+    return datetime.now(UTC).isoformat(timespec=spec).replace("+00:00", "Z")

@@ -1,0 +1,200 @@
+"""CDK's own handler over real objects: create, change in every order, delete.
+
+What CloudFormation would hand the handler is taken from the synthesized templates.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import aws_cdk as cdk
+import pytest
+
+from charts.names import NAMESPACE
+from draftworth.planning.resolved import load_neuron
+from stacks.application import build_application
+from tests.cluster.api import Api, Object, path_of
+from tests.cluster.conftest import empty
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.deploying import MANIFEST, Deployment
+from tests.cluster.living import REFERENCE, asked_for, comparable, living
+from tests.end_to_end.cloud import Cloud
+from tests.pods.compiled_graphs.pods import eventually
+from tests.stacks.synthesis import Template, cdk_context, parts_of
+from tests.support.experiments import Edit, both, put, write_experiment
+from tests.support.shared import shared_folder
+
+pytestmark = [pytest.mark.synth]
+
+BASE = "qwen3-32b"
+# Without a kubelet nothing has to end first.
+GONE_WITHIN_SECONDS = 60
+
+
+def _drafted(name: str, model: str, window: int) -> dict[str, Any]:
+    draft = {"model": model}
+    return {"name": name, "method": "fused_draft", "draft": draft, "window": window}
+
+
+# One stack of one name, deployed with each of these. `None`: another experiment under its name.
+CHANGES: Mapping[str, Edit | None] = {
+    "published": put("name", value=BASE),
+    "one variant more": lambda data: data["variants"].append(_drafted("k5", "Qwen/Qwen3-1.7B", 5)),
+    "another draft": put("variants", 1, value=_drafted("small", "Qwen/Qwen3-0.6B", 7)),
+    "another slot": both(
+        put("serving", "slot_devices", value=16), put("serving", "tensor_parallel_size", value=64)
+    ),
+    "other settings": both(
+        put("repetition", value=2),
+        put("target", "revision", value="v1.1"),
+        put("serving", "max_num_seqs", value=2),
+        put("workload", "load", "concurrency", value=2),
+        put("aws", "deadline_minutes", value=200),
+        put("aws", "hub_token_secret", value="draftworth/hub"),
+        put("aws", "capacity", "kind", value="on_demand"),
+    ),
+    "another release": None,
+}
+
+
+@cache
+def assembly(change: str) -> Path:
+    """What `cdk synth` writes of a changed experiment."""
+    return shared_folder(f"changed-{change.replace(' ', '-')}", lambda to: _synth(change, to))
+
+
+def _synth(change: str, folder: Path) -> None:
+    edit = CHANGES[change]
+    if edit is None:
+        path = write_experiment(folder, put("name", value=BASE), base="llama-3.1-8b-eagle3")
+    else:
+        path = write_experiment(folder, edit)
+    # Templates of this code are validated where they are tested (tests/stacks).
+    context = cdk_context() | {"@aws-cdk/core:validateAgainstDefaultRules": False}
+    app = cdk.App(context=context, outdir=str(folder), analytics_reporting=False)
+    build_application(app, experiment=load_neuron(path))
+    app.synth()
+
+
+def templates(change: str) -> Mapping[str, Template]:
+    return parts_of(json.loads((assembly(change) / f"draftworth-{BASE}.template.json").read_text()))
+
+
+def resolved(change: str) -> Template:
+    """The benchmark stack with the values that CloudFormation would put in, made up."""
+    made_up = Cloud(
+        names=cast(Any, SimpleNamespace(stack=f"draftworth-{BASE}")),
+        region="us-east-2",
+        templates=templates(change),
+        cloudformation=cast(Any, None),
+        now_unix_s=0.0,
+    )
+    template = made_up.templates["benchmark"]
+    resources = {
+        k: {**r, "Properties": made_up.resolved("benchmark", r["Properties"])}
+        if r["Type"] == MANIFEST
+        else r
+        for k, r in template["Resources"].items()
+    }
+    return {**template, "Resources": resources}
+
+
+def _stack(plane: ControlPlane, folder: Path) -> Deployment:
+    """Nothing deployed, and a namespace beside it in which objects are tried."""
+    if plane.api.find(path_of("Namespace", REFERENCE)) is None:
+        metadata = {"name": REFERENCE}
+        plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    return Deployment(
+        plane=plane, assembly=assembly("published"), folder=folder, resolve=lambda value: value
+    )
+
+
+@pytest.fixture(scope="module")
+def published(
+    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Deployment]:
+    """The published experiment, deployed once for tests that put back what they change."""
+    stack = _stack(plane, tmp_path_factory.mktemp("published"))
+    assert {done.split()[0] for done in stack.deploy(resolved("published"))} == {"Create"}
+    yield stack
+    empty(plane.api)
+
+
+def differences(api: Api, wanted: dict[str, Object]) -> dict[str, Any]:
+    """Objects that are missing, left over, or not as they were asked for."""
+    found, asked = comparable(living(api)), comparable(wanted)
+    return {
+        key: (asked.get(key), found.get(key))
+        for key in sorted(asked.keys() | found.keys())
+        if asked.get(key) != found.get(key)
+    }
+
+
+def check(api: Api, stack: Deployment) -> None:
+    """What lives is what was asked for: nothing missing, nothing else, nothing in it."""
+    wanted = asked_for(api, stack.objects())
+    try:
+        eventually(lambda: not differences(api, wanted), seconds=30)
+    except AssertionError:
+        assert differences(api, wanted) == {}
+
+
+def every_transition(names: list[str]) -> list[str]:
+    """A walk that goes from each name to each other one once."""
+    return [name for pair in itertools.combinations(names, 2) for name in pair] + names[:1]
+
+
+def test_a_walk_goes_from_each_to_each() -> None:
+    walk = list(itertools.pairwise(every_transition(list(CHANGES))))
+    assert sorted(walk) == sorted(itertools.permutations(CHANGES, 2))
+
+
+def test_what_is_deployed_anew_without_a_change_is_left_alone(published: Deployment) -> None:
+    assert published.deploy(resolved("published")) == []
+
+
+def test_what_an_older_version_applied_with_its_chart_is_taken_over(
+    plane: ControlPlane, published: Deployment
+) -> None:
+    """Accounts and policies stood in the manifest of their chart: they are there already."""
+    alone = [k for k in published.deployed if not k.startswith("Chart")]
+    assert alone
+    for logical in alone:
+        del published.deployed[logical]
+    assert len(published.deploy(resolved("published"))) == len(alone)
+    check(plane.api, published)
+
+
+def test_a_field_that_somebody_changed_is_seen(plane: ControlPlane, published: Deployment) -> None:
+    wanted = asked_for(plane.api, published.objects())
+    path = path_of("Deployment", "vllm-baseline")
+    plane.api.change(path, {"spec": {"minReadySeconds": 5}})
+    assert list(differences(plane.api, wanted)) == ["Deployment vllm-baseline"]
+    plane.api.change(path, {"spec": {"minReadySeconds": None}})
+    assert differences(plane.api, wanted) == {}
+
+
+def test_what_is_left_over_is_seen(plane: ControlPlane, published: Deployment) -> None:
+    wanted = asked_for(plane.api, published.objects())
+    metadata = {"name": "old", "namespace": NAMESPACE}
+    plane.api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+    assert list(differences(plane.api, wanted)) == ["ServiceAccount old"]
+    plane.api.delete(path_of("ServiceAccount", "old"))
+
+
+def test_changes_in_every_order_leave_exactly_what_was_asked_for(
+    api: Api, published: Deployment
+) -> None:
+    """The last test of the module: then the stack goes, in reverse order, with its namespace."""
+    for change in every_transition(list(CHANGES)):
+        published.deploy(resolved(change))
+        check(api, published)
+    published.destroy()
+    eventually(lambda: not living(api), seconds=GONE_WITHIN_SECONDS)
+    assert api.find(path_of("Namespace", NAMESPACE)) is None

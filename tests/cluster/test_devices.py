@@ -1,0 +1,223 @@
+"""Who gets which node and which devices: the real scheduler, a recorded trn2.48xlarge slice."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from charts.names import SERVING_COMPONENT
+from tests.charts.rendering import all_objects
+from tests.cluster.api import Api, Object, path_of, path_of_object
+from tests.cluster.nodes import NodeKind, Nodes, node_kinds, nodes_of, recorded_slice
+from tests.pods.compiled_graphs.pods import eventually
+from tests.stacks.synthesis import synthesis
+from tests.support.experiments import resolved
+
+pytestmark = [pytest.mark.synth]
+
+CONNECTED = "resource.aws.com/devicegroup8_id"
+ACCELERATOR = "ip-10-0-1-10.us-east-2.compute.internal"
+DEVICES_OF_A_SLOT = 8
+
+
+@pytest.fixture
+def nodes(api: Api) -> Iterator[Nodes]:
+    with nodes_of(api) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def kinds() -> Mapping[str, NodeKind]:
+    experiment = resolved()
+    return node_kinds(
+        synthesis().template(experiment.name, "cluster"),
+        experiment.spec.accelerator,
+        experiment.spec.instance_type,
+        experiment.spec.aws.availability_zone,
+    )
+
+
+@pytest.fixture
+def applied(api: Api, nodes: Nodes, kinds: Mapping[str, NodeKind]) -> Nodes:
+    """The published experiment with its CPU nodes; no accelerator yet."""
+    api.create(*all_objects())
+    for name in ("cpu-1", "cpu-2"):
+        nodes.join(name, kinds["cpu"])
+    return nodes
+
+
+def pods(api: Api, component: str) -> dict[str, Object]:
+    """Pods of a component, by the name of what made them."""
+    label = f"app.kubernetes.io/component={component}"
+    return {_owner(pod): pod for pod in api.all("Pod", labelSelector=label)}
+
+
+def _owner(pod: Object) -> str:
+    labels: Mapping[str, str] = pod["metadata"]["labels"]
+    return labels.get("draftworth/variant") or labels["batch.kubernetes.io/job-name"]
+
+
+def node_of(pod: Object) -> str | None:
+    name: str | None = pod["spec"].get("nodeName")
+    return name
+
+
+def why_pending(pod: Object) -> str:
+    """What the scheduler says of a pod that it cannot place; empty before it has looked."""
+    conditions = pod.get("status", {}).get("conditions", ())
+    return next((c.get("message", "") for c in conditions if c["type"] == "PodScheduled"), "")
+
+
+def are_placed(api: Api, component: str, count: int) -> dict[str, Object]:
+    """Pods of a component once so many of them have a node."""
+
+    def placed() -> dict[str, Object]:
+        found = {k: p for k, p in pods(api, component).items() if node_of(p)}
+        return found if len(found) == count else {}
+
+    return dict(eventually(placed))
+
+
+def stays_pending(api: Api, variant: str) -> str:
+    """Why the scheduler does not place a server."""
+    said: str = eventually(
+        lambda: (
+            (p := pods(api, "serving").get(variant))
+            and why_pending(p)
+            and not node_of(p)
+            and why_pending(p)
+        )
+    )
+    return said
+
+
+def allocated(api: Api) -> dict[str, list[str]]:
+    """The devices of each server's claim, by the pod's name."""
+    return {
+        claim["metadata"]["ownerReferences"][0]["name"]: [
+            device["device"] for device in claim["status"]["allocation"]["devices"]["results"]
+        ]
+        for claim in api.all("ResourceClaim")
+        if "allocation" in claim.get("status", {})
+    }
+
+
+def third_server() -> Object:
+    """One more server that asks for nothing but devices."""
+    third: Object = copy.deepcopy(next(i for i in all_objects() if i["kind"] == "Deployment"))
+    labels = {**SERVING_COMPONENT, "draftworth/variant": "third"}
+    third["metadata"]["name"] = "vllm-third"
+    third["spec"]["selector"]["matchLabels"] = labels
+    template = third["spec"]["template"]
+    template["metadata"]["labels"] = labels
+    claims = template["spec"]["containers"][0]["resources"]["claims"]
+    for container in template["spec"]["containers"]:
+        container["resources"] = {}
+    template["spec"]["containers"][0]["resources"] = {"claims": claims}
+    return third
+
+
+def test_without_accelerator_nodes_everything_that_serves_or_measures_waits(
+    api: Api, applied: Nodes
+) -> None:
+    stagers = are_placed(api, "checkpoint-stager", 2)
+    assert {node_of(pod) for pod in stagers.values()} <= {"cpu-1", "cpu-2"}
+    for variant in ("baseline", "qwen3-1.7b-k7"):
+        assert "0/2 nodes are available" in stays_pending(api, variant)
+    (measuring,) = pods(api, "load-generator").values()
+    assert node_of(measuring) is None
+    assert allocated(api) == {}
+
+
+def test_node_and_slice_let_the_servers_in_each_with_connected_devices(
+    api: Api, applied: Nodes, kinds: Mapping[str, NodeKind]
+) -> None:
+    applied.join(ACCELERATOR, kinds["accelerator"])
+    servers = are_placed(api, "serving", 2)
+    assert {node_of(pod) for pod in servers.values()} == {ACCELERATOR}
+    claims = allocated(api)
+    assert sorted(claims) == sorted(pod["metadata"]["name"] for pod in servers.values())
+    assert [len(set(devices)) for devices in claims.values()] == [DEVICES_OF_A_SLOT] * 2
+    assert not set.intersection(*(set(devices) for devices in claims.values()))
+    for devices in claims.values():
+        assert len({_groups()[device] for device in devices}) == 1
+    # And the Job that waited for them, which no accelerator node gets.
+    (measuring,) = are_placed(api, "load-generator", 1).values()
+    assert node_of(measuring) in {"cpu-1", "cpu-2"}
+
+
+def _groups() -> dict[str, str]:
+    devices = recorded_slice("x")["spec"]["devices"]
+    return {d["name"]: d["attributes"][CONNECTED]["string"] for d in devices}
+
+
+def test_a_third_server_waits_for_devices_until_another_one_goes(
+    api: Api, applied: Nodes, kinds: Mapping[str, NodeKind]
+) -> None:
+    applied.join(ACCELERATOR, kinds["accelerator"])
+    are_placed(api, "serving", 2)
+    api.create(third_server())
+    assert "cannot allocate all claims" in stays_pending(api, "third")
+    api.delete(path_of("Deployment", "vllm-baseline"))
+    eventually(lambda: _ended(api, "baseline"))
+    assert set(are_placed(api, "serving", 2)) == {"third", "qwen3-1.7b-k7"}
+
+
+def _ended(api: Api, variant: str) -> bool:
+    """A deleted pod goes when its kubelet says so."""
+    pod = pods(api, "serving").get(variant)
+    if pod and "deletionTimestamp" in pod["metadata"]:
+        api.delete(path_of_object(pod), grace_seconds=0)
+    return pod is None
+
+
+@pytest.mark.parametrize("lacking", [CONNECTED, "instanceType"])
+def test_devices_that_do_not_say_what_is_asked_for_are_not_taken(
+    api: Api, applied: Nodes, kinds: Mapping[str, NodeKind], lacking: str
+) -> None:
+    """As where no EFA interface is: the driver says nothing of what is connected."""
+    other: Any = recorded_slice(ACCELERATOR)
+    for device in other["spec"]["devices"]:
+        del device["attributes"][lacking]
+    applied.join(ACCELERATOR, kinds["accelerator"], resource_slice=other)
+    eventually(lambda: "/3 nodes" in stays_pending(api, "baseline"))
+    assert allocated(api) == {}
+
+
+def test_what_tolerates_nothing_keeps_off_the_accelerator_nodes(
+    api: Api, nodes: Nodes, kinds: Mapping[str, NodeKind]
+) -> None:
+    """Every Job of the charts, without what keeps it on CPU nodes: the taint alone keeps it off."""
+    api.create(*(i for i in all_objects() if i["kind"] in ("Namespace", "ServiceAccount")))
+    jobs = [copy.deepcopy(i) for i in all_objects() if i["kind"] == "Job"]
+    assert len(jobs) >= 3
+    for job in jobs:
+        for key in ("nodeSelector", "affinity"):
+            job["spec"]["template"]["spec"].pop(key, None)
+    nodes.join(ACCELERATOR, kinds["accelerator"])
+    api.create(*jobs)
+    made = eventually(
+        lambda: len(found := api.all("Pod")) == len(jobs) and all(map(why_pending, found)) and found
+    )
+    for pod in made:
+        assert node_of(pod) is None
+        assert "untolerated taint" in why_pending(pod)
+
+
+def test_no_server_lands_on_a_node_of_another_type(
+    api: Api, applied: Nodes, kinds: Mapping[str, NodeKind]
+) -> None:
+    """Also where it would have its devices: claims ask for the type, pods for the node's label."""
+    labels = {**kinds["accelerator"].labels, "node.kubernetes.io/instance-type": "trn1.32xlarge"}
+    other = NodeKind(
+        labels=labels,
+        taints=(),
+        capacity=kinds["accelerator"].capacity,
+        has_devices=True,
+    )
+    applied.join(ACCELERATOR, other)
+    eventually(lambda: "/3 nodes" in stays_pending(api, "baseline"))
+    assert allocated(api) == {}

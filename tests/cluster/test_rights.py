@@ -1,0 +1,135 @@
+"""What a pod may ask of Kubernetes: nothing, whoever's account it runs as.
+
+What each account must be able to do is in AWS, through the role that EKS Pod Identity gives it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from charts.names import (
+    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    NAMESPACE,
+    STAGER_SERVICE_ACCOUNT,
+    service_name,
+)
+from tests.charts.rendering import all_objects, of_kind
+from tests.cluster.api import KINDS, Api, Object
+from tests.cluster.conftest import empty
+from tests.cluster.control_plane import ControlPlane
+from tests.pods.compiled_graphs.pods import eventually
+from tests.support.experiments import resolved
+
+pytestmark = [pytest.mark.synth]
+
+ACCOUNTS = (
+    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    STAGER_SERVICE_ACCOUNT,
+    *(service_name(variant.name) for variant in resolved().variants),
+)
+VERBS = ("create", "delete", "get", "list", "patch", "update", "watch")
+MORE = (("", "secrets"), ("", "pods/exec"), ("", "pods/log"), ("", "serviceaccounts/token"))
+# What Kubernetes lets everybody do who is known to it: ask who they are and what they may.
+OF_EVERYBODY = {
+    "create authorization.k8s.io/selfsubjectaccessreviews",
+    "create authorization.k8s.io/selfsubjectrulesreviews",
+    "create authentication.k8s.io/selfsubjectreviews",
+}
+
+
+@pytest.fixture(scope="module")
+def applied(plane: ControlPlane) -> Iterator[Api]:
+    plane.api.create(*all_objects())
+    yield plane.api
+    empty(plane.api)
+
+
+def user(account: str) -> str:
+    return f"system:serviceaccount:{NAMESPACE}:{account}"
+
+
+def is_allowed(api: Api, account: str, verb: str, group: str, resource: str) -> bool:
+    """The API server's own answer: SubjectAccessReview."""
+    name, _, part = resource.partition("/")
+    asked = {"verb": verb, "group": group, "resource": name, "subresource": part}
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": user(account),
+            "groups": [*groups, "system:authenticated"],
+            "resourceAttributes": {**asked, "namespace": NAMESPACE},
+        },
+    }
+    answer = api.ask("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return bool(answer["status"]["allowed"])
+
+
+def allowed(api: Api, account: str) -> list[str]:
+    """What an account may do of all that the charts have to do with, and to what is secret."""
+    kinds = [(api_.removeprefix("apis/").rpartition("/")[0], r) for api_, r, _ in KINDS.values()]
+    groups = [(group.removeprefix("api"), resource) for group, resource in (*kinds, *MORE)]
+    return [
+        f"{verb} {resource}"
+        for (group, resource), verb in itertools.product(groups, VERBS)
+        if is_allowed(api, account, verb, group, resource)
+    ]
+
+
+def listed(plane: ControlPlane, account: str) -> set[str]:
+    """`VERB RESOURCE` of each right that Kubernetes itself lists."""
+    said = plane.kubectl("auth", "can-i", "--list", "-n", NAMESPACE, "--as", user(account))
+    assert said.returncode == 0, said.stderr
+    rows = (line.split() for line in said.stdout.splitlines()[1:])
+    return {
+        f"{verb} {_group_first(row[0])}"
+        for row in rows
+        # Rows that begin with an address are of addresses, such as /healthz.
+        if not row[0].startswith("[")
+        for verb in row[-1].strip("[]").split()
+    }
+
+
+def _group_first(resource: str) -> str:
+    name, _, group = resource.partition(".")
+    return f"{group}/{name}" if group else name
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_no_account_of_a_pod_may_do_anything(applied: Api, account: str) -> None:
+    assert allowed(applied, account) == []
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_no_account_has_more_rights_than_everybody_who_is_known(
+    plane: ControlPlane, applied: Api, account: str
+) -> None:
+    assert listed(plane, account) == OF_EVERYBODY
+
+
+def test_every_pod_runs_as_one_of_these_accounts_and_holds_no_token(applied: Api) -> None:
+    count = len(of_kind("Deployment")) + len(of_kind("Job"))
+    pods = eventually(lambda: len(found := applied.all("Pod")) == count and found)
+    assert {pod["spec"]["serviceAccountName"] for pod in pods} == set(ACCOUNTS)
+    assert {item["metadata"]["name"] for item in of_kind("ServiceAccount")} == set(ACCOUNTS)
+    for pod in pods:
+        assert not [v for v in pod["spec"]["volumes"] if "projected" in v or "secret" in v]
+
+
+def test_a_right_that_somebody_gave_is_seen(plane: ControlPlane, applied: Api) -> None:
+    path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/rolebindings"
+    subject = {"kind": "ServiceAccount", "name": "llmperf", "namespace": NAMESPACE}
+    view = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    binding: Object = {"metadata": {"name": "x"}, "roleRef": view, "subjects": [subject]}
+    applied.ask("POST", path, binding)
+    try:
+        assert "get pods" in eventually(lambda: allowed(applied, "llmperf"))
+        assert listed(plane, "llmperf") > OF_EVERYBODY
+        assert allowed(applied, "stager") == []
+    finally:
+        applied.delete(f"{path}/x")
+    eventually(lambda: not allowed(applied, "llmperf"))
