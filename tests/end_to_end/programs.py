@@ -79,16 +79,8 @@ def start_server(env: Environment, variant: str, *, trouble: str = "", **limits:
     return env.start(pod, "vllm", SAID=str(pod.folder / "said"), TROUBLE=trouble)
 
 
-def hear_of_server(env: Environment, variant: str, phase: ServerPhase) -> ServerState:
-    """The start wrapper's state, once it has come to this phase."""
-    wait_for_server(env, variant, phase)
-    state = _move(env, "results", server_state_key(variant), ServerState, "since_unix_s")
-    env.cloud.events()
-    return state
-
-
 def wait_for_server(env: Environment, variant: str, phase: ServerPhase) -> None:
-    """Until a server's state, of which the controller was told nothing yet, is this phase."""
+    """Until the start wrapper says that its server has come to this phase."""
     key = server_state_key(variant)
     eventually(
         lambda: (
@@ -96,6 +88,14 @@ def wait_for_server(env: Environment, variant: str, phase: ServerPhase) -> None:
             and load_record(ServerState, env.get("results", key)).phase == phase
         )
     )
+
+
+def hear_of_server(env: Environment, variant: str) -> None:
+    """What the start wrapper said last; one that has to end waits for the bucket a while only."""
+    key = server_state_key(variant)
+    if key in env.keys("results"):
+        _move(env, "results", key, ServerState, "since_unix_s")
+    env.cloud.events()
 
 
 def _move(env: Environment, bucket: str, key: str, kind: type[R], time: str) -> R:
