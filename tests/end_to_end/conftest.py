@@ -140,9 +140,9 @@ class Environment:
         (job,) = self._jobs("llmperf")
         return str(job["metadata"]["name"])
 
-    def stagers(self) -> list[Pod]:
+    def stagers(self, number: int = 1) -> list[Pod]:
         """A pod of each staging Job."""
-        return [self.cluster.pod(job) for job in self._jobs("checkpoint-stager")]
+        return [self.cluster.pod(job, number) for job in self._jobs("checkpoint-stager")]
 
     def canaries(self) -> list[Pod]:
         """A pod of each variant's canary."""

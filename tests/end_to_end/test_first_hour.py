@@ -13,10 +13,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from charts.checkpoint_stager import RETRIES
 from draftworth.errors import UserInputError
 from draftworth.measuring.job import EXIT_FAILED, EXIT_INTERRUPTED
 from draftworth.records.results import RUN_FILE
 from draftworth.records.server_state import COMPILE_LIMIT_MINUTES, LOAD_LIMIT_MINUTES
+from draftworth.records.staging import FAILED_MARKER
 from pods.canary.program import EXIT_FAILED as CANARY_FAILED
 from pods.canary.program import EXIT_OK as CANARY_WELL
 from pods.compiled_graphs.start import MAX_STARTS
@@ -249,6 +251,18 @@ def test_a_stager_that_gives_up_costs_nothing(env: Environment) -> None:
     assert "no token was given" in hear_of_stager(env, TARGET).reason
     told = check_nothing_paid(env)
     assert all(words in told for words in ("staging failed", TARGET, "no token was given"))
+
+
+def test_a_stager_whose_last_pod_fails_costs_nothing(env: Environment) -> None:
+    env.hub.trouble.corrupt["config.json"] = 1000
+    for number in (1, RETRIES):
+        env.start(env.stagers(number)[0], "checkpoint-stager").wait()
+        assert env.keys("checkpoints", FAILED_MARKER) == []
+    env.cloud.notifications()
+    env.start(env.stagers(RETRIES + 1)[0], "checkpoint-stager").wait()
+    assert "config.json" in hear_of_stager(env, TARGET).reason
+    told = check_nothing_paid(env)
+    assert all(words in told for words in ("staging failed", f"{RETRIES + 1} tries failed"))
 
 
 def test_a_node_that_spot_replaces_is_paid_for_twice_and_told_once(
