@@ -24,6 +24,7 @@ from charts.run_specification import run_spec_file
 from draftworth.measuring.job import EXIT_COMPLETE
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.reading import parse_s3_url
+from pods.canary.program import EXIT_OK
 from stacks.application import build_application
 from tests.account.stubs import EmulatedClient
 from tests.conftest import ROOT
@@ -230,7 +231,7 @@ class Environment:
     def stage(self, contents: Contents) -> None:
         """The models of an earlier run are in the bucket, canaries are well, the node is up."""
         self.put("checkpoints", contents["checkpoints"])
-        run_canaries(self)
+        assert set(run_canaries(self).values()) == {EXIT_OK}
         self.cloud.nodes_follow()
         self.cloud.heartbeat(after_minutes=2)
         self.cloud.notifications()
