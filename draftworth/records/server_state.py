@@ -18,8 +18,9 @@ SERVERS_FOLDER = f"{CONTROL_PREFIX}serving/"
 VARIANT_VARIABLE = "DRAFTWORTH_VARIANT"
 POD_VARIABLE = "DRAFTWORTH_POD"
 # What a server's starts may take, from its pod's first one without health: where there are compiled
-# graphs, and where there are none. Then it is given up.
-LOAD_LIMIT_MINUTES = 25
+# graphs, and where there are none. Then it is given up. `plan` assumes at most 10 for a load; with
+# the ten that a node may take to start, one that never ends has cost half an hour.
+LOAD_LIMIT_MINUTES = 20
 COMPILE_LIMIT_MINUTES = 120
 # For who waits for a server that has never answered: the longer of these, and a node that joins and
 # pulls its image before the start begins.

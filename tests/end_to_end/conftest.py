@@ -24,13 +24,15 @@ from charts.run_specification import run_spec_file
 from draftworth.measuring.job import EXIT_COMPLETE
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.reading import parse_s3_url
+from pods.canary.program import EXIT_OK
 from stacks.application import build_application
 from tests.account.stubs import EmulatedClient
 from tests.conftest import ROOT
 from tests.end_to_end.cloud import Cloud, Template
 from tests.end_to_end.pods import Cluster, Object, Pod, Process
-from tests.end_to_end.stand_ins import report_canaries
+from tests.end_to_end.programs import run_canaries
 from tests.lambdas.capacity_controller.conftest import CloudFormation
+from tests.pods.compiled_graphs import stand_in_trouble
 from tests.pods.compiled_graphs.pods import eventually, free_port
 from tests.stacks.synthesis import cdk_context, parts_of
 from tests.support.emulator import emulated_account, one_signing_key
@@ -139,9 +141,13 @@ class Environment:
         (job,) = self._jobs("llmperf")
         return str(job["metadata"]["name"])
 
-    def stagers(self) -> list[Pod]:
+    def stagers(self, number: int = 1) -> list[Pod]:
         """A pod of each staging Job."""
-        return [self.cluster.pod(job) for job in self._jobs("checkpoint-stager")]
+        return [self.cluster.pod(job, number) for job in self._jobs("checkpoint-stager")]
+
+    def canaries(self) -> list[Pod]:
+        """A pod of each variant's canary."""
+        return [self.cluster.pod(job) for job in self._jobs("canary")]
 
     def server(self, variant: str, number: int = 1) -> Pod:
         """A pod of a variant's Deployment."""
@@ -171,9 +177,9 @@ class Environment:
         self.cloud.client("s3").put_object(Bucket=bucket, Key=key, Body=text.encode())
         return {file.sha256: hashlib.sha256(text.encode()).hexdigest()}
 
-    def start(self, pod: Pod, container: str, **environment: str) -> Process:
+    def start(self, pod: Pod, container: str, *more: str, **environment: str) -> Process:
         """Start a container; it ends with the test."""
-        process = pod.start(container, **environment)
+        process = pod.start(container, *more, **environment)
         self.processes.callback(process.end)
         if container in ("vllm", "graph-uploader"):
             self.on_the_node.append(process)
@@ -225,7 +231,7 @@ class Environment:
     def stage(self, contents: Contents) -> None:
         """The models of an earlier run are in the bucket, canaries are well, the node is up."""
         self.put("checkpoints", contents["checkpoints"])
-        report_canaries(self)
+        assert set(run_canaries(self).values()) == {EXIT_OK}
         self.cloud.nodes_follow()
         self.cloud.heartbeat(after_minutes=2)
         self.cloud.notifications()
@@ -332,6 +338,8 @@ def first_run(
     with new_environment(experiment_path, templates, folder) as env:
         env.cloud.deploy()
         assert [stager.run("checkpoint-stager") for stager in env.stagers()] == [0, 0]
+        run_canaries(env)
+        assert env.cloud.desired_nodes == 1
         env.serve()
         env.wait_for("artifacts", "_ARTIFACTS.json", len(env.ports))
         said = {variant: env.said(variant) for variant in env.ports}
@@ -351,10 +359,14 @@ def env(
 
 
 def write_vllm(folder: Path) -> None:
-    """`vllm` and `python3` as the images have them."""
+    """`vllm` as the images have it; where `TROUBLE` says which, one that does not do well."""
     folder.mkdir()
     stand_in = Path(__file__).with_name("stand_in_vllm.py")
     program = folder / "vllm"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P {stand_in} "$@"\n')
+    program.write_text(
+        f"#!/bin/sh\n"
+        f'[ -z "$TROUBLE" ] || exec {sys.executable} -P {stand_in_trouble.__file__} "$@"\n'
+        f'exec {sys.executable} -P {stand_in} "$@"\n'
+    )
     program.chmod(0o755)
     assert shutil.which("vllm", path=str(folder))

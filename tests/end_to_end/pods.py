@@ -103,20 +103,24 @@ class Pod:
         """What the node keeps of this pod."""
         return self.cluster.folder / self.name
 
-    def start(self, container: str, **environment: str) -> Process:
-        """Start a container's process; its output goes to `log(container)`."""
+    def start(self, container: str, *more: str, **environment: str) -> Process:
+        """Start a container's process; its output goes to `log(container)`.
+
+        more: arguments after those of the manifest.
+        """
         (found,) = (c for c in self.spec["containers"] if c["name"] == container)
         paths = {m["mountPath"]: str(self._volume(m)) for m in found.get("volumeMounts", ())}
-        argv = [self._text(part, paths) for part in (*found["command"], *found.get("args", ()))]
+        given = (*found["command"], *found.get("args", ()), *more)
+        argv = [self._text(part, paths) for part in given]
         if argv[0] in ("python", "python3"):
             argv[0] = sys.executable
         self.log(container).parent.mkdir(parents=True, exist_ok=True)
-        given = dict(self._environment(found, paths))
+        variables = dict(self._environment(found, paths))
         with self.log(container).open("a") as log:
             process = subprocess.Popen(
                 argv,
                 cwd=ROOT,
-                env={**os.environ, **given, **self.cluster.environment, **environment},
+                env={**os.environ, **variables, **self.cluster.environment, **environment},
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )

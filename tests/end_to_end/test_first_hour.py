@@ -1,33 +1,64 @@
 """What goes wrong before a server is healthy, and what it costs by the controller's ledger.
 
+Canaries, start wrappers, stagers and the measuring Job's pod are the real programs, around a vLLM
+that fails. What takes them minutes has a shorter limit here, and costs the scenario the real one.
 Before there were canaries and wrappers that report, nobody noticed such a server for 225 minutes.
 """
 
 from __future__ import annotations
 
+import json
+import signal
+from collections.abc import Mapping
+
 import pytest
 
+from charts.checkpoint_stager import RETRIES
+from draftworth.errors import UserInputError
+from draftworth.measuring.job import EXIT_FAILED, EXIT_INTERRUPTED
+from draftworth.records.results import RUN_FILE
+from draftworth.records.server_state import COMPILE_LIMIT_MINUTES, LOAD_LIMIT_MINUTES
+from draftworth.records.staging import FAILED_MARKER
+from pods.canary.program import EXIT_FAILED as CANARY_FAILED
+from pods.canary.program import EXIT_OK as CANARY_WELL
+from pods.compiled_graphs.start import MAX_STARTS
 from tests.end_to_end.conftest import DRAFT, TARGET, Environment, FirstRun
-from tests.end_to_end.stand_ins import (
-    give_up_staging,
+from tests.end_to_end.programs import (
+    hear_of_server,
+    hear_of_stager,
     ledger,
     paid_minutes,
-    report_canaries,
-    wrappers,
+    run_canaries,
+    start_server,
+    wait_for_server,
 )
+from tests.end_to_end.stand_ins import wrappers
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 
 # The best case of `plan`: node_start_minutes and image_pull_minutes of its assumptions.
 BOOT_MINUTES = 6
 CRASH_LOOP_MINUTES, REFUSED_LOAD_MINUTES, COMPILATION_MINUTES = 15, 30, 130
-LOG = ("Traceback (most recent call last):", "RuntimeError: nrt_init failed: no devices")
+# Of a vLLM that ends as soon as it can: Python's imports alone take it most of that.
+CRASH_MINUTES = 1.0
+# The kubelet's, before it starts a container that ended again: 10 s, 20 s, 40 s, ...
+FIRST_BACK_OFF_MINUTES = 10 / 60
+# Of `start`, where its own limit is waited for.
+SHORT_MINUTES = "0.01"
+# What tests/pods/compiled_graphs/stand_in_trouble.py says when it crashes.
+CRASHED = "RuntimeError: no"
 
 
 def begun(env: Environment, first_run: FirstRun) -> None:
-    """The node is up and has the images; the Job's pod has begun to wait for its servers."""
+    """The node is up and has the images; the Job's first pod has begun its run.
+
+    It waits for its servers, and loses its CPU node.
+    """
     env.stage(first_run.contents)
-    env.put("results", {f"runs/{env.job_name}-89abcdef/journal/0001-0000-started.json": b"{}"})
+    process = env.start(env.measurer(1), "llmperf")
+    env.wait_for("results", f"runs/{env.job_name}-")
+    process.signal(signal.SIGTERM)
+    assert process.wait() == EXIT_INTERRUPTED, process.output
     env.cloud.heartbeat(after_minutes=BOOT_MINUTES - 2)
 
 
@@ -51,37 +82,77 @@ def check_ended(env: Environment, *, at_most_minutes: float) -> str:
     return told[0]
 
 
-def test_a_server_that_ends_at_every_start(env: Environment, first_run: FirstRun) -> None:
-    begun(env, first_run)
-    broken, other = wrappers(env)
-    other.says("starting")
-    for _ in range(3):
-        broken.says("starting")
-        env.cloud.heartbeat(after_minutes=2)
-        broken.says("ended", exit_code=1, last_lines=LOG)
+def end_run(env: Environment) -> str:
+    """The Job's next pod waits no more for servers of which one was given up: the run's reason."""
+    process = env.start(env.measurer(2), "llmperf")
+    assert process.wait() == EXIT_FAILED, process.output
+    (run,) = (json.loads(env.get("results", key)) for key in env.keys("results", f"/{RUN_FILE}"))
+    assert run["status"] == "failed"
+    return str(run["reason"])
+
+
+def crash(env: Environment, variant: str, start: int) -> None:
+    """One start to its end, and the kubelet's wait after it."""
+    process = start_server(env, variant, trouble="crash")
+    assert process.wait() != 0
+    env.cloud.heartbeat(after_minutes=CRASH_MINUTES)
+    hear_of_server(env, variant)
+    env.cloud.heartbeat(after_minutes=FIRST_BACK_OFF_MINUTES * 2 ** (start - 1))
     assert env.cloud.desired_nodes == 1
-    broken.says("given_up", exit_code=1, last_lines=LOG, reason="3 starts, and never healthy")
+
+
+def test_a_server_that_ends_at_every_start(env: Environment, first_run: FirstRun) -> None:
+    """The Job is the first to notice: its failed run and the server's end are one mail."""
+    begun(env, first_run)
+    other, broken = env.ports
+    start_server(env, other, trouble="hang")
+    for start in range(1, MAX_STARTS):
+        crash(env, broken, start)
+    last = start_server(env, broken, trouble="crash")
+    wait_for_server(env, broken, "given_up")
+    reason = end_run(env)
+    assert all(words in reason for words in (broken, "was given up", CRASHED))
+    env.cloud.now_unix_s += 60 * CRASH_MINUTES
+    hear_of_server(env, broken)
+    assert last.process.poll() is None, "a container that ends is started again"
     told = check_ended(env, at_most_minutes=CRASH_LOOP_MINUTES)
-    assert all(words in told for words in ("server gave up", LOG[-1], broken.variant, "3 starts"))
+    assert all(words in told for words in ("server gave up", CRASHED, broken, "ended 3 times"))
 
 
 def test_a_compiled_graph_that_does_not_load(env: Environment, first_run: FirstRun) -> None:
+    """The controller is the first to notice: the Job's failure that follows is no further mail."""
+    env.put("artifacts", first_run.contents["artifacts"])
     begun(env, first_run)
-    for wrapper in wrappers(env):
-        wrapper.says("starting")
-    broken = wrapper
-    for _ in range(3):
-        for _ in range(3):
-            env.cloud.heartbeat(after_minutes=2)
-        broken.says("ended", exit_code=70, last_lines=LOG)
-        broken.says("starting")
-    env.cloud.heartbeat(after_minutes=2)
-    broken.says("given_up", exit_code=70, last_lines=LOG, reason="3 loads, and never healthy")
+    other, broken = env.ports
+    start_server(env, other)
+    start_server(env, broken, trouble="hang", load_minutes=SHORT_MINUTES)
+    wait_for_server(env, other, "healthy")
+    wait_for_server(env, broken, "given_up")
+    env.cloud.now_unix_s += 60 * LOAD_LIMIT_MINUTES
+    hear_of_server(env, broken)
     told = check_ended(env, at_most_minutes=REFUSED_LOAD_MINUTES)
-    assert "artifacts EXPERIMENT --run" in told
+    why = f"not healthy {SHORT_MINUTES} minutes after its first start"
+    assert all(words in told for words in ("server gave up", broken, why))
+    assert "was given up" in end_run(env)
+    env.cloud.events()
+    env.cloud.heartbeat(after_minutes=2)
+    assert env.cloud.notifications() == []
 
 
 def test_a_first_compilation_that_hangs(env: Environment, first_run: FirstRun) -> None:
+    begun(env, first_run)
+    _, broken = env.ports
+    start_server(env, broken, trouble="hang", compile_minutes=SHORT_MINUTES)
+    wait_for_server(env, broken, "given_up")
+    env.cloud.now_unix_s += 60 * COMPILE_LIMIT_MINUTES
+    hear_of_server(env, broken)
+    told = check_ended(env, at_most_minutes=COMPILATION_MINUTES)
+    assert all(words in told for words in ("server gave up", broken))
+
+
+def test_a_first_compilation_that_hangs_and_nobody_says_so(
+    env: Environment, first_run: FirstRun
+) -> None:
     """No wrapper gives up, and the Job waits: the controller's own limit ends it."""
     begun(env, first_run)
     for wrapper in wrappers(env):
@@ -118,34 +189,80 @@ def check_nothing_paid(env: Environment) -> str:
     return told
 
 
-def test_a_canary_that_fails_costs_nothing(env: Environment, first_run: FirstRun) -> None:
-    env.put("checkpoints", first_run.contents["checkpoints"])
+def put_checkpoints(env: Environment, objects: Mapping[str, bytes]) -> None:
+    """All are staged: from here on everybody waits for the canaries."""
+    env.put("checkpoints", objects)
     env.cloud.events()
     env.cloud.notifications()
-    log = ("mount: ok", "No signing credentials were found in credentials chain")
-    report_canaries(env, ok=False, text="checkpoints cannot be read", lines=log)
+
+
+def test_a_canary_that_fails_costs_nothing_until_a_later_try_is_well(
+    env: Environment, first_run: FirstRun
+) -> None:
+    staged = first_run.contents["checkpoints"]
+    ours = (key for key in staged if key.startswith(f"{DRAFT}/"))
+    largest = max(ours, key=lambda key: len(staged[key]))
+    put_checkpoints(env, {**staged, largest: staged[largest][:-1]})
+    other, broken = env.ports
+    assert run_canaries(env) == {other: CANARY_WELL, broken: CANARY_FAILED}
     told = check_nothing_paid(env)
-    assert all(words in told for words in ("canary failed", log[-1], "checkpoints cannot be read"))
+    size = len(staged[largest])
+    cut = f"{size} bytes were staged, {size - 1} there"
+    assert all(words in told for words in ("canary failed", broken, cut))
+    env.put("checkpoints", staged)
+    assert set(run_canaries(env).values()) == {CANARY_WELL}
+    assert env.cloud.desired_nodes == 1
+
+
+def test_graphs_that_a_server_would_refuse_cost_nothing(
+    env: Environment, first_run: FirstRun
+) -> None:
+    graphs = first_run.contents["artifacts"]
+    largest = max(graphs, key=lambda key: len(graphs[key]))
+    env.put("artifacts", {**graphs, largest: graphs[largest][:-1]})
+    put_checkpoints(env, first_run.contents["checkpoints"])
+    assert sorted(run_canaries(env).values()) == [CANARY_WELL, CANARY_FAILED]
+    told = check_nothing_paid(env)
+    assert all(words in told for words in ("canary failed", "artifacts EXPERIMENT --run"))
+
+
+def test_a_canary_that_cannot_report_costs_nothing(env: Environment, first_run: FirstRun) -> None:
+    put_checkpoints(env, first_run.contents["checkpoints"])
+    codes = run_canaries(env, replaced={env.cloud.bucket.results: "refused"})
+    assert set(codes.values()) == {CANARY_FAILED}
+    for _ in range(6):
+        env.cloud.heartbeat(after_minutes=2)
+    assert "canary is silent" in check_nothing_paid(env)
 
 
 def test_a_canary_that_is_silent_costs_nothing(env: Environment, first_run: FirstRun) -> None:
-    env.put("checkpoints", first_run.contents["checkpoints"])
-    env.cloud.events()
-    env.cloud.notifications()
+    put_checkpoints(env, first_run.contents["checkpoints"])
     for _ in range(6):
         env.cloud.heartbeat(after_minutes=2)
     told = check_nothing_paid(env)
     assert all(words in told for words in ("canary is silent", "describe pods", *env.ports))
 
 
-def test_a_stager_that_gives_up_costs_nothing(env: Environment, first_run: FirstRun) -> None:
-    staged = first_run.contents["checkpoints"]
-    env.put("checkpoints", {k: v for k, v in staged.items() if k.startswith(f"{DRAFT}/")})
-    env.cloud.events()
+def test_a_stager_that_gives_up_costs_nothing(env: Environment) -> None:
+    env.hub.repos[TARGET].gated = True
+    codes = [stager.run("checkpoint-stager") for stager in env.stagers()]
+    assert sorted(codes) == [0, UserInputError.exit_code]
     env.cloud.notifications()
-    give_up_staging(env, TARGET, "403 of the hub: accept the conditions of the model's page")
+    assert "no token was given" in hear_of_stager(env, TARGET).reason
     told = check_nothing_paid(env)
-    assert all(words in told for words in ("staging failed", TARGET, "accept the conditions"))
+    assert all(words in told for words in ("staging failed", TARGET, "no token was given"))
+
+
+def test_a_stager_whose_last_pod_fails_costs_nothing(env: Environment) -> None:
+    env.hub.trouble.corrupt["config.json"] = 1000
+    for number in (1, RETRIES):
+        env.start(env.stagers(number)[0], "checkpoint-stager").wait()
+        assert env.keys("checkpoints", FAILED_MARKER) == []
+    env.cloud.notifications()
+    env.start(env.stagers(RETRIES + 1)[0], "checkpoint-stager").wait()
+    assert "config.json" in hear_of_stager(env, TARGET).reason
+    told = check_nothing_paid(env)
+    assert all(words in told for words in ("staging failed", f"{RETRIES + 1} tries failed"))
 
 
 def test_a_node_that_spot_replaces_is_paid_for_twice_and_told_once(

@@ -25,7 +25,8 @@ from draftworth.records.codec import load_record
 from draftworth.records.results import RESULT_SUFFIX, BlockResult
 from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, TARGET, Environment, FirstRun
-from tests.end_to_end.stand_ins import report_canaries, wrappers
+from tests.end_to_end.programs import run_canaries
+from tests.end_to_end.stand_ins import wrappers
 from tests.lambdas.capacity_controller.conftest import failed_launch
 from tests.pods.compiled_graphs.pods import eventually
 
@@ -47,18 +48,19 @@ def blocks(env: Environment) -> list[BlockResult]:
 # The way it is meant to be
 
 
-def test_the_node_comes_up_with_the_last_staged_model(
+def test_the_node_comes_up_when_models_are_staged_and_canaries_are_well(
     env: Environment, first_run: FirstRun
 ) -> None:
     cloud, staged = env.cloud, first_run.contents["checkpoints"]
     assert (cloud.desired_nodes, cloud.instances) == (0, 0)
     (told,) = cloud.notifications()
     assert TARGET in told
-    report_canaries(env)
-    for model, nodes in ((TARGET, 0), (DRAFT, 1)):
+    for model in (TARGET, DRAFT):
         env.put("checkpoints", {k: v for k, v in staged.items() if k.startswith(f"{model}/")})
         assert cloud.events() == 1
-        assert cloud.desired_nodes == nodes
+        assert cloud.desired_nodes == 0
+    run_canaries(env)
+    assert cloud.desired_nodes == 1
     cloud.nodes_follow()
     assert cloud.instances == 1
 
@@ -121,7 +123,7 @@ def test_a_repetition_downloads_nothing_and_compiles_nothing(
     assert cloud.desired_nodes == 0
     cloud.now_unix_s += 3600
     cloud.update(repeated_templates)
-    report_canaries(env)
+    run_canaries(env)
     assert cloud.desired_nodes == 1
     assert [stager.run("checkpoint-stager") for stager in env.stagers()] == [0, 0]
     assert env.hub.downloads("model.safetensors") == 0
@@ -209,17 +211,17 @@ def test_staging_goes_on_after_it_was_killed_within_a_file(env: Environment) -> 
     env.cloud.events()
     assert env.cloud.desired_nodes == 0
     assert target.run("checkpoint-stager") == 0
-    report_canaries(env)
+    run_canaries(env)
     assert env.cloud.desired_nodes == 1
 
 
 def test_events_that_come_twice_and_out_of_order_are_one_decision(
     env: Environment, first_run: FirstRun
 ) -> None:
-    report_canaries(env)
     env.cloud.notifications()
     env.put("checkpoints", first_run.contents["checkpoints"])
-    assert env.cloud.events(repeated=3) == 2
+    run_canaries(env, tell=False)
+    assert env.cloud.events(repeated=3) == 2 + len(env.ports)
     assert env.cloud.desired_nodes == 1
     assert len(env.cloud.notifications()) == 1
 
@@ -229,7 +231,7 @@ def test_missing_capacity_is_reported_once_and_the_node_comes_with_it(
 ) -> None:
     cloud = env.cloud
     env.put("checkpoints", first_run.contents["checkpoints"])
-    report_canaries(env)
+    run_canaries(env)
     cloud.notifications()
     cloud.now_unix_s += 60
     cloud.failed_launches = [failed_launch(NO_CAPACITY, at=cloud.now_unix_s)]
@@ -334,7 +336,7 @@ def test_a_repetition_that_reaches_its_deadline_keeps_no_node(
     env.put("results", first_run.contents["results"])
     cloud.now_unix_s += 3600
     cloud.update(repeated_templates)
-    report_canaries(env)
+    run_canaries(env)
     assert cloud.desired_nodes == 1
     cloud.nodes_follow()
     for wrapper in wrappers(env):

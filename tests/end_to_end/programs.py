@@ -1,0 +1,106 @@
+"""Real programs of a run, and what the controller makes of the records that they write.
+
+A scenario's clock is moved by hand, a program's is the machine's: the times of a record are moved
+to the scenario's once the program has written it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from draftworth.records.canary import CanaryReport, canary_key
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.server_state import ServerPhase, ServerState, server_state_key
+from draftworth.records.staging import FailedModel, failed_key
+from lambdas.capacity_controller.state import Deployment, State
+from tests.end_to_end.pods import Process
+from tests.pods.compiled_graphs.pods import eventually
+
+if TYPE_CHECKING:
+    from tests.end_to_end.conftest import Environment
+
+R = TypeVar("R", CanaryReport, FailedModel, ServerState)
+
+
+def ledger(env: Environment) -> Deployment:
+    """What the controller knows of the deployed Job's nodes and money."""
+    deployment = load_record(State, env.get("results", "control/capacity.json")).deployment
+    assert deployment is not None
+    return deployment
+
+
+def paid_minutes(env: Environment) -> float:
+    """Node minutes, by the ledger."""
+    return ledger(env).node_time.node_seconds / 60
+
+
+def run_canaries(
+    env: Environment, *, tell: bool = True, replaced: Mapping[str, str] | None = None
+) -> dict[str, int]:
+    """Every variant's canary, one try, and its report; their exit codes by variant.
+
+    replaced: texts of their manifests and what stands there instead.
+    """
+    impatient = ("--patience-seconds=0", "--poll-seconds=0.05")
+    pods = [replace(pod, replaced=replaced or {}) for pod in env.canaries()]
+    started = [env.start(pod, "canary", *impatient) for pod in pods]
+    codes = dict(zip(env.ports, [process.wait() for process in started], strict=True))
+    for variant in codes:
+        key = canary_key(env.job_name, variant)
+        if key in env.keys("results"):
+            _move(env, "results", key, CanaryReport, "reported_at_unix_s")
+    if tell:
+        env.cloud.events()
+    return codes
+
+
+def hear_of_stager(env: Environment, model: str) -> FailedModel:
+    """A staging Job that has failed for good."""
+    key = failed_key(model, "main")
+    failed = _move(env, "checkpoints", key, FailedModel, "failed_at_unix_s")
+    env.cloud.events()
+    return failed
+
+
+def start_server(env: Environment, variant: str, *, trouble: str = "", **limits: str) -> Process:
+    """A container of a variant's first pod, with another limit where one is named."""
+    pod = env.server(variant)
+    (found,) = (c for c in pod.spec["containers"] if c["name"] == "vllm")
+    options = {f"--{name.replace('_', '-')}": value for name, value in limits.items()}
+    shortened = {
+        argument: f"{option}={options[option]}"
+        for argument in found["command"]
+        if (option := argument.partition("=")[0]) in options
+    }
+    assert len(shortened) == len(limits)
+    pod.replaced = {**pod.replaced, **shortened}
+    return env.start(pod, "vllm", SAID=str(pod.folder / "said"), TROUBLE=trouble)
+
+
+def wait_for_server(env: Environment, variant: str, phase: ServerPhase) -> None:
+    """Until the start wrapper says that its server has come to this phase."""
+    key = server_state_key(variant)
+    eventually(
+        lambda: (
+            key in env.keys("results")
+            and load_record(ServerState, env.get("results", key)).phase == phase
+        )
+    )
+
+
+def hear_of_server(env: Environment, variant: str) -> None:
+    """What the start wrapper said last; one that has to end waits for the bucket a while only."""
+    key = server_state_key(variant)
+    if key in env.keys("results"):
+        _move(env, "results", key, ServerState, "since_unix_s")
+    env.cloud.events()
+
+
+def _move(env: Environment, bucket: str, key: str, kind: type[R], time: str) -> R:
+    """A program's record, as if it had been written now by the scenario's clock."""
+    moved: dict[str, Any] = {time: env.cloud.now_unix_s}
+    record = replace(load_record(kind, env.get(bucket, key)), **moved)
+    env.put(bucket, {key: dump_record(record)})
+    return record
