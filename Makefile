@@ -111,8 +111,8 @@ plan: $(DEPLOYER) ## what EXPERIMENT means and costs; no AWS call (ARGS="--assum
 synth: $(DEPLOYER) node_modules/.bin/cdk ## templates of EXPERIMENT into cdk.out/
 	$(CDK) synth --quiet
 
-preflight: $(DEPLOYER) ## would a deploy of EXPERIMENT get what it needs from the account?
-	@$(RUN) python -m draftworth preflight $(EXPERIMENT)
+preflight: $(DEPLOYER) ## would a deploy of EXPERIMENT get what it needs from the account? (ARGS=--find: where can nodes be bought?)
+	@$(RUN) python -m draftworth preflight $(EXPERIMENT) $(ARGS)
 
 deploy: $(DEPLOYER) node_modules/.bin/cdk ## build EXPERIMENT in the AWS account of your credentials (ARGS="--require-approval never": do not ask)
 	@$(RUN) python -m draftworth price $(EXPERIMENT)

@@ -2,8 +2,8 @@
 
     cdk synth -c experiment=experiments/qwen3-32b.yaml
 
-Exit code 2: the experiment file, the CDK command line or the Python is the wrong one; the message
-says which is right.
+Exit code 2 (of this program; the CDK command line's own is then 1): the experiment file, the CDK
+command line or the Python is the wrong one; the message says which is right.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import gc
 import os
 import sys
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 
 if __name__ == "__main__":
@@ -46,7 +47,7 @@ def main() -> int:
     try:
         check_cli(os.environ)
         app = cdk.App()
-        path = Path(app.node.try_get_context("experiment") or DEFAULT_EXPERIMENT)
+        path = Path(named_experiment(app.node.get_all_context()))
         experiment = with_looked_up_price(load_neuron(path), app.node.try_get_context)
     except UserInputError as error:
         sys.stderr.write(f"{error}\n")
@@ -54,6 +55,25 @@ def main() -> int:
     build_priced_application(app, experiment=experiment)
     app.synth()
     return 0
+
+
+def named_experiment(context: Mapping[str, object]) -> str:
+    """The experiment file that the context names; the published one where it names none.
+
+    Raises:
+        UserInputError: it names one by a key that is nearly right: another would be deployed.
+    """
+    nearly = set(get_close_matches("experiment", context, n=9, cutoff=0.8)) - {"experiment"}
+    if nearly:
+        raise UserInputError(
+            f"-c {min(nearly)}=...: an unknown key; did you mean -c experiment=FILE?"
+        )
+    if "experiment" not in context:
+        sys.stderr.write(f"no -c experiment=FILE is given: {DEFAULT_EXPERIMENT}\n")
+        return DEFAULT_EXPERIMENT
+    if not (named := str(context["experiment"])):
+        raise UserInputError("-c experiment=: no file is named, allowed: -c experiment=FILE")
+    return named
 
 
 def check_cli(environment: Mapping[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from app import named_experiment
+from draftworth.errors import UserInputError
 from tests.support.experiments import drop, write_experiment
 
 pytestmark = [pytest.mark.synth]
@@ -109,9 +112,30 @@ def test_a_cli_of_todays_schema_and_a_later_one_are_taken(shipped: Run, tmp_path
         assert "no-such.yaml" in result.stderr
 
 
-def test_a_python_without_the_libraries_is_told_what_to_install(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ({"experiments": "x.yaml"}, "-c experiments=...: an unknown key; did you mean"),
+        ({"Experiment": "x.yaml"}, "-c Experiment=...: an unknown key; did you mean"),
+        ({"experiment": ""}, "-c experiment=: no file is named"),
+    ],
+)
+def test_a_slip_of_the_key_takes_no_other_experiment(context: dict[str, str], message: str) -> None:
+    with pytest.raises(UserInputError, match=re.escape(message)):
+        named_experiment({"@aws-cdk/core:some": True, **context})
+
+
+def test_the_experiment_that_nobody_named_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert named_experiment({"@aws-cdk/core:some": True}) == "experiments/qwen3-32b.yaml"
+    assert "no -c experiment=FILE is given" in capsys.readouterr().err
+    assert named_experiment({"experiment": "mine.yaml"}) == "mine.yaml"
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("program", ["app.py", "draftworth"])
+def test_a_python_without_the_libraries_is_told_what_to_install(program: str) -> None:
     """`cdk.json` starts the `python3` of the PATH, whatever that is."""
-    command = [sys.executable, "-I", "-S", str(ROOT / "app.py")]
+    command = [sys.executable, "-I", "-S", str(ROOT / program)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert sys.executable in done.stderr

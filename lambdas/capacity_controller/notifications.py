@@ -180,7 +180,8 @@ def of_nodes_not_seen(deployment: Deployment, error: str, *, now: float) -> Noti
 
 def _size_command(plan: CapacityPlan, size: int) -> str:
     return (
-        f"aws eks update-nodegroup-config --cluster-name {plan.cluster_name} "
+        f"aws eks update-nodegroup-config --region {plan.availability_zone[:-1]} "
+        f"--cluster-name {plan.cluster_name} "
         f"--nodegroup-name {plan.nodegroup_name} "
         f"--scaling-config minSize=0,maxSize={max(size, 1)},desiredSize={size}"
     )
