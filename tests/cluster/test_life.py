@@ -17,6 +17,7 @@ import yaml
 from draftworth.cli import report
 from draftworth.records.codec import load_record
 from draftworth.records.results import RESULT_SUFFIX, RunResult
+from draftworth.records.staging import READY_MARKER
 from pods.compiled_graphs.start import MAX_STARTS
 from tests.cluster.api import Api, Object
 from tests.cluster.control_plane import ControlPlane
@@ -24,18 +25,22 @@ from tests.cluster.living import living
 from tests.cluster.sandbox import PodNetwork
 from tests.cluster.world import World, new_world
 from tests.end_to_end.cloud import Template
-from tests.end_to_end.conftest import TARGET, synthesized, write
+from tests.end_to_end.conftest import COMMITS, TARGET, synthesized, write
 from tests.pods.compiled_graphs.pods import eventually
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 
 REQUESTS = 16  # of each variant and class, in rounds of 4 a case
-BLOCKS_A_ROUND = 2 * 2  # cases, variants
+VARIANTS = 2
+BLOCKS_A_ROUND = 2 * VARIANTS  # of each case one a variant
 ENGINE = "vllm"
 
 
 @pytest.fixture(scope="module")
 def network(plane: ControlPlane) -> PodNetwork:
+    users = int(Path("/proc/self/uid_map").read_text().split()[2])
+    if users == 1:
+        pytest.skip("programs of pods run as users of their own; next: make test-cluster as root")
     return PodNetwork()
 
 
@@ -96,7 +101,7 @@ def test_a_run_from_its_deploy_to_its_verdict_and_its_end(
     blocks = world.keys("results", RESULT_SUFFIX)
     assert blocks
     assert len(blocks) % BLOCKS_A_ROUND == 0
-    world.until(lambda: len(world.keys("artifacts", "_ARTIFACTS.json")) == 2)
+    world.until(lambda: len(world.keys("artifacts", "_ARTIFACTS.json")) == VARIANTS)
     # The Jobs are over and the nodes go.
     world.nodes_linger = False
     world.until(lambda: not world.names_of("accelerator"))
@@ -117,6 +122,33 @@ def servers(world: World) -> list[Object]:
 def is_ready(pod: Object) -> bool:
     conditions = pod["status"].get("conditions", ())
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def test_a_run_outlives_the_loss_of_every_node_that_it_uses(world: World) -> None:
+    """The accelerator node goes in the middle of a run, and the one with the measuring pod."""
+    world.deploy()
+    world.until(lambda: len(servers(world)) == VARIANTS)
+    eventually(lambda: world.keys("results", RESULT_SUFFIX))
+    world.hold("llmperf-")
+    world.until(lambda: len(world.keys("artifacts", "_ARTIFACTS.json")) == VARIANTS)
+    before = world.keys("results", RESULT_SUFFIX)
+    (measuring,) = world.pods("load-generator")
+    lost = {*world.names_of("accelerator"), measuring["spec"]["nodeName"]}
+    for name in lost:
+        world.nodes.terminate(name)
+    world.add_cpu_node()
+    run = world.until(lambda: run_of(world))
+    assert (run.status, run.reason) == ("complete", "")
+    assert set(before) <= set(world.keys("results", RESULT_SUFFIX))
+    pods = {
+        pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in world.pods("load-generator")
+    }
+    assert set(pods.values()).isdisjoint(lost)
+    assert len([key for key in world.keys("results") if "/journal/" in key]) >= 2
+    # What the first servers compiled the second ones loaded.
+    assert "are in the bucket" in world.kubelet.log("vllm-", ENGINE)
+    assert len(world.keys("artifacts", "_ARTIFACTS.json")) == VARIANTS
+    destroy(world)
 
 
 def test_servers_that_never_get_healthy_hold_no_run_and_no_node(world: World) -> None:
@@ -185,12 +217,19 @@ def test_a_wrong_name_or_path_of_a_chart_shows(world: World) -> None:
     assert servers(world) == []
 
 
-def test_a_pod_whose_account_has_no_role_mounts_nothing(world: World) -> None:
-    def without_role(item: Object) -> None:
-        if item["kind"] == "Deployment":
-            item["spec"]["template"]["spec"]["serviceAccountName"] = "default"
-
+def test_servers_whose_account_has_no_role_bring_no_node(world: World) -> None:
+    """Their canaries wait for their volumes, as the servers would."""
     world.stack.edit = without_role
     world.deploy()
-    world.until(lambda: any("default has no role" in said for said in world.kubelet.trouble))
-    assert world.kubelet.log("vllm-", ENGINE) == ""
+    world.until(partial(was_told, world, "canary is silent"))
+    assert any("default has no role" in said for said in world.kubelet.trouble)
+    assert world.kubelet.log("canary-", "canary") == ""
+    assert len(world.keys("checkpoints", READY_MARKER)) == len(COMMITS)
+    assert (world.cloud.desired_nodes, world.names_of("accelerator")) == (0, [])
+
+
+def without_role(item: Object) -> None:
+    """Every pod with a server's account gets the namespace's own."""
+    pod = item.get("spec", {}).get("template", {}).get("spec", {})
+    if pod.get("serviceAccountName", "").startswith("vllm-"):
+        pod["serviceAccountName"] = "default"

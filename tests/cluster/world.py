@@ -95,18 +95,6 @@ class World:
                     if container.sandbox:
                         container.sandbox.process.send_signal(signal.SIGSTOP)
 
-    def restarts(self, fragment: str) -> int:
-        """How often a container of a pod with this text in its name was started again."""
-        return max(
-            (
-                status["restartCount"]
-                for pod in self.api.all("Pod")
-                if fragment in pod["metadata"]["name"]
-                for status in pod["status"].get("containerStatuses", ())
-            ),
-            default=0,
-        )
-
     def names_of(self, kind: str) -> list[str]:
         """The nodes of a kind that are there."""
         label = self.kinds[kind].labels["draftworth/node-group"]
