@@ -36,12 +36,14 @@ class Deployment:
     """The Kubernetes resources of one stack, as they were last deployed.
 
     resolve: a template's value as CloudFormation hands it out.
+    edit: changes an object on its way, for tests of what a wrong one does.
     """
 
     plane: ControlPlane
     assembly: Path
     folder: Path
     resolve: Callable[[Any], Any]
+    edit: Callable[[dict[str, Any]], object] | None = None
     deployed: dict[str, Properties] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -86,12 +88,20 @@ class Deployment:
         manifests = of_type(template, MANIFEST)
         for logical in TopologicalSorter(needs_in(template)).static_order():
             if logical in manifests:
-                given = self.resolve(manifests[logical]["Properties"])
+                given = self._edited(self.resolve(manifests[logical]["Properties"]))
                 # A custom resource gets every number and boolean as text.
                 yield (
                     logical,
                     {k: v if isinstance(v, str) else json.dumps(v) for k, v in given.items()},
                 )
+
+    def _edited(self, properties: Properties) -> Properties:
+        if self.edit is None:
+            return properties
+        items = json.loads(properties["Manifest"])
+        for item in items:
+            self.edit(item)
+        return {**properties, "Manifest": json.dumps(items)}
 
     def _call(self, request: str, logical: str, properties: Properties) -> str:
         event = {

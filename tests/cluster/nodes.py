@@ -17,7 +17,7 @@ import yaml
 
 from charts.serving import DEVICE_CLASS, NEURON_DRIVER
 from draftworth.experiment.catalog import Accelerator
-from tests.cluster.api import Api, Object, path_of
+from tests.cluster.api import Api, Object, path_of, path_of_object
 from tests.conftest import ROOT
 from tests.stacks.synthesis import Template, of_type
 
@@ -122,6 +122,15 @@ class Nodes:
         for item in self.api.all("ResourceSlice"):
             if item["spec"].get("nodeName") == name:
                 self.api.delete(path_of("ResourceSlice", item["metadata"]["name"]))
+
+    def retire(self, name: str) -> None:
+        """One look of EKS at a node that its group no longer wants: drained, then it goes."""
+        self.api.change(path_of("Node", name), {"spec": {"unschedulable": True}})
+        pods = self.api.all("Pod", fieldSelector=f"spec.nodeName={name}")
+        for pod in pods:
+            self.api.delete(path_of_object(pod))
+        if not pods:
+            self.terminate(name)
 
     def _renew(self, name: str) -> None:
         spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": _now(micros=True)}

@@ -2,7 +2,8 @@
 
     vllm serve TARGET --port=N [--speculative-config=...]
 
-What it did at its start is in the file that `SAID` names.
+What it did at its start is in the file that `SAID` names. It listens on loopback, or where
+`LISTEN_ON` says.
 """
 
 from __future__ import annotations
@@ -52,13 +53,23 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing."""
 
 
+def read_models() -> None:
+    """As vLLM begins: with the configuration of every model that it is told of."""
+    target = sys.argv[2]
+    configs = (a.partition("=")[2] for a in sys.argv if a.startswith("--speculative-config="))
+    for folder in (target, *(json.loads(config)["model"] for config in configs)):
+        json.loads(Path(folder, "config.json").read_text())
+
+
 def main() -> None:
-    """Prepare, then serve until killed."""
+    """Read the models, prepare, then serve until killed."""
+    read_models()
     (port,) = (int(a.partition("=")[2]) for a in sys.argv if a.startswith("--port="))
     if any(a.startswith("--speculative-config=") for a in sys.argv):
         Handler.tokens_a_step = DRAFTED_TOKENS_A_STEP
     Path(os.environ["SAID"]).write_text(prepare())
-    ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+    address = os.environ.get("LISTEN_ON", "127.0.0.1")
+    ThreadingHTTPServer((address, port), Handler).serve_forever()
 
 
 if __name__ == "__main__":

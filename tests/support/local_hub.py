@@ -103,10 +103,10 @@ def lfs_pointer(data: bytes) -> bytes:
 
 
 @contextmanager
-def local_hub(repos: Mapping[str, Repo]) -> Iterator[LocalHub]:
-    """Run a hub with these models."""
-    servers = [_Server(("127.0.0.1", 0), handler) for handler in (_HubHandler, _StorageHandler)]
-    urls = [f"http://127.0.0.1:{server.server_address[1]}" for server in servers]
+def local_hub(repos: Mapping[str, Repo], *, address: str = "127.0.0.1") -> Iterator[LocalHub]:
+    """Run a hub with these models, at an address of this machine."""
+    servers = [_Server((address, 0), handler) for handler in (_HubHandler, _StorageHandler)]
+    urls = [f"http://{address}:{server.server_address[1]}" for server in servers]
     hub = LocalHub(url=urls[0], storage_url=urls[1], repos=dict(repos))
     threads = []
     for server in servers:

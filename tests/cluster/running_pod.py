@@ -1,0 +1,287 @@
+"""One pod as a kubelet runs it: containers, restarts, probes, status, deletion."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.api import Api, Object, path_of_object
+from tests.cluster.sandbox import PodInterface, Program, Sandbox, start
+
+# A second of the real kubelet's waiting, in seconds here: probes' periods and waits to restart.
+SECOND = 0.03
+FIRST_RESTART_WAIT, LONGEST_RESTART_WAIT = 10.0, 300.0
+PROBE_TIMEOUT_SECONDS = 10.0
+KINDS_OF_PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
+
+MakeProgram = Callable[[Object, Object], Program]
+
+
+@dataclass(kw_only=True)
+class Probe:
+    """Looks now and then whether a container answers."""
+
+    spec: Mapping[str, Any]
+    url: str
+    passed: bool = False
+    failures: int = 0
+    next_look: float = 0.0
+
+    def look(self) -> None:
+        """Once its period is over."""
+        if time.monotonic() < self.next_look:
+            return
+        self.next_look = time.monotonic() + SECOND * self.spec["periodSeconds"]
+        answers = _answers(self.url)
+        self.failures = 0 if answers else self.failures + 1
+        if answers:
+            self.passed = True
+        elif self.has_failed:
+            self.passed = False
+
+    @property
+    def has_failed(self) -> bool:
+        """More often in a row than it may."""
+        return bool(self.failures >= self.spec["failureThreshold"])
+
+
+def _answers(url: str) -> bool:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=PROBE_TIMEOUT_SECONDS) as answer:
+            return bool(200 <= answer.status < 400)
+    except OSError:
+        return False
+
+
+@dataclass(kw_only=True)
+class Container:
+    """A container, through all of its starts."""
+
+    spec: Object
+    folder: Path
+    interface: PodInterface
+    sandbox: Sandbox | None = None
+    probes: dict[str, Probe] = field(default_factory=dict)
+    started_at: str = ""
+    restarts: int = 0
+    last: Object = field(default_factory=dict)
+    waits_until: float = 0.0
+    waits_for: str = ""
+
+    def start(self, program: Program) -> None:
+        """Another process; its probes begin anew."""
+        self.sandbox, self.started_at, self.waits_for = (
+            start(program, self.interface, self.folder),
+            _now(),
+            "",
+        )
+        self.probes = {
+            kind: Probe(spec=self.spec[kind], url=self._url(self.spec[kind]["httpGet"]))
+            for kind in KINDS_OF_PROBES
+            if kind in self.spec
+        }
+
+    def _url(self, given: Mapping[str, Any]) -> str:
+        ports = {port.get("name"): port["containerPort"] for port in self.spec.get("ports", ())}
+        port = ports.get(given["port"], given["port"])
+        return f"http://{self.interface.address}:{port}{given.get('path', '/')}"
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs or has not begun."""
+        return self.sandbox.exit_code() if self.sandbox else None
+
+    @property
+    def is_running(self) -> bool:
+        """There is a process."""
+        return self.sandbox is not None and self.exit_code is None
+
+    @property
+    def is_started(self) -> bool:
+        """Its startup probe has passed, where it has one."""
+        return self.is_running and (
+            "startupProbe" not in self.probes or self._passed("startupProbe")
+        )
+
+    @property
+    def is_ready(self) -> bool:
+        """It is started, and its readiness probe passes, where it has one."""
+        return self.is_started and (
+            "readinessProbe" not in self.probes or self._passed("readinessProbe")
+        )
+
+    def _passed(self, kind: str) -> bool:
+        return self.probes[kind].passed
+
+    def look(self) -> None:
+        """Startup first; then the others. One that failed too often ends the container."""
+        if not self.is_running:
+            return
+        kinds = ("readinessProbe", "livenessProbe") if self.is_started else ("startupProbe",)
+        for kind in kinds:
+            if kind in self.probes:
+                self.probes[kind].look()
+                if kind != "readinessProbe" and self.probes[kind].has_failed and self.sandbox:
+                    self.sandbox.kill()
+
+    def end(self) -> None:
+        """Kill it if it is there."""
+        if self.sandbox:
+            self.sandbox.kill()
+
+    def wait_to_restart(self) -> None:
+        """Longer each time, as the kubelet does."""
+        self.last = {"terminated": self._terminated()}
+        self.sandbox = None
+        wait = min(FIRST_RESTART_WAIT * 2**self.restarts, LONGEST_RESTART_WAIT)
+        self.restarts += 1
+        self.waits_until, self.waits_for = time.monotonic() + SECOND * wait, "CrashLoopBackOff"
+
+    def _terminated(self) -> Object:
+        code = self.exit_code
+        reason = "Completed" if code == 0 else "Error"
+        times = {"startedAt": self.started_at, "finishedAt": _now()}
+        return {"exitCode": code, "reason": reason, **times}
+
+    def status(self) -> Object:
+        """Its entry in `containerStatuses`."""
+        if self.sandbox is None:
+            state: Object = {"waiting": {"reason": self.waits_for or "ContainerCreating"}}
+        elif self.exit_code is None:
+            state = {"running": {"startedAt": self.started_at}}
+        else:
+            self.last = self.last or {}
+            state = {"terminated": self._terminated()}
+        return {
+            "name": self.spec["name"],
+            "image": self.spec["image"],
+            "imageID": "",
+            "ready": self.is_ready,
+            "started": self.is_started,
+            "restartCount": self.restarts,
+            "state": state,
+            "lastState": self.last,
+        }
+
+
+@dataclass(kw_only=True)
+class RunningPod:
+    """A pod from its binding to its end.
+
+    program: what a container of it runs, from the objects that live.
+    """
+
+    api: Api
+    pod: Object
+    interface: PodInterface
+    folder: Path
+    program: MakeProgram
+    containers: list[Container] = field(default_factory=list)
+    said: Object | None = None
+    is_gone: bool = False
+    _told_to_end: bool = False
+    _killed_at: float = 0.0
+    _final: Object | None = None
+
+    def __post_init__(self) -> None:
+        assert not self.pod["spec"].get("initContainers"), "the stand-in knows no init containers"
+        self.containers = [
+            Container(spec=c, folder=self.folder / c["name"], interface=self.interface)
+            for c in self.pod["spec"]["containers"]
+        ]
+
+    @property
+    def is_over(self) -> bool:
+        """No container of it will run again."""
+        return self._final is not None
+
+    def step(self, pod: Object) -> None:
+        """Do what is due, and say how it stands."""
+        self.pod = pod
+        if "deletionTimestamp" in pod["metadata"]:
+            self._end_politely()
+        elif not self.is_over:
+            self._run()
+        self._report()
+        if self.is_gone:
+            self.api.delete(path_of_object(pod), grace_seconds=0)
+
+    def _run(self) -> None:
+        for container in self.containers:
+            container.look()
+            if container.exit_code is not None and self._restarts:
+                container.wait_to_restart()
+            if container.sandbox is None and time.monotonic() >= container.waits_until:
+                container.start(self.program(self.pod, container.spec))
+
+    @property
+    def _restarts(self) -> bool:
+        return bool(self.pod["spec"].get("restartPolicy", "Always") == "Always")
+
+    def _end_politely(self) -> None:
+        """SIGTERM, the grace that the pod has, SIGKILL."""
+        if not self._told_to_end:
+            self._told_to_end = True
+            grace = self.pod["metadata"].get("deletionGracePeriodSeconds", 0)
+            self._killed_at = time.monotonic() + grace
+            for container in self.containers:
+                if container.sandbox:
+                    container.sandbox.tell_to_end()
+        running = any(container.is_running for container in self.containers)
+        if not running or time.monotonic() >= self._killed_at:
+            self.kill()
+            self.is_gone = True
+
+    def kill(self) -> None:
+        """End every process at once."""
+        for container in self.containers:
+            container.end()
+
+    def _report(self) -> None:
+        status = self._final or self._status()
+        if status["phase"] in ("Succeeded", "Failed"):
+            self._final = status
+        if status != self.said:
+            self.api.ask(
+                "PATCH",
+                f"{path_of_object(self.pod)}/status",
+                {"status": status},
+                content_type="application/strategic-merge-patch+json",
+            )
+            self.said = status
+
+    def _status(self) -> Object:
+        statuses = [container.status() for container in self.containers]
+        ready = all(status["ready"] for status in statuses)
+        return {
+            "phase": self._phase(),
+            "podIP": self.interface.address,
+            "podIPs": [{"ip": self.interface.address}],
+            "conditions": list(_conditions(ready=ready)),
+            "containerStatuses": statuses,
+        }
+
+    def _phase(self) -> str:
+        codes = [container.exit_code for container in self.containers]
+        if None not in codes and (self.is_gone or not self._restarts):
+            return "Succeeded" if not any(codes) else "Failed"
+        if self.is_gone:
+            return "Failed"
+        return "Running" if any(c.sandbox or c.restarts for c in self.containers) else "Pending"
+
+
+def _conditions(*, ready: bool) -> Iterator[Object]:
+    said = {True: "True", False: "False"}
+    yield {"type": "Initialized", "status": "True"}
+    yield {"type": "ContainersReady", "status": said[ready]}
+    yield {"type": "Ready", "status": said[ready]}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,222 @@
+"""Stands in for the kubelets of all nodes: starts the programs of the pods that are bound to them.
+
+Whatever the pod says is what runs: command, arguments, environment, mounts, user. What the images
+hold is made up (`Images`); what comes from AWS is the emulator's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from charts.names import NAMESPACE
+from tests.cluster.api import Api, Object, RefusedError
+from tests.cluster.nodes import Nodes
+from tests.cluster.running_pod import RunningPod
+from tests.cluster.sandbox import Mount, PodNetwork, Program
+from tests.cluster.volumes import NotThereError, Volumes
+
+STEP_SECONDS = 0.2
+# No pod has it: what nobody serves refuses connections, as a Service without endpoints does.
+NOBODY = "127.0.0.1"
+_ENTRY = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """What an image brings: its files, its variables, where its programs start."""
+
+    mounts: tuple[Mount, ...]
+    environment: Mapping[str, str]
+    working_folder: str = "/"
+
+
+@dataclass(kw_only=True)
+class StandInKubelet:
+    """All nodes' kubelets, in one thread.
+
+    images: by the name that a pod gives, or a part of it.
+    """
+
+    api: Api
+    nodes: Nodes
+    network: PodNetwork
+    volumes: Volumes
+    images: Mapping[str, Image]
+    folder: Path
+    running: dict[str, RunningPod] = field(default_factory=dict)
+    trouble: list[str] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def log(self, fragment: str, container: str) -> str:
+        """What a container wrote in all of its starts, of every pod whose name has the fragment."""
+        found = sorted(self.folder.glob(f"logs/*{fragment}*/{container}/log"))
+        return "\n".join(path.read_text(errors="replace") for path in found)
+
+    def says(self, fragment: str, container: str, text: str) -> bool:
+        """Whether a text is in such a log."""
+        return text in self.log(fragment, container)
+
+    def step(self) -> None:
+        """Look at every pod once."""
+        self._write_hosts()
+        living = {pod["metadata"]["uid"]: pod for pod in self.api.all("Pod")}
+        for uid, pod in living.items():
+            if pod["spec"].get("nodeName") in self.nodes.alive:
+                self._step_pod(uid, pod)
+        for uid, run in list(self.running.items()):
+            is_lost = run.pod["spec"]["nodeName"] not in self.nodes.alive
+            if uid not in living or is_lost:
+                self._forget(uid)
+
+    def _step_pod(self, uid: str, pod: Object) -> None:
+        run = self.running.get(uid)
+        if run is None and pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+            return
+        if run is None:
+            run = self.running[uid] = RunningPod(
+                api=self.api,
+                pod=pod,
+                interface=self.network.add(),
+                folder=self.folder / "logs" / pod["metadata"]["name"],
+                program=self._program,
+            )
+        try:
+            if not run.is_over:
+                self.volumes.of_pod(pod)
+            run.step(pod)
+        except NotThereError as error:
+            # A real kubelet says it in an event; nothing starts.
+            self.trouble.append(f"{pod['metadata']['name']}: {error}")
+            if "deletionTimestamp" in pod["metadata"]:
+                run.step(pod)
+        except RefusedError:
+            # The pod went, or changed, between the look and the word.
+            pass
+
+    def _forget(self, uid: str) -> None:
+        run = self.running.pop(uid)
+        run.kill()
+        run.interface.remove()
+
+    def _program(self, pod: Object, container: Object) -> Program:
+        (image,) = (image for name, image in self.images.items() if name in container["image"])
+        security = {
+            **pod["spec"].get("securityContext", {}),
+            **container.get("securityContext", {}),
+        }
+        return Program(
+            command=[*container["command"], *container.get("args", ())],
+            environment={
+                **image.environment,
+                **self._credentials(pod),
+                **dict(self._environment(pod, container)),
+            },
+            working_folder=container.get("workingDir", image.working_folder),
+            mounts=[*image.mounts, self._hosts_mount, *self._mounts(pod, container)],
+            user=security.get("runAsUser"),
+            read_only_root=security.get("readOnlyRootFilesystem", False),
+        )
+
+    def _credentials(self, pod: Object) -> Mapping[str, str]:
+        """EKS Pod Identity's: of service accounts that have a role."""
+        account = pod["spec"]["serviceAccountName"]
+        if account not in self.volumes.accounts:
+            return {}
+        return {"AWS_ACCESS_KEY_ID": account, "AWS_SECRET_ACCESS_KEY": account}
+
+    def _environment(self, pod: Object, container: Object) -> Iterator[tuple[str, str]]:
+        for entry in container.get("env", ()):
+            if "valueFrom" in entry:
+                yield entry["name"], _field(pod, entry["valueFrom"]["fieldRef"]["fieldPath"])
+            else:
+                yield entry["name"], entry.get("value", "")
+
+    def _mounts(self, pod: Object, container: Object) -> Iterator[Mount]:
+        folders = self.volumes.of_pod(pod)
+        claims = {v["name"]: v.get("persistentVolumeClaim") for v in pod["spec"]["volumes"]}
+        for mount in container.get("volumeMounts", ()):
+            is_config = any(
+                v["name"] == mount["name"] and "configMap" in v for v in pod["spec"]["volumes"]
+            )
+            yield Mount(
+                source=folders[mount["name"]] / mount.get("subPath", ""),
+                target=mount["mountPath"],
+                read_only=bool(mount.get("readOnly") or claims[mount["name"]] or is_config),
+            )
+
+    # Names of Services
+
+    @property
+    def _hosts_mount(self) -> Mount:
+        return Mount(source=self.folder / "hosts", target="/etc/hosts", read_only=True)
+
+    def _write_hosts(self) -> None:
+        """Each Service's names: a ready pod behind it, or nobody. In place: the file is mounted."""
+        ready = {
+            item["metadata"]["labels"]["kubernetes.io/service-name"]: address
+            for item in self.api.all("EndpointSlice")
+            for endpoint in item.get("endpoints") or ()
+            if endpoint.get("conditions", {}).get("ready")
+            for address in endpoint["addresses"]
+        }
+        lines = ["127.0.0.1 localhost"]
+        for service in self.api.all("Service"):
+            name = service["metadata"]["name"]
+            names = (f"{name}.{NAMESPACE}.svc.cluster.local", f"{name}.{NAMESPACE}.svc", name)
+            lines.append(" ".join([ready.get(name, NOBODY), *names]))
+        data = "\n".join([*lines, ""]).encode()
+        handle = os.open(self.folder / "hosts", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if os.pread(handle, len(data) + 1, 0) != data:
+                os.pwrite(handle, data, 0)
+                os.ftruncate(handle, len(data))
+        finally:
+            os.close(handle)
+
+    def work(self) -> None:
+        """Until it is told to stop; then every process ends."""
+        while not self._stop.wait(STEP_SECONDS):
+            try:
+                self.step()
+            except Exception:  # noqa: BLE001 (a kubelet goes on; the test shows what happened)
+                self.trouble.append(traceback.format_exc())
+        for uid in list(self.running):
+            self._forget(uid)
+
+    def stop(self) -> None:
+        """At the end of the block."""
+        self._stop.set()
+
+
+def _field(pod: Object, path: str) -> str:
+    """The downward API."""
+    if entry := _ENTRY.fullmatch(path):
+        kind, key = entry.groups()
+        return str(pod["metadata"].get(kind, {}).get(key, ""))
+    known = {
+        "metadata.name": pod["metadata"]["name"],
+        "metadata.namespace": pod["metadata"]["namespace"],
+        "metadata.uid": pod["metadata"]["uid"],
+        "spec.nodeName": pod["spec"]["nodeName"],
+        "spec.serviceAccountName": pod["spec"]["serviceAccountName"],
+    }
+    return str(known[path])
+
+
+@contextmanager
+def working(kubelet: StandInKubelet) -> Iterator[StandInKubelet]:
+    """At work while the block lasts."""
+    thread = threading.Thread(target=kubelet.work, daemon=True)
+    thread.start()
+    try:
+        yield kubelet
+    finally:
+        kubelet.stop()
+        thread.join()

@@ -1,0 +1,235 @@
+"""The life of a run: real controllers, real scheduler, the pods' real programs.
+
+Staging, capacity, serving, measuring, results, verdict, and destroy. No path, variable, account or
+name is replaced: what a chart says wrongly fails here.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+
+from draftworth.cli import report
+from draftworth.records.codec import load_record
+from draftworth.records.results import RESULT_SUFFIX, RunResult
+from draftworth.records.staging import READY_MARKER
+from pods.compiled_graphs.start import MAX_STARTS
+from tests.cluster.api import Api, Object
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.living import living
+from tests.cluster.sandbox import PodNetwork
+from tests.cluster.world import World, new_world
+from tests.end_to_end.cloud import Template
+from tests.end_to_end.conftest import COMMITS, TARGET, synthesized, write
+from tests.pods.compiled_graphs.pods import eventually
+
+pytestmark = [pytest.mark.synth, pytest.mark.emulator]
+
+REQUESTS = 16  # of each variant and class, in rounds of 4 a case
+VARIANTS = 2
+BLOCKS_A_ROUND = 2 * VARIANTS  # of each case one a variant
+ENGINE = "vllm"
+
+
+@pytest.fixture(scope="module")
+def network(plane: ControlPlane) -> PodNetwork:
+    users = int(Path("/proc/self/uid_map").read_text().split()[2])
+    if users == 1:
+        pytest.skip("programs of pods run as users of their own; next: make test-cluster as root")
+    return PodNetwork()
+
+
+@pytest.fixture(scope="module")
+def synthesis(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, Path, Mapping[str, Template]]:
+    """The experiment's file, its assembly and templates."""
+    folder = tmp_path_factory.mktemp("synthesis")
+    path = write(folder)
+    data = yaml.safe_load(path.read_text())
+    data["workload"] |= {"min_requests": REQUESTS, "max_requests": REQUESTS}
+    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    return path, folder / "out", synthesized(path, folder)
+
+
+@pytest.fixture
+def world(
+    plane: ControlPlane,
+    api: Api,
+    network: PodNetwork,
+    synthesis: tuple[Path, Path, Mapping[str, Template]],
+    tmp_path: Path,
+) -> Iterator[World]:
+    path, assembly, templates = synthesis
+    # Programs of pods run as another user.
+    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        parent.chmod(0o755)
+    with new_world(plane, network, tmp_path, path, templates, assembly) as made:
+        yield made
+
+
+def run_of(world: World) -> RunResult | None:
+    """The run, once it is over."""
+    found = world.keys("results", "/run.json")
+    return load_record(RunResult, world.get("results", found[0])) if found else None
+
+
+def was_told(world: World, *words: str) -> bool:
+    """Whether one of the mails since the last look has all of these words."""
+    return any(all(word in told for word in words) for told in world.cloud.notifications())
+
+
+def destroy(world: World) -> None:
+    """Everything goes, in order, and the namespace with it."""
+    world.stack.destroy()
+    eventually(lambda: not living(world.api), seconds=120)
+
+
+def test_a_run_from_its_deploy_to_its_verdict_and_its_end(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.nodes_linger = True  # until the graphs are uploaded
+    world.deploy()
+    assert world.names_of("accelerator") == []
+    run = world.until(lambda: run_of(world))
+    assert (run.status, run.reason) == ("complete", "")
+    blocks = world.keys("results", RESULT_SUFFIX)
+    assert blocks
+    assert len(blocks) % BLOCKS_A_ROUND == 0
+    world.until(lambda: len(world.keys("artifacts", "_ARTIFACTS.json")) == VARIANTS)
+    # The Jobs are over and the nodes go.
+    world.nodes_linger = False
+    world.until(lambda: not world.names_of("accelerator"))
+    for container in ("checkpoint-stager", "llmperf"):
+        eventually(partial(world.has_ended, container, "Complete"))
+    capsys.readouterr()
+    where = f"s3://{world.cloud.bucket.results}/runs/{run.run_id}"
+    assert report.run(Namespace(run=where, against=None, out=None)) == 0
+    assert "pays" in capsys.readouterr().out
+    destroy(world)
+
+
+def servers(world: World) -> list[Object]:
+    """Pods of servers that are ready."""
+    return [pod for pod in world.pods("serving") if is_ready(pod)]
+
+
+def is_ready(pod: Object) -> bool:
+    conditions = pod["status"].get("conditions", ())
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def test_a_run_outlives_the_loss_of_every_node_that_it_uses(world: World) -> None:
+    """The accelerator node goes in the middle of a run, and the one with the measuring pod."""
+    world.deploy()
+    world.until(lambda: len(servers(world)) == VARIANTS)
+    eventually(lambda: world.keys("results", RESULT_SUFFIX))
+    world.hold("llmperf-")
+    world.until(lambda: len(world.keys("artifacts", "_ARTIFACTS.json")) == VARIANTS)
+    before = world.keys("results", RESULT_SUFFIX)
+    (measuring,) = world.pods("load-generator")
+    lost = {*world.names_of("accelerator"), measuring["spec"]["nodeName"]}
+    for name in lost:
+        world.nodes.terminate(name)
+    world.add_cpu_node()
+    run = world.until(lambda: run_of(world))
+    assert (run.status, run.reason) == ("complete", "")
+    assert set(before) <= set(world.keys("results", RESULT_SUFFIX))
+    pods = {
+        pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in world.pods("load-generator")
+    }
+    assert set(pods.values()).isdisjoint(lost)
+    assert len([key for key in world.keys("results") if "/journal/" in key]) >= 2
+    # What the first servers compiled the second ones loaded.
+    assert "are in the bucket" in world.kubelet.log("vllm-", ENGINE)
+    assert len(world.keys("artifacts", "_ARTIFACTS.json")) == VARIANTS
+    destroy(world)
+
+
+def test_servers_that_never_get_healthy_hold_no_run_and_no_node(world: World) -> None:
+    world.break_engine("echo RuntimeError: no >&2; exit 3")
+    world.deploy()
+    run = world.until(lambda: run_of(world))
+    assert run.status == "failed"
+    assert "was given up" in run.reason
+    world.until(lambda: not world.names_of("accelerator"))
+    assert world.cloud.desired_nodes == 0
+    eventually(partial(world.has_ended, "llmperf", "Failed"))
+    assert f"ended {MAX_STARTS} times" in world.kubelet.log("vllm-", ENGINE)
+    assert world.keys("results", RESULT_SUFFIX) == []
+    assert was_told(world, "server gave up")
+    destroy(world)
+
+
+def test_a_stager_that_gives_up_brings_no_node(world: World) -> None:
+    world.hub.repos[TARGET].gated = True
+    world.deploy()
+    world.until(partial(was_told, world, "staging failed", TARGET))
+    eventually(partial(world.has_ended, "checkpoint-stager", "Failed", any))
+    assert "no token was given" in world.kubelet.log("stage-", "checkpoint-stager")
+    assert (world.cloud.desired_nodes, world.names_of("accelerator")) == (0, [])
+    destroy(world)
+
+
+# What a chart could say wrongly, all at once, and where it shows: every program is another one's.
+
+
+def wrong(item: Object) -> None:
+    """A variable, two mounts, an account."""
+    name, kind = item["metadata"]["name"], item["kind"]
+    if (kind, name) == ("Deployment", "vllm-baseline"):
+        server, uploader = containers(item)
+        rename(server["env"], "name", "ARTIFACT_KEY", "ARTIFACT_KEYS")
+        rename(uploader["volumeMounts"], "mountPath", "/opt/draftworth", "/opt/other")
+    elif kind == "Deployment":
+        rename(containers(item)[0]["volumeMounts"], "mountPath", "/models/draft", "/models/other")
+    elif kind == "Job" and name.startswith("llmperf-"):
+        (measuring,) = containers(item)
+        rename(measuring["volumeMounts"], "mountPath", "/etc/draftworth-deadline", "/etc/deadline")
+
+
+def containers(item: Object) -> list[Object]:
+    found: list[Object] = item["spec"]["template"]["spec"]["containers"]
+    return found
+
+
+def rename(entries: list[Object], key: str, old: str, new: str) -> None:
+    """Exactly one entry has the old value."""
+    (entry,) = (e for e in entries if e[key] == old)
+    entry[key] = new
+
+
+def test_a_wrong_name_or_path_of_a_chart_shows(world: World) -> None:
+    world.stack.edit = wrong
+    world.deploy()
+    for pod, container, said in (
+        ("vllm-baseline", ENGINE, "ARTIFACT_KEY"),
+        ("vllm-baseline", "graph-uploader", "can't open file"),
+        ("vllm-qwen3", ENGINE, "/models/draft/config.json"),
+        ("llmperf-", "llmperf", "/etc/draftworth-deadline/deadline-minutes: no number of minutes"),
+    ):
+        world.until(partial(world.kubelet.says, pod, container, said))
+    assert servers(world) == []
+
+
+def test_servers_whose_account_has_no_role_bring_no_node(world: World) -> None:
+    """Their canaries wait for their volumes, as the servers would."""
+    world.stack.edit = without_role
+    world.deploy()
+    world.until(partial(was_told, world, "canary is silent"))
+    assert any("default has no role" in said for said in world.kubelet.trouble)
+    assert world.kubelet.log("canary-", "canary") == ""
+    assert len(world.keys("checkpoints", READY_MARKER)) == len(COMMITS)
+    assert (world.cloud.desired_nodes, world.names_of("accelerator")) == (0, [])
+
+
+def without_role(item: Object) -> None:
+    """Every pod with a server's account gets the namespace's own."""
+    pod = item.get("spec", {}).get("template", {}).get("spec", {})
+    if pod.get("serviceAccountName", "").startswith("vllm-"):
+        pod["serviceAccountName"] = "default"

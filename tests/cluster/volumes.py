@@ -1,0 +1,104 @@
+"""A pod's volumes as folders of this machine, made of the objects that live."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.api import Api, Object, path_of
+
+S3_DRIVER = "s3.csi.aws.com"
+
+
+class NotThereError(Exception):
+    """A volume cannot be mounted: the kubelet tries again, and starts no container meanwhile."""
+
+
+@dataclass(kw_only=True)
+class Volumes:
+    """What one node keeps for its pods.
+
+    accounts: service accounts with a role; the S3 driver mounts with the rights of the pod's.
+    """
+
+    api: Api
+    s3: Any
+    folder: Path
+    accounts: frozenset[str]
+    _shown: dict[Path, dict[str, str]] = field(default_factory=dict)
+
+    def of_pod(self, pod: Object) -> dict[str, Path]:
+        """The folder of each volume, by name; made at the first call, brought up to date later.
+
+        Raises:
+            NotThereError: one cannot be had.
+        """
+        root = self.folder / pod["metadata"]["uid"]
+        return {
+            volume["name"]: self._made(volume, root / volume["name"], pod)
+            for volume in pod["spec"].get("volumes", ())
+        }
+
+    def _made(self, volume: Object, folder: Path, pod: Object) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        if "configMap" in volume:
+            self._write_config_map(volume["configMap"], folder)
+        elif "persistentVolumeClaim" in volume:
+            self._show_bucket(volume["persistentVolumeClaim"]["claimName"], folder, pod)
+        elif "emptyDir" in volume:
+            self._give(folder, pod)
+        else:
+            raise AssertionError(f"the stand-in knows no volume like {volume}")
+        return folder
+
+    def _give(self, folder: Path, pod: Object) -> None:
+        """An empty folder belongs to the pod's group; others may write there all the same."""
+        if group := pod["spec"].get("securityContext", {}).get("fsGroup"):
+            os.chown(folder, 0, group)
+        folder.chmod(0o2777)
+
+    def _write_config_map(self, source: Object, folder: Path) -> None:
+        found = self.api.find(path_of("ConfigMap", source["name"]))
+        if found is None:
+            raise NotThereError(f"ConfigMap {source['name']} is not there")
+        data: Mapping[str, str] = found.get("data", {})
+        items = source.get("items") or [{"key": key, "path": key} for key in data]
+        for item in items:
+            if item["key"] not in data:
+                raise NotThereError(f"ConfigMap {source['name']} has no key {item['key']}")
+            path = folder / item["path"]
+            if not path.exists() or path.read_text() != data[item["key"]]:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(data[item["key"]])
+
+    def _show_bucket(self, claim: str, folder: Path, pod: Object) -> None:
+        """What Mountpoint shows: every object below the volume's prefix, as it is now."""
+        volume = self._volume(claim)
+        account = pod["spec"]["serviceAccountName"]
+        if account not in self.accounts:
+            raise NotThereError(f"service account {account} has no role to mount {claim} with")
+        options = [option.split() for option in volume.get("mountOptions", ())]
+        prefix = next((option[1] for option in options if option[0] == "prefix"), "")
+        bucket = volume["csi"]["volumeAttributes"]["bucketName"]
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        found = {e["Key"]: e["ETag"] for page in pages for e in page.get("Contents", ())}
+        shown = self._shown.setdefault(folder, {})
+        for key in shown.keys() - found.keys():
+            (folder / key.removeprefix(prefix)).unlink()
+        for key, version in found.items():
+            if shown.get(key) != version:
+                path = folder / key.removeprefix(prefix)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(self.s3.get_object(Bucket=bucket, Key=key)["Body"].read())
+        self._shown[folder] = found
+
+    def _volume(self, claim: str) -> Object:
+        bound = self.api.one("PersistentVolumeClaim", claim)["spec"]["volumeName"]
+        spec: Object = self.api.one("PersistentVolume", bound)["spec"]
+        given = spec["csi"]
+        if given["driver"] != S3_DRIVER:
+            raise NotThereError(f"{bound}: given driver {given['driver']}, allowed: {S3_DRIVER}")
+        return spec

@@ -1,0 +1,283 @@
+"""An experiment's account, cluster, hub and nodes, with the pods' real programs running."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from charts.run_specification import run_spec_file
+from charts.shipped import MEASURING_IMAGE, ROOT, source_files
+from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from draftworth.records.reading import parse_s3_url
+from tests.cluster.api import Api, Object
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.deploying import Deployment
+from tests.cluster.nodes import NodeKind, Nodes, node_kinds, nodes_of
+from tests.cluster.sandbox import HOST, Mount, PodNetwork
+from tests.cluster.stand_in_kubelet import Image, StandInKubelet, working
+from tests.cluster.volumes import Volumes
+from tests.end_to_end.cloud import Cloud, Template
+from tests.end_to_end.conftest import COMMITS, repository, write_vllm
+from tests.lambdas.capacity_controller.conftest import CloudFormation
+from tests.stacks.synthesis import of_type
+from tests.support.emulator import emulated_account, one_signing_key
+from tests.support.local_hub import LocalHub, local_hub
+from tests.support.waiting import HANGS_AFTER_SECONDS
+
+TURN_SECONDS = 0.3
+# Of the controller's clock, at each turn: a life takes minutes here and hours there.
+MINUTES_A_TURN = 0.2
+PROGRAMS = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+
+
+@dataclass(kw_only=True)
+class World:
+    """Everything around one experiment.
+
+    nodes_linger: instances that are no longer wanted are still there, as they are for a while.
+    """
+
+    experiment: ResolvedNeuron
+    api: Api
+    cloud: Cloud
+    hub: LocalHub
+    stack: Deployment
+    nodes: Nodes
+    kinds: Mapping[str, NodeKind]
+    kubelet: StandInKubelet
+    nodes_linger: bool = False
+    _names: Iterator[int] = field(default_factory=lambda: count(10))
+
+    def deploy(self) -> None:
+        """As `cdk deploy`: files, the account, the objects; the CPU nodes are there."""
+        self.cloud.deploy()
+        for _ in range(2):
+            self._join("cpu")
+        self.stack.deploy(dict(self.cloud.templates["benchmark"]))
+        self._upload_run_spec()
+
+    def _upload_run_spec(self) -> None:
+        (job,) = (i for i in self.stack.objects() if i["metadata"]["name"].startswith("llmperf-q"))
+        (container,) = job["spec"]["template"]["spec"]["containers"]
+        bucket, key = parse_s3_url(container["args"][1])
+        data = run_spec_file(self.experiment).data
+        self.cloud.client("s3").put_object(Bucket=bucket, Key=key, Body=data)
+
+    def _join(self, kind: str) -> None:
+        name = f"ip-10-0-1-{next(self._names)}.{self.cloud.region}.compute.internal"
+        self.nodes.join(name, self.kinds[kind])
+
+    def add_cpu_node(self) -> None:
+        """The node group replaces one that it lost."""
+        self._join("cpu")
+
+    def break_engine(self, script: str) -> None:
+        """From now on `vllm` is this."""
+        (self.kubelet.folder / "neuron-image" / "vllm").write_text(f"#!/bin/sh\n{script}\n")
+
+    def hold(self, fragment: str) -> None:
+        """Stop every process of the pods with this text in their names, where it stands."""
+        for run in self.kubelet.running.values():
+            if fragment in run.pod["metadata"]["name"]:
+                for container in run.containers:
+                    if container.sandbox:
+                        container.sandbox.process.send_signal(signal.SIGSTOP)
+
+    def names_of(self, kind: str) -> list[str]:
+        """The nodes of a kind that are there."""
+        label = self.kinds[kind].labels["draftworth/node-group"]
+        return [
+            node["metadata"]["name"]
+            for node in self.api.all("Node")
+            if node["metadata"]["labels"].get("draftworth/node-group") == label
+        ]
+
+    def turn(self) -> None:
+        """What AWS does meanwhile: events, a heartbeat, instances that come and go."""
+        self.cloud.events()
+        self.cloud.heartbeat(after_minutes=MINUTES_A_TURN)
+        self.cloud.nodes_follow()
+        found = self.names_of("accelerator")
+        for _ in range(self.cloud.instances - len(found)):
+            self._join("accelerator")
+        if not self.nodes_linger:
+            for name in found[self.cloud.instances :]:
+                self.nodes.retire(name)
+
+    def until(self, condition: Callable[[], Any]) -> Any:
+        """Let time pass until something is so."""
+        end = time.monotonic() + HANGS_AFTER_SECONDS
+        while time.monotonic() < end:
+            self.turn()
+            if answer := condition():
+                return answer
+            time.sleep(TURN_SECONDS)
+        raise AssertionError("\n".join(["it did not happen in time", *self._said()]))
+
+    def _said(self) -> Iterator[str]:
+        yield from self.kubelet.trouble[-3:]
+        for log in sorted(self.kubelet.folder.glob("logs/*/*/log")):
+            yield f"== {log.parent.parent.name} {log.parent.name}"
+            yield from log.read_text(errors="replace").splitlines()[-10:]
+
+    def keys(self, bucket: str, suffix: str = "") -> list[str]:
+        """Every object's key that ends so; a bucket is `checkpoints`, `artifacts` or `results`."""
+        found = self.cloud.client("s3").list_objects_v2(Bucket=getattr(self.cloud.bucket, bucket))
+        return [e["Key"] for e in found.get("Contents", ()) if e["Key"].endswith(suffix)]
+
+    def get(self, bucket: str, key: str) -> bytes:
+        """An object."""
+        name = getattr(self.cloud.bucket, bucket)
+        data: bytes = self.cloud.client("s3").get_object(Bucket=name, Key=key)["Body"].read()
+        return data
+
+    def job(self, container: str) -> list[Object]:
+        """The Jobs whose pod has this container, as they are now."""
+        return [
+            job
+            for job in self.api.all("Job")
+            if job["spec"]["template"]["spec"]["containers"][0]["name"] == container
+        ]
+
+    def has_ended(
+        self, container: str, how: str, which: Callable[[Iterable[bool]], bool] = all
+    ) -> bool:
+        """Whether all Jobs whose pod has this container, or any, are `Complete`, or `Failed`."""
+        jobs = self.job(container)
+        ends = [
+            {c["type"] for c in job["status"].get("conditions", ()) if c["status"] == "True"}
+            for job in jobs
+        ]
+        return bool(jobs) and which(how in end for end in ends)
+
+    def pods(self, component: str) -> list[Object]:
+        """The pods of a component, as they are now."""
+        return self.api.all("Pod", labelSelector=f"app.kubernetes.io/component={component}")
+
+
+@contextmanager
+def new_world(
+    plane: ControlPlane,
+    network: PodNetwork,
+    folder: Path,
+    path: Path,
+    templates: Mapping[str, Template],
+    assembly: Path,
+) -> Iterator[World]:
+    """Everything there, nothing deployed."""
+    experiment = load_neuron(path)
+    with ExitStack() as stack:
+        stack.enter_context(one_signing_key())
+        cloudformation = CloudFormation()
+        stack.callback(cloudformation.close)
+        repositories = {model: repository(commit) for model, commit in COMMITS.items()}
+        hub = stack.enter_context(local_hub(repositories, address=HOST))
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setenv("AWS_ENDPOINT_URL", emulated_account())
+        patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
+        cloud = Cloud(
+            names=experiment.names,
+            region=experiment.spec.aws.region,
+            templates=templates,
+            cloudformation=cloudformation,
+            now_unix_s=time.time(),
+        )
+        nodes = stack.enter_context(nodes_of(plane.api))
+        kubelet = StandInKubelet(
+            api=plane.api,
+            nodes=nodes,
+            network=network,
+            volumes=Volumes(
+                api=plane.api,
+                s3=cloud.client("s3"),
+                folder=folder / "volumes",
+                accounts=_accounts(templates["benchmark"]),
+            ),
+            images=_images(folder, _address_of_pods(stack), hub),
+            folder=folder,
+        )
+        stack.enter_context(working(kubelet))
+        yield World(
+            experiment=experiment,
+            api=plane.api,
+            cloud=cloud,
+            hub=hub,
+            stack=Deployment(
+                plane=plane,
+                assembly=assembly,
+                folder=folder / "cdk",
+                resolve=partial(cloud.resolved, "benchmark"),
+            ),
+            nodes=nodes,
+            kinds=node_kinds(
+                dict(templates["cluster"]),
+                experiment.spec.accelerator,
+                experiment.spec.instance_type,
+                experiment.spec.aws.availability_zone,
+            ),
+            kubelet=kubelet,
+        )
+
+
+def _accounts(template: Template) -> frozenset[str]:
+    """Service accounts that the template gives a role."""
+    found = of_type(dict(template), "AWS::EKS::PodIdentityAssociation").values()
+    return frozenset(association["Properties"]["ServiceAccount"] for association in found)
+
+
+def _address_of_pods(stack: ExitStack) -> str:
+    """The emulated account once more, where pods reach it: what it holds is this process'."""
+    server = ThreadedMotoServer(ip_address=HOST, port=0, verbose=False)
+    server.start()
+    stack.callback(server.stop)
+    host, port = server.get_host_and_port()
+    return f"http://{host}:{port}"
+
+
+def _images(folder: Path, aws: str, hub: LocalHub) -> Mapping[str, Image]:
+    """What the two images bring; their packages are this interpreter's."""
+    measuring, neuron = folder / "measuring-image", folder / "neuron-image"
+    for file in source_files(MEASURING_IMAGE):
+        (measuring / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / file, measuring / file)
+    write_vllm(neuron)
+    here = {
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_ENDPOINT_URL": aws,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return {
+        "llmperf": Image(
+            mounts=(Mount(source=measuring, target="/app", read_only=True),),
+            environment={
+                **here,
+                "PATH": PROGRAMS,
+                "HF_ENDPOINT": hub.url,
+                "HOME": "/home/llmperf",
+                "PYTHONPATH": "/app",
+            },
+            working_folder="/app",
+        ),
+        "vllm-neuronx": Image(
+            mounts=(Mount(source=neuron, target="/image/bin", read_only=True),),
+            environment={
+                **here,
+                "PATH": f"/image/bin:{PROGRAMS}",
+                "HOME": "/root",
+                "LISTEN_ON": "0.0.0.0",  # noqa: S104 (of a pod's own network)
+                "SAID": "/tmp/said",  # noqa: S108 (of a container's own root)
+            },
+        ),
+    }
