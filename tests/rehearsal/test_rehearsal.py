@@ -133,7 +133,8 @@ def test_the_real_engine_agrees_with_the_client(
     for group in groups:
         drafted = summarize(run.blocks, group, "tiny-draft-k7")
         plain_one = summarize(run.blocks, group, "baseline")
-        assert plain_one.value(TOKENS_PER_STEP) == pytest.approx(1.0, rel=0.05)
+        # A server that shares its cores with others sends some tokens together.
+        assert 0.99 <= (plain_one.value(TOKENS_PER_STEP) or 0.0) < 1.5
         acceptance = drafted.value(ACCEPTANCE_RATE)
         assert acceptance is not None
         # The counters include accepted tokens that max_tokens cut off, so they lie a little above.
