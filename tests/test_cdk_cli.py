@@ -93,13 +93,13 @@ def cdk(*words: str, folder: Path, **environment: str) -> Done:
     Into a file: Node.js writes to a pipe when it has time, and a CLI that fails does not wait.
     """
     log = folder / "said"
-    # Where it is set, tables have 80 columns, and names are broken.
-    inherited = {name: value for name, value in os.environ.items() if name != "CI"}
+    # A narrow table breaks names; the CLI takes its width from here where there is no terminal.
+    wide = {"COLUMNS": "1000"}
     with log.open("wb") as stream:
         done = subprocess.run(
             [str(CLI), *words, "--output", str(folder / "cdk.out"), "--no-notices"],
             cwd=ROOT,
-            env={**inherited, "CDK_DISABLE_VERSION_CHECK": "1", **environment},
+            env={**os.environ, **wide, "CDK_DISABLE_VERSION_CHECK": "1", **environment},
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
