@@ -11,7 +11,7 @@ from account.clients import client, explained, or_none
 from account.terminal import utc_text
 from draftworth.errors import DraftworthError
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.records.capacity import STATE_KEY
+from draftworth.records.capacity import STATE_KEY, spent_usd
 from draftworth.records.codec import load_object
 from draftworth.untrusted import one_line, read_at_most
 
@@ -102,6 +102,10 @@ def _told(state: Mapping[str, Any]) -> Told:
     if current is None:
         return Told(decision=decision, desired=desired)
     deployment = state["deployments"][current]
-    hours = float(deployment["node_time"]["node_seconds"]) / 3600
-    price = float(deployment["plan"]["price_usd_per_node_hour"])
-    return Told(decision=decision, desired=desired, spent_usd=hours * price)
+    block = deployment["block_node_seconds"]
+    spent = spent_usd(
+        float(deployment["plan"]["price_usd_per_node_hour"]),
+        node_seconds=float(deployment["node_time"]["node_seconds"]),
+        block_node_seconds=None if block is None else float(block),
+    )
+    return Told(decision=decision, desired=desired, spent_usd=spent)

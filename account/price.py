@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from account.clients import AwsError, client
-from account.market.prices import PRICE_LIST_REGION, on_demand_prices, spot_prices
+from account.market.prices import ON_DEMAND_SOURCE, PRICE_LIST_REGION, on_demand_prices, spot_prices
 from account.region import Clients, Region
 from account.terminal import print_lines
 from draftworth.errors import DraftworthError
@@ -27,6 +27,7 @@ from draftworth.planning.looked_up_price import (
     with_looked_up_price,
 )
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from draftworth.records.files import replace_file
 
 _STATE_IT = "state aws.price in the experiment: usd_per_hour, as_of and source"
 
@@ -87,15 +88,13 @@ def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> 
     if aws.region not in by_region:
         reason = f"the Price List has no on-demand price of {kind} in {aws.region}"
         raise AwsError(reason, next_step=_STATE_IT)
-    source = "AWS Price List, on demand, Linux"
-    return Price(usd_per_hour=by_region[aws.region], as_of=now.date(), source=source)
+    return Price(usd_per_hour=by_region[aws.region], as_of=now.date(), source=ON_DEMAND_SOURCE)
 
 
 def _write(values: Mapping[str, Any]) -> None:
-    """As the CDK CLI writes it, and never a half."""
-    partial = CONTEXT_FILE.with_name(f".{CONTEXT_FILE.name}.partial")
+    """As the CDK CLI writes it."""
+    text = json.dumps(values, indent=2, sort_keys=True) + "\n"
     try:
-        partial.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        partial.replace(CONTEXT_FILE)
+        replace_file(CONTEXT_FILE, text.encode())
     except OSError as error:
         raise DraftworthError(f"{CONTEXT_FILE}: cannot be written: {error.strerror}") from error

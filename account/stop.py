@@ -21,7 +21,7 @@ from account.stack_outputs import bucket_of
 from account.terminal import print_lines, utc_text
 from draftworth.experiment.naming import RESULTS_OUTPUT
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from draftworth.records.capacity import HEARTBEAT_MINUTES, STOP_KEY
+from draftworth.records.capacity import HEARTBEAT_MINUTES, STOP_KEY, size_command
 
 # The object calls the controller; a node drains for a quarter of an hour at most.
 DEFAULT_WAIT_MINUTES = 30
@@ -134,10 +134,6 @@ def _still_there(control: Control, nodes: Nodes, told: Told) -> Iterator[str]:
         yield "next: nothing; EKS drains them. `make stop` again shows whether they are gone"
         return
     yield "the controller has not acted; next: its log (the output DecisionsCommand), and by hand:"
-    aws = f"aws eks update-nodegroup-config --region {control.region}"
     names = control.experiment.names
     group = names.node_group(control.experiment.spec.aws.capacity.kind)
-    yield (
-        f"{aws} --cluster-name {names.cluster} --nodegroup-name {group} "
-        "--scaling-config minSize=0,maxSize=1,desiredSize=0"
-    )
+    yield size_command(region=control.region, cluster=names.cluster, nodegroup=group, size=0)

@@ -29,6 +29,7 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
 from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from draftworth.records.files import replace_file
 
 # Fields of Bindings that a user may give, and the environment variable that stands in for each.
 VARIABLES: Mapping[str, str] = {
@@ -102,8 +103,10 @@ def write_manifests(
     try:
         out.mkdir(parents=True, exist_ok=True)
         return Written(
-            manifests=tuple(_write(out / name, text.encode()) for name, text in texts.items()),
-            run_spec=_write(out / RUN_SPEC_FILE, file.data),
+            manifests=tuple(
+                replace_file(out / name, text.encode()) for name, text in texts.items()
+            ),
+            run_spec=replace_file(out / RUN_SPEC_FILE, file.data),
             run_spec_url=bindings.run_spec_url,
         )
     except OSError as error:
@@ -144,13 +147,6 @@ def _yaml(objects: Sequence[Mapping[str, Any]]) -> str:
     return yaml.dump_all(
         objects, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=sys.maxsize
     )
-
-
-def _write(path: Path, data: bytes) -> Path:
-    """All of the file or the one that was there before: never a half."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(data)
-    return partial.replace(path)
 
 
 def _next_steps(written: Written) -> str:

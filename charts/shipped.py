@@ -43,6 +43,7 @@ SERVING_POD = (
     "draftworth/records/server_state.py",
     "draftworth/records/staging.py",
     "pods/__init__.py",
+    "pods/log.py",
     "pods/compiled_graphs",
 )
 # One image for the load generator, the checkpoint stager and the canary.
@@ -51,6 +52,7 @@ MEASURING_IMAGE = (
     "draftworth/analysis",
     "draftworth/measuring",
     "pods/__init__.py",
+    "pods/log.py",
     "pods/canary",
     "pods/checkpoint_stager",
     "pods/llmperf",

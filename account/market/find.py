@@ -16,7 +16,7 @@ from account.checks.quotas import ACCELERATOR, limit_vcpus
 from account.clients import AwsError
 from account.market.blocks import block_offer, offerings
 from account.market.offer import BlockOffer, Need, Offer, OnDemandOffer, SpotOffer
-from account.market.prices import on_demand_prices, spot_prices
+from account.market.prices import ON_DEMAND_SOURCE, on_demand_prices, spot_prices
 from account.region import Region
 from draftworth.errors import DraftworthError
 
@@ -157,7 +157,7 @@ def _on_demand(
             zone=zone,
             usd_per_node_hour=price,
             as_of=now.date(),
-            source="AWS Price List, on demand, Linux",
+            source=ON_DEMAND_SOURCE,
         )
 
 

@@ -137,26 +137,26 @@ class BlockOffer(Offer):
         return f"{utc_text(self.start)} to {utc_text(self.end)}"
 
     @property
+    def hours(self) -> float:
+        """Paid. From the dates: the offering's own number leaves out its odd minutes."""
+        return (self.end - self.start).total_seconds() / 3600
+
+    @property
     def usable_hours(self) -> float:
         """Hours until the nodes go, before the block's end."""
-        return ((self.end - self.start).total_seconds() - BLOCK_MARGIN_SECONDS) / 3600
+        return self.hours - BLOCK_MARGIN_SECONDS / 3600
 
     @property
     def use(self) -> str:
         """The plan's hours of the block's, and what is left for other runs."""
-        paid, usable, need = (
-            self.usable_hours + BLOCK_MARGIN_SECONDS / 3600,
-            self.usable_hours,
-            self.need.hours,
-        )
+        usable, need = self.usable_hours, self.need.hours
         used = Bounds(min(need.best, usable), min(need.worst, usable))
         left = Bounds(usable - used.worst, usable - used.best)
         cut = ", cut by its end in the worst case" if need.worst > usable else ""
         free = f"{left.text(digits=1)} h free for more runs"
-        return f"{used.text(digits=1)} of {paid:.1f} h{cut}; {free}"
+        return f"{used.text(digits=1)} of {self.hours:.1f} h{cut}; {free}"
 
     @property
     def capacity(self) -> Mapping[str, Any]:
         """The id comes with the purchase."""
-        hours = (self.end - self.start).total_seconds() / 3600
-        return {"kind": self.kind, "reservation_id": "cr-...", "hours": round(hours, 2)}
+        return {"kind": self.kind, "reservation_id": "cr-...", "hours": round(self.hours, 2)}

@@ -17,6 +17,8 @@ from draftworth.records.codec import load_object
 # The Price List has endpoints in few regions; this one knows the prices of all.
 PRICE_LIST_REGION = "us-east-1"
 SPOT_HISTORY_DAYS = 7
+# For a reader of an on-demand price.
+ON_DEMAND_SOURCE = "AWS Price List, on demand, Linux"
 _SPOT_KEYS = {"AvailabilityZone", "SpotPrice", "Timestamp"}
 _HOURLY = jmespath.compile(
     "terms.OnDemand.*.priceDimensions[].*[].{unit: unit, usd: pricePerUnit.USD}"

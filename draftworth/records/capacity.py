@@ -107,6 +107,18 @@ class CapacityPlan:
         """Every checkpoint that must be staged, each once."""
         return tuple(dict.fromkeys((self.target, *(draft.checkpoint for draft in self.drafts))))
 
-    def cost_usd(self, node_seconds: float) -> float:
-        """What nodes cost at the plan's price."""
-        return node_seconds / 3600 * self.price_usd_per_node_hour
+
+def spent_usd(
+    price_usd_per_node_hour: float, *, node_seconds: float, block_node_seconds: float | None
+) -> float:
+    """What nodes have cost so far; a Capacity Block costs all of it, up front."""
+    return max(node_seconds, block_node_seconds or 0.0) / 3600 * price_usd_per_node_hour
+
+
+def size_command(*, region: str, cluster: str, nodegroup: str, size: int) -> str:
+    """What sets the number of nodes by hand, where the controller cannot."""
+    return (
+        f"aws eks update-nodegroup-config --region {region} --cluster-name {cluster} "
+        f"--nodegroup-name {nodegroup} "
+        f"--scaling-config minSize=0,maxSize={max(size, 1)},desiredSize={size}"
+    )

@@ -1,4 +1,7 @@
-"""Files of a checkpoint or a compiled graph, as its marker lists them. Standard library only."""
+"""Files of a checkpoint or a compiled graph, as its marker lists them; and a file written whole.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -42,3 +45,10 @@ def sha256_of(path: Path) -> str:
     """The SHA-256 of a file's content, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def replace_file(path: Path, data: bytes) -> Path:
+    """Write all of a file, or leave the one that was there before: never a half."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(data)
+    return partial.replace(path)

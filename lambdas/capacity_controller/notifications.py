@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from draftworth.records.capacity import STATE_KEY, CapacityPlan
+from draftworth.records.capacity import STATE_KEY, CapacityPlan, size_command
 from draftworth.untrusted import one_line
 from lambdas.capacity_controller.decision import (
     CANARY_SILENT_AFTER_SECONDS,
@@ -179,11 +179,11 @@ def of_nodes_not_seen(deployment: Deployment, error: str, *, now: float) -> Noti
 
 
 def _size_command(plan: CapacityPlan, size: int) -> str:
-    return (
-        f"aws eks update-nodegroup-config --region {plan.availability_zone[:-1]} "
-        f"--cluster-name {plan.cluster_name} "
-        f"--nodegroup-name {plan.nodegroup_name} "
-        f"--scaling-config minSize=0,maxSize={max(size, 1)},desiredSize={size}"
+    return size_command(
+        region=plan.availability_zone[:-1],
+        cluster=plan.cluster_name,
+        nodegroup=plan.nodegroup_name,
+        size=size,
     )
 
 

@@ -7,7 +7,7 @@ said of it is printable. What cannot be read at this moment (S3 refuses, a timeo
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from draftworth.records.canary import CanaryReport, canary_key
 from draftworth.records.capacity import CapacityPlan, ModelRef
@@ -41,6 +41,8 @@ QUOTED_LINES = 20
 MAX_RUNS = 100
 MAX_PAGES = 10
 
+R = TypeVar("R")
+
 
 def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> Models:
     """The checkpoints; a staging that was given up before `since` may have been put right."""
@@ -68,15 +70,13 @@ def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) ->
 
 
 def _ready(s3: S3Client, bucket: str, model: ModelRef) -> ReadyModel | None:
-    data = read_object(s3, bucket, ready_key(model.model, model.revision))
-    return None if data is None else load_record(ReadyModel, data)
+    return _record(ReadyModel, s3, bucket, ready_key(model.model, model.revision))
 
 
 def _given_up(s3: S3Client, bucket: str, model: ModelRef, *, since: float) -> str:
     """Why its staging Job gave up since the deploy; empty: it did not, or has not said so."""
     try:
-        data = read_object(s3, bucket, failed_key(model.model, model.revision))
-        failed = None if data is None else load_record(FailedModel, data)
+        failed = _record(FailedModel, s3, bucket, failed_key(model.model, model.revision))
     except (RecordError, TooLargeError):
         return ""
     if failed is None or failed.failed_at_unix_s < since:
@@ -107,8 +107,7 @@ def canaries_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) 
 
 def _report(s3: S3Client, bucket: str, job_name: str, variant: str) -> CanaryReport | None:
     """None where there is none of this Job and variant, whatever stands at its key."""
-    data = read_object(s3, bucket, canary_key(job_name, variant))
-    report = None if data is None else load_record(CanaryReport, data)
+    report = _record(CanaryReport, s3, bucket, canary_key(job_name, variant))
     ours = report is not None and (report.job_name, report.variant) == (job_name, variant)
     return report if ours else None
 
@@ -134,10 +133,15 @@ def servers_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -
 
 def _server(s3: S3Client, bucket: str, variant: str) -> ServerState | None:
     try:
-        data = read_object(s3, bucket, server_state_key(variant))
-        return None if data is None else load_record(ServerState, data)
+        return _record(ServerState, s3, bucket, server_state_key(variant))
     except (RecordError, TooLargeError):
         return None
+
+
+def _record(record_type: type[R], s3: S3Client, bucket: str, key: str) -> R | None:
+    """None where there is no object of this key; raises for one that is no such record."""
+    data = read_object(s3, bucket, key)
+    return None if data is None else load_record(record_type, data)
 
 
 def _quoted(lines: tuple[str, ...]) -> tuple[str, ...]:
@@ -157,14 +161,12 @@ def run_of(s3: S3Client, bucket: str, job_name: str) -> Run:
     for folder in folders[:MAX_RUNS]:
         run_id = one_line(folder.split("/")[-2], characters=100)
         try:
-            data = read_object(s3, bucket, f"{folder}{RUN_FILE}")
-            if data is None:
-                continue
-            run = load_record(RunResult, data)
+            run = _record(RunResult, s3, bucket, f"{folder}{RUN_FILE}")
         except (RecordError, TooLargeError) as error:
             text = one_line(f"its {RUN_FILE} cannot be read: {error}")
             return Run(state="failed", run_id=run_id, text=text)
-        return Run(state=run.status, run_id=run_id, text=one_line(run.reason))
+        if run is not None:
+            return Run(state=run.status, run_id=run_id, text=one_line(run.reason))
     if len(folders) > MAX_RUNS:
         raise ValueError(f"Job {job_name} has more than {MAX_RUNS} runs")
     measured = [_newest_result(s3, bucket, folder) for folder in folders]

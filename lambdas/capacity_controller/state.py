@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from draftworth.records.capacity import CapacityPlan
+from draftworth.records.capacity import CapacityPlan, spent_usd
 from lambdas.s3_document import Document
 
 Status = Literal["active", "ended"]
@@ -104,10 +104,12 @@ class Deployment:
 
     @property
     def spent_usd(self) -> float:
-        """What the nodes have cost so far, at the plan's price; a Capacity Block costs all of it,
-        up front."""
-        seconds = self.node_time.node_seconds
-        return self.plan.cost_usd(max(seconds, self.block_node_seconds or 0.0))
+        """What the nodes have cost so far, at the plan's price."""
+        return spent_usd(
+            self.plan.price_usd_per_node_hour,
+            node_seconds=self.node_time.node_seconds,
+            block_node_seconds=self.block_node_seconds,
+        )
 
     @property
     def without_server_seconds(self) -> float:

@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -31,8 +30,9 @@ from draftworth.records.codec import dump_record
 from draftworth.records.mounted_graphs import RefusedGraphsError
 from draftworth.records.server_state import last_lines
 from draftworth.records.staging import ready_key
-from draftworth.untrusted import one_line, printable
+from draftworth.untrusted import one_line
 from pods.canary.mounts import Mounts
+from pods.log import log_line
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -145,7 +145,7 @@ class Canary:
 
     def _say(self, line: str) -> None:
         self.log.append(line)
-        _log(line)
+        log_line(line)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -156,7 +156,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         is_well = _canary(arguments).run()
     except (BotoCoreError, ClientError) as error:
-        _log(f"the results bucket cannot be reached: {error}")
+        log_line(f"the results bucket cannot be reached: {error}")
         return EXIT_FAILED
     return EXIT_OK if is_well else EXIT_FAILED
 
@@ -205,8 +205,3 @@ def _canary(arguments: argparse.Namespace) -> Canary:
         patience_seconds=arguments.patience_seconds,
         poll_seconds=arguments.poll_seconds,
     )
-
-
-def _log(line: str) -> None:
-    # A pod's log is its standard error.
-    print(printable(line), file=sys.stderr, flush=True)  # noqa: T201

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,11 +21,11 @@ from huggingface_hub import HfApi
 
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.staging import FAILURES_VARIABLE
-from draftworth.untrusted import printable
 from pods.checkpoint_stager.hub import Hub
 from pods.checkpoint_stager.hub_token import read_token
 from pods.checkpoint_stager.stager import ScratchSpace, Staging
 from pods.checkpoint_stager.store import PARTS_AT_ONCE, Store
+from pods.log import log_line
 
 PARALLEL_FILES = 4
 SCRATCH_GIB = 24
@@ -44,10 +43,10 @@ def main(argv: Sequence[str]) -> int:
     try:
         _stage(arguments)
     except DraftworthError as error:
-        _log(str(error))
+        log_line(str(error))
         return error.exit_code
     except BotoCoreError as error:  # no region, no credentials
-        _log(f"AWS cannot be used: {error}")
+        log_line(f"AWS cannot be used: {error}")
         return DraftworthError.exit_code
     return 0
 
@@ -73,7 +72,7 @@ def _give_up(store: Store, reason: str) -> None:
         if store.ready() is None:
             store.put_failed(f"{reason}; {_NEXT}")
     except (DraftworthError, BotoCoreError) as error:
-        _log(f"the failure cannot be reported: {error}")
+        log_line(f"the failure cannot be reported: {error}")
 
 
 def _earlier_failures() -> int:
@@ -127,7 +126,7 @@ def _staging(arguments: argparse.Namespace) -> Staging:
         ),
         scratch=ScratchSpace(arguments.scratch, int(arguments.scratch_gib * 2**30)),
         parallel_files=arguments.parallel_files,
-        progress=_log,
+        progress=log_line,
         allow_pickle=arguments.pickle_weights == ALLOWED,
     )
 
@@ -139,8 +138,3 @@ def _hub(model: str, secret: str | None) -> Hub:
         return Hub(HfApi(token=False), model)
     token = read_token(boto3.client("secretsmanager", config=_RETRYING), secret)
     return Hub(HfApi(token=token), model, token_source=f"secret {secret}")
-
-
-def _log(line: str) -> None:
-    # A pod's log is its standard error.
-    print(printable(line), file=sys.stderr, flush=True)  # noqa: T201

@@ -7,13 +7,13 @@ compiled is whole.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from draftworth.records.codec import RecordError, dump_text, load_record
+from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.files import replace_file
 from draftworth.untrusted import TooLargeError, read_file
 
 RECORD_NAME = "start.json"
@@ -49,7 +49,7 @@ class WholeMark:
 
 def write_record(scratch: Path, record: StartRecord) -> None:
     """Replace the record, all of it at once."""
-    replace_file(scratch / RECORD_NAME, dump_text(record))
+    replace_file(scratch / RECORD_NAME, dump_record(record))
 
 
 def read_record(scratch: Path) -> StartRecord | None:
@@ -64,7 +64,7 @@ def mark_whole(scratch: Path, record: StartRecord) -> None:
     """Say that what this start compiled is whole, and how long each file is."""
     sizes = {name: path.stat().st_size for name, path in compiled_files(Path(record.graphs))}
     mark = WholeMark(start_id=record.start_id, sizes=sizes)
-    replace_file(scratch / MARK_NAME, dump_text(mark))
+    replace_file(scratch / MARK_NAME, dump_record(mark))
 
 
 def compiled_files(graphs: Path) -> Iterator[tuple[str, Path]]:
@@ -83,10 +83,3 @@ def is_whole(scratch: Path, record: StartRecord) -> bool:
     except (OSError, ValueError, RecordError, TooLargeError):  # ValueError: a name with a NUL
         return False
     return bool(there) and mark.start_id == record.start_id and there == mark.sizes
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Write a file, all of it at once."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)

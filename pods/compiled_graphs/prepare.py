@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 import uuid
 from collections.abc import Mapping
@@ -19,7 +18,6 @@ from typing import Any
 
 from draftworth.records.artifact_manifest import ArtifactManifest
 from draftworth.records.mounted_graphs import checked_manifest, mounted_commits
-from draftworth.untrusted import printable
 from pods.compiled_graphs.engine_folders import EngineFolders
 from pods.compiled_graphs.handover import (
     Origin,
@@ -29,6 +27,7 @@ from pods.compiled_graphs.handover import (
     write_record,
 )
 from pods.compiled_graphs.starts import STARTS_NAME
+from pods.log import log_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +96,7 @@ def compiles_after_all(order: Order) -> None:
 
 def say(line: str) -> None:
     """A line of the container's log."""
-    text = printable(f"compiled graphs: {line}")
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 (a pod's log)
+    log_line(f"compiled graphs: {line}")
 
 
 def _is_compiled(order: Order) -> bool:

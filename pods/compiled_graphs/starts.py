@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from draftworth.records.codec import RecordError, dump_text, load_record
+from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.files import replace_file
 from draftworth.untrusted import TooLargeError, read_file
-from pods.compiled_graphs.handover import replace_file
 
 STARTS_NAME = "starts.json"
 
@@ -67,7 +67,7 @@ def keep(scratch: Path, starts: Starts) -> None:
     """Write the record, all of it at once. A disk that is full ends no server."""
     with contextlib.suppress(OSError):
         scratch.mkdir(parents=True, exist_ok=True)
-        replace_file(scratch / STARTS_NAME, dump_text(starts))
+        replace_file(scratch / STARTS_NAME, dump_record(starts))
 
 
 def _read(scratch: Path) -> Starts | None:

@@ -42,11 +42,11 @@ from draftworth.measuring.sink import FolderSink, SinkError, Store
 from draftworth.records.codec import dump_record
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult
-from draftworth.untrusted import printable
 from pods.llmperf.engines import open_engine
 from pods.llmperf.s3_sink import S3Sink
 from pods.llmperf.server_states import ServerStates
 from pods.llmperf.specification import read_spec
+from pods.log import log_line
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -62,23 +62,23 @@ def main(argv: Sequence[str]) -> int:
         _end_on_signal()
         result = _measure(arguments, run_id)
     except SinkError as error:
-        _log(f"{error}; another pod may succeed")
+        log_line(f"{error}; another pod may succeed")
         return EXIT_NOT_RECORDED
     except DraftworthError as error:
-        _log(str(error))
+        log_line(str(error))
         recorded = run_id is None or _record_failure(arguments, run_id, str(error))
         return error.exit_code if recorded else EXIT_NOT_RECORDED
     except (asyncio.CancelledError, SystemExit):
         if run_id is None:
-            _log("stopped by a signal; the run is over")
+            log_line("stopped by a signal; the run is over")
             return EXIT_FAILED
-        _log(f"terminated; run {run_id} continues in the next pod")
+        log_line(f"terminated; run {run_id} continues in the next pod")
         return EXIT_INTERRUPTED
     except Exception as error:
         if run_id:
             _record_failure(arguments, run_id, f"{DEFECT}: {type(error).__name__}: {error}")
         raise
-    _log(f"run {result.run_id}: {result.status} {result.reason}".strip())
+    log_line(f"run {result.run_id}: {result.status} {result.reason}".strip())
     return EXIT_COMPLETE if result.status == "complete" else EXIT_FAILED
 
 
@@ -99,20 +99,20 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
         spec=spec,
         sink=store,
         run_id=run_id or new_run_id(spec.experiment),
-        progress=_log,
+        progress=log_line,
         history=history,
         deadline_seconds=_deadline(arguments.deadline_minutes_file),
         server_state=_server_states(arguments.results),
     )
     if history and history.result:
-        _log(f"run {run_id} is over already; to measure again, raise `repetition`")
+        log_line(f"run {run_id} is over already; to measure again, raise `repetition`")
         return history.result
     if history and (ends := unrecorded_ends(history.entries)) >= MAX_UNRECORDED_ENDS:
         return make_runner().fail(
             f"{ends} pods ended and recorded no reason, as when they need more memory than they get"
         )
     # Before the event loop: Ray sets signal handlers, and the run's own must be the last.
-    opened = open_engine(arguments.ray_address, spec, _log)
+    opened = open_engine(arguments.ray_address, spec, log_line)
     try:
         with opened as (engine, scheduling):
             return asyncio.run(_run(make_runner(engine=engine, scheduling=scheduling)))
@@ -138,7 +138,7 @@ def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> 
     try:
         _store(arguments.results).write(f"{run_id}/{RUN_FILE}", dump_record(result))
     except DraftworthError as error:
-        _log(str(error))
+        log_line(str(error))
         return not isinstance(error, SinkError)
     return True
 
@@ -178,7 +178,7 @@ def _server_states(results: str) -> ReadServerState:
     if "://" not in results:
         return lambda _: None
     bucket, _ = parse_s3_url(results)
-    return ServerStates(_s3(), bucket, _log).read
+    return ServerStates(_s3(), bucket, log_line).read
 
 
 def _s3() -> S3Client:
@@ -215,8 +215,3 @@ async def _run(runner: Runner) -> RunResult:
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, running.cancel)
     return await running
-
-
-def _log(line: str) -> None:
-    # A pod's log is its standard error.
-    print(printable(line), file=sys.stderr, flush=True)  # noqa: T201

@@ -31,6 +31,7 @@ STATE = {
     "deployments": {
         "llmperf-1": {
             "node_time": {"node_seconds": 1800.0},
+            "block_node_seconds": None,
             "plan": {"price_usd_per_node_hour": 8.60},
         }
     },
@@ -99,6 +100,17 @@ def test_a_controller_that_does_not_act_ends_in_the_command_that_does(
     assert f"update-nodegroup-config --region {REGION} --cluster-name {CLUSTER}" in said
     assert f"--nodegroup-name {GROUP}" in said
     assert STOP_KEY in keys()
+
+
+def test_a_block_has_cost_all_of_it_as_in_the_controllers_ledger(
+    account: None, slept: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    node_group(1)
+    state = json.loads(json.dumps(STATE))
+    state["deployments"]["llmperf-1"]["block_node_seconds"] = 86_400.0
+    put_state(json.dumps(state).encode())
+    assert main(["stop", EXPERIMENT, "--wait-minutes", "2"]) == 1
+    assert "206.40 USD" in capsys.readouterr().out
 
 
 def test_nodes_that_only_drain_are_not_set_by_hand(

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from draftworth.records.capacity import CapacityPlan
+from draftworth.records.capacity import CapacityPlan, spent_usd
 from draftworth.records.codec import RecordError, dump_text, load_record
 from tests.lambdas.capacity_controller.plans import DRAFT, TARGET, make_block_plan, make_plan
 
@@ -41,4 +41,5 @@ def test_a_model_that_is_target_and_draft_is_waited_for_once() -> None:
 
 
 def test_cost_is_hours_times_price() -> None:
-    assert make_plan(price_usd_per_node_hour=8.6).cost_usd(5400) == pytest.approx(12.9)
+    assert spent_usd(8.6, node_seconds=5400, block_node_seconds=None) == pytest.approx(12.9)
+    assert spent_usd(8.6, node_seconds=5400, block_node_seconds=7200) == pytest.approx(17.2)

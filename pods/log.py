@@ -1,0 +1,12 @@
+"""A pod's log: its standard error, as text only."""
+
+from __future__ import annotations
+
+import sys
+
+from draftworth.untrusted import printable
+
+
+def log_line(line: str) -> None:
+    """Write a line at once: who reads a log waits for the last one."""
+    print(printable(line), file=sys.stderr, flush=True)  # noqa: T201
