@@ -27,8 +27,8 @@ from typing import Final, Literal
 from draftworth.records.load import Load, LoadGenerator
 from draftworth.untrusted import MIB
 
-RESULT_SCHEMA = "draftworth.result/4"
-RUN_SCHEMA = "draftworth.run/4"
+RESULT_SCHEMA = "draftworth.result/5"
+RUN_SCHEMA = "draftworth.run/5"
 RESULT_SUFFIX = ".result.json"
 TRANSCRIPT_SUFFIX = ".transcript.jsonl.gz"
 LLMPERF_RESPONSES_SUFFIX = "_individual_responses.json"
@@ -77,6 +77,8 @@ class RequestRecord:
     llmperf_inter_token_latency_s: what llmperf would call inter-token latency, for comparison only.
     verification_steps, drafted_tokens, accepted_tokens: what the server says of this request's
         drafts, where it does; also of tokens that the end of the output cut off.
+    timed_out_after_s: of a request that was given up: how long it had been waited for, which is the
+        least that its end-to-end latency would have been.
     """
 
     error_code: int | None
@@ -103,6 +105,7 @@ class RequestRecord:
     verification_steps: int | None = None
     drafted_tokens: int | None = None
     accepted_tokens: int | None = None
+    timed_out_after_s: float | None = None
 
     def __post_init__(self) -> None:
         for name in _DURATIONS:
@@ -136,7 +139,7 @@ class RequestRecord:
 
 _DURATIONS = (
     *("inter_token_latency_s", "ttft_s", "end_to_end_latency_s"),
-    *("run_queue_wait_s", "llmperf_inter_token_latency_s"),
+    *("run_queue_wait_s", "llmperf_inter_token_latency_s", "timed_out_after_s"),
 )
 _AMOUNTS = (
     *("number_total_tokens", "number_output_tokens", "number_input_tokens", "first_chunk_tokens"),
@@ -200,6 +203,8 @@ class ServerTimings:
 class BlockResult:
     """One result file: one case against one variant in one round.
 
+    warmup_requests, fillers: that were sent before the measured ones, and while the last of them
+        ran, so that the load was always whole; neither is in `requests`.
     event_loop_lag_s: the longest that the client's event loop came late during the block.
     """
 
@@ -216,6 +221,7 @@ class BlockResult:
     started_at_unix_s: float
     ended_at_unix_s: float
     warmup_requests: int
+    fillers: int = 0
     speculation: SpeculationCounters | None
     server: ServerTimings | None
     event_loop_lag_s: float | None
@@ -247,6 +253,26 @@ class BlockResult:
         seconds = end - min(r.started_at_unix_s for r in done)
         tokens = sum(r.number_output_tokens or 0 for r in done)
         return tokens / seconds if seconds > 0 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What the user's service must keep; a variant that does not is no choice, whatever it costs.
+
+    ttft_p95_s, itl_p95_s, e2e_p95_s: of all requests, at most; None: no limit.
+    failed_share: of all requests, those that may fail.
+    """
+
+    ttft_p95_s: float | None = None
+    itl_p95_s: float | None = None
+    e2e_p95_s: float | None = None
+    failed_share: float = 0.02
+
+    def __post_init__(self) -> None:
+        for name in ("ttft_p95_s", "itl_p95_s", "e2e_p95_s"):
+            _check(name, getattr(self, name), least=MIN_SECONDS, most=MAX_SECONDS)
+        if not 0 <= self.failed_share <= 1:
+            raise ValueError(f"failed_share: given {self.failed_share:g}, allowed: 0 to 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,6 +377,7 @@ class RunResult:
     max_tokens_per_step: Mapping[str, int] = field(default_factory=dict)
     target_interval_width: float = 0.0
     class_weights: Mapping[str, float] = field(default_factory=dict)
+    limits: Limits = Limits()
     price: Price | None = None
     load_generator: LoadGenerator | None = None
     scheduling: str = ""
