@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from draftworth.analysis import metrics
 from draftworth.analysis.checks import (
@@ -24,18 +23,21 @@ from draftworth.analysis.metrics import (
     TOKENS_PER_STEP,
     Metric,
 )
-from draftworth.analysis.mix import MixVerdict, judge_mix
 from draftworth.analysis.outputs import Divergence, divergences
-from draftworth.analysis.statistics import Estimate, estimate, quantile, requests_short
-from draftworth.analysis.summary import Group, VariantSummary, by_prompt, groups_of, summarize
-from draftworth.analysis.verdict import Comparison, compare, paired
+from draftworth.analysis.pairing import Traffic, counting, paired, samples_of
+from draftworth.analysis.statistics import (
+    Estimate,
+    Shortfall,
+    quantile_estimate,
+    shortfall,
+)
+from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
+from draftworth.analysis.verdict import Comparison, compare
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, BlockResult, RequestRecord
 from draftworth.records.transcripts import Transcripts
 
 QUANTILE_SHARES = (0.5, 0.9, 0.95, 0.99)
-# Of many figures: fewer resamples than the verdict's, whose interval decides something.
-QUANTILE_RESAMPLES = 500
 # Greedy outputs may differ in the last bits of a logit; with fewer identical ones than this, look
 # before believing the speedup.
 MIN_IDENTICAL_SHARE = 0.9
@@ -45,8 +47,8 @@ MIN_IDENTICAL_SHARE = 0.9
 class VariantFacts:
     """One variant in one group, with the cross-checks on it; None: there are none.
 
-    requests_short: how many more samples the speedup's interval would take to be as narrow as asked
-    for; quantiles: of latencies, by metric and share, seconds; step_latencies_s: from transcripts.
+    shortfall: what the cost ratio's interval lacks to be as narrow as was asked for.
+    quantiles: of latencies, by metric and share, seconds. step_latencies_s: from transcripts.
     against_shipped: a speculative variant's comparison with the baseline as shipped, where there is
     one; `comparison` is the one with the baseline.
     """
@@ -55,7 +57,7 @@ class VariantFacts:
     records: tuple[RequestRecord, ...]
     comparison: Comparison | None
     against_shipped: Comparison | None
-    requests_short: int | None
+    shortfall: Shortfall | None
     server: ServerCheck | None
     acceptance: AcceptanceCheck
     accepted_at: tuple[float, ...]
@@ -103,7 +105,7 @@ class RunFacts:
 
     run: Run
     groups: tuple[GroupFacts, ...]
-    mixes: tuple[MixVerdict, ...]
+    mixes: tuple[Comparison, ...]
 
     @cached_property
     def speculative(self) -> tuple[VariantFacts, ...]:
@@ -130,7 +132,7 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
     )
 
 
-def _mixes(run: Run) -> Iterator[MixVerdict]:
+def _mixes(run: Run) -> Iterator[Comparison]:
     """The verdict on the whole traffic, load by load, where it has more than one class."""
     result = run.result
     if len(result.class_weights) < 2:
@@ -140,7 +142,19 @@ def _mixes(run: Run) -> Iterator[MixVerdict]:
         for place, baseline in enumerate(baselines):
             for variant in result.variants:
                 if variant not in baselines[: place + 1]:
-                    yield judge_mix(run, load=load, variant=variant, baseline=baseline)
+                    traffic = Traffic(weights=result.class_weights, load=load)
+                    yield _compare(run, traffic, variant=variant, baseline=baseline)
+
+
+def _compare(run: Run, traffic: Traffic, *, variant: str, baseline: str) -> Comparison:
+    return compare(
+        run.blocks,
+        traffic,
+        variant=variant,
+        baseline=baseline,
+        limits=run.result.limits,
+        price=run.result.price,
+    )
 
 
 def _group_facts(run: Run, group: Group, transcripts: Transcripts) -> GroupFacts:
@@ -170,37 +184,42 @@ def _variant_facts(
     comparison = shipped = predicted = None
     differing: tuple[Divergence, ...] = ()
     if name != baseline:
-        against = {"variant": name, "baseline": baseline}
-        comparison = compare(run.blocks, group, **against)
+        traffic, against = Traffic.of(group), {"variant": name, "baseline": baseline}
+        comparison = _compare(run, traffic, **against)
         if AS_SHIPPED in run.result.variants and name != AS_SHIPPED:
-            shipped = compare(run.blocks, group, variant=name, baseline=AS_SHIPPED)
-        differing = divergences(paired(run.blocks, group, **against), transcripts)
+            shipped = _compare(run, traffic, variant=name, baseline=AS_SHIPPED)
+        pairs = counting(paired(run.blocks, traffic, **against))
+        differing = divergences(pairs, transcripts)
         predicted = break_even(records, acceptance, baseline_itl_s=plain_itl_s)
-    speedup = comparison.itl_speedup if comparison else None
+    ratio = comparison.cost_ratio if comparison else None
     return VariantFacts(
         summary=summary,
         records=records,
         comparison=comparison,
         against_shipped=shipped,
-        requests_short=requests_short(speedup, target_width=run.result.target_interval_width),
+        shortfall=shortfall(ratio, target_width=run.result.target_interval_width),
         server=server_check(blocks),
         acceptance=acceptance,
         accepted_at=acceptance_by_position(blocks),
         break_even=predicted,
-        quantiles=dict(_quantiles(blocks)),
+        quantiles=dict(_quantiles(run.blocks, group, name)),
         step_latencies_s=_step_latencies_s(records, transcripts),
         divergences=differing,
     )
 
 
 def _quantiles(
-    blocks: Sequence[BlockResult],
+    blocks: Sequence[BlockResult], group: Group, variant: str
 ) -> Iterator[tuple[tuple[Metric, float], Estimate]]:
+    requests = samples_of(blocks, group, variant)
     for metric in metrics.shown_latencies():
-        clusters = by_prompt(blocks, metric)
-        for share in QUANTILE_SHARES if clusters else ():
-            statistic = statistics.median if share == 0.5 else partial(quantile, share=share)
-            yield (metric, share), estimate(clusters, statistic, resamples=QUANTILE_RESAMPLES)
+        samples = [
+            replace(place, value=value)
+            for place, record in requests
+            if record.counts and (value := getattr(record, metric.field)) is not None
+        ]
+        for share in QUANTILE_SHARES if samples else ():
+            yield (metric, share), quantile_estimate(samples, share)
 
 
 def _step_latencies_s(

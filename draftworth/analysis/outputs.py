@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.verdict import Pairs
+from draftworth.analysis.pairing import Pair
 from draftworth.records.transcripts import Transcripts
 
 CONTEXT_CHARACTERS = 40
@@ -27,17 +27,18 @@ class Divergence:
     variant_text: str
 
 
-def divergences(pairs: Pairs, transcripts: Transcripts) -> tuple[Divergence, ...]:
+def divergences(pairs: Iterable[Pair], transcripts: Transcripts) -> tuple[Divergence, ...]:
     """Every differing pair that has both transcripts, the earliest difference first."""
     found = []
-    for plain, drafted in (pair for cluster in pairs.values() for pair in cluster):
-        ours, theirs = transcripts.get(plain.request_id), transcripts.get(drafted.request_id)
+    for pair in pairs:
+        ours = transcripts.get(pair.plain.request_id)
+        theirs = transcripts.get(pair.drafted.request_id)
         if ours and theirs and ours.text != theirs.text:
             at = first_difference(ours.text, theirs.text)
             end = at + CONTEXT_CHARACTERS
             found.append(
                 Divergence(
-                    prompt=plain.prompt_id,
+                    prompt=pair.plain.prompt_id,
                     token=ours.tokens_before(at),
                     character=at,
                     baseline_text=ours.text[at:end],

@@ -1,47 +1,65 @@
-"""Two runs of one experiment side by side: did the speedup change?"""
+"""Two runs of one experiment side by side: did the cost of a token change?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY
-from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.pairing import Traffic, paired
+from draftworth.analysis.ratios import LogRatio
+from draftworth.analysis.statistics import Estimate, Sample
+from draftworth.analysis.verdict import log_cost_ratio
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One variant of one group in both runs; difference: this run's speedup - the other's."""
+    """One variant of one group in both runs.
+
+    ratio: this run's cost ratio / the other's, with an interval in which the prompts, which both
+        runs had, are paired; two intervals side by side would hide a change of 10%.
+    """
 
     label: str
-    speedup: Estimate | None
-    other_speedup: Estimate | None
+    cost_ratio: Estimate | None
+    other_cost_ratio: Estimate | None
+    ratio: Estimate | None
     baseline_itl_s: float | None
     other_baseline_itl_s: float | None
 
     @property
-    def difference(self) -> float | None:
-        """None when one of the speedups is missing."""
-        if self.speedup is None or self.other_speedup is None:
+    def is_shown(self) -> bool | None:
+        """Whether there is a difference beyond chance; None: no interval to say."""
+        if self.ratio is None or self.ratio.low is None or self.ratio.high is None:
             return None
-        return self.speedup.value - self.other_speedup.value
-
-    @property
-    def overlap(self) -> bool | None:
-        """Whether the intervals overlap; None when one is missing."""
-        return overlap(self.speedup, self.other_speedup)
+        return not self.ratio.low <= 1 <= self.ratio.high
 
 
-def overlap(one: Estimate | None, other: Estimate | None) -> bool | None:
-    """Whether two intervals have a point in common; None when one is missing."""
-    if one is None or other is None or one.low is None or other.low is None:
+def _ratio(runs: Sequence[Run], traffic: Traffic, variant: str) -> Estimate | None:
+    """The first run's cost ratio / the second's."""
+    found = [
+        log_cost_ratio(
+            paired(run.blocks, traffic, variant=variant, baseline=run.result.baseline), traffic
+        )
+        for run in runs
+    ]
+    ours, theirs = found
+    if ours is None or theirs is None:
         return None
-    if one.high is None or other.high is None:
-        return None
-    return one.low <= other.high and other.low <= one.high
+    parts = (
+        Sample(
+            stratum=part.stratum,
+            prompt=part.prompt,
+            block=f"{run.result.run_id}/{part.block}",
+            value=sign * part.value,
+        )
+        for run, ratio, sign in zip(runs, (ours, theirs), (1, -1), strict=True)
+        for part in ratio.parts
+    )
+    return LogRatio(value=ours.value - theirs.value, parts=tuple(parts)).estimate()
 
 
 def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
@@ -68,8 +86,9 @@ def _changes(facts: RunFacts, other: RunFacts) -> Iterator[Change]:
             if match and variant.comparison and match.comparison:
                 yield Change(
                     label=variant.label,
-                    speedup=variant.comparison.itl_speedup,
-                    other_speedup=match.comparison.itl_speedup,
+                    cost_ratio=variant.comparison.cost_ratio,
+                    other_cost_ratio=match.comparison.cost_ratio,
+                    ratio=_ratio((facts.run, other.run), Traffic.of(group.group), variant.name),
                     baseline_itl_s=group.baseline.value(INTER_TOKEN_LATENCY),
                     other_baseline_itl_s=other_baseline.value(INTER_TOKEN_LATENCY),
                 )

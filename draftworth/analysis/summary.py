@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis import metrics
 from draftworth.analysis.metrics import Metric
-from draftworth.analysis.statistics import Clusters
 from draftworth.records.load import Load
 from draftworth.records.results import BlockResult, Price, RequestRecord, values_of
 
@@ -91,14 +89,3 @@ def _figures(
             value = statistics.median(values) if values else None
         if value is not None and not metric.every_request:
             yield metric, value
-
-
-def by_prompt(blocks: Iterable[BlockResult], metric: Metric) -> Clusters:
-    """One figure of the requests that count, by case and prompt."""
-    clusters: defaultdict[str, list[float]] = defaultdict(list)
-    for block in blocks:
-        for record in block.requests:
-            value = getattr(record, metric.field)
-            if record.counts and value is not None:
-                clusters[f"{block.case}/{record.prompt_id}"].append(value)
-    return clusters

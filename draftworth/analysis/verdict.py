@@ -1,64 +1,104 @@
-"""The verdict: what speculation does to a prompt class, and every rule that decides it.
+"""The verdict: what a token costs with speculation in the user's traffic, and every rule of it.
 
-Samples are paired: the same prompt in the same round, to the baseline and to the variant. A pair's
-speedup is baseline latency / variant latency. Every speedup comes with its sample and an interval
-that treats prompts, not requests, as independent (`statistics`).
+The decision is about the cost ratio: variant / baseline of what an output token costs (`ratios`).
+Latencies stand beside it as what they are, and bound it: a verdict holds only inside the limits of
+the user's service. Why it is not the ratio of inter-token latencies: docs/decisions/0014.
 """
 
 from __future__ import annotations
 
 import hashlib
-import statistics as stdlib_statistics
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from draftworth.analysis import metrics
-from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, Metric
-from draftworth.analysis.statistics import CONFIDENCE, Estimate, equivalent, estimate
-from draftworth.analysis.summary import Group, summarize
-from draftworth.records.results import BlockResult, RequestRecord
+from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
+from draftworth.analysis.metrics import COST, INTER_TOKEN_LATENCY, TTFT, Metric
+from draftworth.analysis.pairing import Pair, Traffic, counting, paired
+from draftworth.analysis.ratios import (
+    LogRatio,
+    cost_amounts,
+    log_ratio_of_sums,
+    mean_of,
+    ratio_of_quantiles,
+    ratio_of_typical,
+)
+from draftworth.analysis.statistics import MIN_PROMPTS, Estimate, within
+from draftworth.analysis.summary import summarize
+from draftworth.records.load import PoissonLoad
+from draftworth.records.results import AS_SHIPPED, BlockResult, Limits, Price
 
-Judgement = Literal["pays", "does not pay", "costs", "inconclusive"]
-Pair = tuple[RequestRecord, RequestRecord]
-# Pairs of baseline and variant by case and prompt.
-Pairs = Mapping[str, list[Pair]]
+Judgement = Literal[
+    "cheaper per token",
+    "no difference",
+    "dearer",
+    "within the limits",
+    "outside the limits",
+    "inconclusive",
+]
 
+_NO_LIMITS = Limits()
 SHA256_OF_NOTHING = hashlib.sha256().hexdigest()
-# A speedup that lies wholly within 5% of 1 is no gain and no loss worth a second model.
+# A cost within a factor of 1.05 of the baseline's is no gain and no loss worth a second model.
 INDIFFERENCE = 0.05
-# TTFT counts as unchanged when its difference is shown to be below this part of the baseline's.
-TTFT_MARGIN_SHARE = 0.1
+# TTFT counts as unchanged when it is shown to be within a factor of 1.1 of the baseline's.
+TTFT_MARGIN = 0.1
 # Two one-sided tests at 5% are an interval of 90%.
 TTFT_CONFIDENCE = 0.90
-# With more excluded samples than this the client, not the server, may have been measured.
-MAX_EXCLUDED_SHARE = 0.2
+TTFT_TAIL = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One speculative variant against the baseline in one group.
+    """One variant against the baseline in a traffic.
 
-    speedups: of every metric that has one. ttft_difference_s: variant - baseline, with a 90%
-    interval. ttft_unchanged: shown to be below `TTFT_MARGIN_SHARE` of the baseline's; None:
-    inconclusive.
+    cost_ratio: variant / baseline of the cost of an output token; None where it cannot be told.
+    speedups: baseline / variant of the means of every metric that has one.
+    ttft_ratio, ttft_p95_ratio: variant / baseline, typical and at the 95th percentile, with 90%
+        intervals.
+    baseline_usd, variant_usd: of a million output tokens; None without a price.
     """
 
-    group: Group
+    traffic: Traffic
     variant: str
+    baseline: str
     pairs: int
     identical_outputs: int
+    cost_ratio: Estimate | None
     speedups: Mapping[Metric, Estimate | None]
-    ttft_difference_s: Estimate | None
-    ttft_unchanged: bool | None
+    ttft_ratio: Estimate | None
+    ttft_p95_ratio: Estimate | None
+    baseline_usd: float | None
+    variant_usd: float | None
     judgement: Judgement
     reason: str
 
     @property
+    def name(self) -> str:
+        """The variant, and what it is compared with where that is not the run's baseline."""
+        against = f" against {AS_SHIPPED}" if self.baseline == AS_SHIPPED else ""
+        return f"{self.variant}{against}"
+
+    @property
+    def prompts(self) -> int:
+        """Different prompts that decided."""
+        return self.cost_ratio.prompts if self.cost_ratio else 0
+
+    @property
     def itl_speedup(self) -> Estimate | None:
-        """The one that decides the verdict."""
+        """Of decoding alone."""
         return self.speedups[INTER_TOKEN_LATENCY]
+
+    @property
+    def ttft_unchanged(self) -> bool | None:
+        """Whether the typical TTFT is shown to be within `TTFT_MARGIN`; None: no interval."""
+        return within(self.ttft_ratio, factor=1 + TTFT_MARGIN)
+
+    @property
+    def ttft_p95_unchanged(self) -> bool | None:
+        """The same of the tail, which may move alone."""
+        return within(self.ttft_p95_ratio, factor=1 + TTFT_MARGIN)
 
     @property
     def identical_share(self) -> float | None:
@@ -66,124 +106,123 @@ class Comparison:
         return self.identical_outputs / self.pairs if self.pairs else None
 
 
-def judge(speedup: Estimate | None, *, excluded_share: float = 0.0) -> tuple[Judgement, str]:
-    """The verdict and why, in one sentence: the first rule that applies.
-
-    excluded_share: the largest of all that took part.
-    """
-    if excluded_share > MAX_EXCLUDED_SHARE:
+def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, str]:
+    """The verdict and why, in one sentence: the first rule that applies."""
+    if check.kept is False:
+        return "outside the limits", check.reason
+    if cost_ratio is None:
+        return "inconclusive", "no prompt of each class has its tokens counted on both sides"
+    if cost_ratio.low is None or cost_ratio.high is None:
         return "inconclusive", (
-            f"{excluded_share:.0%} of a variant's samples are excluded: the client waited for a "
-            f"core (at most {MAX_EXCLUDED_SHARE:.0%}): give the client a core of its own"
+            f"{cost_ratio.samples} pairs give no interval: it takes {MIN_PROMPTS} prompts and two "
+            "rounds, and more where they differ much"
         )
-    if speedup is None:
-        return "inconclusive", "no prompt has an inter-token latency on both sides"
-    if speedup.low is None or speedup.high is None:
-        return (
-            "inconclusive",
-            f"{speedup.prompts} prompts are too few for a {CONFIDENCE:.0%} interval",
-        )
-    if speedup.low > 1 + INDIFFERENCE:
-        return "pays", f"decoding is at least {speedup.low:.2f} times as fast"
-    if speedup.high < 1 - INDIFFERENCE:
-        return "costs", f"decoding takes at least {1 / speedup.high:.2f} times as long"
-    if speedup.low >= 1 - INDIFFERENCE and speedup.high <= 1 + INDIFFERENCE:
-        return "does not pay", f"the difference is below {INDIFFERENCE:.0%} either way"
+    if cost_ratio.low > 1 + INDIFFERENCE:
+        return "dearer", f"a token costs at least {cost_ratio.low - 1:.0%} more"
+    if check.kept is None:
+        return "inconclusive", check.reason
+    if cost_ratio.high < 1 / (1 + INDIFFERENCE):
+        return "cheaper per token", f"a token costs at least {1 - cost_ratio.high:.0%} less"
+    if cost_ratio.low >= 1 / (1 + INDIFFERENCE) and cost_ratio.high <= 1 + INDIFFERENCE:
+        return "no difference", f"a token costs the same to {INDIFFERENCE:.0%} either way"
     return "inconclusive", (
-        f"{speedup.low:.2f} to {speedup.high:.2f} does not decide it; measure more prompts"
+        f"{cost_ratio.low - 1:+.0%} to {cost_ratio.high - 1:+.0%} does not decide it"
     )
 
 
 def compare(
-    blocks: Sequence[BlockResult], group: Group, *, variant: str, baseline: str
+    blocks: Sequence[BlockResult],
+    traffic: Traffic,
+    *,
+    variant: str,
+    baseline: str,
+    limits: Limits = _NO_LIMITS,
+    price: Price | None = None,
 ) -> Comparison:
-    """The verdict on one speculative variant in one group."""
-    pairs = paired(blocks, group, variant=variant, baseline=baseline)
-    both = [pair for cluster in pairs.values() for pair in cluster]
-    speedups = {m: _speedup(pairs, m) for m in metrics.with_speedup()}
-    difference = _estimate(pairs, metrics.TTFT, lambda a, b: b - a, confidence=TTFT_CONFIDENCE)
-    judgement, reason = judge(
-        speedups[INTER_TOKEN_LATENCY],
-        excluded_share=max(
-            summarize(blocks, group, name).excluded_share for name in (baseline, variant)
-        ),
+    """The verdict on one variant in a traffic."""
+    all_pairs = paired(blocks, traffic, variant=variant, baseline=baseline)
+    pairs = counting(all_pairs)
+    known = log_cost_ratio(all_pairs, traffic)
+    ratio = known.times(_share_ratio(price, variant, baseline)).estimate() if known else None
+    judgement, reason = _judged(blocks, traffic, ratio, limits, (baseline, variant))
+    plain, drafted = (
+        [p.sample(s) for p in pairs if (s := getattr(p, side).ttft_s)]
+        for side in ("plain", "drafted")
     )
     return Comparison(
-        group=group,
+        traffic=traffic,
         variant=variant,
-        pairs=len(both),
+        baseline=baseline,
+        pairs=len(pairs),
         # Text that neither server sent shows nothing: it may be in a field that is not read.
         identical_outputs=sum(
-            a.output_sha256 == b.output_sha256 != SHA256_OF_NOTHING for a, b in both
+            p.plain.output_sha256 == p.drafted.output_sha256 != SHA256_OF_NOTHING for p in pairs
         ),
-        speedups=speedups,
-        ttft_difference_s=difference,
-        ttft_unchanged=_ttft_unchanged(difference, both),
+        cost_ratio=ratio,
+        speedups={m: _speedup(pairs, traffic, m) for m in metrics.with_speedup()},
+        ttft_ratio=ratio_of_typical(pairs, TTFT.field, confidence=TTFT_CONFIDENCE),
+        ttft_p95_ratio=ratio_of_quantiles(plain, drafted, TTFT_TAIL, confidence=TTFT_CONFIDENCE),
+        baseline_usd=_usd(blocks, traffic, baseline, price),
+        variant_usd=_usd(blocks, traffic, variant, price),
         judgement=judgement,
         reason=reason,
     )
 
 
-def itl_speedup(
-    blocks: Sequence[BlockResult], group: Group, *, variant: str, baseline: str
-) -> Estimate | None:
-    """Baseline ITL / variant ITL over the pairs of a group; None without a pair."""
-    pairs = paired(blocks, group, variant=variant, baseline=baseline)
-    return _speedup(pairs, INTER_TOKEN_LATENCY)
+def log_cost_ratio(pairs: Sequence[Pair], traffic: Traffic) -> LogRatio | None:
+    """Variant / baseline of the cost of an output token; None where it cannot be told.
 
-
-def paired(blocks: Sequence[BlockResult], group: Group, *, variant: str, baseline: str) -> Pairs:
-    """The requests of a group that count on both sides, by case and prompt.
-
-    Matched by case, round, prompt and its repetition in the block.
+    So also with arrivals at a rate: a server that waits for them costs no less.
     """
-    plain, drafted = (_by_identity(group.blocks(blocks, name)) for name in (baseline, variant))
-    clusters: defaultdict[str, list[Pair]] = defaultdict(list)
-    for key in sorted(plain.keys() & drafted.keys()):
-        if plain[key].counts and drafted[key].counts:
-            clusters[f"{key[0]}/{key[1]}"].append((plain[key], drafted[key]))
-    return clusters
-
-
-def _by_identity(
-    blocks: Iterable[BlockResult],
-) -> dict[tuple[str, str, int, int], RequestRecord]:
-    found: dict[tuple[str, str, int, int], RequestRecord] = {}
-    for block in blocks:
-        repetitions: defaultdict[str, int] = defaultdict(int)
-        for record in block.requests:
-            repetition = repetitions[record.prompt_id]
-            found[block.case, record.prompt_id, block.round, repetition] = record
-            repetitions[record.prompt_id] += 1
-    return found
-
-
-def _speedup(pairs: Pairs, metric: Metric) -> Estimate | None:
-    """How many times as good the variant is as the baseline."""
-    if metric.better == "higher":
-        return _estimate(pairs, metric, lambda plain, drafted: drafted / plain)
-    return _estimate(pairs, metric, lambda plain, drafted: plain / drafted)
-
-
-def _estimate(
-    pairs: Pairs,
-    metric: Metric,
-    combine: Callable[[float, float], float],
-    *,
-    confidence: float = CONFIDENCE,
-) -> Estimate | None:
-    """Over all pairs that have the figure on both sides; None without one."""
-    clusters: defaultdict[str, list[float]] = defaultdict(list)
-    for prompt, cluster in pairs.items():
-        for pair in cluster:
-            plain, drafted = (getattr(record, metric.field) for record in pair)
-            if plain and drafted:
-                clusters[prompt].append(combine(plain, drafted))
-    return estimate(clusters, confidence=confidence) if clusters else None
-
-
-def _ttft_unchanged(difference: Estimate | None, pairs: Iterable[Pair]) -> bool | None:
-    baseline = [plain.ttft_s for plain, _ in pairs if plain.ttft_s is not None]
-    if difference is None or not baseline:
+    if isinstance(traffic.load, PoissonLoad):
         return None
-    return equivalent(difference, margin=TTFT_MARGIN_SHARE * stdlib_statistics.median(baseline))
+    return log_ratio_of_sums(pairs, traffic.weights, cost_amounts)
+
+
+def _judged(
+    blocks: Sequence[BlockResult],
+    traffic: Traffic,
+    ratio: Estimate | None,
+    limits: Limits,
+    variants: tuple[str, str],
+) -> tuple[Judgement, str]:
+    if why := why_not_comparable(blocks, traffic, limits, variants):
+        return "inconclusive", why
+    check = limit_check(blocks, traffic, limits, variants[1])
+    if not isinstance(traffic.load, PoissonLoad):
+        return judge(ratio, check)
+    if limits == Limits(failed_share=limits.failed_share):
+        return "inconclusive", (
+            "arrivals at a rate have no cost per token; with workload.limits the answer is the "
+            "highest rate that keeps them"
+        )
+    if check.kept:
+        return "within the limits", "every latency limit is kept at this rate"
+    return ("inconclusive" if check.kept is None else "outside the limits"), check.reason
+
+
+def _speedup(pairs: Sequence[Pair], traffic: Traffic, metric: Metric) -> Estimate | None:
+    """How many times as good the variant's mean is as the baseline's."""
+    found = log_ratio_of_sums(pairs, traffic.weights, mean_of(metric.field))
+    if found is None:
+        return None
+    ratio = found.estimate()
+    return ratio if metric.better == "higher" else ratio.inverse
+
+
+def _share_ratio(price: Price | None, variant: str, baseline: str) -> float:
+    """Of the parts of a node that both take; 1 where they are not known."""
+    shares = price.node_shares if price else {}
+    return shares[variant] / shares[baseline] if {variant, baseline} <= shares.keys() else 1.0
+
+
+def _usd(
+    blocks: Sequence[BlockResult], traffic: Traffic, variant: str, price: Price | None
+) -> float | None:
+    """Of a million output tokens of the traffic."""
+    costs = {
+        group.prompt_class: summarize(blocks, group, variant, price).value(COST)
+        for group in traffic.groups
+    }
+    known = [traffic.weights[name] * cost for name, cost in costs.items() if cost is not None]
+    return sum(known) if len(known) == len(costs) else None

@@ -67,6 +67,20 @@ class LadderLoad(StrictModel):
 LoadSpec = Annotated[ConcurrencyLoad | PoissonLoad | LadderLoad, Field(discriminator="kind")]
 
 
+class ServiceLimits(StrictModel):
+    """What your service must keep: a verdict holds only inside these limits."""
+
+    ttft_p95_ms: PositiveFloat | None = None
+    """time to first token that 95% of requests stay below"""
+    itl_p95_ms: PositiveFloat | None = None
+    """inter-token latency that 95% of requests stay below"""
+    e2e_p95_ms: PositiveFloat | None = None
+    """end-to-end latency that 95% of requests stay below; one that timed out counts as long as it
+    was waited for"""
+    failures: Annotated[float, Field(ge=0, le=1)] = 0.02
+    """part of the requests that may fail; above it no verdict is given"""
+
+
 class Workload(StrictModel):
     """What is asked of every variant."""
 
@@ -95,9 +109,11 @@ class Workload(StrictModel):
     """measured requests of each case and variant, at most"""
     target_interval_width: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.1,
-        description="rounds go on until the interval of every class's speedup is no wider than "
-        "this part of the speedup",
+        description="rounds go on until the interval of every class's cost ratio is no wider than "
+        "this part of it",
     )
+    limits: ServiceLimits = ServiceLimits()
+    """what your service must keep; nothing but failures is limited when left out"""
     warmup_requests: Annotated[int, Field(ge=0, le=1_000)] = 1
     """requests before each block, not measured"""
     parallel: bool = False

@@ -1,20 +1,26 @@
-"""How well the speedups are known from the blocks so far: whether a class needs another round."""
+"""How well the cost ratios are known so far: whether a class needs another round."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.statistics import Estimate, requests_short
+from draftworth.analysis.pairing import Traffic, paired
+from draftworth.analysis.statistics import Estimate, Shortfall, more_rounds_help, shortfall
 from draftworth.analysis.summary import Group
-from draftworth.analysis.verdict import itl_speedup
+from draftworth.analysis.verdict import log_cost_ratio
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.results import BlockResult
 
 
 @dataclass(frozen=True, kw_only=True)
 class Precision:
-    """Compares the intervals of the speedups with the width that the specification wants."""
+    """Compares the intervals of the cost ratios with the width that the specification wants.
+
+    Only widths are looked at, never which way a ratio lies: a run that stops when it likes what it
+    sees would be right less often than it says. What looking at widths costs is in the calibration
+    (`benchmarks/calibration.py`).
+    """
 
     spec: RunSpec
     progress: Callable[[str], None]
@@ -23,38 +29,57 @@ class Precision:
         """Whether a group needs no more than the requests it has of each case and variant."""
         if requests < self.spec.sampling.min_requests:
             return False
-        widths = [_width(speedup) for speedup in self._speedups(blocks, group).values()]
-        known = [width for width in widths if width is not None]
-        widest = max(known, default=0.0)
-        if len(known) < len(widths) or widest > self.spec.sampling.target_interval_width:
-            return False
-        if known:
-            self.progress(
-                f"{group.label}: speedup known to {widest:.1%} after {requests} requests a case "
-                "and variant"
-            )
-        return True
+        target = self.spec.sampling.target_interval_width
+        missing = [
+            (ratio, shortfall(ratio, target_width=target))
+            for ratio in self._ratios(blocks, group).values()
+        ]
+        if all(lacks is not None and not lacks for _, lacks in missing):
+            widths = [ratio.relative_width or 0.0 for ratio, _ in missing if ratio]
+            if widths:
+                self._say(group, f"cost ratio known to {max(widths):.1%}", requests)
+            return True
+        return self._is_at_its_best(group, missing, requests)
 
     def report_missing(self, blocks: Sequence[BlockResult], group: Group) -> None:
         """Report how well a group is known that got all its requests, and what more would take."""
         target = self.spec.sampling.target_interval_width
-        for variant, speedup in self._speedups(blocks, group).items():
-            missing = requests_short(speedup, target_width=target)
-            width = _width(speedup)
+        for variant, ratio in self._ratios(blocks, group).items():
+            width = ratio.relative_width if ratio else None
             known = f"known to {width:.1%}" if width is not None else "not known"
-            more = f"; about {missing} more requests for {target:.0%}" if missing else ""
-            self.progress(f"{group.label}: speedup of {variant} {known}{more}")
+            lacks = shortfall(ratio, target_width=target)
+            more = f"; {lacks.words(target)}" if lacks else ""
+            self.progress(f"{group.label}: cost ratio of {variant} {known}{more}")
 
-    def _speedups(self, blocks: Sequence[BlockResult], group: Group) -> dict[str, Estimate | None]:
-        baseline = self.spec.baseline
-        return {
-            endpoint.variant: itl_speedup(
-                blocks, group, variant=endpoint.variant, baseline=baseline
+    def _is_at_its_best(
+        self,
+        group: Group,
+        missing: Sequence[tuple[Estimate | None, Shortfall | None]],
+        requests: int,
+    ) -> bool:
+        """Whether every interval that is too wide is so because of the prompts, which have all
+        been sent."""
+        target = self.spec.sampling.target_interval_width
+        cases = [case for case in self.spec.cases if case.prompt_class == group.prompt_class]
+        if any(requests < len(case.prompts) for case in cases):
+            return False
+        wide = [(ratio, lacks) for ratio, lacks in missing if lacks is None or lacks]
+        if any(ratio is None or more_rounds_help(ratio, target_width=target) for ratio, _ in wide):
+            return False
+        words = next(lacks.words(target) for _, lacks in wide if lacks)
+        self._say(group, f"more rounds would hardly narrow the interval; {words}", requests)
+        return True
+
+    def _say(self, group: Group, text: str, requests: int) -> None:
+        self.progress(f"{group.label}: {text} after {requests} requests a case and variant")
+
+    def _ratios(self, blocks: Sequence[BlockResult], group: Group) -> Mapping[str, Estimate | None]:
+        traffic, baseline = Traffic.of(group), self.spec.baseline
+        found = {
+            endpoint.variant: log_cost_ratio(
+                paired(blocks, traffic, variant=endpoint.variant, baseline=baseline), traffic
             )
             for endpoint in self.spec.endpoints
             if not endpoint.is_baseline
         }
-
-
-def _width(speedup: Estimate | None) -> float | None:
-    return speedup.relative_width if speedup else None
+        return {variant: ratio.estimate() if ratio else None for variant, ratio in found.items()}

@@ -6,13 +6,13 @@ Made from an experiment on the side that has it, read in the pod: standard libra
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from draftworth.records.load import Load, LoadGenerator
 from draftworth.records.prompts import Case
-from draftworth.records.results import Price
+from draftworth.records.results import Limits, Price
 
-RUN_SPEC_SCHEMA = "draftworth.runspec/5"
+RUN_SPEC_SCHEMA = "draftworth.runspec/6"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +73,7 @@ class RunSpec:
     sampling: Sampling
     parallel: bool
     class_weights: Mapping[str, float]
+    limits: Limits = field(default_factory=Limits)
     price: Price | None
     ready_deadline_seconds: float | None
     start_allowance_seconds: float | None = None

@@ -340,6 +340,7 @@ class Runner:
             max_tokens_per_step={e.variant: e.max_tokens_per_step for e in self.spec.endpoints},
             target_interval_width=self.spec.sampling.target_interval_width,
             class_weights=self.spec.class_weights,
+            limits=self.spec.limits,
             price=self.spec.price,
             load_generator=self.spec.load_generator,
             scheduling=self.scheduling,

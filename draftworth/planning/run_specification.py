@@ -8,6 +8,7 @@ from dataclasses import fields
 from draftworth.experiment.workload import Workload
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.planning.resolved import ResolvedExperiment
+from draftworth.records.results import Limits
 from draftworth.serving.command import served_model_name
 
 
@@ -46,11 +47,20 @@ def run_spec(
         load_generator=work.load_generator,
         sampling=sampling(work),
         parallel=work.parallel,
+        limits=limits(work),
         class_weights={c.name: c.weight / all_weights for c in work.classes},
         price=experiment.price,
         ready_deadline_seconds=ready_deadline_seconds,
         start_allowance_seconds=start_allowance_seconds,
     )
+
+
+def limits(work: Workload) -> Limits:
+    """What the service must keep, in seconds."""
+    given = work.limits
+    milliseconds = (given.ttft_p95_ms, given.itl_p95_ms, given.e2e_p95_ms)
+    ttft, itl, e2e = (None if limit is None else limit / 1e3 for limit in milliseconds)
+    return Limits(ttft_p95_s=ttft, itl_p95_s=itl, e2e_p95_s=e2e, failed_share=given.failures)
 
 
 def sampling(work: Workload) -> Sampling:

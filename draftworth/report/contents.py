@@ -5,16 +5,17 @@ Tables of figures and cross-checks are in `figures`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from draftworth.analysis import metrics
 from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.facts import RunFacts, VariantFacts
-from draftworth.analysis.metrics import COST, Metric
+from draftworth.analysis.metrics import COST
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY as ITL
+from draftworth.analysis.pairing import MANY_CASES, TRAFFIC_MIX
 from draftworth.analysis.run_comparison import Change
-from draftworth.analysis.statistics import CONFIDENCE, Estimate
+from draftworth.analysis.statistics import CONFIDENCE
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
 from draftworth.records.results import AS_SHIPPED, RUN_FILE, Interruption, RunResult, ServerStart
 from draftworth.report.document import Card, Document, Section, Table, table, variant_table
@@ -24,9 +25,10 @@ from draftworth.report.words import (
     ABOUT,
     INTERVAL,
     MISSING,
-    TRAFFIC_MIX,
+    TONES,
+    change,
+    change_interval,
     figure,
-    interval,
     number,
     ratio_and_interval,
     share,
@@ -91,21 +93,15 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
 
 
 def _cards(facts: RunFacts) -> Iterator[Card]:
-    judged = [
-        (f"{TRAFFIC_MIX} at {m.load.label}, {m.name}", m.judgement, m.speedup)
-        for m in facts.mixes
-        if m.variant != AS_SHIPPED
-    ]
-    judged += [
-        (v.label, c.judgement, c.itl_speedup) for v, c in _compared(facts) if v.name != AS_SHIPPED
-    ]
-    for label, judgement, speedup in judged:
-        value, ends = ratio_and_interval(speedup)
+    for c in (*facts.mixes, *(c for _, c in _compared(facts))):
+        if c.variant == AS_SHIPPED:
+            continue
+        ends = change_interval(c.cost_ratio)
         yield Card(
-            label=label,
-            judgement=judgement,
-            tone={"pays": "good", "costs": "bad"}.get(judgement, "open"),
-            speedup=value,
+            label=f"{c.traffic.label}, {c.name}",
+            judgement=c.judgement,
+            tone=TONES.get(c.judgement, "open"),
+            value=change(c.cost_ratio),
             interval="no interval" if ends == MISSING else f"{CONFIDENCE:.0%}: {ends}",
         )
 
@@ -130,13 +126,18 @@ def _verdict(facts: RunFacts) -> Section:
         sentences.append(ABOUT["as_shipped"].format(name=AS_SHIPPED))
     if not compared:
         sentences = ["The run has no speculative variant beside its baseline: no verdict."]
+    else:
+        sentences += _spoken_of(facts)
     return Section(
         title="Verdict",
         paragraphs=(*mix_sentences(facts), *sentences),
         tables=(
-            *_speedups(facts),
+            *_comparisons(facts),
             *variant_table(
-                ("TTFT difference, ms", f"{TTFT_CONFIDENCE:.0%} interval", "shown to be unchanged"),
+                (
+                    *("TTFT, typical", f"{TTFT_CONFIDENCE:.0%} interval", "unchanged"),
+                    *("TTFT p95", f"{TTFT_CONFIDENCE:.0%} interval", "unchanged"),
+                ),
                 ((v, _ttft_cells(c)) for v, c in compared),
             ),
         ),
@@ -145,39 +146,48 @@ def _verdict(facts: RunFacts) -> Section:
     )
 
 
-def _speedups(facts: RunFacts) -> tuple[Table, ...]:
-    """Of every variant in every group and, by ITL alone, of the traffic mix."""
+def _spoken_of(facts: RunFacts) -> Iterator[str]:
+    """Which prompts the intervals speak of."""
+    cases: dict[str, set[str]] = {}
+    for block in facts.run.blocks:
+        cases.setdefault(block.prompt_class, set()).add(block.case)
+    few = [f"{name} ({len(found)})" for name, found in cases.items() if len(found) < MANY_CASES]
+    yield ABOUT["cost"]
+    if few:
+        yield ABOUT["these_cases"].format(classes=", ".join(few), many=MANY_CASES)
+
+
+def _comparisons(facts: RunFacts) -> tuple[Table, ...]:
+    """Of the traffic mix, and of every variant in every group."""
     rows = [
-        _speedup_row((TRAFFIC_MIX, m.load.label, m.name, m.judgement), {ITL: m.speedup})
-        for m in facts.mixes
-    ]
-    rows += [
-        _speedup_row((c.group.prompt_class, c.group.load.label, c.variant, c.judgement), c.speedups)
-        for _, c in _compared(facts)
-    ]
-    rows += [
-        _speedup_row(
-            (
-                *(c.group.prompt_class, c.group.load.label),
-                *(f"{c.variant} against {AS_SHIPPED}", c.judgement),
-            ),
-            c.speedups,
+        _comparison_row(c)
+        for c in (
+            *facts.mixes,
+            *(c for _, c in _compared(facts)),
+            *(c for _, c in _against_shipped(facts)),
         )
-        for _, c in _against_shipped(facts)
     ]
     named = (m.label for m in metrics.with_speedup())
     headings = [text for label in named for text in (f"{label} speedup", INTERVAL)]
     return table(
-        ("class", "load", "variant", "verdict", *headings, "prompts", "pairs"), rows, names=4
+        (
+            *("class", "load", "variant", "verdict", "cost of a token", INTERVAL),
+            *(*headings, "prompts", "pairs"),
+        ),
+        rows,
+        names=4,
     )
 
 
-def _speedup_row(
-    names: tuple[str, ...], speedups: Mapping[Metric, Estimate | None]
-) -> tuple[str, ...]:
-    cells = (cell for m in metrics.with_speedup() for cell in ratio_and_interval(speedups.get(m)))
-    itl = speedups[ITL]
-    return (*names, *cells, str(itl.prompts if itl else 0), str(itl.samples if itl else 0))
+def _comparison_row(c: Comparison) -> tuple[str, ...]:
+    speedups = (
+        cell for m in metrics.with_speedup() for cell in ratio_and_interval(c.speedups.get(m))
+    )
+    return (
+        *(c.traffic.name, c.traffic.load.label, c.name, c.judgement),
+        *(change(c.cost_ratio), change_interval(c.cost_ratio)),
+        *(*speedups, str(c.prompts), str(c.pairs)),
+    )
 
 
 def mix_sentences(facts: RunFacts) -> Iterator[str]:
@@ -186,69 +196,65 @@ def mix_sentences(facts: RunFacts) -> Iterator[str]:
     parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
     for mix in facts.mixes:
         cost = ""
-        if (saving := mix.saving_share) is not None:
-            plain = figure(COST, mix.baseline_usd_per_million_output_tokens)
-            drafted = figure(COST, mix.variant_usd_per_million_output_tokens)
-            cost = (
-                f" It changes the cost of a million output tokens by {0 - saving:+.1%}, from "
-                f"{plain} to {drafted} USD."
-            )
+        if mix.baseline_usd and mix.variant_usd:
+            plain, drafted = (figure(COST, usd) for usd in (mix.baseline_usd, mix.variant_usd))
+            cost = f" A million output tokens cost {drafted} USD instead of {plain}."
         yield (
-            f"{TRAFFIC_MIX} ({parts}) at {mix.load.label}, {mix.name}: {mix.judgement}; "
+            f"{TRAFFIC_MIX} ({parts}) at {mix.traffic.load.label}, {mix.name}: {mix.judgement}; "
             f"{mix.reason}.{cost}"
         )
 
 
 def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
-    """How many more samples the interval would take; empty where it is as narrow as asked for."""
-    target, more = facts.run.result.target_interval_width, variant.requests_short
-    if not more:
+    """What more the interval would take; empty where it is as narrow as was asked for."""
+    if not variant.shortfall:
         return ""
-    return f" About {more} more requests would narrow the interval to the {target:.0%} asked for."
+    words = variant.shortfall.words(facts.run.result.target_interval_width)
+    return f" {words[0].upper()}{words[1:]}."
 
 
-def _ttft_cells(comparison: Comparison) -> tuple[str, str, str]:
-    difference = comparison.ttft_difference_s
+def _ttft_cells(c: Comparison) -> tuple[str, ...]:
     return (
-        f"{difference.value * 1e3:+.1f}" if difference else MISSING,
-        interval(difference, scale=1e3, digits=1),
-        yes_or_no(comparison.ttft_unchanged, unknown="inconclusive"),
+        *(change(c.ttft_ratio), change_interval(c.ttft_ratio)),
+        yes_or_no(c.ttft_unchanged, no="not shown"),
+        *(change(c.ttft_p95_ratio), change_interval(c.ttft_p95_ratio)),
+        yes_or_no(c.ttft_p95_unchanged, no="not shown"),
     )
 
 
 def _against(changes: Sequence[Change], run: str, other: str) -> Section:
-    headings = ("ITL speedup", INTERVAL, "other's", INTERVAL, "difference", "overlap")
+    headings = ("cost of a token", INTERVAL, "other's", INTERVAL, "this to other", INTERVAL)
     rows = (
         (
-            change.label,
-            *ratio_and_interval(change.speedup),
-            *ratio_and_interval(change.other_speedup),
-            number(change.difference, digits=2),
-            yes_or_no(change.overlap),
-            figure(ITL, change.baseline_itl_s),
-            figure(ITL, change.other_baseline_itl_s),
+            c.label,
+            *(change(c.cost_ratio), change_interval(c.cost_ratio)),
+            *(change(c.other_cost_ratio), change_interval(c.other_cost_ratio)),
+            *(change(c.ratio), change_interval(c.ratio)),
+            figure(ITL, c.baseline_itl_s),
+            figure(ITL, c.other_baseline_itl_s),
         )
-        for change in changes
+        for c in changes
     )
     return Section(
         title="Against another run",
         paragraphs=(
             f"This run is {run}, the other one is {other}.",
-            *(change_sentence(change) for change in changes),
+            *(change_sentence(c) for c in changes),
+            ABOUT["against"],
         ),
         tables=table(("group and variant", *headings, "baseline ITL ms", "other's"), rows, names=1),
         brief=True,
     )
 
 
-def change_sentence(change: Change) -> str:
+def change_sentence(change_: Change) -> str:
     """What two runs say about one variant."""
     words = {
-        True: "the intervals overlap: no difference is shown",
-        False: "the intervals do not overlap: the speedup changed",
-        None: "there are not two intervals to compare",
+        True: f"what speculation changes has changed, by {change_interval(change_.ratio)}",
+        False: f"no difference is shown ({change_interval(change_.ratio)})",
+        None: "there is no interval to compare by",
     }
-    return f"{change.label}: {words[change.overlap]}."
+    return f"{change_.label}: {words[change_.is_shown]}."
 
 
 def _groups(facts: RunFacts) -> Iterator[Section]:

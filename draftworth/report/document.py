@@ -31,12 +31,15 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """One verdict at a glance. tone: of its colour, `good`, `bad` or `open`."""
+    """One verdict at a glance.
+
+    value: by how much it changes the cost of a token. tone: of its colour, `good`, `bad` or `open`.
+    """
 
     label: str
     judgement: str
     tone: str
-    speedup: str
+    value: str
     interval: str
 
 

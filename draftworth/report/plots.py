@@ -15,7 +15,7 @@ from draftworth.analysis.statistics import Estimate, quantile
 from draftworth.analysis.verdict import INDIFFERENCE, Comparison
 from draftworth.records.results import values_of
 from draftworth.report.drawing import Plot, legend, look, short, themed
-from draftworth.report.words import FINDINGS, INTERVAL
+from draftworth.report.words import FINDINGS, INTERVAL, change, ratio
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,9 +28,9 @@ SECONDS_AXIS_LIMIT_S = 300.0
 
 def overview_plots(facts: RunFacts) -> Iterator[Plot]:
     """The plots that put all groups side by side."""
-    compared = [(v, c, c.itl_speedup) for v in facts.speculative if (c := v.comparison)]
-    if speedups := [(v, c, s) for v, c, s in compared if s]:
-        yield _speedup_plot(speedups)
+    compared = [(v, c, c.cost_ratio) for v in facts.speculative if (c := v.comparison)]
+    if known := [(v, c, r) for v, c, r in compared if r]:
+        yield _cost_plot(known)
     if predicted := [(v, b) for v in facts.speculative if (b := v.break_even)]:
         yield _tokens_per_step_plot(predicted)
 
@@ -64,13 +64,14 @@ def _slug(label: str) -> str:
 
 
 def _finding(group: GroupFacts) -> str:
-    shown = [(c, c.itl_speedup) for v in group.speculative if (c := v.comparison)]
-    best = max(((s.value, c) for c, s in shown if s), key=lambda pair: pair[0], default=None)
+    shown = [(c, c.cost_ratio) for v in group.speculative if (c := v.comparison)]
+    best = min(((r.value, c) for c, r in shown if r), key=lambda pair: pair[0], default=None)
     if best is None:
         return f"{group.group.label}: ITL"
-    speedup, comparison = best
+    _, comparison = best
     finding = f"{short(comparison.variant)}{FINDINGS[comparison.judgement]}"
-    return f"{group.group.label}: {finding}, ITL {speedup:.2f}x as fast"
+    itl = ratio(comparison.itl_speedup.value if comparison.itl_speedup else None)
+    return f"{group.group.label}: {finding}, ITL {itl} as fast"
 
 
 def _each(group: GroupFacts, values_ms: Sequence[float | None], *, digits: int) -> str:
@@ -202,38 +203,38 @@ def _rows_axis(axes: Axes, rows: Sequence[VariantFacts]) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def _speedup_plot(rows: Sequence[tuple[VariantFacts, Comparison, Estimate]]) -> Plot:
-    pays = sum(comparison.judgement == "pays" for _, comparison, _ in rows)
-    pairs = ", ".join(f"{v.label}: {s.samples} of {s.prompts} prompts" for v, _, s in rows)
+def _cost_plot(rows: Sequence[tuple[VariantFacts, Comparison, Estimate]]) -> Plot:
+    cheaper = sum(comparison.judgement == "cheaper per token" for _, comparison, _ in rows)
+    pairs = ", ".join(f"{v.label}: {r.samples} of {r.prompts} prompts" for v, _, r in rows)
 
     def draw(axes: Axes) -> None:
-        band, around = themed("grid.color"), (1 - INDIFFERENCE, 1 + INDIFFERENCE)
-        axes.axvspan(*around, color=band, alpha=0.6, linewidth=0)
-        axes.axvline(1, color=themed("axes.labelcolor"), linewidth=1)
-        for row, (_, _, speedup) in enumerate(rows):
-            _interval(axes, row, speedup)
+        band = (100 / (1 + INDIFFERENCE) - 100, 100 * INDIFFERENCE)
+        axes.axvspan(*band, color=themed("grid.color"), alpha=0.6, linewidth=0)
+        axes.axvline(0, color=themed("axes.labelcolor"), linewidth=1)
+        for row, (_, _, known) in enumerate(rows):
+            _interval(axes, row, known)
         _rows_axis(axes, [variant for variant, _, _ in rows])
-        # Room for the figure above the last point.
-        axes.set_xlim(0, 1.08 * axes.get_xlim()[1])
-        axes.set_xlabel("ITL speedup (baseline ITL / variant ITL)")
+        axes.margins(x=0.12)
+        axes.set_xlabel("cost of a token, compared with the baseline (%)")
 
     return Plot(
-        name="speedup",
-        title=f"Speculation pays in {pays} of {len(rows)} comparisons",
-        caption=f"Median of paired requests with its {INTERVAL}; the band around 1 is no "
-        f"difference worth a second model ({INDIFFERENCE:.0%}). Pairs: {pairs}.",
+        name="cost",
+        title=f"Speculation is cheaper per token in {cheaper} of {len(rows)} comparisons",
+        caption=f"Variant / baseline - 1, with its {INTERVAL}; the band around 0 is no difference "
+        f"worth a second model ({INDIFFERENCE:.0%}). Pairs: {pairs}.",
         draw=draw,
         height_inches=1.6 + ROW_INCHES * len(rows),
     )
 
 
-def _interval(axes: Axes, row: int, speedup: Estimate) -> None:
-    if speedup.low is not None and speedup.high is not None:
-        axes.plot([speedup.low, speedup.high], [row, row], color="C1", linewidth=2.5)
-    axes.plot([speedup.value], [row], "o", color="C1", markersize=7)
+def _interval(axes: Axes, row: int, ratio: Estimate) -> None:
+    if ratio.low is not None and ratio.high is not None:
+        ends = [100 * (end - 1) for end in (ratio.low, ratio.high)]
+        axes.plot(ends, [row, row], color="C1", linewidth=2.5)
+    axes.plot([100 * (ratio.value - 1)], [row], "o", color="C1", markersize=7)
     axes.annotate(
-        f"{speedup.value:.2f}x",
-        (speedup.value, row),
+        change(ratio),
+        (100 * (ratio.value - 1), row),
         xytext=(0, 7),
         textcoords="offset points",
         ha="center",

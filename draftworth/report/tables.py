@@ -15,10 +15,10 @@ from dataclasses import fields
 from draftworth.analysis import metrics
 from draftworth.analysis.costs import run_parts
 from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
-from draftworth.analysis.verdict import TTFT_CONFIDENCE
+from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
 from draftworth.records.results import BlockResult, RequestRecord
-from draftworth.report.words import TRAFFIC_MIX
 from draftworth.untrusted import printable
 
 Cell = str | int | float | None
@@ -26,7 +26,7 @@ Row = Mapping[str, Cell]
 
 FIGURE_COLUMNS = (
     *("prompt_class", "load", "variant", "figure", "value", "low", "high"),
-    *("confidence", "prompts", "samples"),
+    *("confidence", "prompts", "blocks", "samples"),
 )
 _CONTEXT = ("run_id", "experiment", "variant", "prompt_class", "case", "load", "round", "block")
 REQUEST_COLUMNS = (*_CONTEXT, *(field.name for field in fields(RequestRecord)))
@@ -57,10 +57,8 @@ def _figures(facts: RunFacts) -> Iterator[Row]:
         who = _who(group.prompt_class, group.load.label, variant.name)
         yield from ({**who, **row} for row in _variant_rows(variant))
     for mix in facts.mixes:
-        who = _who(TRAFFIC_MIX, mix.load.label, mix.name)
-        yield {**who, **_estimated("itl_speedup", mix.speedup)}
-        yield {**who, "figure": "judgement", "value": mix.judgement}
-        yield {**who, "figure": "saving_share", "value": mix.saving_share}
+        who = _who(TRAFFIC_MIX, mix.traffic.load.label, mix.name)
+        yield from ({**who, **row} for row in _comparison_rows(mix))
     for part in run_parts(facts.run.result):
         yield {"figure": f"run_{part.name}_s", "value": part.seconds}
         yield {"figure": f"run_{part.name}_usd", "value": part.usd}
@@ -72,7 +70,10 @@ def _who(prompt_class: str, load: str, variant: str) -> Row:
 
 
 def _estimated(name: str, figure: Estimate | None, confidence: float = CONFIDENCE) -> Row:
-    return {"figure": name, **(vars(figure) | {"confidence": confidence} if figure else {})}
+    if figure is None:
+        return {"figure": name}
+    known = {key: value for key, value in vars(figure).items() if key in FIGURE_COLUMNS}
+    return {"figure": name, **known, "confidence": confidence}
 
 
 def _variant_rows(variant: VariantFacts) -> Iterator[Row]:
@@ -81,13 +82,19 @@ def _variant_rows(variant: VariantFacts) -> Iterator[Row]:
     for name, value in _plain_figures(variant):
         yield {"figure": name, "value": value, "samples": variant.summary.counted}
     if comparison := variant.comparison:
-        for metric, speedup in comparison.speedups.items():
-            yield _estimated(f"{metric.label.lower()}_speedup", speedup)
-        yield _estimated("ttft_difference_s", comparison.ttft_difference_s, TTFT_CONFIDENCE)
+        yield from _comparison_rows(comparison)
         if shipped := variant.against_shipped:
-            yield _estimated("itl_speedup_against_as_shipped", shipped.itl_speedup)
-        judged = {"figure": "judgement", "value": comparison.judgement}
-        yield {**judged, "samples": comparison.pairs}
+            yield _estimated("cost_ratio_against_as_shipped", shipped.cost_ratio)
+
+
+def _comparison_rows(comparison: Comparison) -> Iterator[Row]:
+    yield _estimated("cost_ratio", comparison.cost_ratio)
+    for metric, speedup in comparison.speedups.items():
+        yield _estimated(f"{metric.label.lower()}_speedup", speedup)
+    yield _estimated("ttft_ratio", comparison.ttft_ratio, TTFT_CONFIDENCE)
+    yield _estimated("ttft_p95_ratio", comparison.ttft_p95_ratio, TTFT_CONFIDENCE)
+    judged = {"figure": "judgement", "value": comparison.judgement}
+    yield {**judged, "samples": comparison.pairs}
 
 
 def _plain_figures(variant: VariantFacts) -> Iterator[tuple[str, Cell]]:

@@ -11,7 +11,6 @@ from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.analysis.verdict import Judgement
 
 MISSING = "-"
-TRAFFIC_MIX = "traffic mix"
 INTERVAL = f"{CONFIDENCE:.0%} interval"
 # What the report explains, by subject.
 ABOUT = tomllib.loads(Path(__file__).with_name("about.toml").read_text())
@@ -19,10 +18,19 @@ ABOUT = tomllib.loads(Path(__file__).with_name("about.toml").read_text())
 
 # How a plot's title says a verdict, after the variant's name.
 FINDINGS: Mapping[Judgement, str] = {
-    "pays": " pays",
-    "costs": " costs",
-    "does not pay": " changes nothing",
+    "cheaper per token": " is cheaper per token",
+    "dearer": " is dearer",
+    "no difference": " changes nothing",
+    "within the limits": " keeps the limits",
+    "outside the limits": " is outside the limits",
     "inconclusive": ": inconclusive",
+}
+# The colour of a verdict at a glance.
+TONES: Mapping[Judgement, str] = {
+    "cheaper per token": "good",
+    "within the limits": "good",
+    "dearer": "bad",
+    "outside the limits": "bad",
 }
 
 
@@ -62,6 +70,18 @@ def interval(estimate: Estimate | None, *, scale: float = 1.0, digits: int = 2) 
 def ratio_and_interval(estimate: Estimate | None) -> tuple[str, str]:
     """Two cells: `1.53x` and `1.40 to 1.61`."""
     return ratio(estimate.value if estimate else None), interval(estimate)
+
+
+def change(ratio: Estimate | None) -> str:
+    """A ratio as what it changes: `-38.2%`."""
+    return MISSING if ratio is None else f"{ratio.value - 1:+.1%}"
+
+
+def change_interval(ratio: Estimate | None) -> str:
+    """The ends of a ratio's interval: `-41.0% to -35.1%`."""
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return MISSING
+    return f"{ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
 
 
 def with_interval_ms(estimate: Estimate | None) -> str:

@@ -110,7 +110,7 @@ def test_a_run_from_its_deploy_to_its_verdict_and_its_end(
     capsys.readouterr()
     where = f"s3://{world.cloud.bucket.results}/runs/{run.run_id}"
     assert report.run(Namespace(run=where, against=None, out=None)) == 0
-    assert "pays" in capsys.readouterr().out
+    assert "cheaper per token" in capsys.readouterr().out
     destroy(world)
 
 

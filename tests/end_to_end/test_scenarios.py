@@ -97,7 +97,7 @@ def test_the_end_of_the_run_takes_the_node_away_and_reaches_the_metrics(
     assert variants == set(env.ports)
 
 
-def test_the_report_of_the_run_in_s3_says_that_the_draft_pays(
+def test_the_report_of_the_run_in_s3_says_that_the_draft_is_cheaper(
     env: Environment, first_run: FirstRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     env.put("results", first_run.contents["results"])
@@ -105,7 +105,7 @@ def test_the_report_of_the_run_in_s3_says_that_the_draft_pays(
     where = f"s3://{env.cloud.bucket.results}/runs/{first_run.run_id}"
     assert report.run(Namespace(run=where, against=None, out=None)) == 0
     said = capsys.readouterr().out
-    assert "pays" in said
+    assert "cheaper per token" in said
     assert "USD" in said
     assert DRAFT.partition("/")[2].lower()[:5] in said
 

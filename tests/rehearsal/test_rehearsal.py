@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from draftworth.analysis.metrics import ACCEPTANCE_RATE, TOKENS_PER_STEP
+from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.analysis.verdict import compare
 from draftworth.cli import main
@@ -139,6 +140,8 @@ def test_the_real_engine_agrees_with_the_client(
         assert acceptance is not None
         # The counters include accepted tokens that max_tokens cut off, so they lie a little above.
         assert drafted.value(TOKENS_PER_STEP) == pytest.approx(1 + 7 * acceptance, rel=0.08)
-    verdict = compare(run.blocks, groups[0], variant="tiny-draft-k7", baseline="baseline")
-    assert verdict.judgement == "pays"
+    verdict = compare(
+        run.blocks, Traffic.of(groups[0]), variant="tiny-draft-k7", baseline="baseline"
+    )
+    assert verdict.judgement == "cheaper per token"
     assert verdict.identical_outputs == verdict.pairs

@@ -8,6 +8,7 @@ from draftworth.report.contents import document_of, missing_requests, mix_senten
 from tests.draftworth.report.runs import BASELINE, make_facts, make_run
 from tests.support.blocks import make_price
 
+# The variant takes less time for a token, on a larger part of a node.
 PRICE = make_price(node_shares={"baseline": 0.2, "k7": 0.3})
 
 
@@ -15,13 +16,17 @@ def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
     facts = make_facts(make_run(price=PRICE, class_weights={"structured": 0.8, "open_ended": 0.2}))
     (sentence,) = mix_sentences(facts)
     assert sentence == (
-        "traffic mix (80% structured, 20% open_ended) at c4, k7: pays; decoding is at least 1.45 "
-        "times as fast. It changes the cost of a million output tokens by +50.0%, from 10.94 to "
-        "16.41 USD."
+        "traffic mix (80% structured, 20% open_ended) at c4, k7: dearer; a token costs at least 9% "
+        "more. A million output tokens cost 15.57 USD instead of 10.63."
     )
     document = document_of(facts)
     assert document.cards[0].label == "traffic mix at c4, k7"
-    assert document.sections[0].tables[0].rows[0][:4] == ("traffic mix", "c4", "k7", "pays")
+    assert document.sections[0].tables[0].rows[0][:4] == (
+        "traffic mix",
+        "c4",
+        "k7",
+        "dearer",
+    )
 
 
 @pytest.mark.parametrize("weights", [{}, {"structured": 1.0}])
@@ -39,9 +44,10 @@ def test_a_run_of_one_endpoint_has_no_mix() -> None:
     assert make_facts(make_run(variants=(BASELINE,))).mixes == ()
 
 
-def test_requests_that_are_missing_are_counted() -> None:
-    wide, narrow = (make_facts(make_run(target_interval_width=w)) for w in (0.5, 0.01))
+def test_what_is_missing_is_counted_in_what_helps() -> None:
+    wide, narrow = (make_facts(make_run(target_interval_width=w)) for w in (0.9, 0.01))
     assert missing_requests(wide, wide.speculative[0]) == ""
+    # Both rounds are alike, so only prompts make the interval wide.
     said = missing_requests(narrow, narrow.speculative[0])
     assert said.startswith(" About ")
-    assert said.endswith(" more requests would narrow the interval to the 1% asked for.")
+    assert "more prompts would reach 1%" in said

@@ -65,7 +65,7 @@ def test_steps_are_the_times_between_chunks(tmp_path: Path) -> None:
     run = make_run()
     facts = facts_of(run, read_transcripts(write_run(run, tmp_path / "run"), run.blocks))
     baseline = facts.groups[0].baseline
-    assert len(baseline.step_latencies_s) == 8 * 99
+    assert len(baseline.step_latencies_s) == 2 * 8 * 99
     assert baseline.step_latencies_s[0] == pytest.approx(0.01)
 
 

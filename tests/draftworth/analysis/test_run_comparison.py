@@ -7,66 +7,68 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.run_comparison import changes, overlap
-from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.run_comparison import changes
 from draftworth.errors import UserInputError
+from draftworth.records.reading import Run
 from draftworth.report.contents import change_sentence
 from tests.draftworth.report.runs import (
     make_drafted_block,
     make_facts,
     make_plain_block,
     make_run,
+    two_rounds,
 )
-from tests.support.blocks import make_record
 
 
-def known(low: float | None, high: float | None) -> Estimate:
-    return Estimate(value=2.0, low=low, high=high, prompts=8, samples=8)
-
-
-@pytest.mark.parametrize(
-    ("other", "expected"),
-    [
-        (known(2.1, 2.5), True),
-        (known(2.2, 2.5), True),
-        (known(2.3, 2.5), False),
-        (known(1.0, 1.5), False),
-        (known(None, None), None),
-        (None, None),
-    ],
-)
-def test_overlap_of_intervals(other: Estimate | None, expected: bool | None) -> None:
-    assert overlap(known(1.8, 2.2), other) is expected
-    assert overlap(other, known(1.8, 2.2)) is expected
+def slower(run: Run, factor: float) -> Run:
+    """The same prompts, and what the variant does takes so many times as long."""
+    blocks = tuple(
+        replace(
+            block,
+            requests=tuple(
+                replace(r, end_to_end_latency_s=factor * (r.end_to_end_latency_s or 0))
+                for r in block.requests
+            ),
+        )
+        if block.variant == "k7" and block.prompt_class == "structured"
+        else block
+        for block in run.blocks
+    )
+    return replace(run, blocks=blocks, result=replace(run.result, run_id="other"))
 
 
 def test_the_same_run_twice_shows_no_difference() -> None:
     for change in changes(make_facts(), make_facts()):
-        assert change.difference == 0
-        assert change.overlap is True
+        assert change.ratio is not None
+        assert change.ratio.value == 1
+        assert change.is_shown is False
         assert "no difference is shown" in change_sentence(change)
 
 
-def test_a_speedup_that_changed_is_told() -> None:
-    slower = tuple(
-        make_record(i, request_id=f"run/2-{i}", inter_token_latency_s=0.009) for i in range(8)
-    )
-    other = make_run(
-        blocks=(
-            make_plain_block(1, "structured"),
-            make_drafted_block(2, "structured", requests=slower),
-            make_plain_block(3, "open_ended"),
-            make_drafted_block(4, "open_ended"),
-        )
-    )
-    structured, open_ended = changes(make_facts(), make_facts(other))
-    assert structured.overlap is False
-    assert structured.difference == pytest.approx(2.06 - 1.15, abs=0.02)
-    assert "the speedup changed" in change_sentence(structured)
-    assert open_ended.overlap is True
+def test_a_change_of_a_tenth_is_shown_where_two_intervals_would_overlap() -> None:
+    run = make_run()
+    structured, open_ended = changes(make_facts(run), make_facts(slower(run, 1.1)))
+    assert structured.cost_ratio is not None
+    assert structured.cost_ratio.high is not None
+    assert structured.other_cost_ratio is not None
+    assert structured.other_cost_ratio.low is not None
+    assert structured.other_cost_ratio.low < structured.cost_ratio.high
+    assert structured.is_shown is True
+    assert structured.ratio is not None
+    assert structured.ratio.value == pytest.approx(1 / 1.1)
+    assert "has changed" in change_sentence(structured)
+    assert open_ended.is_shown is False
 
 
-def test_the_speedup_of_a_variant_that_only_one_run_has_is_not_compared() -> None:
+def test_without_an_interval_nothing_is_said_to_have_changed() -> None:
+    blocks = (make_plain_block(1, "structured"), make_drafted_block(2, "structured"))
+    facts = make_facts(make_run(blocks=blocks))
+    (change,) = changes(facts, facts)
+    assert change.is_shown is None
+    assert "no interval" in change_sentence(change)
+
+
+def test_a_variant_that_only_one_run_has_is_not_compared() -> None:
     run = make_run(variants=("baseline", "k7", "k3"))
     assert {c.label for c in changes(make_facts(run), make_facts())} == {
         "structured at c4, k7",
@@ -81,7 +83,7 @@ def test_the_speedup_of_a_variant_that_only_one_run_has_is_not_compared() -> Non
         ({"variants": ("plain", "k7"), "baseline": "plain"}, "baseline 'baseline' and 'plain'"),
         ({"variants": ("baseline", "k3")}, "no speculative variant in both"),
         (
-            {"blocks": (make_plain_block(1, "structured"),)},
+            {"blocks": two_rounds(make_plain_block(1, "structured"))},
             "only in the first open_ended/count at c4, only in the second nothing",
         ),
     ],

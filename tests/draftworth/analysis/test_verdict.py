@@ -4,93 +4,120 @@ from __future__ import annotations
 
 import hashlib
 import statistics
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from draftworth.analysis.costs import usd_per_million_tokens
+from draftworth.analysis.limits import LimitCheck
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY
+from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group, groups_of, summarize
-from draftworth.analysis.verdict import compare, judge
+from draftworth.analysis.verdict import Comparison, compare, judge
 from draftworth.records.load import ConcurrencyLoad, PoissonLoad
-from draftworth.records.results import BlockResult
+from draftworth.records.results import BlockResult, Limits
 from tests.support.blocks import make_block, make_price, make_record
 
 LOAD = ConcurrencyLoad(concurrency=4)
 STRUCTURED = Group(prompt_class="structured", load=LOAD)
+TRAFFIC = Traffic.of(STRUCTURED)
+KEPT = LimitCheck(kept=True)
 
 
 def known(value: float, low: float | None, high: float | None) -> Estimate:
-    return Estimate(value=value, low=low, high=high, prompts=8, samples=16)
+    return Estimate(value=value, low=low, high=high, prompts=8, blocks=2, samples=16)
+
+
+def compared(blocks: list[BlockResult], **overrides: Any) -> Comparison:
+    fields: dict[str, Any] = {"variant": "k7", "baseline": "baseline", **overrides}
+    return compare(blocks, fields.pop("traffic", TRAFFIC), **fields)
 
 
 @pytest.mark.parametrize(
     ("low", "high", "judgement"),
     [
-        (1.8, 2.2, "pays"),
-        (0.4, 0.6, "costs"),
-        (0.97, 1.03, "does not pay"),
+        (0.4, 0.6, "cheaper per token"),
+        (0.4, 0.953, "inconclusive"),
+        (1.06, 2.2, "dearer"),
+        (0.97, 1.03, "no difference"),
         (0.8, 1.3, "inconclusive"),
         (1.01, 1.4, "inconclusive"),
         (0.7, 0.99, "inconclusive"),
     ],
 )
 def test_judgements(low: float, high: float, judgement: str) -> None:
-    verdict, reason = judge(known((low + high) / 2, low, high))
+    verdict, reason = judge(known((low + high) / 2, low, high), KEPT)
     assert verdict == judgement
     assert reason
 
 
-@pytest.mark.parametrize("speedup", [None, known(2.0, None, None)])
-def test_without_an_interval_the_verdict_is_inconclusive(speedup: Estimate | None) -> None:
-    assert judge(speedup)[0] == "inconclusive"
+@pytest.mark.parametrize("ratio", [None, known(2.0, None, None)])
+def test_without_an_interval_the_verdict_is_inconclusive(ratio: Estimate | None) -> None:
+    assert judge(ratio, KEPT)[0] == "inconclusive"
 
 
-def paired_blocks(*, factor: float, prompts: int = 8, rounds: int = 1) -> list[BlockResult]:
+@pytest.mark.parametrize(
+    ("kept", "ratio", "judgement"),
+    [
+        (False, 0.5, "outside the limits"),
+        (None, 0.5, "inconclusive"),
+        (None, 1.5, "dearer"),
+        (True, 0.5, "cheaper per token"),
+    ],
+)
+def test_a_verdict_holds_only_inside_the_limits(
+    kept: bool | None, ratio: float, judgement: str
+) -> None:
+    check = LimitCheck(kept=kept, reason="TTFT p95 is 812 ms")
+    verdict, reason = judge(known(ratio, ratio - 0.01, ratio + 0.01), check)
+    assert verdict == judgement
+    assert ("TTFT" in reason) is (not kept and judgement != "dearer")
+
+
+def paired_blocks(*, factor: float, prompts: int = 8, rounds: int = 2) -> list[BlockResult]:
+    """The variant takes a part of the baseline's time: 1 / factor."""
     blocks = []
     for round_number in range(1, rounds + 1):
-        plain = [
-            make_record(prompt_id=f"p{i}", inter_token_latency_s=0.01 + i / 1e3)
-            for i in range(prompts)
-        ]
-        drafted = [
-            make_record(prompt_id=f"p{i}", inter_token_latency_s=(0.01 + i / 1e3) / factor)
-            for i in range(prompts)
-        ]
-        blocks += [
-            make_block(variant="baseline", round=round_number, requests=tuple(plain)),
-            make_block(variant="k7", round=round_number, requests=tuple(reversed(drafted))),
-        ]
+        for variant, faster in (("baseline", 1.0), ("k7", factor)):
+            records = [
+                make_record(
+                    prompt_id=f"p{i}",
+                    inter_token_latency_s=(0.01 + i / 1e3) / faster,
+                    end_to_end_latency_s=(1 + i / 10) / faster,
+                )
+                for i in range(prompts)
+            ]
+            if variant == "k7":
+                records.reverse()
+            blocks.append(make_block(variant=variant, round=round_number, requests=tuple(records)))
     return blocks
 
 
 def test_pairs_are_matched_by_prompt_whatever_their_order() -> None:
-    comparison = compare(paired_blocks(factor=2.0), STRUCTURED, variant="k7", baseline="baseline")
-    assert comparison.pairs == 8
+    comparison = compared(paired_blocks(factor=2.0))
+    assert comparison.pairs == 16
+    assert comparison.cost_ratio is not None
+    assert comparison.cost_ratio.value == pytest.approx(0.5)
+    assert comparison.cost_ratio.low == pytest.approx(0.5)
     assert comparison.itl_speedup is not None
     assert comparison.itl_speedup.value == pytest.approx(2.0)
-    assert comparison.itl_speedup.low == pytest.approx(2.0)
-    assert comparison.judgement == "pays"
+    assert comparison.judgement == "cheaper per token"
+    assert comparison.reason == "a token costs at least 50% less"
 
 
 def test_rounds_of_the_same_prompts_are_more_samples_but_no_more_prompts() -> None:
-    comparison = compare(
-        paired_blocks(factor=2.0, rounds=3), STRUCTURED, variant="k7", baseline="baseline"
-    )
-    assert comparison.itl_speedup is not None
-    assert comparison.itl_speedup.samples == 24
-    assert comparison.itl_speedup.prompts == 8
+    comparison = compared(paired_blocks(factor=2.0, rounds=3))
+    assert comparison.cost_ratio is not None
+    assert comparison.cost_ratio.samples == 24
+    assert comparison.prompts == 8
 
 
 def test_five_prompts_repeated_for_ever_are_inconclusive() -> None:
-    comparison = compare(
-        paired_blocks(factor=2.0, prompts=5, rounds=9),
-        STRUCTURED,
-        variant="k7",
-        baseline="baseline",
-    )
+    comparison = compared(paired_blocks(factor=2.0, prompts=5, rounds=9))
     assert comparison.judgement == "inconclusive"
-    assert comparison.reason == "5 prompts are too few for a 95% interval"
+    assert "45 pairs give no interval: it takes 6 prompts" in comparison.reason
 
 
 def test_a_prompt_sent_twice_is_paired_with_its_own_repetition() -> None:
@@ -99,10 +126,57 @@ def test_a_prompt_sent_twice_is_paired_with_its_own_repetition() -> None:
         make_block(variant="baseline", requests=tuple(records)),
         make_block(variant="k7", requests=tuple(records)),
     ]
-    comparison = compare(blocks, STRUCTURED, variant="k7", baseline="baseline")
+    comparison = compared(blocks)
     assert comparison.pairs == 2
     assert comparison.itl_speedup is not None
     assert comparison.itl_speedup.value == pytest.approx(1.0)
+
+
+def test_a_long_request_weighs_what_it_costs() -> None:
+    """Seven short requests half as long, one long one twice: the median says cheaper."""
+
+    def block(variant: str, number: int, seconds: list[float]) -> BlockResult:
+        tokens = [10] * 7 + [1000]
+        records = (
+            make_record(prompt_id=f"p{i}", end_to_end_latency_s=s, number_output_tokens=n)
+            for i, (s, n) in enumerate(zip(seconds, tokens, strict=True))
+        )
+        return make_block(variant=variant, round=number, requests=tuple(records))
+
+    blocks = []
+    for number in (1, 2):
+        blocks.append(block("baseline", number, [0.2] * 7 + [20.0]))
+        blocks.append(block("k7", number, [0.1] * 7 + [40.0]))
+    ratio = compared(blocks).cost_ratio
+    assert ratio is not None
+    assert ratio.value == pytest.approx(40.7 / 21.4)
+
+
+def test_a_latency_of_zero_is_a_latency() -> None:
+    """All tokens at once: dropped, the rest would look slow on one side only."""
+    blocks = paired_blocks(factor=1.0)
+    blocks[1] = replace(
+        blocks[1],
+        requests=tuple(replace(r, inter_token_latency_s=0.0) for r in blocks[1].requests),
+    )
+    found = compared(blocks).itl_speedup
+    assert found is not None
+    assert found.value == pytest.approx(2.0)
+    assert found.samples == 16
+
+
+def test_arrivals_at_a_rate_have_no_cost_and_are_judged_by_the_limits() -> None:
+    load = PoissonLoad(requests_per_second=2.0)
+    blocks = [replace(b, load=load) for b in paired_blocks(factor=2.0, prompts=60)]
+    traffic = Traffic(weights={"structured": 1.0}, load=load)
+    without = compared(blocks, traffic=traffic)
+    assert without.cost_ratio is None
+    assert without.judgement == "inconclusive"
+    assert "workload.limits" in without.reason
+    wide, tight = (
+        compared(blocks, traffic=traffic, limits=Limits(ttft_p95_s=s)) for s in (0.5, 0.1)
+    )
+    assert (wide.judgement, tight.judgement) == ("within the limits", "outside the limits")
 
 
 def test_failed_and_excluded_requests_leave_their_pair_and_are_counted() -> None:
@@ -112,20 +186,22 @@ def test_failed_and_excluded_requests_leave_their_pair_and_are_counted() -> None
     kept = [r for r in blocks[1].requests if r.prompt_id not in ("p0", "p1")]
     blocks[1] = make_block(variant="k7", requests=(failed, excluded, *kept))
 
-    comparison = compare(blocks, STRUCTURED, variant="k7", baseline="baseline")
+    comparison = compared(blocks)
     summary = summarize(blocks, STRUCTURED, "k7")
 
-    assert comparison.pairs == 6
+    assert comparison.pairs == 14
     assert comparison.itl_speedup is not None
     assert comparison.itl_speedup.value == pytest.approx(2.0)
-    assert (summary.requests, summary.failed, summary.excluded) == (8, 1, 1)
+    assert (summary.requests, summary.failed, summary.excluded) == (16, 1, 1)
     assert summary.value(INTER_TOKEN_LATENCY) == pytest.approx(
-        statistics.median(r.inter_token_latency_s for r in kept if r.inter_token_latency_s)
+        statistics.median(
+            r.inter_token_latency_s for r in (*kept, *blocks[3].requests) if r.inter_token_latency_s
+        )
     )
 
 
 def test_too_many_excluded_samples_refuse_a_verdict() -> None:
-    blocks = paired_blocks(factor=2.0, prompts=12)
+    blocks = paired_blocks(factor=2.0, prompts=12, rounds=1)
     records = list(blocks[1].requests)
     waited = [
         make_record(prompt_id=r.prompt_id, excluded="waited") if i < 3 else r
@@ -133,26 +209,53 @@ def test_too_many_excluded_samples_refuse_a_verdict() -> None:
     ]
     blocks[1] = make_block(variant="k7", requests=tuple(waited))
 
-    comparison = compare(blocks, STRUCTURED, variant="k7", baseline="baseline")
+    comparison = compared(blocks)
 
     assert comparison.judgement == "inconclusive"
-    assert "25% of a variant's samples are excluded" in comparison.reason
+    assert "25% of the samples of k7 in structured at c4 are excluded" in comparison.reason
 
 
 @pytest.mark.parametrize(
     ("shift_s", "unchanged"), [(0.001, True), (0.2, False)], ids=["1 ms of 250", "200 ms of 250"]
 )
 def test_ttft_is_unchanged_only_when_that_is_shown(shift_s: float, unchanged: bool) -> None:
-    plain = [make_record(prompt_id=f"p{i}", ttft_s=0.25) for i in range(8)]
-    drafted = [make_record(prompt_id=f"p{i}", ttft_s=0.25 + shift_s) for i in range(8)]
     blocks = [
-        make_block(variant="baseline", requests=tuple(plain)),
-        make_block(variant="k7", requests=tuple(drafted)),
+        make_block(
+            variant=variant,
+            round=number,
+            requests=tuple(make_record(prompt_id=f"p{i}", ttft_s=0.25 + add_s) for i in range(8)),
+        )
+        for number in (1, 2)
+        for variant, add_s in (("baseline", 0.0), ("k7", shift_s))
     ]
-    comparison = compare(blocks, STRUCTURED, variant="k7", baseline="baseline")
+    comparison = compared(blocks)
     assert comparison.ttft_unchanged is unchanged
-    assert comparison.ttft_difference_s is not None
-    assert comparison.ttft_difference_s.value == pytest.approx(shift_s)
+    assert comparison.ttft_p95_unchanged is None, "16 requests show no tail"
+    assert comparison.ttft_ratio is not None
+    assert comparison.ttft_ratio.value == pytest.approx((0.25 + shift_s) / 0.25)
+
+
+def test_a_tail_that_moves_alone_is_seen() -> None:
+    """One request in eight takes twice as long, and the typical one does not."""
+    blocks = [
+        make_block(
+            variant=variant,
+            round=number,
+            requests=tuple(
+                make_record(
+                    prompt_id=f"p{i}", ttft_s=(0.25 + i / 1e4) * (slow if i % 8 == 0 else 1)
+                )
+                for i in range(160)
+            ),
+        )
+        for number in (1, 2, 3, 4)
+        for variant, slow in (("baseline", 1.0), ("k7", 2.0))
+    ]
+    comparison = compared(blocks)
+    assert comparison.ttft_unchanged is False or comparison.ttft_p95_unchanged is False
+    assert comparison.ttft_p95_unchanged is False
+    same = compared([replace(b, variant=v) for b in blocks[::2] for v in ("baseline", "k7")])
+    assert same.ttft_p95_unchanged is True
 
 
 def test_outputs_that_differ_are_counted() -> None:
@@ -162,7 +265,7 @@ def test_outputs_that_differ_are_counted() -> None:
         make_block(variant="baseline", requests=tuple(plain)),
         make_block(variant="k7", requests=tuple(drafted)),
     ]
-    comparison = compare(blocks, STRUCTURED, variant="k7", baseline="baseline")
+    comparison = compared(blocks)
     assert comparison.identical_share == pytest.approx(0.5)
 
 
@@ -170,7 +273,7 @@ def test_outputs_without_a_text_are_not_the_same() -> None:
     nothing = hashlib.sha256(b"").hexdigest()
     requests = tuple(make_record(prompt_id=f"p{i}", output_sha256=nothing) for i in range(8))
     blocks = [make_block(variant=name, requests=requests) for name in ("baseline", "k7")]
-    comparison = compare(blocks, STRUCTURED, variant="k7", baseline="baseline")
+    comparison = compared(blocks)
     assert comparison.identical_share == 0.0
 
 

@@ -50,7 +50,7 @@ def test_speeds_are_the_medians_of_its_classes() -> None:
 
 def test_the_time_between_blocks_is_shared_by_them() -> None:
     run = make_run(time=TimeAccount(measuring_s=100.0, idle_s=6.0))
-    assert ends(run)["block_overhead_seconds"] == (1.5, 1.5)
+    assert ends(run)["block_overhead_seconds"] == (0.75, 0.75)
 
 
 def test_a_run_whose_servers_say_how_they_started_has_compile_and_load_times() -> None:

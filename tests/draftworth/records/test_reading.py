@@ -103,7 +103,7 @@ def test_a_block_that_is_listed_twice_is_refused(folder: Path) -> None:
 
 def test_a_missing_file_is_named(folder: Path) -> None:
     results(folder)[1].unlink()
-    with pytest.raises(UserInputError, match="1 of 4 result files are missing, the first is 0002-"):
+    with pytest.raises(UserInputError, match="1 of 8 result files are missing, the first is 0002-"):
         read_run(folder)
 
 

@@ -58,12 +58,18 @@ def make_run_result(**overrides: Any) -> RunResult:
     return RunResult(**{**fields, **overrides})
 
 
+def e2e_s(itl_s: float) -> float:
+    """Of a request that has the first of its tokens after a quarter of a second."""
+    return 0.25 + (TOKENS - 1) * itl_s
+
+
 def make_plain_block(block: int, prompt_class: str, /, **overrides: Any) -> BlockResult:
     records = tuple(
         make_record(
             i,
             request_id=f"run/{block}-{i}",
             inter_token_latency_s=PLAIN_ITL_S + i * 1e-4,
+            end_to_end_latency_s=e2e_s(PLAIN_ITL_S + i * 1e-4),
             tokens_per_step=1.0,
             chunks=TOKENS,
             llmperf_inter_token_latency_s=PLAIN_ITL_S + i * 1e-4,
@@ -92,6 +98,7 @@ def make_drafted_block(
             i,
             request_id=f"run/{block}-{i}",
             inter_token_latency_s=STEP_S / yields + i * 1e-5,
+            end_to_end_latency_s=e2e_s(STEP_S / yields + i * 1e-5),
             tokens_per_step=yields,
             chunks=chunks,
             llmperf_inter_token_latency_s=STEP_S + i * 1e-5,
@@ -130,7 +137,7 @@ def _with_server(block: BlockResult, *, factor: float) -> BlockResult:
 
 def make_run(*, blocks: tuple[BlockResult, ...] | None = None, **overrides: Any) -> Run:
     if blocks is None:
-        blocks = (
+        blocks = two_rounds(
             make_plain_block(1, "structured"),
             make_drafted_block(2, "structured"),
             make_plain_block(3, "open_ended"),
@@ -140,6 +147,20 @@ def make_run(*, blocks: tuple[BlockResult, ...] | None = None, **overrides: Any)
     result = make_run_result(**{"blocks": listed, **overrides})
     own = (replace(b, run_id=result.run_id, experiment=result.experiment) for b in blocks)
     return Run(result=result, blocks=tuple(own))
+
+
+def two_rounds(*blocks: BlockResult) -> tuple[BlockResult, ...]:
+    """The blocks, and once more in a second round: one round alone gives no interval."""
+    later = (
+        replace(
+            block,
+            block=block.block + len(blocks),
+            round=2,
+            requests=tuple(replace(r, request_id=f"{r.request_id}-2") for r in block.requests),
+        )
+        for block in blocks
+    )
+    return (*blocks, *later)
 
 
 def make_facts(run: Run | None = None) -> RunFacts:

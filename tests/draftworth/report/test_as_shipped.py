@@ -16,6 +16,7 @@ from tests.draftworth.report.runs import (
     make_facts,
     make_plain_block,
     make_run,
+    two_rounds,
 )
 
 BASELINE = make_plain_block(1, "structured")
@@ -24,28 +25,28 @@ BASELINE = make_plain_block(1, "structured")
 def shipped_block(*, faster: float) -> BlockResult:
     """The baseline's block, so many times as fast."""
     requests = tuple(
-        replace(r, inter_token_latency_s=(r.inter_token_latency_s or 0) / faster)
+        replace(r, end_to_end_latency_s=(r.end_to_end_latency_s or 0) / faster)
         for r in BASELINE.requests
     )
     return replace(BASELINE, variant=AS_SHIPPED, block=3, requests=requests)
 
 
 def facts_with(faster: float) -> RunFacts:
-    blocks = (BASELINE, make_drafted_block(2, "structured"), shipped_block(faster=faster))
+    blocks = two_rounds(BASELINE, make_drafted_block(2, "structured"), shipped_block(faster=faster))
     names = ("baseline", VARIANT, AS_SHIPPED)
     weights = {"structured": 1.0}
     return make_facts(make_run(blocks=blocks, variants=names, class_weights=weights))
 
 
-@pytest.mark.parametrize(("faster", "judgement"), [(1.0, "pays"), (4.0, "costs")])
+@pytest.mark.parametrize(("faster", "judgement"), [(1.0, "cheaper per token"), (4.0, "dearer")])
 def test_a_variant_is_put_against_both_and_the_verdict_stays_with_the_baseline(
     faster: float, judgement: str
 ) -> None:
-    """Speculation is twice as fast as the fair baseline."""
+    """Speculation takes two fifths off the fair baseline's cost."""
     facts = facts_with(faster)
     drafted, shipped = facts.speculative
     assert drafted.comparison is not None
-    assert drafted.comparison.judgement == "pays"
+    assert drafted.comparison.judgement == "cheaper per token"
     assert drafted.against_shipped is not None
     assert drafted.against_shipped.judgement == judgement
     assert shipped.name == AS_SHIPPED
@@ -55,12 +56,12 @@ def test_a_variant_is_put_against_both_and_the_verdict_stays_with_the_baseline(
     assert any(f"{VARIANT}, against {AS_SHIPPED}: {judgement};" in p for p in verdict.paragraphs)
     assert any(p.startswith(f"{AS_SHIPPED} does not speculate") for p in verdict.paragraphs)
     assert [row[2:4] for row in verdict.tables[0].rows] == [
-        (VARIANT, "pays"),
-        (AS_SHIPPED, "pays" if faster > 1 else "does not pay"),
+        (VARIANT, "cheaper per token"),
+        (AS_SHIPPED, "cheaper per token" if faster > 1 else "no difference"),
         (f"{VARIANT} against {AS_SHIPPED}", judgement),
     ]
-    assert [card.judgement for card in document_of(facts).cards] == ["pays"]
-    assert "itl_speedup_against_as_shipped" in figures_csv(facts)
+    assert [card.judgement for card in document_of(facts).cards] == ["cheaper per token"]
+    assert "cost_ratio_against_as_shipped" in figures_csv(facts)
 
 
 def test_the_traffic_mix_is_put_against_both_too() -> None:
@@ -72,7 +73,7 @@ def test_the_traffic_mix_is_put_against_both_too() -> None:
         shipped = replace(plain, variant=AS_SHIPPED, block=len(blocks) + 3)
         blocks += [plain, drafted, shipped]
     names = ("baseline", VARIANT, AS_SHIPPED)
-    facts = make_facts(make_run(blocks=tuple(blocks), variants=names, class_weights=weights))
+    facts = make_facts(make_run(blocks=two_rounds(*blocks), variants=names, class_weights=weights))
 
     assert [mix.name for mix in facts.mixes] == [
         VARIANT,
@@ -80,8 +81,8 @@ def test_the_traffic_mix_is_put_against_both_too() -> None:
         f"{VARIANT} against {AS_SHIPPED}",
     ]
     fair, _, shipped_mix = facts.mixes
-    assert fair.speedup is not None
-    assert fair.speedup == shipped_mix.speedup, "as fast as the fair baseline here"
+    assert fair.cost_ratio is not None
+    assert fair.cost_ratio == shipped_mix.cost_ratio, "as fast as the fair baseline here"
     labels = [card.label for card in document_of(facts).cards]
     assert labels
     assert all(VARIANT in label for label in labels)

@@ -36,12 +36,15 @@ def test_figures_are_those_of_the_report() -> None:
     found = {(r["prompt_class"], r["variant"], r["figure"]): r for r in rows}
     speedup = facts.speculative[0].comparison
     assert speedup is not None
-    assert speedup.itl_speedup is not None
-    row = found["structured", "k7", "itl_speedup"]
-    assert float(row["value"]) == speedup.itl_speedup.value
-    assert float(row["low"]) == speedup.itl_speedup.low
-    assert (row["confidence"], row["prompts"], row["samples"]) == ("0.95", "8", "8")
-    assert found["structured", "k7", "judgement"]["value"] == "pays"
+    assert speedup.cost_ratio is not None
+    row = found["structured", "k7", "cost_ratio"]
+    assert float(row["value"]) == speedup.cost_ratio.value
+    assert float(row["low"]) == speedup.cost_ratio.low
+    assert (row["confidence"], row["prompts"], row["blocks"], row["samples"]) == (
+        *("0.95", "8"),
+        *("2", "16"),
+    )
+    assert found["structured", "k7", "judgement"]["value"] == "cheaper per token"
     assert float(found["structured", "k7", "accepted_share_position_1"]["value"]) == 0.9
     assert found["structured", "baseline", "acceptance_rate_counted"]["value"] == ""
     assert len(found) == len(rows)

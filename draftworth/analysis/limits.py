@@ -1,0 +1,140 @@
+"""What must hold before a cost means anything: requests that succeed, and the service's limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from draftworth.analysis.pairing import Traffic, samples_of
+from draftworth.analysis.statistics import SAMPLES_BEYOND, Sample, quantile_estimate
+from draftworth.analysis.summary import Group, summarize
+from draftworth.records.results import BlockResult, Limits, RequestRecord
+
+# The share of requests that must keep a latency limit.
+LIMIT_SHARE = 0.95
+# Failures of both sides differ by more than chance: 1% of equal sides are further apart.
+_UNEQUAL_Z = 2.58
+# With more excluded samples than this the client, not the server, may have been measured.
+MAX_EXCLUDED_SHARE = 0.2
+_LATENCIES = (
+    ("TTFT", "ttft_s", "ttft_p95_s"),
+    ("ITL", "inter_token_latency_s", "itl_p95_s"),
+    ("E2E", "end_to_end_latency_s", "e2e_p95_s"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitCheck:
+    """Whether a variant keeps the limits of the service; None: the samples do not say.
+
+    reason: empty where it does.
+    """
+
+    kept: bool | None
+    reason: str = ""
+
+
+def why_not_comparable(
+    blocks: Sequence[BlockResult], traffic: Traffic, limits: Limits, variants: Sequence[str]
+) -> str:
+    """Why no verdict can be given on these requests at all; empty if one can.
+
+    Requests that failed are of those that a slow or overloaded server would fail: what is left of
+    them looks fast.
+    """
+    for group in traffic.groups:
+        sides = [summarize(blocks, group, variant) for variant in variants]
+        for side in sides:
+            if side.excluded_share > MAX_EXCLUDED_SHARE:
+                return (
+                    f"{side.excluded_share:.0%} of the samples of {side.variant} in "
+                    f"{group.label} are excluded: the client waited for a core (at most "
+                    f"{MAX_EXCLUDED_SHARE:.0%}): give the client a core of its own"
+                )
+            if side.failed > limits.failed_share * side.requests:
+                return (
+                    f"{side.failed} of {side.requests} requests of {side.variant} in {group.label} "
+                    f"failed{_timed_out(blocks, group, side.variant)} (at most "
+                    f"{limits.failed_share:.1%}): those that are left may be the easy ones"
+                )
+        if _unequal([(side.failed, side.requests) for side in sides]):
+            counts = " and ".join(f"{s.failed} of {s.requests} of {s.variant}" for s in sides)
+            return f"requests in {group.label} failed unequally: {counts}"
+    return ""
+
+
+def limit_check(
+    blocks: Sequence[BlockResult], traffic: Traffic, limits: Limits, variant: str
+) -> LimitCheck:
+    """Whether a variant keeps the latency limits in every class of the traffic.
+
+    Of the prompts measured. A request that timed out counts with the time it was waited for.
+    """
+    checks = [
+        check
+        for group in traffic.groups
+        for check in _checks(blocks, group, limits, variant)
+        if not check.kept
+    ]
+    broken = [check for check in checks if check.kept is False]
+    return next(iter(broken or checks), LimitCheck(kept=True))
+
+
+def _checks(
+    blocks: Sequence[BlockResult], group: Group, limits: Limits, variant: str
+) -> Iterator[LimitCheck]:
+    requests = samples_of(blocks, group, variant)
+    for name, field, limit_field in _LATENCIES:
+        limit_s: float | None = getattr(limits, limit_field)
+        if limit_s is not None:
+            # Of these prompts, which are the user's own: nothing is drawn but their requests.
+            samples = [
+                replace(place, prompt=str(number), value=value)
+                for number, (place, record) in enumerate(requests)
+                if (value := _latency_s(record, field)) is not None
+            ]
+            yield _check(samples, limit_s, f"{name} p95 of {variant} in {group.label}")
+
+
+def _check(samples: Sequence[Sample], limit_s: float, what: str) -> LimitCheck:
+    limit = f"limit {limit_s * 1e3:g} ms"
+    if not samples:
+        return LimitCheck(kept=None, reason=f"{what} was not measured ({limit})")
+    found = quantile_estimate(samples, LIMIT_SHARE)
+    if found.low is None or found.high is None:
+        needed = math.ceil(SAMPLES_BEYOND / (1 - LIMIT_SHARE))
+        return LimitCheck(
+            kept=None,
+            reason=f"{what}: {found.samples} requests do not show whether it keeps its {limit}; "
+            f"some {needed} or more would",
+        )
+    ends = f"{found.low * 1e3:.1f} to {found.high * 1e3:.1f} ms, {limit}"
+    if found.high <= limit_s:
+        return LimitCheck(kept=True)
+    if found.low > limit_s:
+        return LimitCheck(kept=False, reason=f"{what} is {ends}")
+    return LimitCheck(kept=None, reason=f"{what} is {ends}: measure more requests")
+
+
+def _latency_s(record: RequestRecord, field: str) -> float | None:
+    if record.timed_out_after_s is not None:
+        return None if field == "inter_token_latency_s" else record.timed_out_after_s
+    return getattr(record, field) if record.counts else None
+
+
+def _timed_out(blocks: Sequence[BlockResult], group: Group, variant: str) -> str:
+    records = (r for block in group.blocks(blocks, variant) for r in block.requests)
+    late = sum(r.timed_out_after_s is not None for r in records)
+    return f", {late} of them by time-out" if late else ""
+
+
+def _unequal(sides: Sequence[tuple[int, int]]) -> bool:
+    """Whether two shares of failures differ by more than chance (normal approximation)."""
+    (failed, requests), (other_failed, other_requests) = sides
+    if not (failed or other_failed):
+        return False
+    both = (failed + other_failed) / (requests + other_requests)
+    error = math.sqrt(both * (1 - both) * (1 / requests + 1 / other_requests))
+    difference = abs(failed / requests - other_failed / other_requests)
+    return difference > _UNEQUAL_Z * error

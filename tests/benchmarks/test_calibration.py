@@ -1,0 +1,58 @@
+"""A cell of the calibration, small enough for every day; docs/calibration.md has them all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.calibration import BOUNDARY, Cell, outcomes, share
+from draftworth.analysis.pairing import Pair
+from draftworth.analysis.statistics import Sample
+
+RUNS = 150
+# What prompts have in common is most of the error here, and drift the rest.
+CELL = Cell(cost_ratio=BOUNDARY, spread=0.2, drift=0.3)
+# Of 150 runs with a true share of 95%, 89% or fewer cover in one of a thousand such tests.
+LEAST_COVERAGE = 0.89
+
+
+def coverage() -> float:
+    return share([outcome.covers(CELL.cost_ratio) is True for outcome in outcomes(CELL, RUNS)])
+
+
+def test_the_interval_covers_the_truth_when_the_run_stops() -> None:
+    assert coverage() >= LEAST_COVERAGE
+
+
+def test_without_clustering_it_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every request taken as a prompt and a block of its own: the test above can fail."""
+    numbers = iter(range(10_000_000))
+
+    def alone(pair: Pair, value: float) -> Sample:
+        number = str(next(numbers))
+        return Sample(stratum=pair.stratum, prompt=number, block=number, value=value)
+
+    monkeypatch.setattr(Pair, "sample", alone)
+    assert coverage() < LEAST_COVERAGE - 0.1
+
+
+def test_cheaper_is_rarely_said_of_what_is_not() -> None:
+    """At the boundary: nominally 2.5%, of 150 runs at most 12."""
+    found = [outcome.comparison.judgement for outcome in outcomes(CELL, RUNS)]
+    assert found.count("cheaper per token") <= 12
+    cheap = [o.comparison.judgement for o in outcomes(replace(CELL, cost_ratio=0.5), 20)]
+    assert cheap.count("cheaper per token") == 20
+
+
+def test_runs_stop_by_the_deployed_rule() -> None:
+    """Narrow where prompts are alike, and not to the end where only prompts would help."""
+    alike = outcomes(replace(CELL, spread=0.02, cases=4), 10)
+    assert max(outcome.rounds for outcome in alike) < CELL.rounds
+    differing = outcomes(replace(CELL, spread=0.4, drift=0.0), 10)
+    assert min(outcome.rounds for outcome in differing) < CELL.rounds
+
+
+def test_a_share_of_no_runs_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no runs"):
+        share([])

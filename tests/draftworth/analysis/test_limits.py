@@ -1,0 +1,119 @@
+"""What must hold before a cost means anything: requests that succeed, and the service's limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from draftworth.analysis.limits import limit_check, why_not_comparable
+from draftworth.analysis.pairing import Traffic
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.results import BlockResult, Limits, RequestRecord
+from tests.support.blocks import make_block, make_failed_record, make_record
+
+TRAFFIC = Traffic(weights={"structured": 1.0}, load=ConcurrencyLoad(concurrency=4))
+SIDES = ("baseline", "k7")
+
+
+def late(index: int) -> RequestRecord:
+    return make_failed_record(
+        index, error_code=-2, error_msg="no end within 300 s", timed_out_after_s=300.0
+    )
+
+
+def blocks_of(
+    *, failed: dict[str, int], requests: int = 100, timed_out: bool = False
+) -> list[BlockResult]:
+    fail = late if timed_out else make_failed_record
+    return [
+        make_block(
+            variant=side,
+            requests=tuple(
+                fail(i) if i < failed.get(side, 0) else make_record(i) for i in range(requests)
+            ),
+        )
+        for side in SIDES
+    ]
+
+
+@pytest.mark.parametrize(
+    ("failed", "reason"),
+    [
+        ({}, ""),
+        ({"baseline": 2, "k7": 2}, ""),
+        ({"k7": 78}, "78 of 100 requests of k7 in structured at c4 failed (at most 2.0%)"),
+        ({"baseline": 3}, "3 of 100 requests of baseline"),
+    ],
+)
+def test_failures_above_the_limit_leave_no_verdict(failed: dict[str, int], reason: str) -> None:
+    found = why_not_comparable(blocks_of(failed=failed), TRAFFIC, Limits(), SIDES)
+    assert found.startswith(reason)
+    assert bool(found) is bool(reason)
+
+
+def test_a_stated_limit_takes_the_place_of_two_per_cent() -> None:
+    blocks = blocks_of(failed={"baseline": 9, "k7": 9})
+    assert not why_not_comparable(blocks, TRAFFIC, Limits(failed_share=0.1), SIDES)
+    assert why_not_comparable(blocks, TRAFFIC, Limits(failed_share=0.05), SIDES)
+
+
+def test_shares_that_differ_by_more_than_chance_leave_none_either() -> None:
+    allowed = Limits(failed_share=0.2)
+    unequal = blocks_of(failed={"k7": 9})
+    assert "failed unequally: 0 of 100 of baseline and 9 of 100 of k7" in why_not_comparable(
+        unequal, TRAFFIC, allowed, SIDES
+    )
+    near = blocks_of(failed={"baseline": 6, "k7": 9})
+    assert not why_not_comparable(near, TRAFFIC, allowed, SIDES)
+
+
+def test_time_outs_are_named_as_such() -> None:
+    blocks = blocks_of(failed={"k7": 50}, timed_out=True)
+    assert "failed, 50 of them by time-out" in why_not_comparable(blocks, TRAFFIC, Limits(), SIDES)
+
+
+def spaced(variant: str, round_number: int, *, late_requests: int = 0) -> BlockResult:
+    """TTFTs of 200 to 300 ms, alike in every block."""
+    requests = [make_record(i, ttft_s=0.2 + i / 1000) for i in range(100 - late_requests)]
+    return make_block(
+        variant=variant,
+        round=round_number,
+        requests=(*requests, *(late(i) for i in range(late_requests))),
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "kept", "said"),
+    [
+        (0.35, True, ""),
+        (0.25, False, "TTFT p95 of k7 in structured at c4 is 29"),
+        (0.295, None, "measure more requests"),
+    ],
+)
+def test_a_limit_is_kept_broken_or_open(limit_s: float, kept: bool | None, said: str) -> None:
+    blocks = [spaced("k7", number) for number in range(1, 5)]
+    check = limit_check(blocks, TRAFFIC, Limits(ttft_p95_s=limit_s), "k7")
+    assert check.kept is kept
+    assert said in check.reason
+
+
+def test_a_request_that_timed_out_counts_as_long_as_it_was_waited_for() -> None:
+    blocks = [spaced("k7", number, late_requests=10) for number in range(1, 5)]
+    assert limit_check(blocks, TRAFFIC, Limits(e2e_p95_s=10.0), "k7").kept is False
+    without = [spaced("k7", number) for number in range(1, 5)]
+    assert limit_check(without, TRAFFIC, Limits(e2e_p95_s=10.0), "k7").kept is True
+
+
+def test_few_requests_do_not_show_a_tail() -> None:
+    check = limit_check([make_block(variant="k7")], TRAFFIC, Limits(ttft_p95_s=9.0), "k7")
+    assert check.kept is None
+    assert "some 100 or more would" in check.reason
+
+
+def test_a_limit_on_what_was_not_measured_is_open() -> None:
+    block = make_block(variant="k7", requests=(make_record(inter_token_latency_s=None),))
+    check = limit_check([block], TRAFFIC, Limits(itl_p95_s=9.0), "k7")
+    assert (check.kept, "was not measured" in check.reason) == (None, True)
+
+
+def test_without_limits_nothing_is_asked_for() -> None:
+    assert limit_check([], TRAFFIC, Limits(), "k7").kept is True

@@ -1,0 +1,54 @@
+"""Which requests are compared, and what of them is a sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from draftworth.analysis.pairing import MANY_CASES, Traffic, counting, paired
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.results import BlockResult
+from tests.support.blocks import make_block, make_failed_record, make_record
+
+LOAD = ConcurrencyLoad(concurrency=4)
+TRAFFIC = Traffic(weights={"structured": 0.5, "chat": 0.5}, load=LOAD)
+
+
+def both(case: str = "count", **overrides: Any) -> list[BlockResult]:
+    return [make_block(variant=name, case=case, **overrides) for name in ("baseline", "k7")]
+
+
+def test_a_traffic_has_a_name_and_groups() -> None:
+    assert TRAFFIC.label == "traffic mix at c4"
+    assert [group.label for group in TRAFFIC.groups] == ["structured at c4", "chat at c4"]
+    assert Traffic.of(TRAFFIC.groups[0]).label == "structured at c4"
+
+
+def test_pairs_are_of_every_class_and_only_of_this_load() -> None:
+    other = ConcurrencyLoad(concurrency=1)
+    blocks = [*both(), *both(prompt_class="chat"), *both(load=other, round=2)]
+    pairs = paired(blocks, TRAFFIC, variant="k7", baseline="baseline")
+    assert [pair.prompt_class for pair in pairs] == ["structured"] * 3 + ["chat"] * 3
+
+
+def test_a_prompt_of_one_side_alone_is_no_pair_and_a_failed_one_does_not_count() -> None:
+    records = [make_record(i) for i in range(4)]
+    blocks = [
+        make_block(variant="baseline", requests=tuple(records)),
+        make_block(variant="k7", requests=(*records[1:3], make_failed_record(3))),
+    ]
+    pairs = paired(blocks, TRAFFIC, variant="k7", baseline="baseline")
+    assert [pair.plain.prompt_id for pair in pairs] == ["prompt-1", "prompt-2", "prompt-3"]
+    assert len(counting(pairs)) == 2
+
+
+def test_few_cases_are_strata_and_many_are_the_sample() -> None:
+    few = [block for i in range(MANY_CASES - 1) for block in both(f"case-{i}")]
+    many = [*few, *both("one more")]
+    sampled = [
+        {(p.stratum, p.prompt) for p in paired(blocks, TRAFFIC, variant="k7", baseline="baseline")}
+        for blocks in (few, many)
+    ]
+    assert ("structured/case-0", "case-0/prompt-0") in sampled[0]
+    assert sampled[1] == {
+        ("structured", case) for case in (*(f"case-{i}" for i in range(MANY_CASES - 1)), "one more")
+    }

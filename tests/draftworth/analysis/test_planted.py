@@ -1,0 +1,74 @@
+"""Runs whose truth is known and misleads: what they cost is not what their median latency says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.calibration import GROUP, Cell, outcomes
+from draftworth.analysis.pairing import Traffic
+from draftworth.analysis.verdict import Comparison, compare
+from draftworth.records.results import BlockResult
+from tests.support.blocks import make_block, make_record
+
+RUNS = 30
+
+
+def judgements(cell: Cell) -> Counter[str]:
+    found = [outcome.comparison.judgement for outcome in outcomes(cell, RUNS)]
+    assert len(found) == RUNS
+    return Counter(found)
+
+
+def test_most_prompts_faster_and_the_bill_a_third_higher_is_not_cheaper() -> None:
+    """70% of prompts 1.2 times as fast, 30% 0.4 times: 0.7 / 1.2 + 0.3 / 0.4 = 1.33."""
+    cell = Cell(cost_ratio=4 / 3, cases=4, gains=((1 / 1.2, 0.7), (1 / 0.4, 0.3)))
+    found = judgements(cell)
+    assert found["cheaper per token"] == 0
+    assert found["dearer"] > RUNS / 4
+
+
+def test_the_other_way_round_it_is_cheaper() -> None:
+    """The twin: 30% of prompts far faster, the others a little slower."""
+    found = judgements(Cell(cost_ratio=0.9, cases=4, gains=((1.05, 0.7), (0.4, 0.3))))
+    assert found["dearer"] == 0
+    assert found["cheaper per token"] > 0
+
+
+@pytest.mark.parametrize("failures", [0.5, 0.78])
+def test_where_requests_time_out_there_is_no_verdict(failures: float) -> None:
+    found = judgements(Cell(cost_ratio=0.4, cases=4, failures=failures))
+    assert found == {"inconclusive": RUNS}
+
+
+def prefill_heavy() -> Iterator[BlockResult]:
+    """Prompts of 6,000 and 32 output tokens: decoding 1.5 times as fast, the first token later."""
+    for number in (1, 2, 3):
+        for variant, ttft_s, itl_s in (("baseline", 1.0, 0.03), ("variant", 1.6, 0.02)):
+            yield make_block(
+                variant=variant,
+                prompt_class=GROUP.prompt_class,
+                load=GROUP.load,
+                round=number,
+                requests=tuple(
+                    make_record(
+                        i,
+                        ttft_s=ttft_s + i / 100,
+                        inter_token_latency_s=itl_s,
+                        end_to_end_latency_s=ttft_s + i / 100 + 31 * itl_s,
+                        number_output_tokens=32,
+                    )
+                    for i in range(8)
+                ),
+            )
+
+
+def test_faster_decoding_that_waits_longer_for_its_first_token_is_dearer() -> None:
+    found: Comparison = compare(
+        [*prefill_heavy()], Traffic.of(GROUP), variant="variant", baseline="baseline"
+    )
+    assert found.itl_speedup is not None
+    assert found.itl_speedup.value == pytest.approx(1.5)
+    assert found.judgement == "dearer"
