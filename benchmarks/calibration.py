@@ -60,7 +60,7 @@ class Cell:
     cost_ratio: variant / baseline, in the mean over prompts. gains: planted ratios of prompts with
     their probabilities, in the place of the log-normal ones of `spread`.
     prompts: of each case. drift: in all of a run. outliers: part of the requests of both sides that
-    take five times as long. failures: part of the variant's requests that time out.
+    take five times as long. errors: part of both sides' that fail. time_outs: of the variant's.
     """
 
     cost_ratio: float
@@ -69,7 +69,8 @@ class Cell:
     spread: float = 0.2
     drift: float = 0.0
     outliers: float = 0.0
-    failures: float = 0.0
+    errors: float = 0.0
+    time_outs: float = 0.0
     gains: tuple[tuple[float, float], ...] = ()
     lengths: tuple[int, ...] = ()
     ttft_ratio: float = 1 + TTFT_MARGIN
@@ -200,8 +201,10 @@ def _rounds(
 def _record(
     cell: Cell, side: str, prompt: PlantedPrompt, factor: float, generator: random.Random
 ) -> RequestRecord:
-    if side == VARIANT and cell.failures and generator.random() < cell.failures:
-        return _TEMPLATE_LATE(prompt_id=prompt.id)
+    if side == VARIANT and cell.time_outs and generator.random() < cell.time_outs:
+        return _FAILED(prompt_id=prompt.id, error_code=-2, timed_out_after_s=_TIMEOUT_S)
+    if cell.errors and generator.random() < cell.errors:
+        return _FAILED(prompt_id=prompt.id, error_code=500)
     factor *= math.exp(generator.gauss(0, _REQUEST_ERROR))
     if cell.outliers and generator.random() < cell.outliers:
         factor *= 5
@@ -223,11 +226,9 @@ def _record(
     )
 
 
-_TEMPLATE_LATE = partial(
+_FAILED = partial(
     RequestRecord,
-    error_code=-2,
-    error_msg="no end in time",
-    timed_out_after_s=_TIMEOUT_S,
+    error_msg="planted",
     request_id="planted",
     started_at_unix_s=0.0,
     chunks=0,
@@ -304,7 +305,13 @@ def cells() -> list[Cell]:
     ]
     middle = Cell(cost_ratio=1.0, cases=4)
     others = [replace(middle, cost_ratio=truth) for truth in (1 / 3, 0.8, 1.25)]
-    return [*grid, *others, replace(middle, outliers=0.02), replace(middle, cases=8, prompts=4)]
+    others += [replace(middle, outliers=0.02), replace(middle, errors=0.01)]
+    # Prompts of two kinds, one of which pays for the other; and cases that are themselves drawn.
+    others += [
+        replace(middle, cost_ratio=0.3 * 0.4 + 0.7 * 1.2, gains=((0.4, 0.3), (1.2, 0.7))),
+        replace(middle, cases=8, prompts=4),
+    ]
+    return [*grid, *others]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -314,7 +321,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=2, help="at once (%(default)s)")
     arguments = parser.parse_args(argv)
     table = Table(
-        *("truth", "cases", "prompts", "spread", "drift", "outliers", "rounds", "covers"),
+        *("truth", "cases", "prompts", "spread", "drift", "outliers", "errors", "rounds", "covers"),
         *("cheaper", "same", "dearer", "open", "false TTFT", "and p95"),
         box=None,
     )
@@ -330,7 +337,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         tail = share([o.comparison.ttft_p95_unchanged is True for o in found])
         table.add_row(
             *(f"{cell.cost_ratio:.3f}", str(cell.cases), str(cell.prompts)),
-            *(f"{value:.0%}" for value in (cell.spread, cell.drift, cell.outliers)),
+            *(f"{value:.0%}" for value in (cell.spread, cell.drift, cell.outliers, cell.errors)),
             f"{sum(o.rounds for o in found) / len(found):.1f}",
             f"{coverage:.3f}",
             *(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from draftworth.analysis.checks import (
     break_even,
     server_check,
 )
+from draftworth.analysis.limits import highest_rate
 from draftworth.analysis.metrics import (
     ACCEPTANCE_RATE,
     INTER_TOKEN_LATENCY,
@@ -33,6 +34,7 @@ from draftworth.analysis.statistics import (
 )
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
 from draftworth.analysis.verdict import Comparison, compare
+from draftworth.records.load import PoissonLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, BlockResult, RequestRecord
 from draftworth.records.transcripts import Transcripts
@@ -101,11 +103,15 @@ class GroupFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """A run and all that is known about it."""
+    """A run and all that is known about it.
+
+    highest_rates: by variant, where arrivals came at rates and latencies are limited.
+    """
 
     run: Run
     groups: tuple[GroupFacts, ...]
     mixes: tuple[Comparison, ...]
+    highest_rates: Mapping[str, PoissonLoad | None]
 
     @cached_property
     def speculative(self) -> tuple[VariantFacts, ...]:
@@ -129,7 +135,20 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
         run=run,
         groups=tuple(_group_facts(run, group, transcripts) for group in groups_of(run.blocks)),
         mixes=tuple(_mixes(run)),
+        highest_rates=_highest_rates(run),
     )
+
+
+def _highest_rates(run: Run) -> Mapping[str, PoissonLoad | None]:
+    result = run.result
+    at_rates = any(isinstance(block.load, PoissonLoad) for block in run.blocks)
+    if not (at_rates and result.limits.are_on_latencies):
+        return {}
+    weights = result.class_weights or dict.fromkeys((b.prompt_class for b in run.blocks), 1.0)
+    return {
+        variant: highest_rate(run.blocks, weights, result.limits, variant)
+        for variant in result.variants
+    }
 
 
 def _mixes(run: Run) -> Iterator[Comparison]:

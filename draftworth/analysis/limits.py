@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from draftworth.analysis.pairing import Traffic, samples_of
 from draftworth.analysis.statistics import SAMPLES_BEYOND, Sample, quantile_estimate
 from draftworth.analysis.summary import Group, summarize
+from draftworth.records.load import PoissonLoad
 from draftworth.records.results import BlockResult, Limits, RequestRecord
 
 # The share of requests that must keep a latency limit.
@@ -58,7 +59,7 @@ def why_not_comparable(
                     f"failed{_timed_out(blocks, group, side.variant)} (at most "
                     f"{limits.failed_share:.1%}): those that are left may be the easy ones"
                 )
-        if _unequal([(side.failed, side.requests) for side in sides]):
+        if len(sides) > 1 and _unequal([(side.failed, side.requests) for side in sides]):
             counts = " and ".join(f"{s.failed} of {s.requests} of {s.variant}" for s in sides)
             return f"requests in {group.label} failed unequally: {counts}"
     return ""
@@ -79,6 +80,26 @@ def limit_check(
     ]
     broken = [check for check in checks if check.kept is False]
     return next(iter(broken or checks), LimitCheck(kept=True))
+
+
+def highest_rate(
+    blocks: Sequence[BlockResult], weights: Mapping[str, float], limits: Limits, variant: str
+) -> PoissonLoad | None:
+    """The highest measured Poisson rate at which a variant keeps the limits, and keeps them at
+    every lower one; None where it does so at none.
+
+    Too many failures are a limit that is not kept.
+    """
+    loads = {block.load for block in blocks if isinstance(block.load, PoissonLoad)}
+    kept = None
+    for load in sorted(loads, key=lambda load: load.requests_per_second):
+        traffic = Traffic(weights=weights, load=load)
+        if why_not_comparable(blocks, traffic, limits, [variant]):
+            break
+        if not limit_check(blocks, traffic, limits, variant).kept:
+            break
+        kept = load
+    return kept
 
 
 def _checks(

@@ -191,7 +191,7 @@ def _judged(
     check = limit_check(blocks, traffic, limits, variants[1])
     if not isinstance(traffic.load, PoissonLoad):
         return judge(ratio, check)
-    if limits == Limits(failed_share=limits.failed_share):
+    if not limits.are_on_latencies:
         return "inconclusive", (
             "arrivals at a rate have no cost per token; with workload.limits the answer is the "
             "highest rate that keeps them"

@@ -64,7 +64,21 @@ class LadderLoad(StrictModel):
         return tuple(load_shapes.ConcurrencyLoad(concurrency=n) for n in self.concurrencies)
 
 
-LoadSpec = Annotated[ConcurrencyLoad | PoissonLoad | LadderLoad, Field(discriminator="kind")]
+class RatesLoad(StrictModel):
+    """One Poisson rate after the other: the answer is the highest that keeps `limits`."""
+
+    kind: Literal["poisson_ladder"]
+    rates: Annotated[tuple[PositiveFloat, ...], Field(min_length=1), EachOnce]
+    """mean requests a second on each rung"""
+
+    def shapes(self) -> tuple[load_shapes.Load, ...]:
+        """A load a rung, one after the other."""
+        return tuple(load_shapes.PoissonLoad(requests_per_second=rate) for rate in self.rates)
+
+
+LoadSpec = Annotated[
+    ConcurrencyLoad | PoissonLoad | LadderLoad | RatesLoad, Field(discriminator="kind")
+]
 
 
 class ServiceLimits(StrictModel):

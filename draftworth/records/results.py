@@ -268,6 +268,11 @@ class Limits:
     e2e_p95_s: float | None = None
     failed_share: float = 0.02
 
+    @property
+    def are_on_latencies(self) -> bool:
+        """Whether any latency is limited."""
+        return (self.ttft_p95_s, self.itl_p95_s, self.e2e_p95_s) != (None, None, None)
+
     def __post_init__(self) -> None:
         for name in ("ttft_p95_s", "itl_p95_s", "e2e_p95_s"):
             _check(name, getattr(self, name), least=MIN_SECONDS, most=MAX_SECONDS)

@@ -127,7 +127,7 @@ def _verdict(facts: RunFacts) -> Section:
     if not compared:
         sentences = ["The run has no speculative variant beside its baseline: no verdict."]
     else:
-        sentences += _spoken_of(facts)
+        sentences += [*_rate_sentences(facts), *_spoken_of(facts)]
     return Section(
         title="Verdict",
         paragraphs=(*mix_sentences(facts), *sentences),
@@ -144,6 +144,13 @@ def _verdict(facts: RunFacts) -> Section:
         plots=tuple(overview_plots(facts)),
         brief=True,
     )
+
+
+def _rate_sentences(facts: RunFacts) -> Iterator[str]:
+    """The answer where requests come at rates: how many a second each variant can take."""
+    for variant, load in facts.highest_rates.items():
+        found = f"{load.requests_per_second:g} requests a second" if load else "none of them"
+        yield f"Highest measured rate within the limits, {variant}: {found}."
 
 
 def _spoken_of(facts: RunFacts) -> Iterator[str]:

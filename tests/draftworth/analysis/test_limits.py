@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from draftworth.analysis.limits import limit_check, why_not_comparable
+from draftworth.analysis.limits import highest_rate, limit_check, why_not_comparable
 from draftworth.analysis.pairing import Traffic
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load import ConcurrencyLoad, PoissonLoad
 from draftworth.records.results import BlockResult, Limits, RequestRecord
 from tests.support.blocks import make_block, make_failed_record, make_record
 
@@ -113,6 +115,28 @@ def test_a_limit_on_what_was_not_measured_is_open() -> None:
     block = make_block(variant="k7", requests=(make_record(inter_token_latency_s=None),))
     check = limit_check([block], TRAFFIC, Limits(itl_p95_s=9.0), "k7")
     assert (check.kept, "was not measured" in check.reason) == (None, True)
+
+
+def test_the_highest_rate_is_below_the_first_that_is_too_high() -> None:
+    """A rate that keeps the limits above one that does not is luck."""
+
+    def at(rate: float, add_s: float) -> list[BlockResult]:
+        load = PoissonLoad(requests_per_second=rate)
+        blocks = [spaced("k7", number) for number in range(1, 5)]
+        return [
+            replace(
+                block,
+                load=load,
+                requests=tuple(replace(r, ttft_s=(r.ttft_s or 0) + add_s) for r in block.requests),
+            )
+            for block in blocks
+        ]
+
+    limits, weights = Limits(ttft_p95_s=0.35), {"structured": 1.0}
+    blocks = [*at(8.0, 0.0), *at(1.0, 0.0), *at(2.0, 0.0), *at(4.0, 1.0)]
+    found = highest_rate(blocks, weights, limits, "k7")
+    assert found == PoissonLoad(requests_per_second=2.0)
+    assert highest_rate(at(1.0, 1.0), weights, limits, "k7") is None
 
 
 def test_without_limits_nothing_is_asked_for() -> None:

@@ -37,9 +37,9 @@ def test_the_other_way_round_it_is_cheaper() -> None:
     assert found["cheaper per token"] > 0
 
 
-@pytest.mark.parametrize("failures", [0.5, 0.78])
-def test_where_requests_time_out_there_is_no_verdict(failures: float) -> None:
-    found = judgements(Cell(cost_ratio=0.4, cases=4, failures=failures))
+@pytest.mark.parametrize("time_outs", [0.5, 0.78])
+def test_where_requests_time_out_there_is_no_verdict(time_outs: float) -> None:
+    found = judgements(Cell(cost_ratio=0.4, cases=4, time_outs=time_outs))
     assert found == {"inconclusive": RUNS}
 
 

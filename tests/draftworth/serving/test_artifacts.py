@@ -81,6 +81,7 @@ NOT_IN_THE_KEY = {
     "workload.load.concurrency",
     "workload.load.concurrencies",
     "workload.load.requests_per_second",
+    "workload.load.rates",
     "workload.load_generator",
     "workload.requests_per_round",
     "workload.min_requests",

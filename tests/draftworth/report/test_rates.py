@@ -1,0 +1,43 @@
+"""Requests that come at rates: the answer is how many a second each variant can take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from draftworth.records.load import PoissonLoad
+from draftworth.records.results import BlockResult, Limits
+from draftworth.report.contents import document_of
+from tests.draftworth.report.runs import make_facts, make_run
+
+
+def at_rate(blocks: tuple[BlockResult, ...], rate: float, ttft_s: float) -> list[BlockResult]:
+    """Two rounds become fourteen, so that a tail can be seen."""
+    return [
+        replace(
+            block,
+            load=PoissonLoad(requests_per_second=rate),
+            round=block.round + 2 * again,
+            block=block.block + 100 * again + round(rate * 10_000),
+            requests=tuple(replace(r, ttft_s=ttft_s) for r in block.requests),
+        )
+        for block in blocks
+        for again in range(7)
+    ]
+
+
+def test_the_highest_rate_of_each_variant_is_the_answer() -> None:
+    blocks = make_run().blocks
+    plain = tuple(block for block in blocks if block.variant == "baseline")
+    measured = (
+        *at_rate(blocks, 1.0, 0.2),
+        *at_rate(tuple(b for b in blocks if b not in plain), 2.0, 0.2),
+        *at_rate(plain, 2.0, 0.9),
+    )
+    limits = Limits(ttft_p95_s=0.5)
+    facts = make_facts(make_run(blocks=measured, limits=limits))
+    said = document_of(facts).sections[0].paragraphs
+    assert "Highest measured rate within the limits, baseline: 1 requests a second." in said
+    assert "Highest measured rate within the limits, k7: 2 requests a second." in said
+    assert facts.mixes[0].cost_ratio is None
+    without = document_of(make_facts(make_run(blocks=measured))).sections[0].paragraphs
+    assert not any("Highest" in sentence for sentence in without)
