@@ -71,13 +71,13 @@ def server_check(blocks: Iterable[BlockResult]) -> ServerCheck | None:
 class AcceptanceCheck:
     """Acceptance rate (0 to 1) by the server's counters and as tokens per step explain it.
 
-    most: tokens a step can yield, 1 without speculation. by_requests: the rate by what the server
+    most: tokens a step can yield, 1 without speculation; None: nobody said. by_requests: the rate by what the server
     tells with each answer; tokens_per_chunk: tokens per step as the chunks show them.
     """
 
     counted: float | None
     tokens_per_step: float | None
-    most: int
+    most: int | None
     by_requests: float | None = None
     tokens_per_chunk: float | None = None
 
@@ -85,9 +85,10 @@ class AcceptanceCheck:
     def estimated(self) -> float | None:
         """None where no acceptance explains the tokens per step."""
         accepted = None if self.tokens_per_step is None else self.tokens_per_step - 1
-        if accepted is None or self.most < 2 or not 0 <= accepted <= self.most - 1:
+        drafted = (self.most or 1) - 1
+        if accepted is None or drafted < 1 or not 0 <= accepted <= drafted:
             return None
-        return accepted / (self.most - 1)
+        return accepted / drafted
 
     @property
     def agrees(self) -> bool | None:
@@ -105,10 +106,12 @@ class AcceptanceCheck:
 
     @property
     def merged(self) -> bool:
-        """Chunks hold more tokens than a step can yield, or than the server's steps did."""
+        """Chunks are known to hold more tokens than a step can yield, or than the steps did."""
         tokens = self.tokens_per_chunk
-        steps = min(self.most, self.tokens_per_step or self.most)
-        return tokens is not None and tokens > steps * (1 + MERGED_CHUNKS_TOLERANCE)
+        steps = [count for count in (self.most, self.tokens_per_step) if count]
+        if tokens is None or not steps:
+            return False
+        return tokens > min(steps) * (1 + MERGED_CHUNKS_TOLERANCE)
 
 
 def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
@@ -129,7 +132,7 @@ class BreakEven:
     step_s: float
     tokens_per_step: float
     needed: float
-    most: int
+    most: int | None
 
     @property
     def predicted_speedup(self) -> float:

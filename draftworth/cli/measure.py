@@ -106,7 +106,7 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
     endpoint = Endpoint(
         variant=name_in_files(arguments.name),
         base_url=base_url(arguments.base_url),
-        max_tokens_per_step=1,
+        max_tokens_per_step=None,
         is_baseline=True,
     )
     return RunSpec(

@@ -17,11 +17,14 @@ RUN_SPEC_SCHEMA = "draftworth.runspec/6"
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """One variant's OpenAI-compatible server. `base_url` is without the trailing `/v1`."""
+    """One variant's OpenAI-compatible server.
+
+    base_url: without the trailing `/v1`. max_tokens_per_step: None for a server that nobody knows.
+    """
 
     variant: str
     base_url: str
-    max_tokens_per_step: int
+    max_tokens_per_step: int | None
     is_baseline: bool
 
 

@@ -337,7 +337,11 @@ class Runner:
             variants=tuple(e.variant for e in self.spec.endpoints),
             baseline=self.spec.baseline,
             blocks=tuple(dict.fromkeys(block.stem for block in blocks)),
-            max_tokens_per_step={e.variant: e.max_tokens_per_step for e in self.spec.endpoints},
+            max_tokens_per_step={
+                e.variant: e.max_tokens_per_step
+                for e in self.spec.endpoints
+                if e.max_tokens_per_step is not None
+            },
             target_interval_width=self.spec.sampling.target_interval_width,
             class_weights=self.spec.class_weights,
             limits=self.spec.limits,

@@ -153,7 +153,7 @@ def _break_even_cells(prediction: BreakEven) -> tuple[str, ...]:
         number(prediction.step_s * 1e3, digits=2),
         figure(TOKENS_PER_STEP, prediction.tokens_per_step),
         figure(TOKENS_PER_STEP, prediction.needed),
-        str(prediction.most),
+        number(prediction.most, digits=0),
         ratio(prediction.predicted_speedup),
     )
 

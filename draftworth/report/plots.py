@@ -252,7 +252,8 @@ def _tokens_per_step_plot(rows: Sequence[tuple[VariantFacts, BreakEven]]) -> Plo
             axes.plot(ends, [row, row], color=themed("grid.color"), linewidth=3, zorder=1)
             axes.plot([figures.needed], [row], "D", color="C2", markersize=7)
             axes.plot([figures.tokens_per_step], [row], "o", color="C1", markersize=8)
-            axes.plot([figures.most], [row], "|", color=muted, markersize=14)
+            if figures.most is not None:
+                axes.plot([figures.most], [row], "|", color=muted, markersize=14)
         _rows_axis(axes, [v for v, _ in rows])
         axes.set_xlim(left=0)
         axes.set_xlabel("output tokens a step")

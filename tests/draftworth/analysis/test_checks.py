@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -82,14 +83,28 @@ def test_acceptance_is_recovered_from_simulated_steps(most: int, chance: float) 
 
 
 @pytest.mark.parametrize(
-    ("tokens_per_step", "most"), [(9.0, 8), (8.1, 8), (0.9, 8), (1.0, 1), (None, 8)]
+    ("tokens_per_step", "most"), [(9.0, 8), (8.1, 8), (0.9, 8), (1.0, 1), (None, 8), (4.0, None)]
 )
 def test_what_no_acceptance_explains_is_not_estimated(
-    tokens_per_step: float | None, most: int
+    tokens_per_step: float | None, most: int | None
 ) -> None:
     check = AcceptanceCheck(counted=None, tokens_per_step=tokens_per_step, most=most)
     assert check.estimated is None
     assert check.agrees is None
+
+
+@pytest.mark.parametrize(
+    ("most", "steps", "merged"),
+    [(8, 9.0, True), (8, 4.0, False), (None, 9.0, False), (None, 3.0, True)],
+)
+def test_chunks_are_called_merged_only_where_that_is_known(
+    most: int | None, steps: float, merged: bool
+) -> None:
+    """Nine tokens a chunk: a server that nobody described may well yield them in a step."""
+    check = AcceptanceCheck(
+        counted=None, tokens_per_step=steps, most=most, tokens_per_chunk=max(steps, 4.0)
+    )
+    assert check.merged is merged
 
 
 def test_acceptance_by_position_is_a_share_of_drafts_over_all_blocks() -> None:
@@ -203,11 +218,30 @@ def test_without_counters_acceptance_is_what_the_server_tells_of_its_requests() 
             {"requests": told(steps=16, drafted=112, accepted=22)},
             "what it tells with each answer 19.6% (tolerance 5%): other requests were served",
         ),
+        (
+            {"requests": tuple(make_record(i, usage_source="last_chunk") for i in range(8))},
+            "counts tokens at the end alone",
+        ),
     ],
-    ids=["server", "acceptance", "outputs", "failures", "merged chunks", "steps", "requests"],
+    ids=[
+        *("server", "acceptance", "outputs", "failures", "merged chunks", "steps", "requests"),
+        "usage at the end",
+    ],
 )
 def test_a_disagreement_calls_for_attention(overrides: dict[str, object], sentence: str) -> None:
     blocks = (make_plain_block(1, "structured"), make_drafted_block(2, "structured", **overrides))  # type: ignore[arg-type]
     attention = make_facts(make_run(blocks=blocks)).attention
     assert any(sentence in line for line in attention), attention
     assert all(VARIANT in line for line in attention)
+
+
+def test_a_server_that_nobody_described_is_not_said_to_merge_chunks() -> None:
+    """As `measure` has it: eight tokens a chunk may be a step's."""
+    drafted = make_drafted_block(
+        1, "structured", requests=tuple(make_record(i, chunks=13) for i in range(8))
+    )
+    run = make_run(blocks=(drafted,), variants=(VARIANT,), baseline=VARIANT)
+    unknown = make_facts(replace(run, result=replace(run.result, max_tokens_per_step={})))
+    assert not any("merged" in line for line in unknown.attention)
+    plain = make_facts(replace(run, result=replace(run.result, max_tokens_per_step={VARIANT: 1})))
+    assert any("merged" in line for line in plain.attention)
