@@ -71,8 +71,9 @@ def server_check(blocks: Iterable[BlockResult]) -> ServerCheck | None:
 class AcceptanceCheck:
     """Acceptance rate (0 to 1) by the server's counters and as tokens per step explain it.
 
-    most: tokens a step can yield, 1 without speculation; None: nobody said. by_requests: the rate by what the server
-    tells with each answer; tokens_per_chunk: tokens per step as the chunks show them.
+    most: tokens a step can yield, 1 without speculation; None: nobody said.
+    by_requests: the rate by what the server tells with each answer.
+    tokens_per_chunk: tokens per step as the chunks show them.
     """
 
     counted: float | None
