@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from draftworth.cli.runs import RUN_WORDS, local_run
 from draftworth.errors import UserInputError, suggestion
 from draftworth.experiment.variants import AsShipped, Speculative
-from draftworth.planning.advice import advice_lines, time_advice
+from draftworth.planning.advice import notes
 from draftworth.planning.assumptions import OPTION, Assumption, Assumptions, assumption_data
 from draftworth.planning.learning import LEARN_OPTION, learnt
 from draftworth.planning.looked_up_price import with_looked_up_price
@@ -84,7 +85,7 @@ def _plan_lines(
     for variant in experiment.variants:
         yield from _variant_lines(experiment, variant)
     yield from _workload_lines(experiment)
-    advice = list(advice_lines(experiment))
+    first = None
     if isinstance(experiment, ResolvedNeuron):
         yield from _placement_lines(experiment)
         known = assumption_data().for_target(experiment.spec.target.model)
@@ -93,16 +94,15 @@ def _plan_lines(
         first = forecast(experiment, assumed, compiled=_known_variants(experiment, compiled))
         yield from time_lines(first, second=forecast(experiment, assumed, second=True))
         yield from learnt_lines(rows, assumed)
-        advice += time_advice(first)
     elif assume or compiled or learn is not None:
         raise UserInputError(
             f"{OPTION}, {COMPILED_OPTION}, {LEARN_OPTION}: given for release "
             f"{experiment.spec.release}, allowed with a Neuron release: a local experiment uses no "
             "AWS nodes and has no time line"
         )
-    if advice:
+    if told := list(notes(experiment, run=first, today=datetime.now(UTC).date())):
         yield ""
-        yield from (f"note: {line}" for line in advice)
+        yield from (f"note: {line}" for line in told)
 
 
 def _learnt(
