@@ -110,8 +110,9 @@ class Aws(StrictModel):
 
     region: str = Field(pattern=REGION_PATTERN, description="AWS region, e.g. us-east-2")
     availability_zone: str = Field(
+        examples=["us-east-2c"],
         description="the one zone of the accelerator nodes, e.g. us-east-2c: EFA, placement group "
-        "and Capacity Block all live in one zone"
+        "and Capacity Block all live in one zone",
     )
     instance_type: Annotated[str, AfterValidator(_known_instance_type)] = Field(
         default="trn2.48xlarge",
