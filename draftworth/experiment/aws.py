@@ -63,7 +63,7 @@ class CapacityBlock(StrictModel):
         ge=1,
         le=MAX_BLOCK_HOURS,
         description="hours the block was bought for; left out: 24, the shortest that is sold in "
-        "advance. `draftworth plan` charges them whole",
+        "advance. `python -m draftworth plan` charges them whole",
     )
 
 
@@ -83,8 +83,8 @@ class Price(StrictModel):
 class Pins(StrictModel):
     """Versions that a deploy takes as they stand here; what is left out, EKS chooses.
 
-    EKS gives what it finds best on the day: two deploys of one file may differ in it. `draftworth
-    preflight` prints what a deploy would get today.
+    EKS gives what it finds best on the day: two deploys of one file may differ in it.
+    `preflight` prints what a deploy would get today.
     """
 
     node_release: str | None = Field(
@@ -133,8 +133,8 @@ class Aws(StrictModel):
     capacity: Capacity = Field(description="how accelerator nodes are bought")
     price: Price | None = Field(
         default=None,
-        description="price of one accelerator node; left out: `draftworth price` asks AWS, which "
-        "knows Spot and on-demand prices, but no Capacity Block's once it is bought",
+        description="price of one accelerator node; left out: `python -m draftworth price` asks "
+        "AWS, which knows Spot and on-demand prices, but no Capacity Block's once it is bought",
     )
     budget_usd: PositiveFloat
     """accelerator nodes go to zero when their hours x price reach this, US dollars"""

@@ -172,6 +172,7 @@ def test_without_credentials_one_check_fails_and_the_rest_of_aws_is_skipped(
     statuses = [answers[name].status for name in asks_aws]
     assert statuses == ["fail", *["skip"] * (len(asks_aws) - 1)]
     assert "aws sso login" in answers["credentials"].next_step
+    assert "us-east-1" not in answers["credentials"].found
     assert {answers[name].found for name in asks_aws[1:]} == {"not asked: credentials failed"}
     assert answers["budget"].status == "pass"
     assert answers["gated models"].status == "pass"
@@ -193,7 +194,7 @@ def test_a_profile_that_does_not_exist_is_a_failed_check(monkeypatch: pytest.Mon
     outcome = preflight.outcome_of(GATES[0], dataclasses.replace(situation(), clients=client))
     assert outcome.status == "fail"
     assert "profile (nobody) could not be found" in outcome.found
-    assert "AWS_PROFILE" in outcome.next_step
+    assert "aws configure list-profiles" in outcome.next_step
 
 
 def test_checks_in_a_region_that_is_disabled_are_skipped() -> None:
