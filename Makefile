@@ -130,7 +130,7 @@ logs: $(DEPLOYER) ## what the pods of EXPERIMENT said (ARGS="--pod vllm- --since
 	@$(RUN) python -m draftworth logs $(EXPERIMENT) $(ARGS)
 
 leftovers: $(DEPLOYER) ## what of EXPERIMENT still exists in the account, and what it costs
-	@$(RUN) python -m draftworth leftovers $(EXPERIMENT)
+	@$(RUN) python -m draftworth leftovers $(EXPERIMENT) $(ARGS)
 
 # All together first: one version of each. Then each set alone, at these versions.
 LOCK := .lock-venv/bin/python -m pip

@@ -18,6 +18,7 @@ from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import (
     NeuronVariant,
     ResolvedExperiment,
+    ResolvedLocal,
     ResolvedNeuron,
     ResolvedVariant,
     load,
@@ -103,6 +104,9 @@ def _plan_lines(
     if told := list(notes(experiment, run=first, today=datetime.now(UTC).date())):
         yield ""
         yield from (f"note: {line}" for line in told)
+    if isinstance(experiment, ResolvedLocal):
+        file = shlex.quote(str(experiment.path))
+        yield from ("", f"next: python -m draftworth rehearse --experiment {file}")
 
 
 def _learnt(
@@ -149,15 +153,19 @@ def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> 
 def _workload_lines(experiment: ResolvedExperiment) -> Iterator[str]:
     work, cases, loads = experiment.spec.workload, experiment.cases, experiment.loads
     blocks = len(cases) * len(experiment.variants) * len(loads)
+    requests = (work.min_requests, work.max_requests)
     yield (
-        f"workload    {len(cases)} cases x {len(experiment.variants)} variants x "
-        f"{work.min_requests} to {work.max_requests} requests at "
-        f"{', '.join(load.label for load in loads)} = {blocks * work.min_requests} to "
-        f"{blocks * work.max_requests} requests of {work.output_tokens} output tokens, sent by "
-        f"{work.load_generator}"
+        f"workload    {len(cases)} case{'s' if len(cases) > 1 else ''} x "
+        f"{len(experiment.variants)} variants x {_range(*requests)} requests at "
+        f"{', '.join(load.label for load in loads)} = {_range(*(blocks * n for n in requests))} "
+        f"requests of {work.output_tokens} output tokens, sent by {work.load_generator}"
     )
     for case in cases:
         yield f"  {case.prompt_class}/{case.name}"
+
+
+def _range(least: int, most: int) -> str:
+    return f"{least}" if least == most else f"{least} to {most}"
 
 
 def _placement_lines(experiment: ResolvedNeuron) -> Iterator[str]:

@@ -148,8 +148,9 @@ def _as_shipped_advice(spec: NeuronExperiment) -> Iterator[str]:
     slot = place(spec).slots[-1]
     share = slot.devices / spec.accelerator.devices
     yield (
-        f"baseline_as_shipped adds {AS_SHIPPED} on a slot of its own: {slot.devices} devices, "
-        f"{share:.1%} of a node; verdicts compare with the baseline, and the report shows both"
+        f"baseline_as_shipped adds {AS_SHIPPED} on a slot of its own: {slot.devices} "
+        f"device{'s' if slot.devices > 1 else ''}, {share:.1%} of a node; verdicts compare with "
+        "the baseline, and the report shows both"
     )
     if not neuron_dialect(spec).SPECULATION_DEPENDENT_DEFAULTS:
         yield (

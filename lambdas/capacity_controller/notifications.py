@@ -87,7 +87,7 @@ def of_decision(
 ) -> Notification:
     """A decision, desired size and reason."""
     was = "-" if before is None or before.desired_size is None else before.desired_size
-    size = "unchanged" if decision.desired_size is None else decision.desired_size
+    size = "unchanged" if decision.desired_size is None else str(decision.desired_size)
     lines = [
         f"Accelerator nodes of {deployment.plan.experiment}: {was} -> {size}",
         f"Reason: {decision.text}",
@@ -96,7 +96,7 @@ def of_decision(
         "",
         *_facts(deployment, deadline_unix_s(deployment, observation)),
     ]
-    subject = f"{size} nodes, {decision.reason.replace('_', ' ')}"
+    subject = f"{size} {'node' if size == '1' else 'nodes'}, {decision.reason.replace('_', ' ')}"
     return _notification(deployment.plan, subject, lines, now)
 
 

@@ -91,9 +91,38 @@ def test_an_experiment_of_this_machine_has_no_time_line(
     path = str(EXPERIMENTS / "rehearsal.yaml")
 
     assert main(["plan", path]) == 0
-    assert "time line" not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "time line" not in out
+    assert out.splitlines()[-1] == f"next: python -m draftworth rehearse --experiment {path}"
     assert main(["plan", path, "--assume", "compile_minutes=5"]) == 2
     assert "uses no AWS nodes and has no time line" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "said"),
+    [
+        (8, 8, "x 8 requests at c4 = 128 requests"),
+        (8, 9, "x 8 to 9 requests at c4 = 128 to 144 req"),
+    ],
+)
+def test_a_range_that_is_none_is_one_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], least: int, most: int, said: str
+) -> None:
+    work = {"min_requests": least, "max_requests": most, "requests_per_round": 4}
+    edit = both(*(put("workload", key, value=value) for key, value in work.items()))
+    assert main(["plan", str(write_experiment(tmp_path, edit))]) == 0
+    assert said in capsys.readouterr().out
+
+
+def test_one_device_is_no_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = both(
+        put("serving", "slot_devices", value=1),
+        put("serving", "tensor_parallel_size", value=4),
+        put("baseline_as_shipped", value=True),
+    )
+    assert "on a slot of its own: 1 device, 6.2% of a node" in edited(tmp_path, capsys, one)
+    shipped = put("baseline_as_shipped", value=True)
+    assert "on a slot of its own: 8 devices, 50.0%" in edited(tmp_path, capsys, shipped)
 
 
 ENOUGH = both(put("aws", "deadline_minutes", value=600), put("aws", "budget_usd", value=1000))

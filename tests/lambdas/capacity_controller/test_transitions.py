@@ -429,7 +429,7 @@ def test_each_decision_is_one_line_and_one_notification(account: Account) -> Non
     assert [line["reason"] for line in lines] == ["waiting_for_models", "ready", "complete"]
     assert account.subjects() == [
         "draftworth qwen3-32b: 0 nodes, waiting for models",
-        "draftworth qwen3-32b: 1 nodes, ready",
+        "draftworth qwen3-32b: 1 node, ready",
         "draftworth qwen3-32b: 0 nodes, complete",
     ]
     assert lines[2]["trigger"] == f"Object Created: runs/{RUN_ID}/run.json"
