@@ -119,7 +119,8 @@ def _unknown_kind(key: Key, data: Any, model: type[BaseModel]) -> Problem:
     """The key that decides which other keys there are is missing, misspelt or has another value."""
     node = _at(data, key)
     name = "method" if key[:1] == ("variants",) else "kind"
-    given = node.get(name) if isinstance(node, dict) else None
+    keys = [str(k) for k in node] if isinstance(node, dict) else []
+    given = node[name] if name in keys else None
     if name == "method" and str(given) in catalog().unserved_methods:
         return unserved_method((*key, name), str(given), data["release"])
     if name == "method":
@@ -132,13 +133,10 @@ def _unknown_kind(key: Key, data: Any, model: type[BaseModel]) -> Problem:
         or description(model, key)
         or f"the {name} decides which other keys there are"
     )
-    if isinstance(node, dict) and name in node:
+    if name in keys:
         told, nearest = shown(given), suggestion(given, known)
     else:
-        told, nearest = (
-            "nothing",
-            misspelt_key(name, map(str, node if isinstance(node, dict) else ())),
-        )
+        told, nearest = "nothing", misspelt_key(name, keys)
     return Problem(key=(*key, name), given=told, allowed=allowed, reason=reason + nearest)
 
 

@@ -29,7 +29,7 @@ def notes(
     if isinstance(experiment, ResolvedNeuron) and (doubt := price_doubt(experiment, today)):
         yield (
             f"aws.price is of {experiment.node_price.as_of.isoformat()}, which is {doubt}: cost "
-            f"and budget are reckoned with it; {price_renewal(experiment.node_price)}"
+            f"and budget are calculated with it; {price_renewal(experiment.node_price)}"
         )
     if run is not None:
         yield from time_advice(run)

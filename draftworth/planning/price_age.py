@@ -18,7 +18,8 @@ def price_doubt(experiment: ResolvedNeuron, today: date) -> str:
     aws = experiment.spec.aws
     if aws.price is None:
         return ""
-    if aws.price.as_of > today:
+    # Today is that of UTC; where the reader is, tomorrow may have begun.
+    if aws.price.as_of > today + timedelta(days=1):
         return "in the future"
     most = _MAX_AGE_DAYS.get(aws.capacity.kind)
     if most is not None and today - aws.price.as_of > timedelta(days=most):

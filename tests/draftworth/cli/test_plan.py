@@ -264,7 +264,8 @@ def test_a_gated_model_without_a_secret_is_noted(
         ("spot", 13, ""),
         ("on_demand", 91, "which is more than 90 days ago"),
         ("on_demand", 89, ""),
-        ("on_demand", -2, "which is in the future"),
+        ("on_demand", -3, "which is in the future"),
+        ("on_demand", -1, ""),
     ],
 )
 def test_a_price_that_is_not_of_these_days_is_noted(
