@@ -67,6 +67,7 @@ test-llmperf: $(STAMP) ## tests of llmperf on Ray (LLMPERF_SOURCE=a checkout of 
 	$(RUN) DRAFTWORTH_LLMPERF_PYTHON="$(CURDIR)/$(LLMPERF_VENV)/bin/python" python -m pytest -q -m llmperf
 
 # In a network, mounts and process ids of its own: nothing is reached, and nothing is left running.
+# A control plane a worker: most of the time is waiting for one.
 test-cluster: $(STAMP) ## the charts against a real control plane (KUBE_BINARIES=a folder with its programs)
 	@test -x "$(KUBE_BINARIES)/kube-apiserver" || { \
 	  echo "given KUBE_BINARIES='$(KUBE_BINARIES)', allowed: a folder that holds the programs etcd, kube-apiserver," >&2; \
@@ -74,7 +75,7 @@ test-cluster: $(STAMP) ## the charts against a real control plane (KUBE_BINARIES
 	  echo "      make test-cluster KUBE_BINARIES=path/to/folder" >&2; exit 1; }
 	$(RUN) KUBE_BINARIES="$(abspath $(KUBE_BINARIES))" unshare $$(test "$$(id -u)" = 0 || echo --map-root-user) \
 	  --net --mount --pid --fork --kill-child --mount-proc \
-	  sh -c 'ip link set lo up && exec python -m pytest -q tests/cluster $(ARGS)'
+	  sh -c 'ip link set lo up && exec python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q tests/cluster $(ARGS)'
 
 benchmarks: $(STAMP) ## the benchmarks that need nothing else and a minute
 	$(RUN) python -m benchmarks.idle
@@ -130,7 +131,7 @@ logs: $(DEPLOYER) ## what the pods of EXPERIMENT said (ARGS="--pod vllm- --since
 	@$(RUN) python -m draftworth logs $(EXPERIMENT) $(ARGS)
 
 leftovers: $(DEPLOYER) ## what of EXPERIMENT still exists in the account, and what it costs
-	@$(RUN) python -m draftworth leftovers $(EXPERIMENT)
+	@$(RUN) python -m draftworth leftovers $(EXPERIMENT) $(ARGS)
 
 # All together first: one version of each. Then each set alone, at these versions.
 LOCK := .lock-venv/bin/python -m pip

@@ -50,6 +50,10 @@ _LOG_IN = (
     "log in (`aws sso login`, `aws configure`) or set AWS_PROFILE, and try "
     "`aws sts get-caller-identity`"
 )
+_NAME_A_PROFILE = (
+    "put one that `aws configure list-profiles` lists into AWS_PROFILE, or unset it (and in "
+    "~/.aws/config what names this one)"
+)
 _TRY_AGAIN = "try again; if it stays, the service's documentation says what the error means"
 _CONNECT = (
     "check the network and any proxy, and that aws.region is a region of this account's partition"
@@ -96,7 +100,10 @@ def explained(doing: str, *, region: str = "") -> Iterator[None]:
 
 def explanation(error: ClientError | BotoCoreError, doing: str, *, region: str = "") -> AwsError:
     """What went wrong, where, and what to do next."""
-    failed = f"could not {doing} in {region}" if region else f"could not {doing}"
+    # Without credentials nobody was asked: where does not matter, and may be another region than
+    # the reader's, where all accounts can be asked.
+    where = "" if isinstance(error, _NO_CREDENTIALS) else region
+    failed = f"could not {doing} in {where}" if where else f"could not {doing}"
     code, found = "", str(error).rstrip(".")
     if isinstance(error, ClientError):
         code = error_code(error)
@@ -106,7 +113,9 @@ def explanation(error: ClientError | BotoCoreError, doing: str, *, region: str =
             next_step = f"allow {error.operation_name} to the role or user you work with"
             return DeniedError(f"{failed}: {found}", next_step=next_step)
     next_step = _TRY_AGAIN
-    if code in _BAD_CREDENTIAL_CODES or isinstance(error, _NO_CREDENTIALS):
+    if isinstance(error, exceptions.ProfileNotFound):
+        next_step = _NAME_A_PROFILE
+    elif code in _BAD_CREDENTIAL_CODES or isinstance(error, _NO_CREDENTIALS):
         next_step = _LOG_IN
     elif isinstance(error, (exceptions.EndpointConnectionError, exceptions.HTTPClientError)):
         next_step = _CONNECT

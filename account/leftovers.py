@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     experiment = with_looked_up_price(load_neuron(arguments.experiment))
     scope = Scope(experiment=experiment, clients=client, now=datetime.now(UTC))
     home = home_region(scope.region)
-    with explained("ask who you are", region=home):
+    with explained("ask who you are"):
         account = client("sts", home).get_caller_identity()["Account"]
     report = look(scope)
     print_lines([f"{experiment.name} in account {account}, {scope.region}"])

@@ -48,6 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
         price, where = kept_price(experiment, again=arguments.again), str(CONTEXT_FILE)
     told = f"{price.usd_per_hour:.2f} USD a node and hour of {price.as_of.isoformat()}"
     print_lines([f"{told} ({price.source}), by {where}"])
+    if arguments.again and experiment.spec.aws.price is not None:
+        next_step = f"next: delete aws.price from {arguments.experiment} and repeat the command"
+        print_lines([f"AWS was not asked: the price that the file states is used; {next_step}"])
     return 0
 
 
@@ -80,10 +83,10 @@ def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> 
         if spot is None:
             raise AwsError(
                 f"EC2 has no Spot price of {kind} in {aws.availability_zone}: there may be none",
-                next_step=f"try `draftworth preflight {experiment.path} --find`",
+                next_step=f"try `python -m draftworth preflight {experiment.path} --find`",
             )
         return Price(usd_per_hour=spot.now, as_of=now.date(), source=spot.source)
-    price_list = Region(name=PRICE_LIST_REGION, clients=clients)
+    price_list = Region(name=PRICE_LIST_REGION, clients=clients, answers_for_all=True)
     by_region = on_demand_prices(price_list, kind, regionCode=aws.region)
     if aws.region not in by_region:
         reason = f"the Price List has no on-demand price of {kind} in {aws.region}"

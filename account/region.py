@@ -15,10 +15,15 @@ Clients = Callable[[str, str], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """A region and its clients, each made once."""
+    """A region and its clients, each made once.
+
+    answers_for_all: it is asked about the whole account or every region, and errors do not name it:
+    the reader's region may be another.
+    """
 
     name: str
     clients: Clients
+    answers_for_all: bool = False
 
     @cached_property
     def client(self) -> Callable[[str], Any]:
@@ -30,12 +35,16 @@ class Region:
 
         At another error an AwsError, which says "could not" with `doing`.
         """
-        with explained(doing, region=self.name):
+        with explained(doing, region=self._told):
             return or_none(getattr(self.client(service), operation), *missing, **asked)
 
     def list_all(
         self, doing: str, service: str, operation: str, result: str, **asked: Any
     ) -> list[Any]:
         """Every entry of a listing; `result`: their JMESPath in an answer."""
-        with explained(doing, region=self.name):
+        with explained(doing, region=self._told):
             return [*listed(self.client(service), operation, result, **asked)]
+
+    @property
+    def _told(self) -> str:
+        return "" if self.answers_for_all else self.name

@@ -5,10 +5,10 @@
 The floor is an app with one `aws_eks_v2.Cluster` and nothing else, with the same context and the
 process settings that CDK starts it with; the experiment's are `app.py`'s own (no garbage collector,
 one helper thread for Node.js' V8), which take 0.9 s off it and would take 0.5 s off the floor:
-`NODE_OPTIONS=--v8-pool-size=1` before this command gives them to both, with a ratio of 1.46 then
-against 1.20. Both run in turn, each in processes of its own (Python and Node.js) into new folders,
-so that both meet the same load. CPU seconds, user and system together, are what repeats on a busy
-machine.
+`NODE_OPTIONS=--v8-pool-size=1` before this command gives them to both, with a ratio of about 1.5
+then against 1.1 to 1.2. Both run in turn, each in processes of its own (Python and Node.js) into
+new folders, so that both meet the same load. CPU seconds, user and system together, are what
+repeats on a busy machine.
 
 Two thirds of the floor are CDK's template validation, a WebAssembly engine that is built once an
 app; the rest of it is loading `aws-cdk-lib`. What the experiment adds, about 0.9 s where the floor
@@ -17,7 +17,7 @@ took 1.9 with the same settings, by profiles of both processes:
 - 0.2 s the Kubernetes objects: loading `cdk8s` and rendering charts through jsii (0.35 s when
   `cdk8s-plus` made them: `charts/k8s.py`);
 - 0.25 s the stacks' own constructs, 0.5 ms for each of their 500 jsii calls, in both processes;
-- 0.2 s validating and writing four templates, 121 resources against 40;
+- 0.2 s validating and writing one template of 140 resources against one of 40;
 - 0.2 s modules: pydantic and the experiment's rules, nine more of `aws_cdk`.
 """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 REGION: Literal["us-east-2"] = "us-east-2"
 RESULTS_BUCKET = "draftworth-rehearsal-results"
+_CONFIGURATION_FILES = ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +53,8 @@ def embedded_aws() -> Iterator[Emulator]:
     try:
         host, port = server.get_host_and_port()
         moto_api_backend.reset()  # moto's state is the process's, not the server's
-        yield _create(f"http://{host}:{port}")
+        with _without_aws_configuration():
+            yield _create(f"http://{host}:{port}")
     finally:
         server.stop()
 
@@ -81,6 +84,20 @@ def _create(endpoint_url: str) -> Emulator:
         queue_url=queue_url,
         dead_letter_queue_url=dead_letter_url,
     )
+
+
+@contextmanager
+def _without_aws_configuration() -> Iterator[None]:
+    """The user's may name a profile that does not exist, or be damaged; moto reads it too."""
+    names = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", *_CONFIGURATION_FILES)
+    before = {name: os.environ.pop(name) for name in names if name in os.environ}
+    os.environ.update(dict.fromkeys(_CONFIGURATION_FILES, os.devnull))
+    try:
+        yield
+    finally:
+        for name in _CONFIGURATION_FILES:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def _arn(sqs: SQSClient, queue_url: str) -> str:

@@ -1,12 +1,20 @@
-"""The application at the experiment's price; without one, such as can only be destroyed."""
+"""The application at the experiment's price, with `plan`'s notes as warnings.
+
+Without a price it is one that can only be destroyed.
+"""
 
 from __future__ import annotations
 
-from aws_cdk import Annotations
+from datetime import UTC, datetime
+
+from aws_cdk import Annotations, Stack
 from constructs import Construct
 
+from draftworth.planning.advice import notes
+from draftworth.planning.assumptions import assumption_data
 from draftworth.planning.looked_up_price import with_prohibitive_price
 from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.planning.timeline import forecast
 from stacks.application import build_application
 
 
@@ -17,7 +25,7 @@ def build_priced_application(scope: Construct, *, experiment: ResolvedNeuron) ->
     (CDK CLI 2.1148.1): what was deployed must go also where its price is not known any more.
     """
     if experiment.spec.aws.price is not None:
-        build_application(scope, experiment=experiment)
+        _warn(build_application(scope, experiment=experiment), experiment)
         return
     stack = build_application(scope, experiment=with_prohibitive_price(experiment))
     message = (
@@ -25,3 +33,12 @@ def build_priced_application(scope: Construct, *, experiment: ResolvedNeuron) ->
         f"next: python -m draftworth price {experiment.path}"
     )
     Annotations.of(stack).add_error(message)
+    _warn(stack, experiment)
+
+
+def _warn(stack: Stack, experiment: ResolvedNeuron) -> None:
+    """What `plan` notes, for those who type `cdk deploy`; only `--strict` stops at it."""
+    assumed = assumption_data().for_target(experiment.spec.target.model)
+    run, today = forecast(experiment, assumed), datetime.now(UTC).date()
+    for note in notes(experiment, run=run, today=today):
+        Annotations.of(stack).add_warning(note)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 
 from app import named_experiment
 from draftworth.errors import UserInputError
-from tests.support.experiments import drop, write_experiment
+from tests.support.experiments import both, drop, put, write_experiment
 
 pytestmark = [pytest.mark.synth]
 ROOT = Path(__file__).resolve().parents[1]
@@ -174,12 +175,50 @@ def test_without_a_price_a_deploy_is_refused_and_a_destroy_is_not(tmp_path: Path
     assert '\\"price_usd_per_node_hour\\":216000.0' in templates(result)
 
 
+def warnings(run: Run) -> list[str]:
+    """What the app warns of: the CDK CLI prints the report, and only `--strict` stops at these."""
+    plugins = json.loads(report(run))["pluginReports"]
+    found = [v for p in plugins for v in p["violations"] if v["severity"] == "warning"]
+    return [violation["description"] for violation in found]
+
+
+def noted(file: str) -> list[str]:
+    """What `plan` notes of an experiment."""
+    command = [sys.executable, "-m", "draftworth", "plan", file]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [t.removeprefix("note: ") for t in done.stdout.splitlines() if t.startswith("note: ")]
+
+
+def test_what_plan_notes_is_a_warning_of_the_synthesis(tmp_path: Path) -> None:
+    file = "experiments/llama-3.1-8b-eagle3.yaml"
+    result = run_app(file, tmp_path)
+    assert result.exit_code == 0, result.stderr
+    assert any("is gated and aws.hub_token_secret names no secret" in w for w in warnings(result))
+    assert warnings(result) == noted(file)
+
+
+def test_an_experiment_without_notes_gives_no_warning(tmp_path: Path) -> None:
+    commit = put("target", "revision", value="a" * 40)
+    draft = put("variants", 1, "draft", "revision", value="b" * 40)
+    admin = put("aws", "admin_principal_arns", value=["arn:aws:iam::123456789012:role/Admin"])
+    bought = put("aws", "capacity", value={"kind": "on_demand"})
+    price = put("aws", "price", "as_of", value=datetime.now(UTC).date())
+    budget = put("aws", "budget_usd", value=1000.0)
+    deadline = put("aws", "deadline_minutes", value=600)
+    edits = both(commit, draft, admin, bought, price, budget, deadline)
+    file = write_experiment(tmp_path, edits)
+    result = run_app(str(file), tmp_path)
+    assert result.exit_code == 0, result.stderr
+    assert noted(str(file)) == []
+    assert warnings(result) == []
+
+
 def test_with_a_price_that_was_looked_up_nothing_is_refused(tmp_path: Path) -> None:
     file = write_experiment(tmp_path, drop("aws", "price"))
     price = {"usd_per_hour": 15.09, "as_of": "2026-11-20", "source": "EC2 Spot price history"}
     result = run_app(str(file), tmp_path, REPORTED | {PRICE_KEY: price})
     assert result.exit_code == 0, result.stderr
-    assert "draftworth price" not in report(result)
+    assert "none has been looked up" not in report(result)
     assert '\\"price_usd_per_node_hour\\":15.09' in templates(result)
 
 

@@ -138,6 +138,8 @@ def test_deploy_and_destroy_take_no_name(
     words = ("-c", f"experiment={experiment}")
     done = cdk("deploy", *words, "--require-approval", "never", folder=tmp_path)
     assert done.exit_code == 0, done.said
+    # What `plan` notes is told, and does not keep from deploying.
+    assert "Qwen/Qwen3-32B@main is not pinned to a commit" in done.said
     # What a failed deploy has made stays.
     assert [request["DisableRollback"] for request in executed] == [True]
     (stack,) = client("cloudformation").describe_stacks()["Stacks"]

@@ -28,8 +28,8 @@ def zone_offering(situation: Situation) -> Outcome:
         )
     return failed(
         f"{kind} is offered in no zone of {situation.region}",
-        f"choose another region: `draftworth preflight {situation.experiment.path} --find` looks "
-        "through all of them",
+        f"choose another region: `python -m draftworth preflight {situation.experiment.path} "
+        "--find` looks through all of them",
     )
 
 
@@ -139,6 +139,6 @@ def _window_warning(
         return warned(
             f"{found}; nodes go 40 minutes before the block ends, earlier than "
             f"aws.deadline_minutes {situation.experiment.spec.aws.deadline_minutes}",
-            "make sure that the run fits: `draftworth plan` has the time line",
+            "make sure that the run fits: `python -m draftworth plan` has the time line",
         )
     return None

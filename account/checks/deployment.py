@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from account.artifacts import listings
-from account.checks.check import Outcome, Situation, failed, passed, warned
+from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
 from account.checks.tools import pinned_cdk_version
 from account.clients import DeniedError, tags_of
 from account.stack_outputs import bucket_in, stack_outputs
@@ -87,7 +87,9 @@ def _judged(found: str, state: str) -> Outcome:
     if state.endswith("_IN_PROGRESS") and state != "REVIEW_IN_PROGRESS":
         return failed(found, "wait until CloudFormation is done with it")
     if state == "DELETE_FAILED":
-        return failed(found, "`make destroy`; `draftworth leftovers` shows what holds it up")
+        return failed(
+            found, "`make destroy`; `python -m draftworth leftovers` shows what holds it up"
+        )
     if state == "UPDATE_ROLLBACK_FAILED":
         return failed(found, "`npx cdk rollback`, or `make destroy`")
     if state in ("CREATE_FAILED", "UPDATE_FAILED"):
@@ -98,17 +100,16 @@ def _judged(found: str, state: str) -> Outcome:
 
 
 def hub_token(situation: Situation) -> Outcome:
-    """The hub token's secret is there where a model is gated, and holds something."""
+    """The hub token's secret is there, and holds something."""
     name = situation.experiment.spec.aws.hub_token_secret
     if name is None:
-        return _without_token(situation)
+        return skipped("aws.hub_token_secret is not given")
     doing, missing = f"look at the secret {name!r}", "ResourceNotFoundException"
     facts = situation.here.ask(doing, _SECRETS, "describe_secret", missing, SecretId=name)
     if facts is None:
         return failed(
             f"there is no secret {name!r} in {situation.region}",
-            f"aws secretsmanager create-secret --region {situation.region} --name {name} "
-            "--secret-string file://TOKEN_FILE",
+            _create_secret(situation, name),
         )
     if "DeletedDate" in facts:
         return failed(
@@ -116,6 +117,13 @@ def hub_token(situation: Situation) -> Outcome:
             f"aws secretsmanager restore-secret --region {situation.region} --secret-id {name}",
         )
     return _readable(situation, name)
+
+
+def _create_secret(situation: Situation, name: str) -> str:
+    return (
+        f"aws secretsmanager create-secret --region {situation.region} --name {name} "
+        "--secret-string file://TOKEN_FILE"
+    )
 
 
 def _readable(situation: Situation, name: str) -> Outcome:
@@ -138,14 +146,19 @@ def _readable(situation: Situation, name: str) -> Outcome:
     return passed(f"the secret {name!r} exists and can be read")
 
 
-def _without_token(situation: Situation) -> Outcome:
-    gated = situation.experiment.spec.gated_models
-    unknown = [m.model for m in situation.experiment.spec.models if m.facts is None]
-    if gated:
-        return warned(
-            f"{', '.join(gated)} is gated and aws.hub_token_secret names no secret",
-            "put a token with access into Secrets Manager and its name into aws.hub_token_secret; "
-            "without one the staging Job fails, unless the model is in the bucket already",
+def gated_models(situation: Situation) -> Outcome:
+    """Where a model is gated, the experiment names the secret of a token that opens it."""
+    spec = situation.experiment.spec
+    if spec.aws.hub_token_secret is not None:
+        return passed(f"aws.hub_token_secret names {spec.aws.hub_token_secret!r}")
+    unknown = [m.model for m in spec.models if m.facts is None]
+    if gated := spec.gated_models:
+        return failed(
+            f"{', '.join(gated)} is gated and aws.hub_token_secret names no secret: staging it "
+            "fails, unless an earlier deploy staged it into a bucket that is there still",
+            "accept its conditions on the hub; with a token that may read it "
+            f"`{_create_secret(situation, 'draftworth/hub')}`; then set aws.hub_token_secret to "
+            "draftworth/hub",
         )
     if unknown:
         return warned(

@@ -28,7 +28,7 @@ def home_region(region: str) -> str:
 def credentials(situation: Situation) -> Outcome:
     """AWS takes the credentials that boto3 finds."""
     home = home_region(situation.region)
-    with explained("ask who you are", region=home):
+    with explained("ask who you are"):
         identity = situation.clients("sts", home).get_caller_identity()
     return passed(f"account {identity['Account']} as {identity['Arn']}")
 
@@ -36,7 +36,7 @@ def credentials(situation: Situation) -> Outcome:
 def region_enabled(situation: Situation) -> Outcome:
     """The region exists and the account has it switched on."""
     home, region = home_region(situation.region), situation.region
-    with explained("list the account's regions", region=home):
+    with explained("list the account's regions"):
         regions = situation.clients("ec2", home).describe_regions(AllRegions=True)["Regions"]
     states = {entry["RegionName"]: entry.get("OptInStatus", "") for entry in regions}
     if region not in states:

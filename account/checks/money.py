@@ -6,11 +6,10 @@ from account.checks.check import Outcome, Situation, failed, passed, skipped, wa
 from account.market.prices import spot_prices
 from draftworth.experiment.aws import Spot
 from draftworth.planning.assumptions import assumption_data
+from draftworth.planning.example_values import example_values
+from draftworth.planning.price_age import price_doubt, price_renewal
 from draftworth.planning.timeline import forecast
 
-# Days after which a price is asked for again. Spot prices move by the day, list prices rarely.
-MAX_PRICE_AGE_DAYS = 90
-MAX_SPOT_PRICE_AGE_DAYS = 14
 # How far the experiment's Spot price may be off the zone's before a warning.
 SPOT_PRICE_TOLERANCE = 0.2
 
@@ -21,22 +20,21 @@ def price_date(situation: Situation) -> Outcome:
     if aws.price is None:
         return warned(
             "aws.price is left out and none has been looked up",
-            f"nothing: `make deploy` asks AWS; python -m draftworth price "
-            f"{situation.experiment.path} does it now",
+            f"python -m draftworth price {situation.experiment.path} asks AWS; `make deploy` does "
+            "so itself, `cdk deploy` cannot",
         )
-    spot = isinstance(aws.capacity, Spot)
-    most = MAX_SPOT_PRICE_AGE_DAYS if spot else MAX_PRICE_AGE_DAYS
-    days = (situation.now.date() - aws.price.as_of).days
+    today = situation.now.date()
     found = f"{aws.price.usd_per_hour:.2f} USD a node and hour of {aws.price.as_of.isoformat()}"
-    renew = (
-        f"look it up again ({aws.price.source}) and set aws.price, or, where the experiment leaves "
-        "it out, `draftworth price --again`"
-    )
-    if days < 0:
-        return warned(f"{found}, which is in the future", renew)
-    if days > most:
-        return warned(f"{found}, {days} days old; more than {most} is too old", renew)
-    return passed(f"{found}, {days} days old")
+    if doubt := price_doubt(situation.experiment, today):
+        return warned(f"{found}, which is {doubt}", price_renewal(aws.price))
+    return passed(f"{found}, {(today - aws.price.as_of).days} days old")
+
+
+def example_values_replaced(situation: Situation) -> Outcome:
+    """Nothing is left of what examples have in the place of one's own."""
+    if left := list(example_values(situation.experiment.spec.aws)):
+        return failed(f"of an example, no account has it: {', '.join(left)}", "put your own there")
+    return passed("the experiment has no value of an example")
 
 
 def spot_price(situation: Situation) -> Outcome:
@@ -48,8 +46,8 @@ def spot_price(situation: Situation) -> Outcome:
     if situation.zone not in prices:
         return warned(
             f"EC2 has no Spot price of {kind} in {situation.zone}: there may be none",
-            f"`draftworth preflight {situation.experiment.path} --find` looks for other zones and "
-            "other capacity",
+            f"`python -m draftworth preflight {situation.experiment.path} --find` looks for other "
+            "zones and other capacity",
         )
     price = prices[situation.zone]
     found = f"{price.now:.2f} USD in {situation.zone} now"
@@ -77,7 +75,9 @@ def budget(situation: Situation) -> Outcome:
         f"{'s' if nodes > 1 else ''}; a first run is estimated to need {need.text(digits=0)}"
     )
     if paid < need.best:
-        return failed(found, "raise aws.budget_usd, or measure less: `draftworth plan` has the sum")
+        return failed(
+            found, "raise aws.budget_usd, or measure less: `python -m draftworth plan` has the sum"
+        )
     if paid < need.worst:
         return warned(found, "raise aws.budget_usd, or accept that it may end the run")
     return passed(found)

@@ -49,7 +49,7 @@ def look(
     sys.stderr.write(f"asking {len(names)} regions, for {SECONDS} seconds at most\n")
     found = find(
         [Region(name=name, clients=clients) for name in names],
-        Region(name=PRICE_LIST_REGION, clients=clients),
+        Region(name=PRICE_LIST_REGION, clients=clients, answers_for_all=True),
         need,
         datetime.now(UTC),
     )
@@ -64,7 +64,8 @@ def look(
 
 def _region_states(experiment: ResolvedNeuron, clients: Clients) -> dict[str, str]:
     """AWS's word for each region, whether or not this account has it switched on."""
-    home = Region(name=home_region(experiment.spec.aws.region), clients=clients)
+    where = home_region(experiment.spec.aws.region)
+    home = Region(name=where, clients=clients, answers_for_all=True)
     doing, every = "list the account's regions", "Regions[]"
     regions = home.list_all(doing, "ec2", "describe_regions", every, AllRegions=True)
     return {region["RegionName"]: region.get("OptInStatus", "") for region in regions}

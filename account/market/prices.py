@@ -47,7 +47,7 @@ def on_demand_prices(price_list: Region, instance_type: str, **where: str) -> di
         "marketoption": "OnDemand",
     } | where
     products = price_list.list_all(
-        f"read the price of {instance_type}",
+        f"read the price of {instance_type} in the Price List",
         "pricing",
         "get_products",
         "PriceList",

@@ -27,7 +27,8 @@ def found_lines(found: Found, need: Need) -> Iterator[str]:
     hindered = [offer for offer in offers if offer.hindrance]
     yield (
         f"{need.nodes} x {need.instance_type} for {need.hours.text(digits=1)} h each, the best and "
-        "the worst case of a first run (`draftworth plan` has the time line); whole prices in USD"
+        "the worst case of a first run (`python -m draftworth plan` has the time line); whole "
+        "prices in USD"
     )
     yield f"{need.instance_type} is offered in: {', '.join(sorted(found.regions)) or 'no region'}"
     use = [_row(number, offer, offer.use) for number, offer in enumerate(free, 1)]

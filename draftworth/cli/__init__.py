@@ -26,7 +26,7 @@ from draftworth.errors import DraftworthError
 from draftworth.terminal import text_only
 from draftworth.untrusted import printable
 
-EXIT_DONE, EXIT_FAILED = 0, 1
+EXIT_DONE, EXIT_FAILED, EXIT_MISUSE = 0, 1, 2
 
 # Where a command is, and one line about it.
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -139,6 +139,9 @@ def _run(argv: Sequence[str]) -> int:
     outer.add_argument(
         "command", choices=COMMANDS, metavar="COMMAND", help="one of those below, each with --help"
     )
+    if not argv:  # the list of commands, and that none was given: as argparse, exit code 2
+        outer.print_help(sys.stderr)
+        return EXIT_MISUSE
     # Only the first word: what follows belongs to the command, whose module is loaded when called.
     chosen = outer.parse_args(argv[:1])
     module_name, summary = COMMANDS[chosen.command]

@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from draftworth.cli.runs import RUN_WORDS, local_run
 from draftworth.errors import UserInputError, suggestion
 from draftworth.experiment.variants import AsShipped, Speculative
-from draftworth.planning.advice import advice_lines, time_advice
+from draftworth.planning.advice import notes
 from draftworth.planning.assumptions import OPTION, Assumption, Assumptions, assumption_data
 from draftworth.planning.learning import LEARN_OPTION, learnt
 from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import (
     NeuronVariant,
     ResolvedExperiment,
+    ResolvedLocal,
     ResolvedNeuron,
     ResolvedVariant,
     load,
@@ -84,7 +86,7 @@ def _plan_lines(
     for variant in experiment.variants:
         yield from _variant_lines(experiment, variant)
     yield from _workload_lines(experiment)
-    advice = list(advice_lines(experiment))
+    first = None
     if isinstance(experiment, ResolvedNeuron):
         yield from _placement_lines(experiment)
         known = assumption_data().for_target(experiment.spec.target.model)
@@ -93,16 +95,18 @@ def _plan_lines(
         first = forecast(experiment, assumed, compiled=_known_variants(experiment, compiled))
         yield from time_lines(first, second=forecast(experiment, assumed, second=True))
         yield from learnt_lines(rows, assumed)
-        advice += time_advice(first)
     elif assume or compiled or learn is not None:
         raise UserInputError(
             f"{OPTION}, {COMPILED_OPTION}, {LEARN_OPTION}: given for release "
             f"{experiment.spec.release}, allowed with a Neuron release: a local experiment uses no "
             "AWS nodes and has no time line"
         )
-    if advice:
+    if told := list(notes(experiment, run=first, today=datetime.now(UTC).date())):
         yield ""
-        yield from (f"note: {line}" for line in advice)
+        yield from (f"note: {line}" for line in told)
+    if isinstance(experiment, ResolvedLocal):
+        file = shlex.quote(str(experiment.path))
+        yield from ("", f"next: python -m draftworth rehearse --experiment {file}")
 
 
 def _learnt(
@@ -149,15 +153,19 @@ def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> 
 def _workload_lines(experiment: ResolvedExperiment) -> Iterator[str]:
     work, cases, loads = experiment.spec.workload, experiment.cases, experiment.loads
     blocks = len(cases) * len(experiment.variants) * len(loads)
+    requests = (work.min_requests, work.max_requests)
     yield (
-        f"workload    {len(cases)} cases x {len(experiment.variants)} variants x "
-        f"{work.min_requests} to {work.max_requests} requests at "
-        f"{', '.join(load.label for load in loads)} = {blocks * work.min_requests} to "
-        f"{blocks * work.max_requests} requests of {work.output_tokens} output tokens, sent by "
-        f"{work.load_generator}"
+        f"workload    {len(cases)} case{'s' if len(cases) > 1 else ''} x "
+        f"{len(experiment.variants)} variants x {_range(*requests)} requests at "
+        f"{', '.join(load.label for load in loads)} = {_range(*(blocks * n for n in requests))} "
+        f"requests of {work.output_tokens} output tokens, sent by {work.load_generator}"
     )
     for case in cases:
         yield f"  {case.prompt_class}/{case.name}"
+
+
+def _range(least: int, most: int) -> str:
+    return f"{least}" if least == most else f"{least} to {most}"
 
 
 def _placement_lines(experiment: ResolvedNeuron) -> Iterator[str]:

@@ -63,7 +63,7 @@ class CapacityBlock(StrictModel):
         ge=1,
         le=MAX_BLOCK_HOURS,
         description="hours the block was bought for; left out: 24, the shortest that is sold in "
-        "advance. `draftworth plan` charges them whole",
+        "advance. `python -m draftworth plan` charges them whole",
     )
 
 
@@ -83,8 +83,8 @@ class Price(StrictModel):
 class Pins(StrictModel):
     """Versions that a deploy takes as they stand here; what is left out, EKS chooses.
 
-    EKS gives what it finds best on the day: two deploys of one file may differ in it. `draftworth
-    preflight` prints what a deploy would get today.
+    EKS gives what it finds best on the day: two deploys of one file may differ in it.
+    `preflight` prints what a deploy would get today.
     """
 
     node_release: str | None = Field(
@@ -110,8 +110,9 @@ class Aws(StrictModel):
 
     region: str = Field(pattern=REGION_PATTERN, description="AWS region, e.g. us-east-2")
     availability_zone: str = Field(
+        examples=["us-east-2c"],
         description="the one zone of the accelerator nodes, e.g. us-east-2c: EFA, placement group "
-        "and Capacity Block all live in one zone"
+        "and Capacity Block all live in one zone",
     )
     instance_type: Annotated[str, AfterValidator(_known_instance_type)] = Field(
         default="trn2.48xlarge",
@@ -132,8 +133,8 @@ class Aws(StrictModel):
     capacity: Capacity = Field(description="how accelerator nodes are bought")
     price: Price | None = Field(
         default=None,
-        description="price of one accelerator node; left out: `draftworth price` asks AWS, which "
-        "knows Spot and on-demand prices, but no Capacity Block's once it is bought",
+        description="price of one accelerator node; left out: `python -m draftworth price` asks "
+        "AWS, which knows Spot and on-demand prices, but no Capacity Block's once it is bought",
     )
     budget_usd: PositiveFloat
     """accelerator nodes go to zero when their hours x price reach this, US dollars"""

@@ -23,6 +23,9 @@ MAX_HUB_ID_LENGTH = 140
 REVISION_PATTERN = r"^[A-Za-z0-9_]([A-Za-z0-9_-]|\.[A-Za-z0-9_-])*$"
 MAX_REVISION_LENGTH = 200
 RESERVATION_PATTERN = r"^cr-[0-9a-f]{17}$"
+# What examples have, here and in experiments/: nobody's.
+EXAMPLE_RESERVATION = "cr-0123456789abcdef0"
+EXAMPLE_ACCOUNT = "111122223333"
 NODE_RELEASE_PATTERN = r"^1\.[0-9]{2}\.[0-9]{1,3}-20[0-9]{6}$"
 ADD_ON_VERSION_PATTERN = r"^v[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}-eksbuild\.[0-9]{1,3}$"
 REGION_PATTERN = r"^[a-z]{2}(-[a-z]{1,16}){1,3}-[0-9]$"
@@ -37,7 +40,7 @@ PATTERN_WORDS = {
     HUB_ID_PATTERN: "OWNER/NAME, as in Qwen/Qwen3-32B",
     REVISION_PATTERN: "a branch, tag or commit as git names them, without a slash: letters, "
     "digits, hyphens, underscores and single dots, no hyphen or dot first, no dot last",
-    RESERVATION_PATTERN: "cr- and 17 hex digits, as in cr-0123456789abcdef0",
+    RESERVATION_PATTERN: f"cr- and 17 hex digits, as in {EXAMPLE_RESERVATION}",
     NODE_RELEASE_PATTERN: "a release of EKS's node images, as in 1.35.2-20261102",
     ADD_ON_VERSION_PATTERN: "an add-on's version, as in v1.21.1-eksbuild.3",
     REGION_PATTERN: "a region such as us-east-2",

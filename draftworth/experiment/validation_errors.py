@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -12,7 +11,15 @@ from pydantic_core import ErrorDetails
 
 from draftworth.errors import Key, Problem, suggestion
 from draftworth.experiment.catalog import NO_SPECULATION, catalog
+from draftworth.experiment.methods import methods_on, unserved_method
 from draftworth.experiment.patterns import PATTERN_WORDS
+from draftworth.experiment.schema_words import (
+    description,
+    fields_at,
+    kinds,
+    nodes_at,
+    values_in_words,
+)
 
 # The part of an error's place in which pydantic says which type of variant it tried.
 _VARIANT_TAG_AT = 2
@@ -27,16 +34,14 @@ _ALLOWED = {
     "too_short": "at least {min_length} entries",
     "too_long": "at most {max_length} entries",
     "repeated": "each entry once; twice: {twice}",
-    "int_type": "a whole number, not in quotes",
-    "int_from_float": "a whole number",
-    "float_type": "a number, not in quotes",
-    "string_type": "text (in quotes if it looks like a number)",
-    "bool_type": "true or false",
-    "tuple_type": "a list",
-    **dict.fromkeys(("dict_type", "model_type"), "a mapping"),
-    **dict.fromkeys(
-        ("date_from_datetime_parsing", "date_parsing", "date_type"), "a date, YYYY-MM-DD"
-    ),
+}
+# Another type than the key's: what is allowed is what the key may hold. In quotes, or without?
+_OTHER_TYPE = {
+    "int_type": ", not in quotes",
+    "float_type": ", not in quotes",
+    "string_type": " (in quotes if it looks like a number)",
+    **dict.fromkeys(("int_from_float", "bool_type", "tuple_type", "dict_type", "model_type"), ""),
+    **dict.fromkeys(("date_from_datetime_parsing", "date_parsing", "date_type"), ""),
 }
 
 
@@ -73,7 +78,6 @@ def _is_repeated(detail: ErrorDetails, data: Any) -> bool:
 
 def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem:
     key, kind = _without_tags(detail["loc"], data), detail["type"]
-    description = _description(model, key)
     if kind == "extra_forbidden":
         return _unknown_key(key, data, model)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
@@ -82,14 +86,14 @@ def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem
         return Problem(
             key=key,
             given="nothing",
-            allowed=description or "a value",
-            reason="this key is required",
+            allowed=values_in_words(model, key),
+            reason="; ".join(filter(None, ("this key is required", description(model, key)))),
         )
     return Problem(
         key=key,
         given=shown(_at(data, key)),
-        allowed=_allowed(detail),
-        reason=description or detail["msg"],
+        allowed=_allowed(detail, model, key),
+        reason=description(model, key) or detail["msg"],
     )
 
 
@@ -114,40 +118,39 @@ def _without_tags(location: Key, data: Any) -> Key:
 def _unknown_kind(key: Key, data: Any, model: type[BaseModel]) -> Problem:
     """The key that decides which other keys there are is missing, misspelt or has another value."""
     node = _at(data, key)
-    keys = [str(k) for k in node] if isinstance(node, dict) else []
     name = "method" if key[:1] == ("variants",) else "kind"
-    known = [NO_SPECULATION, *catalog().methods] if name == "method" else _kinds(model, key)
+    keys = [str(k) for k in node] if isinstance(node, dict) else []
+    given = node[name] if name in keys else None
+    if name == "method" and str(given) in catalog().unserved_methods:
+        return unserved_method((*key, name), str(given), data["release"])
+    if name == "method":
+        known, allowed = [NO_SPECULATION, *catalog().methods], methods_on(data["release"])
+    else:
+        known = kinds(model, key)
+        allowed = ", ".join(known)
     reason = (
-        _description(model, (*key, name))
-        or _description(model, key)
+        description(model, (*key, name))
+        or description(model, key)
         or f"the {name} decides which other keys there are"
     )
-    unserved = catalog().unserved_methods.get(str(node.get(name))) if keys else None
-    if name == "method" and unserved is not None:
-        given, allowed, because = shown(node[name]), unserved.instead, unserved.because
-        return Problem(key=(*key, name), given=given, allowed=allowed, reason=because)
     if name in keys:
-        given, nearest = shown(node[name]), suggestion(node[name], known)
+        told, nearest = shown(given), suggestion(given, known)
     else:
-        given, nearest = "nothing", misspelt_key(name, keys)
-    return Problem(key=(*key, name), given=given, allowed=", ".join(known), reason=reason + nearest)
+        told, nearest = "nothing", misspelt_key(name, keys)
+    return Problem(key=(*key, name), given=told, allowed=allowed, reason=reason + nearest)
 
 
-def _kinds(model: type[BaseModel], key: Key) -> list[str]:
-    """The values of `kind` in the alternatives that a key's mapping may be."""
-    kinds = (node.get("properties", {}).get("kind", {}) for node in _nodes_at(model, key))
-    return [str(kind["const"]) for kind in kinds if "const" in kind]
-
-
-def _allowed(detail: ErrorDetails) -> str:
+def _allowed(detail: ErrorDetails, model: type[BaseModel], key: Key) -> str:
     kind, limits = detail["type"], detail.get("ctx", {})
+    if kind in _OTHER_TYPE:
+        return values_in_words(model, key) + _OTHER_TYPE[kind]
     if kind == "string_pattern_mismatch":
         return PATTERN_WORDS[limits["pattern"]]
     return _ALLOWED[kind].format(**limits) if kind in _ALLOWED else detail["msg"]
 
 
 def _unknown_key(key: Key, data: Any, model: type[BaseModel]) -> Problem:
-    nodes, around = _nodes_at(model, key[:-1]), _at(data, key[:-1])
+    nodes, around = nodes_at(model, key[:-1]), _at(data, key[:-1])
     known = sorted(name for n in nodes if _is_meant(n, around) for name in n.get("properties", {}))
     return Problem(
         key=key,
@@ -170,54 +173,11 @@ def _is_meant(node: dict[str, Any], data: Any) -> bool:
 
 def _where_it_belongs(name: str | int, model: type[BaseModel]) -> str:
     """A key that is known, and stands in the wrong section."""
-    top = _fields_at(model, ())
+    top = fields_at(model, ())
     if name in top:
         return f"; {name!r} belongs to the top level"
-    sections = [section for section in top if name in _fields_at(model, (section,))]
+    sections = [section for section in top if name in fields_at(model, (section,))]
     return f"; {name!r} belongs into {' or '.join(sections)}" if sections else ""
-
-
-def _description(model: type[BaseModel], key: Key) -> str:
-    while key and isinstance(key[-1], int):
-        key = key[:-1]
-    field = _fields_at(model, key[:-1]).get(str(key[-1]), {}) if key else {}
-    return str(field.get("description", ""))
-
-
-def _fields_at(model: type[BaseModel], key: Key) -> dict[str, Any]:
-    """JSON Schema properties of the mapping(s) a key points to; a union's are put together."""
-    nodes = _nodes_at(model, key)
-    return {name: field for n in nodes for name, field in n.get("properties", {}).items()}
-
-
-def _nodes_at(model: type[BaseModel], key: Key) -> list[dict[str, Any]]:
-    """The JSON Schema nodes that a key points to, a union's alternatives each by itself."""
-    schema = _schema(model)
-    nodes = [schema]
-    for part in key:
-        nodes = [child for node in nodes for child in _children(node, part, schema)]
-    return nodes
-
-
-@cache
-def _schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Made once: a file may have hundreds of problems."""
-    return model.model_json_schema()
-
-
-def _children(node: dict[str, Any], part: str | int, root: dict[str, Any]) -> list[dict[str, Any]]:
-    child = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
-    return _resolved(child, root) if child else []
-
-
-def _resolved(node: dict[str, Any], root: dict[str, Any]) -> list[dict[str, Any]]:
-    """A schema node with its reference followed and its alternatives laid out."""
-    if "$ref" in node:
-        return _resolved(root["$defs"][node["$ref"].rsplit("/", 1)[1]], root)
-    alternatives = node.get("anyOf") or node.get("oneOf")
-    if alternatives:
-        return [leaf for alternative in alternatives for leaf in _resolved(alternative, root)]
-    return [node]
 
 
 def _at(data: Any, key: Key) -> Any:

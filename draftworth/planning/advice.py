@@ -1,9 +1,10 @@
-"""`draftworth plan`, its notes: what is allowed, but probably not intended."""
+"""What is allowed, but probably not intended: the notes of `plan`, and CDK's warnings."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from datetime import date
 
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
@@ -12,10 +13,26 @@ from draftworth.experiment.placement import place
 from draftworth.experiment.variants import HubSpeculative
 from draftworth.planning.bounds import Bounds
 from draftworth.planning.capacity_block import PaidBlock
-from draftworth.planning.resolved import ResolvedExperiment
+from draftworth.planning.example_values import example_values
+from draftworth.planning.price_age import price_doubt, price_renewal
+from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.planning.timeline import BUDGET, DEADLINE, DEPLOY, TEARDOWN, Forecast
 from draftworth.records.results import AS_SHIPPED
 from draftworth.serving.dialects import neuron_dialect
+
+
+def notes(
+    experiment: ResolvedExperiment, *, run: Forecast | None = None, today: date
+) -> Iterator[str]:
+    """All that is to be said; `run`: the forecast of one that runs on AWS."""
+    yield from advice_lines(experiment)
+    if isinstance(experiment, ResolvedNeuron) and (doubt := price_doubt(experiment, today)):
+        yield (
+            f"aws.price is of {experiment.node_price.as_of.isoformat()}, which is {doubt}: cost "
+            f"and budget are calculated with it; {price_renewal(experiment.node_price)}"
+        )
+    if run is not None:
+        yield from time_advice(run)
 
 
 def time_advice(run: Forecast) -> Iterator[str]:
@@ -88,6 +105,8 @@ def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
 
 
 def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
+    for value in example_values(spec.aws):
+        yield f"{value} is an example, which no account has: put your own in its place"
     if not spec.aws.admin_principal_arns:
         yield (
             "aws.admin_principal_arns is empty: nobody may use kubectl on the cluster; a run needs "
@@ -129,8 +148,9 @@ def _as_shipped_advice(spec: NeuronExperiment) -> Iterator[str]:
     slot = place(spec).slots[-1]
     share = slot.devices / spec.accelerator.devices
     yield (
-        f"baseline_as_shipped adds {AS_SHIPPED} on a slot of its own: {slot.devices} devices, "
-        f"{share:.1%} of a node; verdicts compare with the baseline, and the report shows both"
+        f"baseline_as_shipped adds {AS_SHIPPED} on a slot of its own: {slot.devices} "
+        f"device{'s' if slot.devices > 1 else ''}, {share:.1%} of a node; verdicts compare with "
+        "the baseline, and the report shows both"
     )
     if not neuron_dialect(spec).SPECULATION_DEPENDENT_DEFAULTS:
         yield (

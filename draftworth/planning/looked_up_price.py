@@ -91,7 +91,8 @@ def _price(key: str, value: Any) -> Price:
         raise UserInputError(
             f"{CONTEXT_FILE}: {key}\n"
             f"    given:   {one_line(repr(value), characters=200)}\n"
-            "    allowed: usd_per_hour, as_of and source, as `draftworth price` writes them\n"
+            "    allowed: usd_per_hour, as_of and source, as `python -m draftworth price` writes "
+            "them\n"
             f"    next:    npx cdk context --reset '{key}', and look it up again"
         ) from error
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Literal
 
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
 from lambdas.capacity_controller.observation import (
@@ -19,6 +20,31 @@ from lambdas.capacity_controller.observation import (
 )
 from lambdas.capacity_controller.state import Deployment, Status
 
+# As a mail's subject has them, with spaces; docs/operations.md has a row for each but `unknown`,
+# which is only logged.
+Reason = Literal[
+    "ready",
+    "ended",
+    "stopped",
+    "complete",
+    "failed",
+    "server_gave_up",
+    "no_server_ready",
+    "not_begun",
+    "deadline",
+    "budget",
+    "no_block",
+    "block_not_started",
+    "block_over",
+    "waiting_for_models",
+    "staging_failed",
+    "tokenizer_mismatch",
+    "waiting_for_canary",
+    "canary_failed",
+    "no_node_group",
+    "foreign_node_group",
+    "unknown",
+]
 # A node is ready some minutes after its start, and a measuring pod's first act is to write a file.
 # Nodes that are paid for so long without one serve nobody: the pod has no image or no memory.
 BEGIN_WITHIN_NODE_SECONDS = 45 * 60
@@ -26,17 +52,19 @@ BEGIN_WITHIN_NODE_SECONDS = 45 * 60
 # mount fails, no container starts that could say anything.
 CANARY_SILENT_AFTER_SECONDS = 10 * 60
 # What ends a run, or keeps one from beginning, and can be put right by another deploy.
-_HELD_IN_A_BLOCK = {
-    "server_gave_up",
-    "failed",
-    "not_begun",
-    "no_server_ready",
-    "waiting_for_models",
-    "staging_failed",
-    "tokenizer_mismatch",
-    "waiting_for_canary",
-    "canary_failed",
-}
+_HELD_IN_A_BLOCK: frozenset[Reason] = frozenset(
+    {
+        "server_gave_up",
+        "failed",
+        "not_begun",
+        "no_server_ready",
+        "waiting_for_models",
+        "staging_failed",
+        "tokenizer_mismatch",
+        "waiting_for_canary",
+        "canary_failed",
+    }
+)
 _BLOCK_NOT_STARTED = {"scheduled", "pending", "payment-pending", "assessing", "delayed"}
 
 
@@ -50,7 +78,7 @@ class Decision:
     """
 
     desired_size: int | None
-    reason: str
+    reason: Reason
     text: str
     last_lines: tuple[str, ...] = ()
 
@@ -261,5 +289,5 @@ def canary_is_silent(deployment: Deployment, observation: Observation, now: floa
     return now - since >= CANARY_SILENT_AFTER_SECONDS
 
 
-def _zero(reason: str, text: str) -> Decision:
+def _zero(reason: Reason, text: str) -> Decision:
     return Decision(desired_size=0, reason=reason, text=text)

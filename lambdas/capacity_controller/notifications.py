@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from enum import StrEnum
 
 from draftworth.records.capacity import STATE_KEY, CapacityPlan, size_command
 from draftworth.untrusted import one_line
 from lambdas.capacity_controller.decision import (
     CANARY_SILENT_AFTER_SECONDS,
     Decision,
+    Reason,
     deadline_unix_s,
     utc,
 )
@@ -20,8 +22,31 @@ from lambdas.capacity_controller.state import Deployment, LastDecision, Notifica
 MAX_SUBJECT_CHARACTERS = 99
 _RUN_AGAIN = "To measure again, raise `repetition` in the experiment and deploy."
 _RESUMES = "A run whose run.json does not say failed by then goes on where it stopped."
+# Only for who has access to the cluster: a default one is private.
+_KUBECTL = (
+    "with access to the cluster (aws.public_access_cidrs and aws.admin_principal_arns) "
+    "`kubectl -n draftworth describe pods`"
+)
+
+
+class Subject(StrEnum):
+    """What a mail that tells no decision and no missing nodes is about.
+
+    docs/operations.md has a row for each, for each decision and for each kind of problem.
+    """
+
+    LOST_NODES = "{number} accelerator node(s) lost"
+    REFUSED_SIZE = "size {number} could not be set"
+    SILENT_CANARY = "canary is silent"
+    MORE_NODES = "more nodes than desired"
+    REMAINING_NODES = "nodes are still there"
+    NODES_NOT_SEEN = "the node group cannot be read"
+    LOST_STATE_TO_ZERO = "0 nodes, state lost"
+    LOST_STATE = "state lost"
+
+
 # By the decision's reason; what is not here needs nothing but its text.
-NEXT: Mapping[str, str] = {
+NEXT: Mapping[Reason, str] = {
     "ready": "nothing. The nodes start, the servers compile or load, the run begins.",
     "ended": "nothing.",
     "stopped": "python -m draftworth stop EXPERIMENT --resume, to go on.",
@@ -31,8 +56,8 @@ NEXT: Mapping[str, str] = {
     "`python -m draftworth artifacts EXPERIMENT --run`. A compiler that ended with exit code 70 "
     f"failed on this node: another may do. {_RUN_AGAIN}",
     "no_server_ready": f"`make logs`: what the servers wait for. {_RUN_AGAIN}",
-    "not_begun": "see why the Job's pod does not start or ends at once: "
-    f"kubectl -n draftworth describe pods. {_RUN_AGAIN}",
+    "not_begun": "`make logs` says why the Job's pod ends at once; where it says nothing of it, no "
+    f"container starts: {_KUBECTL} has the events. {_RUN_AGAIN}",
     "deadline": "raise aws.deadline_minutes and deploy; it counts from the first deploy of "
     f"this Job. {_RESUMES}",
     "budget": f"raise aws.budget_usd and deploy. {_RESUMES}",
@@ -41,10 +66,10 @@ NEXT: Mapping[str, str] = {
     "block_not_started": "nothing. The nodes start with the block.",
     "block_over": "name another Capacity Block in the experiment and deploy, or extend this "
     "one: what counts is its end when the function looks.",
-    "waiting_for_models": "nothing, if the staging Jobs run: kubectl -n draftworth get jobs",
+    "waiting_for_models": "nothing. `make logs` shows the staging Jobs at work.",
     "staging_failed": "put that right; then raise `repetition` and deploy. No accelerator was "
     "started for it.",
-    "waiting_for_canary": "nothing. A canary takes minutes: kubectl -n draftworth get jobs",
+    "waiting_for_canary": "nothing. A canary takes minutes; `make logs` shows it.",
     "canary_failed": "put that right; then raise `repetition` and deploy, unless a later try of "
     "the canary comes back. `make logs` has its whole log.",
     "no_node_group": "deploy again; a deploy that replaces the node group ends this by itself.",
@@ -62,7 +87,7 @@ def of_decision(
 ) -> Notification:
     """A decision, desired size and reason."""
     was = "-" if before is None or before.desired_size is None else before.desired_size
-    size = "unchanged" if decision.desired_size is None else decision.desired_size
+    size = "unchanged" if decision.desired_size is None else str(decision.desired_size)
     lines = [
         f"Accelerator nodes of {deployment.plan.experiment}: {was} -> {size}",
         f"Reason: {decision.text}",
@@ -71,7 +96,7 @@ def of_decision(
         "",
         *_facts(deployment, deadline_unix_s(deployment, observation)),
     ]
-    subject = f"{size} nodes, {decision.reason.replace('_', ' ')}"
+    subject = f"{size} {'node' if size == '1' else 'nodes'}, {decision.reason.replace('_', ' ')}"
     return _notification(deployment.plan, subject, lines, now)
 
 
@@ -99,7 +124,7 @@ def of_lost_nodes(
         "",
         *_facts(deployment, deadline_unix_s(deployment, observation)),
     ]
-    return _notification(plan, f"{lost} accelerator node(s) lost", lines, now)
+    return _notification(plan, Subject.LOST_NODES.format(number=lost), lines, now)
 
 
 def of_refused_size(deployment: Deployment, size: int, error: str, *, now: float) -> Notification:
@@ -111,7 +136,7 @@ def of_refused_size(deployment: Deployment, size: int, error: str, *, now: float
         "It is tried again every two minutes. Until then what runs is paid for. By hand:",
         _size_command(plan, size),
     ]
-    return _notification(plan, f"size {size} could not be set", lines, now)
+    return _notification(plan, Subject.REFUSED_SIZE.format(number=size), lines, now)
 
 
 def of_silent_canary(
@@ -125,11 +150,11 @@ def of_silent_canary(
         f"{CANARY_SILENT_AFTER_SECONDS // 60} minutes after there was something to try they have",
         "reported nothing. Where a volume cannot be mounted or an image cannot be pulled, no",
         "container starts that could. No accelerator starts before they report that all is well.",
-        "Next: kubectl -n draftworth describe pods; `make logs`",
+        f"Next: `make logs`; where it says nothing of a canary, {_KUBECTL}",
         "",
         *_facts(deployment, deadline_unix_s(deployment, observation)),
     ]
-    return _notification(plan, "canary is silent", lines, now)
+    return _notification(plan, Subject.SILENT_CANARY, lines, now)
 
 
 def of_more_nodes(deployment: Deployment, observation: Observation, *, now: float) -> Notification:
@@ -145,7 +170,7 @@ def of_more_nodes(deployment: Deployment, observation: Observation, *, now: floa
         "",
         *_facts(deployment, deadline_unix_s(deployment, observation)),
     ]
-    return _notification(plan, "more nodes than desired", lines, now)
+    return _notification(plan, Subject.MORE_NODES, lines, now)
 
 
 def of_remaining_nodes(
@@ -161,7 +186,7 @@ def of_remaining_nodes(
         "",
         *_facts(deployment, deployment.own_deadline_unix_s),
     ]
-    return _notification(deployment.plan, "nodes are still there", lines, now)
+    return _notification(deployment.plan, Subject.REMAINING_NODES, lines, now)
 
 
 def of_nodes_not_seen(deployment: Deployment, error: str, *, now: float) -> Notification:
@@ -175,7 +200,7 @@ def of_nodes_not_seen(deployment: Deployment, error: str, *, now: float) -> Noti
         "",
         *_facts(deployment, deployment.own_deadline_unix_s),
     ]
-    return _notification(plan, "the node group cannot be read", lines, now)
+    return _notification(plan, Subject.NODES_NOT_SEEN, lines, now)
 
 
 def _size_command(plan: CapacityPlan, size: int) -> str:
@@ -195,7 +220,8 @@ def of_lost_state(plan: CapacityPlan, why: str, *, now: float, zero: bool = True
         "Without it nobody knows their deadline and what they have cost.",
         f"Next: see that there is no object {STATE_KEY}, raise `repetition`, deploy.",
     ]
-    return _notification(plan, f"{'0 nodes, ' if zero else ''}state lost", lines, now)
+    subject = Subject.LOST_STATE_TO_ZERO if zero else Subject.LOST_STATE
+    return _notification(plan, subject, lines, now)
 
 
 def _quoted(lines: tuple[str, ...]) -> list[str]:

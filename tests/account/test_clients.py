@@ -29,8 +29,6 @@ def answer(code: str) -> ClientError:
 @pytest.mark.parametrize(
     ("error", "kind", "next_step"),
     [
-        (boto.NoCredentialsError(), AwsError, "aws sso login"),
-        (boto.ProfileNotFound(profile="mine"), AwsError, "AWS_PROFILE"),
         (answer("ExpiredToken"), AwsError, "aws sso login"),
         (answer("AccessDenied"), DeniedError, "allow ListThings"),
         (answer("UnauthorizedOperation"), DeniedError, "allow ListThings"),
@@ -52,6 +50,22 @@ def test_an_error_says_what_was_tried_where_and_what_to_do(
     assert next_step in told.next_step
     assert f"next: {told.next_step}" in str(told)
     assert told.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "next_step"),
+    [
+        (boto.NoCredentialsError(), "aws sso login"),
+        (boto.ProfileNotFound(profile="mine"), "aws configure list-profiles"),
+    ],
+)
+def test_without_credentials_no_region_was_asked_and_none_is_named(
+    error: BotoCoreError, next_step: str
+) -> None:
+    told = explanation(error, "list the things", region=REGION)
+    assert told.reason.startswith("could not list the things: ")
+    assert REGION not in str(told)
+    assert next_step in told.next_step
 
 
 def test_without_a_region_the_error_names_none() -> None:

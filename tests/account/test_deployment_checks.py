@@ -13,7 +13,7 @@ import pytest
 from moto import mock_aws
 
 from account.checks.check import Outcome, Situation
-from account.checks.deployment import bootstrap, existing_stacks, hub_token
+from account.checks.deployment import bootstrap, existing_stacks, gated_models, hub_token
 from account.checks.tools import cdk_cli, container_engine, node
 from draftworth.experiment.variants import HubModel
 from tests.account.stubs import NOW, ROOT, Answer, experiment, situation
@@ -141,19 +141,29 @@ def test_a_secret_that_only_the_stager_may_read_is_a_warning() -> None:
 
 
 def test_open_models_need_no_token() -> None:
-    assert hub_token(situation()).status == "pass"
+    assert gated_models(situation()).status == "pass"
+    assert hub_token(situation()).status == "skip"
 
 
-def test_a_gated_model_without_a_token_is_a_warning() -> None:
-    outcome = hub_token(situation(experiment("llama-3.1-8b-eagle3")))
-    assert outcome.status == "warn"
+def test_a_gated_model_without_a_token_fails_with_the_steps_to_one() -> None:
+    outcome = gated_models(situation(experiment("llama-3.1-8b-eagle3")))
+    assert outcome.status == "fail"
     assert "meta-llama/Llama-3.1-8B-Instruct is gated" in outcome.found
+    assert "aws secretsmanager create-secret --region" in outcome.next_step
+    assert "set aws.hub_token_secret to draftworth/hub" in outcome.next_step
+
+
+def test_a_gated_model_with_a_secret_named_passes() -> None:
+    given = experiment("llama-3.1-8b-eagle3", hub_token_secret="hub")
+    assert gated_models(situation(given)).status == "pass"
 
 
 def test_a_model_of_unknown_access_is_a_warning() -> None:
     unknown = HubModel(model="acme/private", tokenizer_family="qwen3")
     given = changed(experiment(), target=unknown)
-    assert "whether acme/private is gated" in hub_token(situation(given)).found
+    outcome = gated_models(situation(given))
+    assert outcome.status == "warn"
+    assert "whether acme/private is gated" in outcome.found
 
 
 def machine(**programs: tuple[int, str]) -> Situation:

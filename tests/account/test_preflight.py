@@ -15,7 +15,13 @@ from moto import mock_aws
 from account import preflight
 from account.checks.check import Check, Outcome, passed
 from account.checks.identity import credentials, region_enabled
-from account.checks.money import budget, price_date, revisions, spot_price
+from account.checks.money import (
+    budget,
+    example_values_replaced,
+    price_date,
+    revisions,
+    spot_price,
+)
 from account.clients import client
 from account.preflight import CHECKS, GATES, outcomes, paste_lines, run_program, table_lines
 from draftworth.cli import main
@@ -80,6 +86,16 @@ def test_a_spot_price_is_too_old_after_two_weeks(as_of: date, status: str) -> No
     assert price_date(situation(experiment(price=price(as_of=as_of)))).status == status
 
 
+def test_an_example_value_fails_until_it_is_replaced() -> None:
+    shipped = experiment("llama-3.1-8b-eagle3")
+    outcome = example_values_replaced(situation(shipped))
+    assert outcome.status == "fail"
+    assert "aws.capacity.reservation_id cr-0123456789abcdef0" in outcome.found
+    block = {"kind": "capacity_block", "reservation_id": "cr-0fedcba9876543210"}
+    own = experiment("llama-3.1-8b-eagle3", capacity=block)
+    assert example_values_replaced(situation(own)).status == "pass"
+
+
 def test_a_list_price_is_too_old_after_a_quarter() -> None:
     month_old = price(as_of=NOW.date() - timedelta(days=30))
     given = experiment(price=month_old, capacity={"kind": "on_demand"})
@@ -114,6 +130,7 @@ def test_without_a_price_the_checks_say_how_to_get_one_and_the_budget_is_not_jud
     unpriced = experiment(price=None)
     assert price_date(situation(unpriced)).status == "warn"
     assert "python -m draftworth price" in price_date(situation(unpriced)).next_step
+    assert "`cdk deploy` cannot" in price_date(situation(unpriced)).next_step
     assert spot_price(situation(unpriced, ec2=[spot_prices("12.50")])).status == "pass"
     assert budget(situation(unpriced)).status == "skip"
 
@@ -155,8 +172,21 @@ def test_without_credentials_one_check_fails_and_the_rest_of_aws_is_skipped(
     statuses = [answers[name].status for name in asks_aws]
     assert statuses == ["fail", *["skip"] * (len(asks_aws) - 1)]
     assert "aws sso login" in answers["credentials"].next_step
+    assert "us-east-1" not in answers["credentials"].found
     assert {answers[name].found for name in asks_aws[1:]} == {"not asked: credentials failed"}
     assert answers["budget"].status == "pass"
+    assert answers["gated models"].status == "pass"
+
+
+def test_a_gated_model_without_a_secret_fails_without_credentials_too() -> None:
+    refused = dataclasses.replace(
+        situation(experiment("llama-3.1-8b-eagle3")),
+        clients=lambda service, region: RefusingClient(),
+    )
+    answers = dict(outcomes(refused))
+    assert answers["credentials"].status == "fail"
+    assert answers["gated models"].status == "fail"
+    assert answers["hub token"].status == "skip"
 
 
 def test_a_profile_that_does_not_exist_is_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +194,7 @@ def test_a_profile_that_does_not_exist_is_a_failed_check(monkeypatch: pytest.Mon
     outcome = preflight.outcome_of(GATES[0], dataclasses.replace(situation(), clients=client))
     assert outcome.status == "fail"
     assert "profile (nobody) could not be found" in outcome.found
-    assert "AWS_PROFILE" in outcome.next_step
+    assert "aws configure list-profiles" in outcome.next_step
 
 
 def test_checks_in_a_region_that_is_disabled_are_skipped() -> None:

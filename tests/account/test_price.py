@@ -127,6 +127,28 @@ def test_a_stated_price_asks_nobody(
     assert "8.60 USD a node and hour of 2026-03-15" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("options", "said"), [([], False), (["--again"], True)])
+def test_again_says_that_a_stated_price_is_used_and_how_to_have_another(
+    capsys: pytest.CaptureFixture[str], options: Sequence[str], said: bool
+) -> None:
+    assert main(["price", str(ROOT / "experiments/qwen3-32b.yaml"), *options]) == 0
+    out = capsys.readouterr().out
+    assert "8.60 USD a node and hour" in out
+    assert ("AWS was not asked" in out) is said
+    assert ("next: delete aws.price from" in out) is said
+
+
+def test_a_refusal_of_the_price_list_names_no_region_that_is_not_the_experiments() -> None:
+    refused = virginia(Answer(method="get_products", error="AccessDeniedException"))
+    with pytest.raises(AwsError) as told:
+        asked_price(experiment(capacity={"kind": "on_demand"}), refused, NOW)
+    assert "could not read the price of trn2.48xlarge in the Price List" in str(told.value)
+    assert "us-east-1" not in str(told.value)
+    here = ohio(Answer(method="describe_spot_price_history", error="AccessDenied"))
+    with pytest.raises(AwsError, match="in us-east-2"):
+        asked_price(experiment(), here, NOW)
+
+
 @pytest.mark.parametrize(
     ("answers", "code", "told"),
     [

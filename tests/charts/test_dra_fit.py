@@ -1,4 +1,4 @@
-"""The synthesized claims against the devices that the driver publishes for one trn2.48xlarge."""
+"""The synthesized claims against the devices that the driver publishes for one node."""
 
 from __future__ import annotations
 
@@ -16,13 +16,19 @@ from tests.support.experiments import on_small_nodes, resolved
 pytestmark = pytest.mark.synth
 
 FIXTURES = Path(__file__).parent / "fixtures"
-FIXTURE = FIXTURES / "resourceslice-trn2.48xlarge.yaml"
 EIGHT = "resource.aws.com/devicegroup8_id"
+
+
+def node_of(instance_type: str) -> tuple[Device, ...]:
+    """Its devices; of trn2.3xlarge as the driver's documentation lets expect them: nobody published
+    such a slice."""
+    text = (FIXTURES / f"resourceslice-{instance_type}.yaml").read_text(encoding="utf-8")
+    return devices_of(yaml.safe_load(text))
 
 
 @pytest.fixture
 def node() -> tuple[Device, ...]:
-    devices = devices_of(yaml.safe_load(FIXTURE.read_text(encoding="utf-8")))
+    devices = node_of("trn2.48xlarge")
     assert len(devices) == 16
     return devices
 
@@ -79,22 +85,16 @@ def test_another_instance_type_is_not_taken(node: tuple[Device, ...]) -> None:
         allocate_all([claim], node)
 
 
-def small_node() -> tuple[Device, ...]:
-    """One device, as the driver's documentation lets expect it: nobody published such a slice."""
-    text = (FIXTURES / "resourceslice-trn2.3xlarge.yaml").read_text(encoding="utf-8")
-    return devices_of(yaml.safe_load(text))
-
-
 def test_a_device_of_no_group_is_enough_for_a_slot_of_one() -> None:
     small = on_small_nodes(resolved("llama-3.1-8b-eagle3"))
     claims = claims_in(render(small)["serving"])
     assert small.placement.nodes == len(claims) == 2
     for claim in claims:
         assert "constraints" not in claim["devices"]
-        ((device,),) = allocate_all([claim], small_node())
+        ((device,),) = allocate_all([claim], node_of("trn2.3xlarge"))
         assert device.name == "neuron-device-0"
     with pytest.raises(UnallocatableError):
-        allocate_all(claims, small_node())
+        allocate_all(claims, node_of("trn2.3xlarge"))
 
 
 def test_a_slot_of_one_that_asked_for_a_group_would_wait_for_ever() -> None:
@@ -104,14 +104,12 @@ def test_a_slot_of_one_that_asked_for_a_group_would_wait_for_ever() -> None:
     group = {"requests": [request["name"]], "matchAttribute": "resource.aws.com/devicegroup1_id"}
     claim["devices"]["constraints"] = [group]
     with pytest.raises(UnallocatableError, match="1 of 1 free devices fit"):
-        allocate_all([claim], small_node())
+        allocate_all([claim], node_of("trn2.3xlarge"))
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_node_holds_the_slots_that_are_placed_on_it(
-    name: str, node: tuple[Device, ...]
-) -> None:
-    placement = resolved(name).placement
+def test_every_node_holds_the_slots_that_are_placed_on_it(name: str) -> None:
+    placement, node = resolved(name).placement, node_of(resolved(name).spec.instance_type)
     claims = dict(zip(placement.slots, claims_of_pods(name), strict=True))
     for number in range(placement.nodes):
         slots = [slot for slot in placement.slots if slot.node == number]

@@ -14,11 +14,15 @@ from tests.cluster.control_plane import PROGRAMS, ControlPlane, control_plane
 from tests.pods.compiled_graphs.pods import eventually
 
 BINARIES = "KUBE_BINARIES"
+# Minutes each, most of them waits. Begun first, each by another worker; else one worker, which is
+# handed its next file when two tests of the last one are left, would have both.
+LONGEST_FIRST = ("test_deploys.py", "test_life.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here is of the tier; without the programs it is left out."""
+    """Everything here is of the tier, its longest files first; without the programs left out."""
     here = Path(__file__).parent
+    items.sort(key=lambda item: item.path.parent != here or item.path.name not in LONGEST_FIRST)
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.cluster)

@@ -50,7 +50,14 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(name in text for name in COMMANDS)
 
 
-@pytest.mark.parametrize("argv", [[], ["plann"], ["plan"], ["measure", "--base-url", "x"]])
+def test_no_command_at_all_prints_the_list_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    said = capsys.readouterr()
+    assert all(f"  {name} " in said.err for name in COMMANDS)
+    assert said.out == ""
+
+
+@pytest.mark.parametrize("argv", [["plann"], ["plan"], ["measure", "--base-url", "x"]])
 def test_wrong_usage_exits_with_two(argv: list[str]) -> None:
     with pytest.raises(SystemExit) as done:
         main(argv)

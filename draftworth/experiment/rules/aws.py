@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from draftworth.errors import Problem, suggestion
 from draftworth.experiment.aws import ADD_ONS, S3_ADD_ON
 from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.patterns import EXAMPLE_ACCOUNT
 
 PINNED_IMAGE_WORDS = (
     "an image with a tag other than latest, or with a digest (NAME@sha256: and 64 hex digits)"
@@ -60,8 +61,8 @@ def _block_has_its_price(experiment: NeuronExperiment) -> Iterator[Problem]:
             key=("aws", "price"),
             given="nothing",
             allowed="usd_per_hour, as_of and source: what was paid / (hours of the block x nodes)",
-            reason="AWS tells a block's price only while it is on offer; `draftworth preflight "
-            "--find` prints it then",
+            reason="AWS tells a block's price only while it is on offer; `python -m draftworth "
+            "preflight --find` prints it then",
         )
 
 
@@ -101,7 +102,7 @@ def _admin_arns(experiment: NeuronExperiment) -> Iterator[Problem]:
             yield Problem(
                 key=("aws", "admin_principal_arns", index),
                 given=f'"{arn}"',
-                allowed="an IAM role or user ARN, e.g. arn:aws:iam::111122223333:role/Admin",
+                allowed=f"an IAM role or user ARN, e.g. arn:aws:iam::{EXAMPLE_ACCOUNT}:role/Admin",
                 reason="access entries name IAM roles or users; a session ARN (sts) is neither",
             )
 

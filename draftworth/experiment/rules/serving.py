@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from draftworth.errors import Problem
+from draftworth.experiment.catalog import Accelerator
 from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.placement import place
 
@@ -26,46 +27,59 @@ def _lengths_fit(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _slot_is_connected(experiment: NeuronExperiment) -> Iterator[Problem]:
-    serving, instance = experiment.serving, experiment.accelerator
+    serving, instance, lncs = experiment.serving, experiment.accelerator, _allowed_lnc(experiment)
     if serving.slot_devices not in instance.legal_slot_devices:
+        sizes = _fitting_sizes(instance, [serving.lnc] if serving.lnc in lncs else lncs)
         yield Problem(
             key=("serving", "slot_devices"),
             given=str(serving.slot_devices),
             allowed=f"{', '.join(map(str, instance.legal_slot_devices))} on "
-            f"{experiment.instance_type}",
-            reason="only subsets of these sizes are connected in the node's torus",
-        )
-    if serving.lnc not in instance.legal_lnc:
-        yield Problem(
-            key=("serving", "lnc"),
-            given=str(serving.lnc),
-            allowed=" or ".join(map(str, instance.legal_lnc)),
-            reason="a logical NeuronCore is one or two physical ones",
+            f"{experiment.instance_type}, with {sizes}",
+            reason="no other number of a node's devices is connected to each other",
         )
 
 
-def _release_runs_with_the_lnc(experiment: NeuronExperiment) -> Iterator[Problem]:
-    given, runs_with = experiment.serving.lnc, experiment.release_facts.lnc
-    if runs_with is not None and given not in runs_with:
-        instance = experiment.accelerator
-        sizes = (
-            f"{instance.logical_cores(devices=devices, lnc=lnc)} on {devices}"
-            for lnc in runs_with
-            for devices in instance.legal_slot_devices
+def _lnc_is_one_that_runs(experiment: NeuronExperiment) -> Iterator[Problem]:
+    given, allowed = experiment.serving.lnc, _allowed_lnc(experiment)
+    if given in allowed:
+        return
+    release = experiment.release_facts
+    reason = "a logical NeuronCore is one or two physical ones"
+    if release.lnc is not None:
+        reason = (
+            f"the decode kernels of this image (vLLM {release.vllm_version}) are written for it: "
+            "with another size a server likely never starts"
         )
-        yield Problem(
-            key=("serving", "lnc"),
-            given=f"{given} on release {experiment.release}",
-            allowed=f"{' or '.join(map(str, runs_with))}, with tensor_parallel_size "
-            f"{', '.join(sizes)} devices",
-            reason=f"the decode kernels of this image (vLLM {experiment.release_facts.vllm_version}"
-            ") are written for it: with another size a server likely never starts",
-        )
+    yield Problem(
+        key=("serving", "lnc"),
+        given=f"{given} on release {experiment.release}",
+        allowed=f"{' or '.join(map(str, allowed))}, with "
+        f"{_fitting_sizes(experiment.accelerator, allowed)}",
+        reason=reason,
+    )
+
+
+def _allowed_lnc(experiment: NeuronExperiment) -> Sequence[int]:
+    return experiment.release_facts.lnc or experiment.accelerator.legal_lnc
+
+
+def _fitting_sizes(instance: Accelerator, lncs: Sequence[int]) -> str:
+    """`tensor_parallel_size 4 on 1 device, 16 on 4 devices`, for every slot and logical core."""
+    sizes = (
+        f"{instance.logical_cores(devices=devices, lnc=lnc)} on {devices} "
+        f"device{'s' if devices > 1 else ''}{f' at lnc {lnc}' if len(lncs) > 1 else ''}"
+        for lnc in lncs
+        for devices in instance.legal_slot_devices
+    )
+    return f"tensor_parallel_size {', '.join(sizes)}"
 
 
 def _tensor_parallel_fills_the_slot(experiment: NeuronExperiment) -> Iterator[Problem]:
     serving, instance = experiment.serving, experiment.accelerator
-    if serving.lnc not in instance.legal_lnc:
+    # What it must be follows from both: the problem of a wrong one says it.
+    if serving.lnc not in _allowed_lnc(experiment):
+        return
+    if serving.slot_devices not in instance.legal_slot_devices:
         return
     cores = instance.logical_cores(devices=serving.slot_devices, lnc=serving.lnc)
     if serving.tensor_parallel_size != cores:
@@ -108,7 +122,7 @@ def _nodes_fit_the_plan(experiment: NeuronExperiment) -> Iterator[Problem]:
 COMMON = (_lengths_fit,)
 NEURON = (
     _slot_is_connected,
-    _release_runs_with_the_lnc,
+    _lnc_is_one_that_runs,
     _tensor_parallel_fills_the_slot,
     _dflash_is_in_bf16,
     _nodes_fit_the_plan,

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from draftworth.errors import Problem
-from draftworth.experiment.catalog import NO_SPECULATION, catalog
+from draftworth.experiment.catalog import catalog
+from draftworth.experiment.methods import methods_on, unserved_method
 from draftworth.experiment.model import Experiment, variants_of
 from draftworth.experiment.naming import dns_label
 from draftworth.experiment.variants import Baseline, HubSpeculative, Speculative
@@ -50,23 +51,17 @@ def _reserved_name(experiment: Experiment) -> Iterator[Problem]:
 
 def _methods_the_release_serves(experiment: Experiment) -> Iterator[Problem]:
     release = experiment.release_facts
-    served = release.methods
     for key, variant in variants_of(experiment, Speculative):
         unserved = catalog().unserved_methods.get(variant.method)
         if unserved is not None and unserved.platform == release.platform:
-            yield Problem(
-                key=(*key, "method"),
-                given=f"{variant.method} on release {experiment.release}",
-                allowed=unserved.instead,
-                reason=unserved.because,
-            )
-        elif variant.method not in served:
+            yield unserved_method((*key, "method"), variant.method, experiment.release)
+        elif variant.method not in release.methods:
             able = [n for n, r in catalog().releases.items() if variant.method in r.methods]
             yield Problem(
                 key=(*key, "method"),
                 given=f"{variant.method} on release {experiment.release}",
-                allowed=", ".join([NO_SPECULATION, *served]) + f" on {experiment.release}; "
-                f"{variant.method} needs release {' or '.join(able)}",
+                allowed=f"{methods_on(experiment.release)}; {variant.method} needs release "
+                f"{' or '.join(able)}",
                 reason=f"the image of {experiment.release} (vLLM "
                 f"{release.vllm_version}) cannot serve this method",
             )

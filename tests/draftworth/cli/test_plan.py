@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -90,9 +91,38 @@ def test_an_experiment_of_this_machine_has_no_time_line(
     path = str(EXPERIMENTS / "rehearsal.yaml")
 
     assert main(["plan", path]) == 0
-    assert "time line" not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "time line" not in out
+    assert out.splitlines()[-1] == f"next: python -m draftworth rehearse --experiment {path}"
     assert main(["plan", path, "--assume", "compile_minutes=5"]) == 2
     assert "uses no AWS nodes and has no time line" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "said"),
+    [
+        (8, 8, "x 8 requests at c4 = 128 requests"),
+        (8, 9, "x 8 to 9 requests at c4 = 128 to 144 req"),
+    ],
+)
+def test_a_range_that_is_none_is_one_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], least: int, most: int, said: str
+) -> None:
+    work = {"min_requests": least, "max_requests": most, "requests_per_round": 4}
+    edit = both(*(put("workload", key, value=value) for key, value in work.items()))
+    assert main(["plan", str(write_experiment(tmp_path, edit))]) == 0
+    assert said in capsys.readouterr().out
+
+
+def test_one_device_is_no_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = both(
+        put("serving", "slot_devices", value=1),
+        put("serving", "tensor_parallel_size", value=4),
+        put("baseline_as_shipped", value=True),
+    )
+    assert "on a slot of its own: 1 device, 6.2% of a node" in edited(tmp_path, capsys, one)
+    shipped = put("baseline_as_shipped", value=True)
+    assert "on a slot of its own: 8 devices, 50.0%" in edited(tmp_path, capsys, shipped)
 
 
 ENOUGH = both(put("aws", "deadline_minutes", value=600), put("aws", "budget_usd", value=1000))
@@ -225,6 +255,58 @@ def test_a_gated_model_without_a_secret_is_noted(
 
     assert note in edited(tmp_path, capsys, gated, draft)
     assert "gated" not in edited(tmp_path, capsys, gated, draft, secret)
+
+
+@pytest.mark.parametrize(
+    ("kind", "age_days", "said"),
+    [
+        ("spot", 15, "which is more than 14 days ago"),
+        ("spot", 13, ""),
+        ("on_demand", 91, "which is more than 90 days ago"),
+        ("on_demand", 89, ""),
+        ("on_demand", -3, "which is in the future"),
+        ("on_demand", -1, ""),
+    ],
+)
+def test_a_price_that_is_not_of_these_days_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, age_days: int, said: str
+) -> None:
+    as_of = datetime.now(UTC).date() - timedelta(days=age_days)
+    bought = put("aws", "capacity", value={"kind": kind})
+    text = edited(tmp_path, capsys, bought, put("aws", "price", "as_of", value=as_of))
+    if said:
+        note = line(text, "note: aws.price is of")
+        assert said in note
+        assert "python -m draftworth price EXPERIMENT --again" in note
+    else:
+        assert "aws.price is of" not in text
+
+
+def test_what_was_paid_for_a_capacity_block_gets_no_older(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long_ago = put("aws", "price", "as_of", value=date(2020, 1, 1))
+    assert "aws.price is of" not in edited(tmp_path, capsys, block_of(), long_ago)
+
+
+EXAMPLES = both(
+    put("aws", "admin_principal_arns", value=["arn:aws:iam::111122223333:role/Admin"]),
+    put("aws", "load_generator_image", value="111122223333.dkr.ecr.us-east-2.amazonaws.com/l:1"),
+)
+OWN = both(
+    put("aws", "admin_principal_arns", value=["arn:aws:iam::123456789012:role/Admin"]),
+    put("aws", "load_generator_image", value="123456789012.dkr.ecr.us-east-2.amazonaws.com/l:1"),
+)
+
+
+def test_what_was_copied_of_an_example_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = edited(tmp_path, capsys, EXAMPLES, block_of())
+    for key in ("capacity.reservation_id", "admin_principal_arns", "load_generator_image"):
+        assert "is an example, which no account has" in line(text, f"note: aws.{key}")
+    other = block_of(reservation_id="cr-0fedcba9876543210")
+    assert "example" not in edited(tmp_path, capsys, OWN, other)
 
 
 def test_two_small_nodes_are_charged_as_two(

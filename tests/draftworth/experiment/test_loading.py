@@ -65,21 +65,21 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("variants", 1, "method", value="guesswork"),
         "variants[1].method",
         '"guesswork"',
-        "none, fused_draft, eagle, eagle3, dflash, draft_model",
+        "none (the baseline), fused_draft, eagle on neuron-2.26.1",
         "how tokens are drafted",
     ),
     "a method that no image serves": (
         put("variants", 1, "method", value="medusa"),
         "variants[1].method",
-        '"medusa"',
-        "Medusa in upstream vLLM on GPU",
+        "medusa on release neuron-2.26.1",
+        "none (the baseline), fused_draft, eagle on neuron-2.26.1; in the place of medusa: eagle3",
         "no vLLM image for Neuron reaches that mode",
     ),
     "a method that takes no draft checkpoint": (
         put("variants", 1, "method", value="ngram"),
         "variants[1].method",
-        '"ngram"',
-        "`draftworth measure`",
+        "ngram on release neuron-2.26.1",
+        "`python -m draftworth measure`",
         "served with a draft checkpoint",
     ),
     "an unfused draft model on Neuron": (
@@ -132,7 +132,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         ),
         "serving.lnc",
         "1 on release neuron-2.33.0",
-        "2, with tensor_parallel_size 4 on 1, 16 on 4, 32 on 8, 64 on 16 devices",
+        "2, with tensor_parallel_size 4 on 1 device, 16 on 4 devices, 32 on 8 devices, 64 on 16",
         "likely never starts",
     ),
     "the name of the baseline as shipped": (
@@ -146,7 +146,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("variants", 1, "method", value="fused_drafts"),
         "variants[1].method",
         '"fused_drafts"',
-        "none, fused_draft, eagle, eagle3, dflash, draft_model",
+        "none (the baseline), fused_draft, eagle on neuron-2.26.1",
         "did you mean 'fused_draft'?",
     ),
     "a release nobody knows": (
@@ -203,7 +203,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "aws.pins.add_ons.vpc-cni",
         '"latest"',
         "as in v1.21.1-eksbuild.3",
-        "",
+        "EKS add-on to its version",
     ),
     "an S3 driver that knows no Pod Identity": (
         put(
@@ -239,8 +239,8 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("serving", "slot_devices", value=2),
         "serving.slot_devices",
         "2",
-        "1, 4, 8, 16",
-        "connected in the node's torus",
+        "1, 4, 8, 16 on trn2.48xlarge, with tensor_parallel_size 4 on 1 device, 16 on 4 devices",
+        "connected to each other",
     ),
     "lnc 4": (
         put("serving", "lnc", value=4),
@@ -325,8 +325,8 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         drop("variants", 1, "window"),
         "variants[1].window",
         "nothing",
-        "num_speculative_tokens",
-        "required",
+        "a whole number, 1 or more",
+        "required; num_speculative_tokens",
     ),
     "a baseline with a window": (
         put("variants", 0, "window", value=7),
@@ -388,8 +388,8 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         ),
         "aws.availability_zone",
         "nothing",
-        "Capacity Block",
-        "required",
+        "text such as us-east-2c",
+        "Capacity Block all live in one zone",
     ),
     "a reservation id of another kind": (
         put("aws", "capacity", value={"kind": "capacity_block", "reservation_id": "i-123"}),
@@ -521,8 +521,8 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         drop("aws", "budget_usd"),
         "aws.budget_usd",
         "nothing",
-        "US dollars",
-        "required",
+        "a number, 0.001 or more",
+        "required; accelerator nodes go to zero",
     ),
     "an unquoted Kubernetes version": (
         put("aws", "kubernetes_version", value=1.35),
@@ -584,7 +584,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("workload", "load", "concurrency", value="4"),
         "workload.load.concurrency",
         '"4"',
-        "a whole number, not in quotes",
+        "a whole number, 1 or more, not in quotes",
         "requests in flight",
     ),
     "a word for a boolean": (
@@ -640,7 +640,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("variants", 0, value={"name": "baseline", "methd": "none"}),
         "variants[0].method",
         "nothing",
-        "none, fused_draft, eagle, eagle3, dflash, draft_model",
+        "none (the baseline), fused_draft, eagle on neuron-2.26.1",
         "did you mean 'method' by 'methd'?",
     ),
     "a misspelt key for the release": (
@@ -668,8 +668,8 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("workload", "load", value={"kind": "poisson", "concurrency": 4}),
         "workload.load.requests_per_second",
         "nothing",
-        "mean rate",
-        "required",
+        "a number, 0.001 or more",
+        "required; mean rate",
     ),
     "an infinite rate": (
         put("workload", "load", value={"kind": "poisson", "requests_per_second": float("inf")}),
@@ -713,14 +713,49 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("variants", 0, "method", value="nonne"),
         "variants[0].method",
         '"nonne"',
-        "none, fused_draft, eagle, eagle3, dflash, draft_model",
+        "none (the baseline), fused_draft, eagle on neuron-2.26.1",
         "did you mean 'none'?",
+    ),
+    "an instance type that is a number": (
+        put("aws", "instance_type", value=3),
+        "aws.instance_type",
+        "3",
+        "trn2.48xlarge or trn2.3xlarge",
+        "EC2 type of the accelerator nodes",
+    ),
+    "an add-on's version that is a number": (
+        put("aws", "pins", value={"add_ons": {"vpc-cni": 3}}),
+        "aws.pins.add_ons.vpc-cni",
+        "3",
+        "an add-on's version, as in v1.21.1-eksbuild.3 (in quotes",
+        "EKS add-on to its version",
+    ),
+    "no way to buy nodes": (
+        drop("aws", "capacity"),
+        "aws.capacity",
+        "nothing",
+        "a mapping with kind: on_demand or spot or capacity_block",
+        "required; how accelerator nodes are bought",
+    ),
+    "no AWS section": (
+        drop("aws"),
+        "aws",
+        "nothing",
+        "a mapping with region, availability_zone, capacity, budget_usd, keep_checkpoints",
+        "this key is required",
+    ),
+    "no day of the price": (
+        drop("aws", "price", "as_of"),
+        "aws.price.as_of",
+        "nothing",
+        "a date, YYYY-MM-DD",
+        "required; the day this price was looked up",
     ),
     "a list of methods": (
         put("variants", 1, "method", value=["eagle"]),
         "variants[1].method",
         '["eagle"]',
-        "none, fused_draft, eagle, eagle3, dflash, draft_model",
+        "none (the baseline), fused_draft, eagle on neuron-2.26.1",
         "how tokens are drafted",
     ),
     "a misspelt hub id": (
@@ -999,6 +1034,53 @@ def test_a_wrong_file_is_refused_with_key_given_allowed_and_reason(
     text = str(refused.value)
     assert f"{path}:{problem.line}: {key}" in text
     assert refused.value.exit_code == 2
+
+
+ON_ONE_DEVICE = both(
+    put("aws", "instance_type", value="trn2.3xlarge"),
+    put("serving", "slot_devices", value=1),
+    put("serving", "tensor_parallel_size", value=4),
+)
+
+
+@pytest.mark.parametrize(
+    ("edit", "key", "allowed"),
+    [
+        (
+            both(DFLASH_ON_QWEN, ON_ONE_DEVICE, put("serving", "lnc", value=1)),
+            "serving.lnc",
+            "2, with tensor_parallel_size 4 on 1 device",
+        ),
+        (
+            both(DFLASH_ON_QWEN, ON_ONE_DEVICE, put("serving", "lnc", value=3)),
+            "serving.lnc",
+            "2, with tensor_parallel_size 4 on 1 device",
+        ),
+        (
+            both(ON_ONE_DEVICE, put("serving", "slot_devices", value=8)),
+            "serving.slot_devices",
+            "1 on trn2.3xlarge, with tensor_parallel_size 4 on 1 device",
+        ),
+        (
+            both(ON_ONE_DEVICE, put("serving", "lnc", value=3)),
+            "serving.lnc",
+            "1 or 2, with tensor_parallel_size 8 on 1 device at lnc 1, 4 on 1 device at lnc 2",
+        ),
+        (
+            both(ON_ONE_DEVICE, put("serving", "lnc", value=1)),
+            "serving.tensor_parallel_size",
+            "8 = slot_devices 1 x 8 logical cores a device at lnc 1",
+        ),
+    ],
+)
+def test_cores_that_do_not_fit_together_are_one_problem(
+    tmp_path: Path, edit: Edit, key: str, allowed: str
+) -> None:
+    """Two would tell the reader to change two keys in ways that contradict each other."""
+    with pytest.raises(ExperimentError) as refused:
+        load_experiment(write_experiment(tmp_path, edit))
+    told = {problem.dotted_key: problem.allowed for problem in refused.value.problems}
+    assert told == {key: allowed}
 
 
 @pytest.mark.parametrize("variant", [0, 1])

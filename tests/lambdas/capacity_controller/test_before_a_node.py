@@ -55,7 +55,7 @@ def test_nodes_wait_for_the_canary_of_every_variant(account: Account) -> None:
     account.report(VARIANTS[1])
     account.handle(CANARY_EVENT)
     assert (account.desired, account.reason) == (1, "ready")
-    assert account.subjects() == ["draftworth qwen3-32b: 1 nodes, ready"]
+    assert account.subjects() == ["draftworth qwen3-32b: 1 node, ready"]
 
 
 def test_models_that_are_not_staged_are_told_before_canaries(account: Account) -> None:

@@ -53,7 +53,7 @@ def test_two_events_at_once_make_one_decision(account: Account) -> None:
     assert failures == []
     assert account.desired == 1
     assert account.decisions()[1:] == [(1, "ready")]
-    assert account.subjects() == ["draftworth qwen3-32b: 1 nodes, ready"]
+    assert account.subjects() == ["draftworth qwen3-32b: 1 node, ready"]
 
 
 class one_request_at_a_time:  # noqa: N801 - reads as a sentence where it is used
@@ -112,7 +112,7 @@ def test_an_invocation_overtaken_while_acting_reconciles_again(account: Account)
     assert account.subjects() == [
         "draftworth qwen3-32b: 0 nodes, waiting for models",
         "draftworth qwen3-32b: 0 nodes, deadline",
-        "draftworth qwen3-32b: 1 nodes, ready",
+        "draftworth qwen3-32b: 1 node, ready",
     ], "each decision once, in the order in which they were sent"
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lambdas.capacity_controller import decision as decision_module
-from lambdas.capacity_controller import observation as observation_module
 from lambdas.capacity_controller.decision import Decision, deadline_unix_s, decide
-from lambdas.capacity_controller.notifications import NEXT
 from lambdas.capacity_controller.observation import (
     Canaries,
     CapacityBlock,
@@ -281,8 +277,3 @@ def test_time_without_nodes_costs_nothing_and_is_not_written_down() -> None:
 def test_a_clock_that_goes_back_takes_no_spend_back() -> None:
     node_time = NodeTime(node_seconds=100.0, instances=1, observed_at_unix_s=NOW)
     assert node_time.observed(1, were_desired=True, now=NOW - 60) == node_time
-
-
-def test_what_to_do_next_is_told_only_for_reasons_that_exist() -> None:
-    sources = inspect.getsource(decision_module) + inspect.getsource(observation_module)
-    assert [reason for reason in NEXT if f'"{reason}"' not in sources] == []

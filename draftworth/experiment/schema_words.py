@@ -1,0 +1,117 @@
+"""What the JSON Schema of experiment files says of a key, in words: its meaning, its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel
+
+from draftworth.errors import Key
+from draftworth.experiment.patterns import PATTERN_WORDS
+
+# Bounds from here on are guards against slips of the keyboard: no reader needs them.
+_GUARD = 1_000_000
+_TYPES = {
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "string": "text",
+    "array": "a list",
+    "object": "a mapping",
+}
+Node = dict[str, Any]
+
+
+def description(model: type[BaseModel], key: Key) -> str:
+    """What a key is; of an entry of a list or mapping, what the whole is; empty: not written."""
+    while key:
+        if fields := fields_at(model, key[:-1]):
+            return str(fields.get(str(key[-1]), {}).get("description", ""))
+        key = key[:-1]
+    return ""
+
+
+def values_in_words(model: type[BaseModel], key: Key) -> str:
+    """What a key may hold: `a whole number, 1 or more`."""
+    nodes = [node for node in nodes_at(model, key) if node.get("type") != "null"]
+    if names := kinds(model, key):
+        return f"a mapping with kind: {' or '.join(names)}"
+    return " or ".join(dict.fromkeys(map(_node_in_words, nodes))) or "a value"
+
+
+def kinds(model: type[BaseModel], key: Key) -> list[str]:
+    """The values of `kind` in the alternatives that a key's mapping may be."""
+    found = (node.get("properties", {}).get("kind", {}) for node in nodes_at(model, key))
+    return [str(kind["const"]) for kind in found if "const" in kind]
+
+
+def fields_at(model: type[BaseModel], key: Key) -> dict[str, Node]:
+    """JSON Schema properties of the mapping(s) a key points to; a union's are put together."""
+    nodes = nodes_at(model, key)
+    return {name: field for n in nodes for name, field in n.get("properties", {}).items()}
+
+
+def nodes_at(model: type[BaseModel], key: Key) -> list[Node]:
+    """The JSON Schema nodes that a key points to, a union's alternatives each by itself."""
+    schema = _schema(model)
+    nodes = [schema]
+    for part in key:
+        nodes = [child for node in nodes for child in _children(node, part, schema)]
+    return nodes
+
+
+def _node_in_words(node: Node) -> str:
+    choices = node.get("enum") or [node[word] for word in ("const",) if word in node]
+    if choices:
+        return " or ".join(map(str, choices))
+    if "pattern" in node:
+        return PATTERN_WORDS[node["pattern"]]
+    return "".join((*_type_in_words(node), *_bounds_in_words(node)))
+
+
+def _type_in_words(node: Node) -> Iterator[str]:
+    if node.get("format") == "date":
+        yield "a date, YYYY-MM-DD"
+    else:
+        yield _TYPES.get(str(node.get("type")), "a value")
+    if required := node.get("required"):
+        yield f" with {', '.join(required)}"
+    if examples := node.get("examples"):
+        yield f" such as {examples[0]}"
+
+
+def _bounds_in_words(node: Node) -> Iterator[str]:
+    if "exclusiveMinimum" in node:
+        yield f", more than {node['exclusiveMinimum']:g}"
+    if abs(least := node.get("minimum", -_GUARD)) < _GUARD:
+        yield f", {least:g} or more"
+    if (most := node.get("maximum", _GUARD)) < _GUARD:
+        yield f", {most:g} or less"
+    if entries := node.get("minItems"):
+        yield f" of {entries} or more entries"
+
+
+@cache
+def _schema(model: type[BaseModel]) -> Node:
+    """Made once: a file may have hundreds of problems."""
+    return model.model_json_schema()
+
+
+def _children(node: Node, part: str | int, root: Node) -> list[Node]:
+    child = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
+    if child is None and isinstance(part, str):
+        free = node.get("additionalProperties")
+        child = free if isinstance(free, dict) else None
+    return _resolved(child, root) if child else []
+
+
+def _resolved(node: Node, root: Node) -> list[Node]:
+    """A schema node with its reference followed and its alternatives laid out."""
+    if "$ref" in node:
+        return _resolved(root["$defs"][node["$ref"].rsplit("/", 1)[1]], root)
+    alternatives = node.get("anyOf") or node.get("oneOf")
+    if alternatives:
+        return [leaf for alternative in alternatives for leaf in _resolved(alternative, root)]
+    return [node]

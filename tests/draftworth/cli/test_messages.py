@@ -1,0 +1,54 @@
+"""Messages name commands as a reader can type them: there is no program `draftworth`."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import ROOT
+
+PACKAGES = ("account", "charts", "draftworth", "lambdas", "pods", "rehearsal", "stacks")
+
+
+def test_there_is_no_such_program() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "scripts" not in project.get("project", {})
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_messages_name_commands_that_can_be_typed(package: str) -> None:
+    sources = sorted((ROOT / package).rglob("*.py"))
+    assert sources
+    found = {str(p.relative_to(ROOT)): [*bare_commands(p.read_text())] for p in sources}
+    assert {path: texts for path, texts in found.items() if texts} == {}
+
+
+def test_data_files_and_pages_too() -> None:
+    files = [p for k in ("yaml", "toml") for n in PACKAGES for p in (ROOT / n).rglob(f"*.{k}")]
+    pages = [ROOT / "docs/operations.md", *sorted((ROOT / "docs/decisions").glob("*.md"))]
+    assert files
+    assert [str(p) for p in (*files, *pages) if "`draftworth " in p.read_text()] == []
+
+
+def test_a_bare_command_in_a_message_is_found_and_one_in_a_docstring_is_not() -> None:
+    source = '''"""`draftworth plan`: what it means."""\nsay(f"{x}: `draftworth price {y}`")'''
+    assert [*bare_commands(source)] == [": `draftworth price "]
+    assert [*bare_commands('say("python -m draftworth price")')] == []
+
+
+def bare_commands(source: str) -> Iterator[str]:
+    """Texts of a module, without its docstrings, that name a command without `python -m`."""
+    tree = ast.parse(source)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) and id(node) not in docstrings else ""
+        if isinstance(text, str) and "`draftworth " in text:
+            yield text

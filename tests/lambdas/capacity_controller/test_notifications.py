@@ -1,0 +1,63 @@
+"""Every mail has its row in docs/operations.md, in the words of its subject."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import get_args
+
+from lambdas.capacity_controller import notifications
+from lambdas.capacity_controller.decision import Reason
+from lambdas.capacity_controller.notifications import NEXT, Subject
+from lambdas.capacity_controller.problems import CAPACITY, LAUNCH, QUOTA
+from tests.conftest import ROOT
+
+# They are only logged.
+NOT_MAILED = {"unknown"}
+
+
+def documented(page: str) -> list[str]:
+    """The first cells of the table of mails."""
+    table = re.search(r"<!-- mails:.*?-->(.*?)<!-- end of mails -->", page, re.DOTALL)
+    assert table
+    return re.findall(r"^\| `([^`]+)` \|", table[1], re.MULTILINE)
+
+
+def mailed() -> set[str]:
+    """The subjects that the code has, as the table writes them."""
+    decisions = set(get_args(Reason)) - NOT_MAILED
+    words = {word.replace("_", " ") for word in (*decisions, CAPACITY, QUOTA, LAUNCH)}
+    return words | {subject.format(number="N") for subject in Subject}
+
+
+def undocumented(page: str) -> set[str]:
+    """Mails without a row, and rows without a mail."""
+    return mailed() ^ set(documented(page))
+
+
+def test_each_mail_has_its_row_and_no_row_is_of_a_mail_that_there_is_not() -> None:
+    page = (ROOT / "docs/operations.md").read_text()
+    rows = documented(page)
+    assert undocumented(page) == set()
+    assert len(rows) == len(set(rows))
+
+
+def test_a_row_that_goes_or_is_renamed_is_seen() -> None:
+    page = (ROOT / "docs/operations.md").read_text()
+    assert undocumented(page.replace("| `not begun` |", "| `never begun` |")) == {
+        "not begun",
+        "never begun",
+    }
+
+
+def test_all_but_decisions_and_missing_nodes_take_their_subject_of_the_list() -> None:
+    told = {n: f for n, f in vars(notifications).items() if n.startswith("of_")}
+    free = {name for name, tell in told.items() if "Subject." not in inspect.getsource(tell)}
+    assert free == {"of_decision", "of_problem"}
+
+
+def test_no_next_step_begins_with_kubectl() -> None:
+    """A default cluster is private: what needs no access to it comes first."""
+    first = {reason: text.find("make logs") for reason, text in NEXT.items() if "kubectl" in text}
+    assert first
+    assert all(0 <= at < NEXT[reason].index("kubectl") for reason, at in first.items())

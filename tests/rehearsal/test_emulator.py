@@ -1,0 +1,34 @@
+"""The embedded AWS has nothing to do with the AWS of who rehearses."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.exceptions import ProfileNotFound
+
+from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
+
+pytestmark = [pytest.mark.emulator]
+
+
+@pytest.mark.parametrize("configuration", ["", "[default]\nregion = us-west-2\n", "[broken"])
+def test_whatever_the_users_configuration_says_the_rehearsal_has_its_own(
+    configuration: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "config"
+    file.write_text(configuration)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(file))
+    monkeypatch.setenv("AWS_PROFILE", "nope")
+    with embedded_aws() as emulator:
+        emulator.s3.put_object(Bucket=RESULTS_BUCKET, Key="a", Body=b"b")
+        assert emulator.s3.get_object(Bucket=RESULTS_BUCKET, Key="a")["Body"].read() == b"b"
+    assert (os.environ["AWS_PROFILE"], os.environ["AWS_CONFIG_FILE"]) == ("nope", str(file))
+
+
+def test_a_session_of_the_users_would_have_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nope")
+    with pytest.raises(ProfileNotFound):
+        boto3.Session(region_name="us-east-2")

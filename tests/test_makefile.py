@@ -1,0 +1,26 @@
+"""What `make` hands on to the commands that it calls."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+
+
+def called_by(target: str, *variables: str) -> str:
+    """The commands of a target, which are printed and not run."""
+    command = ["make", "--dry-run", target, *variables]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("target", ["plan", "preflight", "stop", "logs", "leftovers"])
+def test_a_command_gets_the_experiment_and_further_options(target: str) -> None:
+    said = called_by(target, "EXPERIMENT=mine.yaml", "ARGS=--further option")
+    assert f"python -m draftworth {target} mine.yaml --further option" in said
+    assert "--further" not in called_by(target)
