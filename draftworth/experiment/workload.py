@@ -98,8 +98,11 @@ class Workload(StrictModel):
         description="rounds go on until the interval of every class's speedup is no wider than "
         "this part of the speedup",
     )
-    warmup_requests: Annotated[int, Field(ge=0, le=1_000)] = 1
-    """requests before each block, not measured"""
+    warmup_requests: Annotated[int, Field(ge=0, le=1_000)] = Field(
+        default=1,
+        description="first requests of each block, not measured; above concurrency 1 at least as "
+        "many as are in flight",
+    )
     parallel: bool = False
     """true: load all variants at once, as llmperf examples do; false: one by one"""
     seed: int = Field(

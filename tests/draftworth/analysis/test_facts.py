@@ -16,8 +16,8 @@ def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
     (sentence,) = mix_sentences(facts)
     assert sentence == (
         "traffic mix (80% structured, 20% open_ended) at c4, k7: pays; decoding is at least 1.45 "
-        "times as fast. It changes the cost of a million output tokens by +50.0%, from 10.94 to "
-        "16.41 USD."
+        "times as fast. It changes the cost of a million output tokens by +50.0%, from 2.43 to "
+        "3.65 USD."
     )
     document = document_of(facts)
     assert document.cards[0].label == "traffic mix at c4, k7"

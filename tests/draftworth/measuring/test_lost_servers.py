@@ -41,7 +41,7 @@ class Server:
         self._healthy = healthy
         self._counts = counts
         self._away = 0
-        self._since_start = 0
+        self._since_start = 10  # it has served others before
 
     def __call__(self, request: Request) -> Sequence[Step]:
         if request.method == "POST":
@@ -128,7 +128,7 @@ def names(folder: Path, kind: str) -> list[str]:
 
 @pytest.fixture
 def lost_once(tmp_path: Path) -> Run:
-    run(tmp_path, Server(3))  # a warm-up, a request, and gone
+    run(tmp_path, Server(4))  # two requests of warm-up, a measured one, and gone
     return read_run(tmp_path / "test-1")
 
 
@@ -189,8 +189,8 @@ def test_variants_loaded_together_are_lost_together(tmp_path: Path) -> None:
 
 
 def test_a_block_that_ends_its_server_every_time_ends_the_run(tmp_path: Path) -> None:
-    # Each try: a warm-up and four requests.
-    result = run(tmp_path, Server(*range(3, 60, 5)))
+    # Each try: two requests of warm-up and four measured ones.
+    result = run(tmp_path, Server(*range(4, 60, 6)))
 
     assert result.status == "failed"
     assert result.reason.startswith(
