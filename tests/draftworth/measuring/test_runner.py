@@ -15,6 +15,7 @@ import pytest
 from draftworth.analysis.checks import server_check
 from draftworth.measuring.client import Client
 from draftworth.measuring.counters import parse_metrics, restarted, server_start
+from draftworth.measuring.llmperf_files import llmperf_summary
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import Runner, new_run_id
 from draftworth.measuring.sink import FolderSink, SinkError
@@ -22,6 +23,7 @@ from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RESULT_SUFFIX, RunResult, ServerStart
+from tests.support.blocks import make_block, make_record
 from tests.support.stream_server import (
     Request,
     Script,
@@ -387,6 +389,16 @@ def test_llmperf_files_stand_beside_the_result_file(tmp_path: Path) -> None:
     assert summary["results_num_completed_requests"] == 4
     assert summary["results_number_output_tokens_quantiles_p50"] == 5
     assert summary["results_ttft_s_quantiles_p99"] > 0
+
+
+def test_what_llmperf_calls_requests_per_minute_has_no_warm_up_in_it() -> None:
+    """Two at a time that each take two seconds, whatever else the block's time was spent on."""
+    records = tuple(make_record(n, end_to_end_latency_s=2.0) for n in range(4))
+    block = make_block(
+        load=IN_PAIRS, requests=records, started_at_unix_s=0.0, ended_at_unix_s=600.0
+    )
+    summary = json.loads(llmperf_summary(block))
+    assert summary["results_num_completed_requests_per_min"] == pytest.approx(60)
 
 
 def test_failures_do_not_reduce_the_load_and_are_all_recorded(tmp_path: Path) -> None:
