@@ -114,7 +114,11 @@ class BlockSender:
         return ""
 
     def _batch(self, case_round: CaseRound, number: int) -> Batch:
-        """The case's prompts in turn: each round goes on where the last one ended."""
+        """The case's prompts in turn: each round measures on where the last one ended.
+
+        The warm-up has the ones before, the fillers those that follow: as far as there are so many,
+        a server with a prefix cache does not know what is measured.
+        """
         sampling, tokens = self.spec.sampling, self.spec.shape.output_tokens
         measured = sampling.requests_per_round
         first = (case_round.round - 1) * measured
@@ -129,7 +133,10 @@ class BlockSender:
 
         shares = case_round.load.warmup_shares(sampling.warmup_requests)
         return Batch(
-            warmup=[planned(i, "warmup-", i, share) for i, share in enumerate(shares)],
+            warmup=[
+                planned(i, "warmup-", first - len(shares) + i, share)
+                for i, share in enumerate(shares)
+            ],
             measured=[planned(i, "", first + i) for i in range(measured)],
             fillers=(planned(i, "filler-", first + measured + i) for i in itertools.count()),
         )
