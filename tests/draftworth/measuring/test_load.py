@@ -207,12 +207,21 @@ def test_arrivals_that_the_server_does_not_end_are_not_sent_without_end() -> Non
 
 
 def test_a_server_that_refuses_fillers_is_not_asked_again_and_again() -> None:
-    async def measure(request: Planned) -> Measured:
-        refused = request.request_id.startswith("filler")
-        await asyncio.sleep(0.05 if request.request_id == "measured 3" else 0)
-        return measured_as(request, failed=refused)
-
     async def play() -> Outcome:
+        both_slots = asyncio.Event()
+        refused = 0
+
+        async def measure(request: Planned) -> Measured:
+            nonlocal refused
+            if request.request_id == "measured 3":
+                await both_slots.wait()
+                await settle()
+            is_filler = request.request_id.startswith("filler")
+            refused += is_filler
+            if refused == 2:
+                both_slots.set()
+            return measured_as(request, failed=is_filler)
+
         load = ConcurrencyLoad(concurrency=3)
         return await keep_load(measure, batch(warmup=3, measured=4), load, seed=1)
 
@@ -299,20 +308,26 @@ def test_a_server_sees_it_fall_when_there_are_no_fillers() -> None:
 
 
 def test_a_cancelled_filler_closes_its_connection() -> None:
-    gone = threading.Event()
+    begun, gone = threading.Event(), threading.Event()
 
     def script(request: Request) -> Iterable[Step]:
-        if request.json["messages"][0]["content"] != "filler":
-            yield from completion(1, 1, gap_seconds=0.3 if request.json["max_tokens"] == 4 else 0)
+        tokens = request.json["max_tokens"]
+        if tokens > SHAPE.output_tokens:  # a filler
+            begun.set()
+            try:
+                yield from completion(*[1] * tokens, gap_seconds=0.01)
+            except GeneratorExit:
+                gone.set()  # a write has failed
+                raise
             return
-        try:
-            yield from completion(*[1] * 2_000, gap_seconds=0.01)
-        except GeneratorExit:
-            gone.set()  # a write has failed
-            raise
+        *steps, end = completion(1, 1)
+        yield from steps
+        if tokens == SHAPE.output_tokens:  # the slow one
+            begun.wait(PATIENCE_SECONDS)
+        yield end
 
     quick, slow = planned("measured", 2)
-    long = [replace(filler, output_tokens=2_000) for filler in planned("filler", 9)]
+    long = [replace(filler, output_tokens=9_000) for filler in planned("filler", 9)]
     sent = Batch(measured=[replace(quick, output_tokens=2), slow], fillers=long)
     with stream_server(script) as running:
         client = Client(base_url=running.base_url, shape=SHAPE, read_wait=lambda: None)

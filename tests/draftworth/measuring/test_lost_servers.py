@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -41,9 +42,14 @@ class Server:
         self._healthy = healthy
         self._counts = counts
         self._away = 0
-        self._since_start = 10  # it has served others before
+        self._since_start = 10_000  # it has served others before
+        self._one_at_a_time = threading.Lock()
 
     def __call__(self, request: Request) -> Sequence[Step]:
+        with self._one_at_a_time:
+            return self._answer(request)
+
+    def _answer(self, request: Request) -> Sequence[Step]:
         if request.method == "POST":
             self.asked += 1
             self._since_start += 1

@@ -100,17 +100,19 @@ class FakeActor:
     seconds: float = 0.01
     busy: bool = False
     loses: frozenset[str] = frozenset()
+    started: threading.Event = field(default_factory=threading.Event)
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     def measure(self, client: Client, request: Planned) -> Measured | None:
         assert not self.busy, "llmperf drops a request that finds no free actor"
         assert client == request.client(CLIENT)
         self.busy = True
-        self.cancelled.clear()
+        self.started.set()
         with self.watch.lock:
             self.watch.now += 1
             self.watch.most = max(self.watch.most, self.watch.now)
         cancelled = self.cancelled.wait(self.seconds)
+        self.cancelled.clear()
         with self.watch.lock:
             self.watch.now -= 1
         self.busy = False
@@ -166,30 +168,41 @@ def test_a_load_that_needs_more_actors_is_refused_instead_of_dropped() -> None:
         send([FakeActor(Watch()) for _ in range(2)], 10, concurrency(3))
 
 
-def test_fillers_are_cancelled_and_no_actor_is_left_busy() -> None:
-    class Actor(FakeActor):
-        def measure(self, client: Client, request: Planned) -> Measured | None:
-            if request.request_id == "filler":
-                self.seconds = 60.0
-            return super().measure(client, request)
+@dataclass
+class InTurn(FakeActor):
+    """Ends the second measured request when a filler has begun, which is long."""
 
-    watch = Watch()
-    actors = [Actor(watch, seconds=seconds) for seconds in (0.01, 0.3)]
+    begun: threading.Event = field(default_factory=threading.Event)
+    filler_seconds: float = 60.0
+
+    def measure(self, client: Client, request: Planned) -> Measured | None:
+        if request == FILLER:
+            self.begun.set()
+            self.seconds = self.filler_seconds
+        if request.request_id == "r1":
+            self.begun.wait(60.0)
+        return super().measure(client, request)
+
+
+def test_fillers_are_cancelled_and_no_actor_is_left_busy() -> None:
+    watch, begun = Watch(), threading.Event()
+    actors = [InTurn(watch, begun=begun) for _ in range(2)]
     began = time.monotonic()
     outcome = send_batch(actors, Batch(measured=planned(2), fillers=[FILLER] * 9), concurrency(2))
 
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 50
     assert watch.now == 0
     assert [m.record.request_id for m in outcome.measured] == ["r0", "r1"]
     assert (outcome.fillers, list(outcome.others)) == (1, [])
 
 
 def test_a_filler_that_has_ended_before_it_is_told_to_is_known() -> None:
-    class DeafActor(FakeActor):
+    class DeafActor(InTurn):
         def cancel(self, request: Planned) -> None:
             """Too late: the answer is on its way."""
 
-    actors = [DeafActor(Watch(), seconds=seconds) for seconds in (0.2, 0.3)]
+    begun = threading.Event()
+    actors = [DeafActor(Watch(), begun=begun, filler_seconds=0.5) for _ in range(2)]
     outcome = send_batch(actors, Batch(measured=planned(2), fillers=[FILLER]), concurrency(2))
 
     assert [m.record.request_id for m in outcome.others] == ["filler"]
@@ -209,18 +222,19 @@ def test_a_shorter_output_is_asked_for_by_its_own_client() -> None:
 def test_a_run_that_is_cancelled_waits_for_no_actor() -> None:
     actor = FakeActor(Watch(), seconds=60.0)
     engine = RayEngine([actor], print)
+    began = time.monotonic()
 
     async def cancel_soon() -> None:
         batch = Batch(measured=planned(2))
         sending = asyncio.ensure_future(engine.send(CLIENT, batch, concurrency(1), seed=1))
-        await asyncio.sleep(0.1)
+        await asyncio.to_thread(actor.started.wait, 60.0)
         sending.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sending
 
     asyncio.run(cancel_soon())
-    actor.cancelled.set()  # as if it had been killed
     engine.close()
+    assert time.monotonic() - began < 50
 
 
 def test_a_lost_request_is_a_record_and_the_load_continues() -> None:
