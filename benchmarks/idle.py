@@ -11,6 +11,7 @@ the published sequence.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,12 +26,12 @@ from draftworth.planning.assumptions import (
     assumption_data,
 )
 from draftworth.planning.bounds import CASES, Bounds, exactly, longest, total
-from draftworth.planning.measuring_time import round_counts, sending_seconds
+from draftworth.planning.measuring_time import request_seconds, round_counts
 from draftworth.planning.phases import Phase, Timeline
-from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron, load_neuron
 from draftworth.planning.timeline import forecast, load_minutes, transfer_minutes
 from draftworth.planning.timeline_text import phase_table
-from draftworth.records.load import Load
+from draftworth.records.load import ConcurrencyLoad, Load
 from draftworth.terminal import table_lines
 
 EXPERIMENT = Path(__file__).resolve().parents[1] / "experiments" / "qwen3-32b.yaml"
@@ -91,12 +92,24 @@ class Comparison:
     def _case_seconds(self, load: Load) -> Bounds:
         """One case of one pass: llmperf's start, then all variants at once."""
         sending = [
-            sending_seconds(self.experiment, variant, load, self.assumed, (PASS_REQUESTS,)).called(
-                variant.name
-            )
+            self._sending_seconds(variant, load).called(variant.name)
             for variant in self.experiment.variants
         ]
         return self.published.bounds("llmperf_start_seconds") + longest(sending)
+
+    def _sending_seconds(self, variant: NeuronVariant, load: Load) -> Bounds:
+        """The requests of a pass and no others: neither a warm-up nor fillers."""
+        seats = self.experiment.spec.serving.max_num_seqs
+        one = request_seconds(self.experiment, variant, self.assumed)
+        if isinstance(load, ConcurrencyLoad):
+            waves = math.ceil(PASS_REQUESTS / min(load.concurrency, seats))
+            return exactly(waves, f"{waves} waves") * one
+        best, worst = (
+            load.sending_seconds(PASS_REQUESTS, warmup=0, request_seconds=seconds, seats=seats)
+            for seconds in (one.best, one.worst)
+        )
+        words = load.sending_words(PASS_REQUESTS, warmup=0, seats=seats)
+        return Bounds(best, worst, (f"{words} {one.factor}",))
 
     def rows(self) -> Iterator[tuple[str, Bounds, Bounds]]:
         """Billed minutes of a node, this design's and the sample's."""

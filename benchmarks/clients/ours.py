@@ -13,11 +13,11 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from draftworth.measuring.client import Client, Measured
-from draftworth.measuring.load import AsyncioEngine, LoadEngine, Planned
+from draftworth.measuring.load import AsyncioEngine, Batch, LoadEngine, Planned
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.prompts import Prompt
@@ -33,7 +33,7 @@ SHAPE = RequestShape(
 )
 
 
-def load(engine: LoadEngine, url: str, streams: int, requests: int) -> list[Measured]:
+def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[Measured]:
     """`requests` requests, `streams` at a time."""
     client = Client(base_url=url, shape=SHAPE)
     planned = [
@@ -46,7 +46,8 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> list[Meas
         for number in range(requests)
     ]
     shape = ConcurrencyLoad(concurrency=streams)
-    return asyncio.run(engine.send(client, planned, shape, seed=0))
+    # Neither warm-up nor fillers: every client of the comparison sends the same requests.
+    return asyncio.run(engine.send(client, Batch(measured=planned), shape, seed=0)).measured
 
 
 @contextmanager

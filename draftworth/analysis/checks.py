@@ -49,21 +49,23 @@ class ServerCheck:
 def server_check(blocks: Iterable[BlockResult]) -> ServerCheck | None:
     """Compare over the blocks in which both sides saw the same number of requests, else None.
 
-    Excluded requests take part: the server has them in its sums.
+    Excluded requests take part, and those of warm-up and fillers: the server has them in its sums.
     """
-    ours: list[float] = []
-    server_sum_s = 0.0
+    requests = 0
+    ours_sum_s = server_sum_s = 0.0
     for block in blocks:
         values = [
             r.inter_token_latency_s for r in block.requests if r.inter_token_latency_s is not None
         ]
-        if block.server and block.server.time_per_output_token_count == len(values) > 0:
-            ours += values
+        count = len(values) + block.others.inter_token_latency_count
+        if block.server and block.server.time_per_output_token_count == count > 0:
+            requests += count
+            ours_sum_s += sum(values) + block.others.inter_token_latency_sum_s
             server_sum_s += block.server.time_per_output_token_sum_s
     if server_sum_s <= 0:
         return None
     return ServerCheck(
-        requests=len(ours), ours_s=statistics.fmean(ours), server_s=server_sum_s / len(ours)
+        requests=requests, ours_s=ours_sum_s / requests, server_s=server_sum_s / requests
     )
 
 

@@ -110,14 +110,10 @@ class Metric:
 
 
 def _throughput(blocks: Sequence[BlockResult], _: Price | None = None) -> float | None:
-    tokens = seconds = 0.0
-    for block in blocks:
-        rate = block.output_throughput_token_per_s
-        if rate:
-            added = sum(r.number_output_tokens or 0 for r in block.requests if not r.failed)
-            tokens += added
-            seconds += added / rate
-    return tokens / seconds if seconds else None
+    seconds = sum(block.output_seconds for block in blocks)
+    if all(block.output_throughput_token_per_s is None for block in blocks):
+        return None
+    return sum(block.output_tokens for block in blocks) / seconds
 
 
 def _tokens_per_step(blocks: Sequence[BlockResult], _: Price | None) -> float | None:

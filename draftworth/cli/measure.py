@@ -49,7 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for option, type_, default, about in (
         ("--output-tokens", positive_int, 128, "max_tokens of every request"),
         ("--requests-per-case", requests, 8, "measured requests of each prompt file"),
-        ("--warmup-requests", whole_number, 1, "requests before each prompt file, not measured"),
+        (
+            "--warmup-requests",
+            whole_number,
+            1,
+            "first requests of each prompt file, not measured; --concurrency may take more",
+        ),
         ("--timeout-seconds", positive_number, 300.0, "a request that takes longer has failed"),
     ):
         parser.add_argument(option, type=type_, default=default, help=f"{about} (%(default)s)")
@@ -96,8 +101,8 @@ def _load(arguments: argparse.Namespace) -> Load:
     if concurrency > requests:
         raise UserInputError(
             f"--concurrency: given {concurrency} with --requests-per-case {requests}, allowed: at "
-            f"most {requests}, or --requests-per-case {concurrency} or more: a prompt file's "
-            "requests are never in flight with another's"
+            f"most {requests}, or --requests-per-case {concurrency} or more: with fewer, most of "
+            "what is sent would be warm-up and fillers, which are not measured"
         )
     return ConcurrencyLoad(concurrency=concurrency)
 

@@ -128,8 +128,11 @@ class Workload(StrictModel):
     )
     limits: ServiceLimits = ServiceLimits()
     """what your service must keep; nothing but failures is limited when left out"""
-    warmup_requests: Annotated[int, Field(ge=0, le=1_000)] = 1
-    """requests before each block, not measured"""
+    warmup_requests: Annotated[int, Field(ge=0, le=1_000)] = Field(
+        default=1,
+        description="first requests of each block, not measured; above concurrency 1 at least as "
+        "many as are in flight",
+    )
     parallel: bool = False
     """true: load all variants at once, as llmperf examples do; false: one by one"""
     seed: int = Field(

@@ -1,7 +1,9 @@
-"""One block: warm-up, requests, the server's own view, and whether the server is still the same."""
+"""One block: its requests, the server's own view, and whether the server is still the same."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,13 +18,13 @@ from draftworth.measuring.counters import (
     timings_between,
 )
 from draftworth.measuring.history import BlockKey
-from draftworth.measuring.load import LoadEngine, Planned
+from draftworth.measuring.load import Batch, LoadEngine, Planned
 from draftworth.measuring.readiness import READY, Readiness
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.scheduling import EventLoopLag
 from draftworth.records.load import Load
 from draftworth.records.prompts import Case
-from draftworth.records.results import BlockResult, ServerStart
+from draftworth.records.results import BlockResult, OtherRequests, ServerStart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,19 +68,14 @@ class BlockSender:
 
     async def send(self, case_round: CaseRound, endpoint: Endpoint, *, number: int) -> Sent:
         """Send one block; `number` is its own in the run."""
-        case, load, round_number = case_round.case, case_round.load, case_round.round
-        shape, sampling = self.spec.shape, self.spec.sampling
+        shape = self.spec.shape
         client = self.make_client(base_url=endpoint.base_url, shape=shape, api_key=self.api_key)
-        warmup = self._plan(case, sampling.warmup_requests, 0, f"{number:04d}-warmup")
-        await self.engine.send(client, warmup, load, seed=shape.seed)
-        # Each round continues with the case's prompts.
-        first = (round_number - 1) * sampling.requests_per_round
-        planned = self._plan(case, sampling.requests_per_round, first, f"{number:04d}")
+        batch = self._batch(case_round, number)
         before = await read_metrics(endpoint.base_url, api_key=self.api_key)
         started_at_unix_s = self.wall_clock()
         with EventLoopLag() as lag:
-            seed = shape.seed + round_number
-            measured = await self.engine.send(client, planned, load, seed=seed)
+            seed = shape.seed + case_round.round
+            outcome = await self.engine.send(client, batch, case_round.load, seed=seed)
         ended_at_unix_s = self.wall_clock()
         after = await read_metrics(endpoint.base_url, api_key=self.api_key)
         block = BlockResult(
@@ -89,14 +86,16 @@ class BlockSender:
             model=shape.model,
             started_at_unix_s=started_at_unix_s,
             ended_at_unix_s=ended_at_unix_s,
-            warmup_requests=sampling.warmup_requests,
+            warmup_requests=len(batch.warmup),
+            fillers=outcome.fillers,
+            others=_latencies(outcome.others),
             speculation=speculation_between(before, after),
             server=timings_between(before, after),
             event_loop_lag_s=lag.longest_s,
-            requests=tuple(m.record for m in measured),
+            requests=tuple(m.record for m in outcome.measured),
         )
         lost = await self._why_lost(endpoint, block, before, after)
-        return Sent(block=block, measured=measured, lost=lost, start=server_start(after))
+        return Sent(block=block, measured=outcome.measured, lost=lost, start=server_start(after))
 
     async def _why_lost(
         self, endpoint: Endpoint, block: BlockResult, before: Reading, after: Reading
@@ -114,15 +113,46 @@ class BlockSender:
             return f"{endpoint.variant} restarted during the block; {first_error(block)}"
         return ""
 
-    def _plan(self, case: Case, requests: int, first: int, id_prefix: str) -> list[Planned]:
-        """`requests` requests from the case's prompts in turn, starting with number `first`."""
-        return [
-            Planned(
-                request_id=f"{self.run_id}/{id_prefix}-{index:05d}",
-                prompt=case.prompts[(first + index) % len(case.prompts)],
+    def _batch(self, case_round: CaseRound, number: int) -> Batch:
+        """The case's prompts in turn: each round measures on where the last one ended.
+
+        The warm-up has the ones before, the fillers those that follow: as far as there are so many,
+        a server with a prefix cache does not know what is measured.
+        """
+        sampling, tokens = self.spec.sampling, self.spec.shape.output_tokens
+        measured = sampling.requests_per_round
+        first = (case_round.round - 1) * measured
+
+        def planned(index: int, name: str, prompt: int, share: float = 1.0) -> Planned:
+            prompts = case_round.case.prompts
+            return Planned(
+                request_id=f"{self.run_id}/{number:04d}-{name}{index:05d}",
+                prompt=prompts[prompt % len(prompts)],
+                output_tokens=None if share == 1.0 else _shortened(tokens, share),
             )
-            for index in range(requests)
-        ]
+
+        shares = case_round.load.warmup_shares(sampling.warmup_requests)
+        return Batch(
+            warmup=[
+                planned(i, "warmup-", first - len(shares) + i, share)
+                for i, share in enumerate(shares)
+            ],
+            measured=[planned(i, "", first + i) for i in range(measured)],
+            fillers=(planned(i, "filler-", first + measured + i) for i in itertools.count()),
+        )
+
+
+def _shortened(tokens: int, share: float) -> int:
+    """A part of an output. Of fewer than two tokens neither side has a time per token."""
+    return min(tokens, max(2, math.ceil(tokens * share)))
+
+
+def _latencies(others: Sequence[Measured]) -> OtherRequests:
+    known = [m.record.inter_token_latency_s for m in others]
+    values = [value for value in known if value is not None]
+    return OtherRequests(
+        inter_token_latency_sum_s=sum(values), inter_token_latency_count=len(values)
+    )
 
 
 def first_error(block: BlockResult) -> str:

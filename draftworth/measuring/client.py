@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -71,20 +71,29 @@ class Client:
         """Send one request. A failure is a record with its reason, never an exception."""
         stream = _Stream(self.read_wait, self.shape.output_tokens)
         response: Response | None = None
+        timed_out_after_s: float | None = None
         called_at_unix_s, called_ns = self.wall_clock(), self.clock()
         try:
             async with asyncio.timeout(self.shape.timeout_seconds):
                 response = await self._exchange(stream, prompt)
             error = stream.verdict(response)
         except TimeoutError:
-            late = (ERROR_TIMEOUT, f"no end within {self.shape.timeout_seconds:g} s")
-            error = stream.refused or late
+            error = stream.refused
+            if error is None:
+                timed_out_after_s = (self.clock() - called_ns) / 1e9
+                error = (ERROR_TIMEOUT, f"no end within {self.shape.timeout_seconds:g} s")
         except Exception as failure:  # noqa: BLE001 (one bad answer is one failed record)
             error = stream.refused or _error_of(failure)
         sent_ns = response.sent_ns if response else called_ns
         started_at_unix_s = called_at_unix_s + (sent_ns - called_ns) / 1e9
         excluded = stream.excluded(response) if response and not error else None
-        return _measured(stream, sent_ns, error, request_id, prompt.id, started_at_unix_s, excluded)
+        measured = _measured(
+            stream, sent_ns, error, request_id, prompt.id, started_at_unix_s, excluded
+        )
+        if timed_out_after_s is None:
+            return measured
+        record = replace(measured.record, timed_out_after_s=timed_out_after_s)
+        return replace(measured, record=record)
 
     async def _exchange(self, stream: _Stream, prompt: Prompt) -> Response:
         return await exchange(

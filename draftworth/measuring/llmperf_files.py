@@ -40,7 +40,7 @@ def llmperf_summary(block: BlockResult) -> bytes:
     """The bytes of the summary file of a block."""
     count, failed = len(block.requests), sum(record.failed for record in block.requests)
     codes = Counter(str(r.error_code) for r in block.requests if r.failed)
-    seconds = block.ended_at_unix_s - block.started_at_unix_s
+    seconds = block.output_seconds
     summary: dict[str, object] = {
         "version": "draftworth",
         "name": block.stem,

@@ -84,7 +84,7 @@ def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
     """Settings that are allowed, but probably not intended."""
     spec = experiment.spec
     work, serving = spec.workload, spec.serving
-    most = max(load.needed_in_flight(work.requests_per_round) for load in experiment.loads)
+    most = max(load.needed_in_flight for load in experiment.loads)
     if most > serving.max_num_seqs:
         yield (
             f"{most} requests in flight are more than serving.max_num_seqs "

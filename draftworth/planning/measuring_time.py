@@ -13,33 +13,36 @@ from draftworth.planning.run_specification import sampling
 from draftworth.records.load import Load
 
 
-def sending_seconds(
-    experiment: ResolvedNeuron,
-    variant: NeuronVariant,
-    load: Load,
-    assumed: Assumptions,
-    requests: tuple[int, ...],
+def request_seconds(
+    experiment: ResolvedNeuron, variant: NeuronVariant, assumed: Assumptions
 ) -> Bounds:
-    """Counts of requests to one variant, sent one after the other."""
-    work, seats = experiment.spec.workload, experiment.spec.serving.max_num_seqs
+    """One request to one variant."""
+    output_tokens = experiment.spec.workload.output_tokens
     speed = "speculative_ms_per_token" if variant.speculates else "baseline_ms_per_token"
-    tokens = exactly(work.output_tokens, f"{work.output_tokens} tokens")
-    request = assumed.bounds("first_token_seconds") + tokens * assumed.bounds(speed) / 1000
-    best, worst = (
-        sum(load.sending_seconds(n, request_seconds=seconds, seats=seats) for n in requests)
-        for seconds in (request.best, request.worst)
-    )
-    words = f"{load.sending_words(requests, seats=seats)} {request.factor}"
-    return Bounds(best, worst, (words,))
+    tokens = exactly(output_tokens, f"{output_tokens} tokens")
+    return assumed.bounds("first_token_seconds") + tokens * assumed.bounds(speed) / 1000
 
 
 def block_seconds(
     experiment: ResolvedNeuron, variant: NeuronVariant, load: Load, assumed: Assumptions
 ) -> Bounds:
-    """One case against one variant: the warm-up, then the measured requests of a round."""
-    work = experiment.spec.workload
-    requests = (work.warmup_requests, work.requests_per_round)
-    sending = sending_seconds(experiment, variant, load, assumed, requests)
+    """One case against one variant: the warm-up runs into the measured requests of a round.
+
+    Fillers take no time: they are cancelled when the last measured request has ended.
+    """
+    work, seats = experiment.spec.workload, experiment.spec.serving.max_num_seqs
+    one = request_seconds(experiment, variant, assumed)
+    best, worst = (
+        load.sending_seconds(
+            work.requests_per_round,
+            warmup=work.warmup_requests,
+            request_seconds=seconds,
+            seats=seats,
+        )
+        for seconds in (one.best, one.worst)
+    )
+    words = load.sending_words(work.requests_per_round, warmup=work.warmup_requests, seats=seats)
+    sending = Bounds(best, worst, (f"{words} {one.factor}",))
     return sending + assumed.bounds("block_overhead_seconds")
 
 

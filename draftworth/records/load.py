@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, repeat
 from typing import Literal
@@ -37,29 +37,46 @@ class ConcurrencyLoad:
         """For file names and tables: `c4`."""
         return f"c{self.concurrency}"
 
-    def needed_in_flight(self, requests: int) -> int:
-        """Of so many requests, those that must be in flight at once for the load to be this one."""
-        return min(self.concurrency, requests)
+    @property
+    def needed_in_flight(self) -> int:
+        """Requests that must be in flight at once for the load to be this one."""
+        return self.concurrency
 
-    def most_in_flight(self, requests: int) -> int:
+    def most_in_flight(self, requests: int) -> int:  # noqa: ARG002 (never more, however many)
         """Of so many requests, those that may be in flight at once."""
-        return min(self.concurrency, requests)
+        return self.concurrency
+
+    def warmup_shares(self, wanted: int) -> tuple[float, ...]:
+        """The warm-up requests of a block, each as the part of an output that it asks for.
+
+        At least as many as are in flight, so that the load is whole before the first measured
+        request. The first ones, which start together, ask for 1/c, 2/c ... of an output: they end
+        one after the other, and the load does not go on in waves whose prefills meet.
+        """
+        if self.concurrency == 1:
+            return (1.0,) * wanted
+        first = tuple(n / self.concurrency for n in range(1, self.concurrency + 1))
+        return first + (1.0,) * (wanted - self.concurrency)
 
     def due_seconds(self, seed: int) -> Iterator[float]:  # noqa: ARG002 (nothing is drawn)
         """When each request may be sent at the earliest, from the start; without end."""
         return repeat(0.0)
 
-    def sending_seconds(self, requests: int, *, request_seconds: float, seats: int) -> float:
-        """About how long requests of one length take on a server that decodes `seats` at once."""
-        return self._waves(requests, seats) * request_seconds
+    def sending_seconds(
+        self, requests: int, *, warmup: int, request_seconds: float, seats: int
+    ) -> float:
+        """About how long a block lasts on a server that decodes `seats` at once.
 
-    def sending_words(self, requests: Sequence[int], *, seats: int) -> str:
-        """`sending_seconds` in words, for counts that are sent one after the other."""
-        return f"{' + '.join(str(self._waves(count, seats)) for count in requests)} waves x"
+        A request that starts when another has ended is one of `c` equal streams, of which each
+        carries its part of all requests.
+        """
+        sent = len(self.warmup_shares(warmup)) + requests
+        return sent / min(self.concurrency, seats) * request_seconds
 
-    def _waves(self, requests: int, seats: int) -> int:
-        """Requests of one length come in waves: so many at once, then as many again."""
-        return math.ceil(requests / min(self.concurrency, seats))
+    def sending_words(self, requests: int, *, warmup: int, seats: int) -> str:
+        """`sending_seconds` in words."""
+        sent = f"({len(self.warmup_shares(warmup))} warm-up + {requests})"
+        return f"{sent} / {min(self.concurrency, seats)} at once x"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,30 +97,36 @@ class PoissonLoad:
         """For file names and tables: `p2.5` for 2.5 requests a second."""
         return f"p{self.requests_per_second:g}"
 
-    def needed_in_flight(self, requests: int) -> int:
+    @property
+    def needed_in_flight(self) -> int:
         """One: how many more there will be depends on the server."""
-        return min(1, requests)
+        return 1
 
     def most_in_flight(self, requests: int) -> int:
         """All of them, on a server that is slow enough."""
         return requests
+
+    def warmup_shares(self, wanted: int) -> tuple[float, ...]:
+        """Whole outputs of the first requests to arrive."""
+        return (1.0,) * wanted
 
     def due_seconds(self, seed: int) -> Iterator[float]:
         """Arrivals of a Poisson process: exponential gaps, the same ones for a seed."""
         generator = random.Random(seed)  # noqa: S311 (reproducible arrivals, not a secret)
         return accumulate(generator.expovariate(self.requests_per_second) for _ in repeat(None))
 
-    def sending_seconds(self, requests: int, *, request_seconds: float, seats: int) -> float:
+    def sending_seconds(
+        self, requests: int, *, warmup: int, request_seconds: float, seats: int
+    ) -> float:
         """As long as they take to arrive, or to be decoded if that is longer."""
-        if requests == 0:
-            return 0.0
-        arriving_seconds = requests / self.requests_per_second + request_seconds
-        return max(arriving_seconds, math.ceil(requests / seats) * request_seconds)
+        sent = warmup + requests
+        arriving_seconds = sent / self.requests_per_second + request_seconds
+        return max(arriving_seconds, math.ceil(sent / seats) * request_seconds)
 
-    def sending_words(self, requests: Sequence[int], *, seats: int) -> str:
-        """`sending_seconds` in words, for counts that are sent one after the other."""
+    def sending_words(self, requests: int, *, warmup: int, seats: int) -> str:
+        """`sending_seconds` in words."""
         return (
-            f"{' + '.join(map(str, requests))} requests at {self.requests_per_second:g} a second, "
+            f"{warmup} warm-up + {requests} requests at {self.requests_per_second:g} a second, "
             f"{seats} decoded at once, each"
         )
 

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from draftworth.records.load import Load, LoadGenerator
+from draftworth.records.load import ConcurrencyLoad, Load, LoadGenerator
 from draftworth.untrusted import MIB
 
 RESULT_SCHEMA = "draftworth.result/5"
@@ -200,11 +200,29 @@ class ServerTimings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OtherRequests:
+    """A block's requests that are not measured and yet in the server's histograms: those of the
+    warm-up and the fillers that ended by themselves.
+
+    Sum over, and count of, those that have an inter-token latency.
+    """
+
+    inter_token_latency_sum_s: float = 0.0
+    inter_token_latency_count: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("inter_token_latency_sum_s", "inter_token_latency_count"):
+            _check(name, getattr(self, name), least=MIN_SECONDS, most=_MOST)
+
+
+@dataclass(frozen=True, kw_only=True)
 class BlockResult:
     """One result file: one case against one variant in one round.
 
+    started_at_unix_s: of the warm-up.
     warmup_requests, fillers: that were sent before the measured ones, and while the last of them
         ran, so that the load was always whole; neither is in `requests`.
+    others: what the cross-check with the server's histograms needs of both.
     event_loop_lag_s: the longest that the client's event loop came late during the block.
     """
 
@@ -222,6 +240,7 @@ class BlockResult:
     ended_at_unix_s: float
     warmup_requests: int
     fillers: int = 0
+    others: OtherRequests = OtherRequests()
     speculation: SpeculationCounters | None
     server: ServerTimings | None
     event_loop_lag_s: float | None
@@ -244,15 +263,31 @@ class BlockResult:
         return f"{RUNS_FOLDER}/{self.run_id}/{BLOCKS_FOLDER}/{self.stem}{RESULT_SUFFIX}"
 
     @property
-    def output_throughput_token_per_s(self) -> float | None:
-        """All output tokens / (last end - first start) over the requests that did not fail."""
+    def output_tokens(self) -> int:
+        """Of the measured requests that did not fail."""
+        return sum(r.number_output_tokens or 0 for r in self.requests if not r.failed)
+
+    @property
+    def output_seconds(self) -> float:
+        """The time that the measured requests took of the server, as if it had nothing else to do.
+
+        With c always in flight, each took 1/c of the server as long as it ran (Little's law); one
+        that timed out ran as long as it was waited for. At random times, the time from the first
+        start to the last end of the requests that did not fail.
+        """
+        if isinstance(self.load, ConcurrencyLoad):
+            took = (r.timed_out_after_s or r.end_to_end_latency_s or 0.0 for r in self.requests)
+            return sum(took) / self.load.concurrency
         done = [r for r in self.requests if not r.failed]
-        if not done:
+        ends = [r.started_at_unix_s + (r.end_to_end_latency_s or 0.0) for r in done]
+        return max(ends) - min(r.started_at_unix_s for r in done) if done else 0.0
+
+    @property
+    def output_throughput_token_per_s(self) -> float | None:
+        """Output tokens / the time that they took of the server; None if no request finished."""
+        if all(r.failed for r in self.requests) or self.output_seconds <= 0:
             return None
-        end = max(r.started_at_unix_s + (r.end_to_end_latency_s or 0.0) for r in done)
-        seconds = end - min(r.started_at_unix_s for r in done)
-        tokens = sum(r.number_output_tokens or 0 for r in done)
-        return tokens / seconds if seconds > 0 else None
+        return self.output_tokens / self.output_seconds
 
 
 @dataclass(frozen=True, kw_only=True)

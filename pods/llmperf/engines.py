@@ -107,10 +107,9 @@ def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
     `MAX_LLMPERF_IN_FLIGHT`; how many requests had to wait for an actor is reported.
     """
     at_once = len(spec.endpoints) if spec.parallel else 1
-    block = max(spec.sampling.requests_per_round, spec.sampling.warmup_requests)
+    block = spec.sampling.requests_per_round + spec.sampling.warmup_requests
     room = block if ray_address else MAX_LLMPERF_IN_FLIGHT // at_once
     in_flight = (
-        max(load.needed_in_flight(block), min(load.most_in_flight(block), room))
-        for load in spec.loads
+        max(load.needed_in_flight, min(load.most_in_flight(block), room)) for load in spec.loads
     )
     return max(1, at_once * max(in_flight))

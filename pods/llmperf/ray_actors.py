@@ -44,27 +44,49 @@ _ROOT = Path(__file__).resolve().parents[2]
 _CLIENT = "draftworth_client"
 _REQUEST = "draftworth_request"
 _MEASURED = "draftworth_measured"
+# With a group beside the default one, Ray gives each a thread of its own.
+_CONTROL = "control"
 
 
 class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
-    """Measures with the client that comes with each request."""
+    """Measures with the client that comes with each request.
+
+    One thread measures, another one takes what concerns the request that is being measured.
+    """
 
     def __init__(self) -> None:
-        self._scheduling = raise_scheduling_class()
         self._loop = asyncio.new_event_loop()
+        self._measuring: dict[str, asyncio.Task[Measured]] = {}
 
     def scheduling(self) -> str:
-        """The class that requests are measured in; an answer also means that the actor is ready."""
-        return self._scheduling
+        """The class that requests are measured in; an answer also means that the actor is ready.
+
+        Asked for here, because it is that of the thread which measures.
+        """
+        return raise_scheduling_class()
 
     def llm_request(self, request_config: Any) -> tuple[dict[str, Any], str, Any]:
         """Measure one request, the way llmperf asks for it."""
         client: Client = request_config.metadata[_CLIENT]
         request: Planned = request_config.metadata[_REQUEST]
-        measured = self._loop.run_until_complete(
+        measuring = self._loop.create_task(
             client.measure(request.prompt, request_id=request.request_id)
         )
+        self._measuring = {request.request_id: measuring}
+        try:
+            measured = self._loop.run_until_complete(measuring)
+        except asyncio.CancelledError:
+            return {_MEASURED: None}, "", request_config
         return {_MEASURED: measured}, measured.transcript.text, request_config
+
+    @ray.method(concurrency_group=_CONTROL)  # type: ignore[untyped-decorator]
+    def cancel(self, request_id: str) -> None:
+        """End this request; any other one is left alone."""
+        self._loop.call_soon_threadsafe(self._cancel, request_id)
+
+    def _cancel(self, request_id: str) -> None:
+        if measuring := self._measuring.get(request_id):
+            measuring.cancel()
 
 
 class LaunchedActor:
@@ -74,8 +96,8 @@ class LaunchedActor:
         self.handle = handle
         self._launcher = RequestsLauncher([handle])
 
-    def measure(self, client: Client, request: Planned) -> Measured:
-        """Block until the request is measured; a lost actor is a record, and Ray restarts it."""
+    def measure(self, client: Client, request: Planned) -> Measured | None:
+        """Block until the request has ended; a lost actor is a record, and Ray restarts it."""
         started_at_unix_s = client.wall_clock()
         try:
             self._launcher.launch_requests(request_config(client, request))
@@ -83,8 +105,12 @@ class LaunchedActor:
         except RayError as error:
             self._await_restart()
             return lost_request(request, started_at_unix_s, type(error).__name__)
-        measured: Measured = metrics[_MEASURED]
+        measured: Measured | None = metrics[_MEASURED]
         return measured
+
+    def cancel(self, request: Planned) -> None:
+        """Ask the actor to end this request."""
+        self.handle.cancel.remote(request.request_id)
 
     def _await_restart(self) -> None:
         """So that the next request is not lost too."""
@@ -182,7 +208,7 @@ def _start_local(folder: str) -> None:
 
 
 def _create(count: int, cpus: float) -> list[LaunchedActor]:
-    remote = ray.remote(MeasuringClient).options(
+    remote = ray.remote(concurrency_groups={_CONTROL: 1})(MeasuringClient).options(
         num_cpus=cpus,
         max_restarts=-1,  # a lost process costs the request that it had, never the load
         max_task_retries=0,  # a request is sent once

@@ -11,13 +11,12 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from draftworth.measuring.client import ERROR_LOST_ACTOR, Client, Measured, unexpected
-from draftworth.measuring.load import AsyncioEngine, Planned
+from draftworth.measuring.load import Batch, Outcome, Planned, keep_load
 from draftworth.records.load import Load
-from draftworth.records.prompts import Prompt
 from draftworth.records.results import RequestRecord
 from draftworth.records.transcripts import Transcript
 
@@ -29,33 +28,52 @@ Progress = Callable[[str], None]
 class Actor(Protocol):
     """Carries one request at a time, in a process of its own."""
 
-    def measure(self, client: Client, request: Planned) -> Measured:
-        """Block until the request is measured; whatever happens is a record."""
+    def measure(self, client: Client, request: Planned) -> Measured | None:
+        """Block until the request has ended; whatever happens is a record, but None for one that
+        was cancelled."""
+
+    def cancel(self, request: Planned) -> None:
+        """Have `measure` return soon, if it still carries this request; does not block."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ThroughActors(Client):
-    """Measures like `sender`, in whichever actor is idle. Notes how long requests had to wait."""
+class _ThroughActors:
+    """Measures in whichever actor is idle. Notes how long requests had to wait.
 
-    sender: Client
+    cancelled: requests that an actor has been asked to end, and may still carry.
+    """
+
+    client: Client
     idle: asyncio.Queue[Actor]
     threads: ThreadPoolExecutor
     waits_seconds: list[float] = field(default_factory=list)
+    cancelled: list[asyncio.Future[Measured | None]] = field(default_factory=list)
 
-    async def measure(self, prompt: Prompt, *, request_id: str) -> Measured:
+    async def measure(self, request: Planned) -> Measured:
         """Send one request. A failure is a record with its reason, never an exception."""
-        request = Planned(request_id=request_id, prompt=prompt)
         asked_seconds = time.monotonic()
         actor = await self.idle.get()
         self.waits_seconds.append(time.monotonic() - asked_seconds)
-        started_at_unix_s = self.sender.wall_clock()
+        started_at_unix_s = self.client.wall_clock()
+        carried = asyncio.get_running_loop().run_in_executor(
+            self.threads, actor.measure, request.client(self.client), request
+        )
+        carried.add_done_callback(lambda _: self.idle.put_nowait(actor))
         try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self.threads, actor.measure, self.sender, request)
+            measured = await asyncio.shield(carried)
+        except asyncio.CancelledError:
+            actor.cancel(request)
+            self.cancelled.append(carried)
+            raise
         except Exception as error:  # noqa: BLE001 (one bad answer is one failed record)
             return failed_request(request, started_at_unix_s, *unexpected(error))
-        finally:
-            self.idle.put_nowait(actor)
+        assert measured  # noqa: S101 (for the type checker: nobody cancelled it)
+        return measured
+
+    async def last_answers(self) -> list[Measured]:
+        """Wait for the actors that were asked to end a request; of those that ended before."""
+        answers = await asyncio.gather(*self.cancelled, return_exceptions=True)
+        return [answer for answer in answers if isinstance(answer, Measured)]
 
 
 class RayEngine:
@@ -70,27 +88,26 @@ class RayEngine:
         for actor in actors:
             self._idle.put_nowait(actor)
 
-    async def send(
-        self, client: Client, planned: Sequence[Planned], load: Load, *, seed: int
-    ) -> list[Measured]:
-        """Measure every planned request; `seed` draws the gaps of a Poisson load.
+    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> Outcome:
+        """Send a batch as the asyncio engine does, and return when every actor is idle again.
 
         Raises:
             ValueError: the load wants more requests in flight than there are actors.
         """
-        in_flight = load.needed_in_flight(len(planned))
+        in_flight = load.needed_in_flight
         if in_flight > self._count:
             raise ValueError(f"{in_flight} requests in flight need as many actors: {self._count}")
-        through = _ThroughActors(
-            base_url=client.base_url,
-            shape=client.shape,
-            sender=client,
-            idle=self._idle,
-            threads=self._threads,
-        )
-        measured = await AsyncioEngine().send(through, planned, load, seed=seed)
+        through = _ThroughActors(client=client, idle=self._idle, threads=self._threads)
+        try:
+            outcome = await keep_load(through.measure, batch, load, seed=seed)
+            late = await through.last_answers()
+        except asyncio.CancelledError:
+            # The run is over: nobody waits for the threads, and they have no loop to report to.
+            for carried in through.cancelled:
+                carried.cancel()
+            raise
         self._report_waits(through.waits_seconds)
-        return measured
+        return replace(outcome, others=[*outcome.others, *late])
 
     def close(self) -> None:
         """Wait for the threads; actors that still measure have been ended before."""

@@ -34,9 +34,8 @@ def _load_generator_can_send(experiment: Experiment) -> Iterator[Problem]:
             reason="llmperf and Ray are in the image of the measuring Job, which runs on AWS; here "
             "requests are sent by the process that runs the experiment",
         )
-    block = max(work.requests_per_round, work.warmup_requests)
     at_once = len(experiment.variants) if work.parallel else 1
-    in_flight = at_once * max(load.needed_in_flight(block) for load in work.load.shapes())
+    in_flight = at_once * max(load.needed_in_flight for load in work.load.shapes())
     if in_flight > MAX_LLMPERF_IN_FLIGHT:
         yield Problem(
             key=key,
@@ -62,8 +61,8 @@ def _request_counts_agree(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
-def _each_load_is_reached(experiment: Experiment) -> Iterator[Problem]:
-    """`c64` in the report means that 64 requests were in flight."""
+def _each_load_is_worth_its_warm_up(experiment: Experiment) -> Iterator[Problem]:
+    """A block measures at least as many requests as it has in flight."""
     work = experiment.workload
     for index, load in enumerate(work.load.shapes()):
         if isinstance(load, ConcurrencyLoad) and load.concurrency > work.requests_per_round:
@@ -75,8 +74,9 @@ def _each_load_is_reached(experiment: Experiment) -> Iterator[Problem]:
                 f"{work.requests_per_round}",
                 allowed=f"at most {work.requests_per_round}, or requests_per_round of "
                 f"{load.concurrency} or more",
-                reason="a block sends the requests of one round: no more are ever in flight, and "
-                f"{load.label} would be the name of a load that was not there",
+                reason=f"{load.label} takes {load.concurrency} requests of warm-up to build up and "
+                "as many fillers to keep until the end: with fewer measured requests than that, "
+                "most of what a block sends would not be measured",
             )
 
 
@@ -96,6 +96,6 @@ COMMON = (
     _greedy,
     _load_generator_can_send,
     _request_counts_agree,
-    _each_load_is_reached,
+    _each_load_is_worth_its_warm_up,
     _classes_once,
 )

@@ -21,7 +21,12 @@ from draftworth.analysis.metrics import (
     TOKENS_PER_STEP,
 )
 from draftworth.analysis.summary import groups_of, summarize
-from draftworth.records.results import RequestRecord, ServerTimings, SpeculationCounters
+from draftworth.records.results import (
+    OtherRequests,
+    RequestRecord,
+    ServerTimings,
+    SpeculationCounters,
+)
 from tests.draftworth.report.runs import (
     PLAIN_ITL_S,
     STEP_S,
@@ -50,6 +55,25 @@ def test_a_block_in_which_the_server_saw_other_requests_is_not_compared() -> Non
     records = (make_record(0), make_record(1), make_failed_record(2))
     assert server_check([make_block(requests=records, server=server)]) is None
     assert server_check([make_block(server=None)]) is None
+
+
+def test_warm_up_requests_and_fillers_that_the_server_saw_are_on_our_side_too() -> None:
+    block = make_block(
+        requests=(make_record(0, inter_token_latency_s=0.02),),
+        others=OtherRequests(inter_token_latency_sum_s=0.10, inter_token_latency_count=2),
+        server=ServerTimings(
+            time_per_output_token_sum_s=0.12,
+            time_per_output_token_count=3,
+            ttft_sum_s=1,
+            ttft_count=4,
+        ),
+    )
+    check = server_check([block])
+    assert check is not None
+    assert check.requests == 3
+    assert check.ours_s == pytest.approx(0.04)
+    assert check.difference == pytest.approx(0.0)
+    assert server_check([dataclasses.replace(block, others=OtherRequests())]) is None
 
 
 def test_acceptance_is_estimated_where_the_server_does_not_count() -> None:

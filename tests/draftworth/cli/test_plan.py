@@ -376,7 +376,7 @@ def test_a_load_at_random_times_shows_its_rate(
     load = {"kind": "poisson", "requests_per_second": 0.5}
     text = edited(tmp_path, capsys, put("workload", "load", value=load))
 
-    assert "4 + 8 requests at 0.5 a second, 4 decoded at once" in text
+    assert "4 warm-up + 8 requests at 0.5 a second, 4 decoded at once" in text
 
 
 def test_a_phase_that_a_limit_cuts_says_what_it_needs(

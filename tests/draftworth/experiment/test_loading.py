@@ -910,7 +910,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "workload.load.concurrency",
         "64 requests in flight with workload.requests_per_round 8",
         "at most 8, or requests_per_round of 64 or more",
-        "c64 would be the name of a load that was not there",
+        "c64 takes 64 requests of warm-up to build up and as many fillers",
     ),
     "a rung that a round cannot fill": (
         put("workload", "load", value={"kind": "ladder", "concurrencies": [4, 9]}),

@@ -464,6 +464,37 @@ def test_a_stalled_stream_times_out() -> None:
     assert "0.2 s" in measured.record.error_msg
 
 
+def test_a_request_that_timed_out_says_how_long_it_was_waited_for() -> None:
+    """By the client's monotonic clock: here one that runs a thousand times as fast."""
+    start_ns = time.perf_counter_ns()
+    with stream_server(play(Write(HEADERS), Sleep(3))) as server:
+        client = Client(
+            base_url=server.base_url,
+            shape=replace(SHAPE, timeout_seconds=0.2),
+            clock=lambda: start_ns + 1_000 * (time.perf_counter_ns() - start_ns),
+        )
+        record = asyncio.run(client.measure(PROMPT, request_id="r")).record
+
+    assert record.error_code == client_module.ERROR_TIMEOUT
+    assert (record.timed_out_after_s or 0.0) >= 200
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        completion(1, 1),
+        [Write(HEADERS), Reset()],
+        # A refusal whose end does not come: what it says is known.
+        [Write(b"HTTP/1.1 503 Busy\r\nContent-Length: 99\r\n\r\nbusy"), Sleep(9)],
+    ],
+)
+def test_what_ended_otherwise_was_not_given_up(steps: list[Step]) -> None:
+    measured, _ = measure(play(*steps), timeout_seconds=3)
+
+    assert measured.record.error_code != client_module.ERROR_TIMEOUT
+    assert measured.record.timed_out_after_s is None
+
+
 def test_no_server_is_a_connect_error() -> None:
     with stream_server(play()) as server:
         pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -41,9 +42,14 @@ class Server:
         self._healthy = healthy
         self._counts = counts
         self._away = 0
-        self._since_start = 0
+        self._since_start = 10_000  # it has served others before
+        self._one_at_a_time = threading.Lock()
 
     def __call__(self, request: Request) -> Sequence[Step]:
+        with self._one_at_a_time:
+            return self._answer(request)
+
+    def _answer(self, request: Request) -> Sequence[Step]:
         if request.method == "POST":
             self.asked += 1
             self._since_start += 1
@@ -128,7 +134,7 @@ def names(folder: Path, kind: str) -> list[str]:
 
 @pytest.fixture
 def lost_once(tmp_path: Path) -> Run:
-    run(tmp_path, Server(3))  # a warm-up, a request, and gone
+    run(tmp_path, Server(4))  # two requests of warm-up, a measured one, and gone
     return read_run(tmp_path / "test-1")
 
 
@@ -189,8 +195,8 @@ def test_variants_loaded_together_are_lost_together(tmp_path: Path) -> None:
 
 
 def test_a_block_that_ends_its_server_every_time_ends_the_run(tmp_path: Path) -> None:
-    # Each try: a warm-up and four requests.
-    result = run(tmp_path, Server(*range(3, 60, 5)))
+    # Each try: two requests of warm-up and four measured ones.
+    result = run(tmp_path, Server(*range(4, 60, 6)))
 
     assert result.status == "failed"
     assert result.reason.startswith(

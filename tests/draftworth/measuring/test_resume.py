@@ -21,7 +21,7 @@ import pytest
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.history import History, read_history
 from draftworth.measuring.journal import JOURNAL_FOLDER, UNRECORDED_END, Entry, Journal
-from draftworth.measuring.load import Planned
+from draftworth.measuring.load import Batch, Outcome, Planned
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import TERMINATED, Runner
 from draftworth.measuring.sink import FolderSink, Sink, SinkError
@@ -114,18 +114,19 @@ class FakeEngine:
     async def send(
         self,
         client: Client,
-        planned: Sequence[Planned],
+        batch: Batch,
         load: Load,
         *,
         seed: int,
-    ) -> list[Measured]:
+    ) -> Outcome:
         self.calls += 1
         if self._happen and self.calls == self._at:
             happening = self._happen()
             if asyncio.iscoroutine(happening):
                 await happening
         await asyncio.sleep(0)
-        return [measured(client, request, load) for request in planned]
+        answers = [measured(client, request, load) for request in batch.measured]
+        return Outcome(measured=answers, others=(), fillers=0)
 
 
 def measured(client: Client, request: Planned, load: Load) -> Measured:
@@ -287,7 +288,7 @@ def test_a_run_killed_or_terminated_within_any_block_continues(
         task.cancel()
         await asyncio.sleep(0)
 
-    for at in range(1, 2 * len(uninterrupted.blocks) + 1):
+    for at in range(1, len(uninterrupted.blocks) + 1):
         for happen in (kill, tell_to_end):
             folder = tmp_path / f"{at}-{happen.__name__}"
             sink = DyingSink(folder, at=10_000)
@@ -297,8 +298,8 @@ def test_a_run_killed_or_terminated_within_any_block_continues(
             second = FakeEngine()
             assert run_pod(runner(healthy.base_url, folder, engine=second))
             run = assert_as_uninterrupted(folder, uninterrupted)
-            # Warm-up and requests of every block that is not there, and of no other.
-            assert second.calls == 2 * (len(uninterrupted.blocks) - (at - 1) // 2)
+            # Every block that is not there, and no other.
+            assert second.calls == len(uninterrupted.blocks) - (at - 1)
             # Nothing of the cut block was written: even the numbers are the same.
             assert run.result.blocks == uninterrupted.result.blocks
             (interruption,) = run.result.interruptions
@@ -346,7 +347,7 @@ def test_variants_loaded_together_are_loaded_together_again(
     assert run_pod(runner(healthy.base_url, tmp_path, engine=engine, parallel=True))
     run = read_run(tmp_path / RUN_ID)
 
-    assert engine.calls == 2 * len(run.blocks)
+    assert engine.calls == len(run.blocks)
     assert len({_what(b) for b in run.blocks}) == len(run.blocks)
     assert run.blocks[0].requests == history(tmp_path).blocks[0].requests
 
@@ -358,7 +359,7 @@ def test_a_pod_that_is_terminated_leaves_a_note_and_no_run_file(
         await asyncio.sleep(60)
 
     async def end_soon() -> None:
-        made = runner(healthy.base_url, tmp_path, engine=FakeEngine(forever, at=4))
+        made = runner(healthy.base_url, tmp_path, engine=FakeEngine(forever, at=2))
         running = asyncio.ensure_future(made.run())
         await asyncio.sleep(0.3)
         running.cancel()

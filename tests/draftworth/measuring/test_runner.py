@@ -6,13 +6,16 @@ import asyncio
 import functools
 import gzip
 import json
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from draftworth.analysis.checks import server_check
 from draftworth.measuring.client import Client
 from draftworth.measuring.counters import parse_metrics, restarted, server_start
+from draftworth.measuring.llmperf_files import llmperf_summary
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import Runner, new_run_id
 from draftworth.measuring.sink import FolderSink, SinkError
@@ -20,7 +23,16 @@ from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RESULT_SUFFIX, RunResult, ServerStart
-from tests.support.stream_server import Request, Script, Step, completion, plain, stream_server
+from tests.support.blocks import make_block, make_record
+from tests.support.stream_server import (
+    Request,
+    Script,
+    Step,
+    Write,
+    completion,
+    plain,
+    stream_server,
+)
 
 COUNTERS = """
 # TYPE vllm:spec_decode_num_drafts_total counter
@@ -61,6 +73,32 @@ def server(*chunk_tokens: int, counters: str | None = None, gap_seconds: float =
     return script
 
 
+def histogram_server() -> Script:
+    """A server that has a histogram of the time per output token, of requests that it finished."""
+    seconds: list[float] = []
+
+    def stream(tokens: int) -> Iterator[Step]:
+        times = []
+        for step in completion(*[1] * tokens, gap_seconds=0.02):
+            yield step
+            if isinstance(step, Write):
+                times.append(time.perf_counter())
+        # Headers and the role come before the tokens, usage and the end after them.
+        seconds.append((times[-3] - times[2]) / (tokens - 1))
+
+    def script(request: Request) -> Iterable[Step]:
+        if request.method == "POST":
+            return stream(request.json["max_tokens"])
+        name = "vllm:request_time_per_output_token_seconds"
+        text = (
+            f"{name}_sum {sum(seconds)}\n{name}_count {len(seconds)}\n"
+            "vllm:time_to_first_token_seconds_sum 0\nvllm:time_to_first_token_seconds_count 0\n"
+        )
+        return plain("200 OK", text.encode() if request.path == "/metrics" else b"")
+
+    return script
+
+
 def case(name: str, prompts: int = 3) -> Case:
     return Case(
         prompt_class="structured",
@@ -72,6 +110,7 @@ def case(name: str, prompts: int = 3) -> Case:
     )
 
 
+ALONE = ConcurrencyLoad(concurrency=1)
 IN_PAIRS = ConcurrencyLoad(concurrency=2)
 
 
@@ -138,7 +177,8 @@ def two_runs(tmp_path: Path) -> Run:
         stream_server(server(1, 1, 1, 1)) as a,
         stream_server(server(2, 2, counters=COUNTERS)) as b,
     ):
-        run(spec(a.base_url, b.base_url, cases=[case("count"), case("repeat")]), tmp_path)
+        cases = [case("count"), case("repeat")]
+        run(spec(a.base_url, b.base_url, cases=cases, loads=(ALONE,)), tmp_path)
     return read_run(tmp_path / "test-1")
 
 
@@ -263,20 +303,54 @@ def test_prompts_are_used_in_turn_and_the_same_for_both_variants(two_runs: Run) 
         ]
 
 
-def test_warm_up_requests_are_sent_but_not_recorded(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("load", "warmup"), [(ALONE, 1), (IN_PAIRS, 2)])
+def test_warm_up_and_fillers_are_sent_but_not_recorded(
+    tmp_path: Path, load: Load, warmup: int
+) -> None:
     with stream_server(server(1, 1)) as plain_server:
-        run(spec(plain_server.base_url, cases=[case("count")], requests=4), tmp_path)
+        run_spec = spec(plain_server.base_url, cases=[case("count")], requests=4, loads=(load,))
+        run(run_spec, tmp_path)
 
     asked = [r for r in plain_server.requests if r.path == "/v1/chat/completions"]
     block = read_run(tmp_path / "test-1").blocks[0]
-    assert len(asked) == 5
+    assert block.warmup_requests == warmup
     assert len(block.requests) == 4
-    assert block.warmup_requests == 1
+    # The server may not have come to read what was cancelled at once.
+    assert warmup + 4 <= len(asked) <= warmup + 4 + block.fillers
+    assert block.fillers == 0 or load == IN_PAIRS
+
+
+def test_prompts_follow_each_other_from_the_warm_up_to_the_fillers(tmp_path: Path) -> None:
+    with stream_server(server(1, 1)) as plain_server:
+        run(spec(plain_server.base_url, cases=[case("count", 9)], requests=4), tmp_path)
+
+    bodies = [r.json for r in plain_server.requests if r.path == "/v1/chat/completions"]
+    asked = sorted(int(body["messages"][0]["content"].split()[1]) for body in bodies)
+    measured, warmup = [0, 1, 2, 3], [7, 8]
+    fillers = [(4 + n) % 9 for n in range(len(asked) - 6)]
+    assert asked == sorted([*measured, *warmup, *fillers])
+    # The first of the two that start together asks for half an output: they do not end together.
+    halves = [body["messages"][0]["content"] for body in bodies if body["max_tokens"] == 4]
+    assert halves == ["count 7"]
+
+
+@pytest.mark.parametrize("load", [ALONE, ConcurrencyLoad(concurrency=4)])
+def test_the_servers_histogram_has_the_requests_that_we_have(tmp_path: Path, load: Load) -> None:
+    with stream_server(histogram_server()) as timed:
+        run(spec(timed.base_url, cases=[case("count")], loads=(load,)), tmp_path)
+
+    (block,) = read_run(tmp_path / "test-1").blocks
+    check = server_check([block])
+    assert check is not None
+    assert check.requests >= block.warmup_requests + len(block.requests) - 1
+    assert check.requests == len(block.requests) + block.others.inter_token_latency_count
+    # A busy machine moves both sides; how close they are is for the benchmarks to say.
+    assert abs(check.difference) < 0.5
 
 
 def test_speculation_counters_are_the_difference_over_the_block(two_runs: Run) -> None:
     drafted = [b for b in two_runs.blocks if b.variant == "k7"]
-    assert [b.speculation.drafts for b in drafted if b.speculation] == [40, 40]
+    assert [b.speculation.drafts for b in drafted if b.speculation] == [50, 50]
     assert drafted[0].speculation is not None
     counters = drafted[0].speculation
     assert counters.accepted_tokens / counters.draft_tokens == pytest.approx(0.5)
@@ -315,6 +389,16 @@ def test_llmperf_files_stand_beside_the_result_file(tmp_path: Path) -> None:
     assert summary["results_num_completed_requests"] == 4
     assert summary["results_number_output_tokens_quantiles_p50"] == 5
     assert summary["results_ttft_s_quantiles_p99"] > 0
+
+
+def test_what_llmperf_calls_requests_per_minute_has_no_warm_up_in_it() -> None:
+    """Two at a time that each take two seconds, whatever else the block's time was spent on."""
+    records = tuple(make_record(n, end_to_end_latency_s=2.0) for n in range(4))
+    block = make_block(
+        load=IN_PAIRS, requests=records, started_at_unix_s=0.0, ended_at_unix_s=600.0
+    )
+    summary = json.loads(llmperf_summary(block))
+    assert summary["results_num_completed_requests_per_min"] == pytest.approx(60)
 
 
 def test_failures_do_not_reduce_the_load_and_are_all_recorded(tmp_path: Path) -> None:

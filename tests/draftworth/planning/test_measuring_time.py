@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from draftworth.planning.assumptions import assumption_data
-from draftworth.planning.bounds import Bounds, exactly
-from draftworth.planning.measuring_time import round_counts, round_minutes, sending_seconds
+from draftworth.planning.bounds import Bounds
+from draftworth.planning.measuring_time import block_seconds, round_counts, round_minutes
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from tests.support.experiments import Edit, both, put, write_experiment
@@ -22,24 +22,29 @@ def experiment(folder: Path, *edits: Edit) -> ResolvedNeuron:
 @pytest.mark.parametrize(
     ("load", "expected", "sent"),
     [
-        # 2 s + 600 x 5 ms = 5 s a request, four decoded at once: one wave, then two.
-        (ConcurrencyLoad(concurrency=4), 5 + 10, "1 + 2 waves x"),
-        # They arrive in 2 s and 4 s; the last one of each takes 5 s more, eight take two waves.
+        # 2 s + 600 x 5 ms = 5 s a request; four streams of 1 warm-up and 2 measured ones each.
+        (ConcurrencyLoad(concurrency=4), 15, "(4 warm-up + 8) / 4 at once x"),
+        # They arrive in 6 s, twelve take three waves.
         (
             PoissonLoad(requests_per_second=2),
-            7 + 10,
-            "4 + 8 requests at 2 a second, 4 decoded at once, each",
+            15,
+            "4 warm-up + 8 requests at 2 a second, 4 decoded at once, each",
         ),
     ],
 )
-def test_requests_are_sent_count_after_count(load: Load, expected: float, sent: str) -> None:
-    assumed = BY_HAND.replaced(["first_token_seconds=2", "baseline_ms_per_token=5"])
-    assert (QWEN.spec.workload.output_tokens, QWEN.spec.serving.max_num_seqs) == (600, 4)
-    seconds = sending_seconds(QWEN, QWEN.variants[0], load, assumed, (4, 8))
+def test_a_block_is_its_warm_up_its_requests_and_what_is_done_between_blocks(
+    load: Load, expected: float, sent: str
+) -> None:
+    assumed = BY_HAND.replaced(
+        ["first_token_seconds=2", "baseline_ms_per_token=5", "block_overhead_seconds=1"]
+    )
+    work = QWEN.spec.workload
+    assert (work.output_tokens, work.warmup_requests, work.requests_per_round) == (600, 4, 8)
+    seconds = block_seconds(QWEN, QWEN.variants[0], load, assumed)
 
-    assert seconds == exactly(expected)
+    assert (seconds.best, seconds.worst) == (expected + 1, expected + 1)
     one = "(first_token_seconds 2 + 600 tokens x baseline_ms_per_token 5 / 1000)"
-    assert seconds.how == f"{sent} {one}"
+    assert seconds.how == f"{sent} {one} + block_overhead_seconds 1"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +72,7 @@ def test_rounds_go_from_the_least_requests_to_the_most(
 @pytest.mark.parametrize(
     ("parallel", "expected"),
     [
-        # 3 waves of 30 s, then 3 of 15 s, 6 s on top of each: 96 + 51 s, 8 cases.
+        # Three requests a stream, of 30 s and of 15 s, 6 s on top: 96 + 51 s, 8 cases.
         (False, 8 * (96 + 51) / 60),
         (True, 8 * 96 / 60),
     ],

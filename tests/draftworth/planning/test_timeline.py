@@ -62,7 +62,7 @@ def test_an_example_by_hand() -> None:
         "load baseline": 72.08,
         "load qwen3-1.7b-k7": 72.08,
         "measure c4": 74.16,  # the slower one: 64.8 s + 1
-        # 30 s and 15 s a request, 1 + 2 waves: 135 s a case; 8 cases 18 minutes, two rounds 36.
+        # 30 s and 15 s a request, three a stream: 135 s a case; 8 cases 18 minutes, two rounds 36.
         "nodes to zero": 110.16,
     }
     # 5 + 4 + 30 + 2.08 + 36 + 5; at most eight rounds: 144 instead of 36.

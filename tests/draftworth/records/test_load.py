@@ -48,13 +48,12 @@ def test_every_shape_survives_the_round_trip() -> None:
 
 def test_a_concurrency_is_kept_in_flight_from_the_start() -> None:
     load = concurrency(4)
-    assert load.needed_in_flight(9) == load.most_in_flight(9) == 4
-    assert load.needed_in_flight(3) == load.most_in_flight(3) == 3
+    assert load.needed_in_flight == load.most_in_flight(9) == load.most_in_flight(3) == 4
     assert list(islice(load.due_seconds(1), 3)) == [0.0, 0.0, 0.0]
 
 
 def test_a_poisson_load_may_have_all_requests_in_flight_and_needs_one() -> None:
-    assert poisson(1).needed_in_flight(9) == 1
+    assert poisson(1).needed_in_flight == 1
     assert poisson(1).most_in_flight(9) == 9
 
 
@@ -67,31 +66,61 @@ def test_arrivals_are_random_at_the_mean_rate_and_the_same_for_a_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("requests", "in_flight", "seats", "waves"),
-    [(8, 4, 4, 2), (9, 4, 4, 3), (1, 4, 4, 1), (8, 8, 4, 2), (8, 1, 4, 8), (0, 4, 4, 0)],
+    ("load", "wanted", "shares"),
+    [
+        (concurrency(1), 0, ()),
+        (concurrency(1), 2, (1.0, 1.0)),
+        (concurrency(4), 0, (0.25, 0.5, 0.75, 1.0)),
+        (concurrency(2), 4, (0.5, 1.0, 1.0, 1.0)),
+        (poisson(2.5), 2, (1.0, 1.0)),
+    ],
 )
-def test_requests_come_in_waves_of_what_is_in_flight_and_decoded_at_once(
-    requests: int, in_flight: int, seats: int, waves: int
+def test_a_warm_up_makes_the_load_whole_and_ends_one_by_one(
+    load: Load, wanted: int, shares: tuple[float, ...]
 ) -> None:
-    load = concurrency(in_flight)
-    assert load.sending_seconds(requests, request_seconds=5.0, seats=seats) == waves * 5
-    assert load.sending_words((1, requests), seats=seats) == f"1 + {waves} waves x"
+    assert load.warmup_shares(wanted) == shares
 
 
 @pytest.mark.parametrize(
-    ("requests", "rate", "expected"),
+    ("warmup", "requests", "in_flight", "seats", "expected"),
     [
-        (8, 0.5, 8 / 0.5 + 5),  # they arrive in 16 s, and the last one takes 5
-        (8, 100.0, 2 * 5),  # at once: two waves of four
-        (0, 1.0, 0),
+        # One after the other.
+        (1, 8, 1, 4, (1 + 8) * 5),
+        (0, 8, 1, 4, 8 * 5),
+        # The first measured request starts 5 / 4 s after the warm-up, the eighth 10 s, for 5 s.
+        (1, 8, 4, 4, 10 + 5),
+        (6, 8, 4, 4, (2 + 8) * 5 / 4 + 5),
+        # Eight in flight on a server that decodes four at once.
+        (1, 8, 8, 4, (8 + 8) * 5 / 4),
+    ],
+)
+def test_a_block_is_as_long_as_each_of_its_equal_streams(
+    warmup: int, requests: int, in_flight: int, seats: int, expected: float
+) -> None:
+    load = concurrency(in_flight)
+    seconds = load.sending_seconds(requests, warmup=warmup, request_seconds=5.0, seats=seats)
+    assert seconds == expected
+
+
+def test_streams_are_said_with_the_true_warm_up() -> None:
+    assert concurrency(4).sending_words(8, warmup=1, seats=2) == "(4 warm-up + 8) / 2 at once x"
+
+
+@pytest.mark.parametrize(
+    ("warmup", "requests", "rate", "expected"),
+    [
+        (1, 7, 0.5, 8 / 0.5 + 5),  # they arrive in 16 s, and the last one takes 5
+        (1, 7, 100.0, 2 * 5),  # at once: two waves of four
     ],
 )
 def test_requests_at_random_times_take_their_arrival_or_their_decoding(
-    requests: int, rate: float, expected: float
+    warmup: int, requests: int, rate: float, expected: float
 ) -> None:
-    assert poisson(rate).sending_seconds(requests, request_seconds=5.0, seats=4) == expected
+    load = poisson(rate)
+    seconds = load.sending_seconds(requests, warmup=warmup, request_seconds=5.0, seats=4)
+    assert seconds == expected
 
 
 def test_a_rate_is_said_with_what_limits_the_decoding() -> None:
-    words = poisson(2.5).sending_words((1, 8), seats=4)
-    assert words == "1 + 8 requests at 2.5 a second, 4 decoded at once, each"
+    words = poisson(2.5).sending_words(8, warmup=1, seats=4)
+    assert words == "1 warm-up + 8 requests at 2.5 a second, 4 decoded at once, each"

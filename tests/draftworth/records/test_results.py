@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.load import ConcurrencyLoad, PoissonLoad
 from draftworth.records.results import (
     MAX_REQUESTS_PER_BLOCK,
     RESULT_LIMIT_BYTES,
@@ -73,13 +74,31 @@ def test_a_run_file_is_not_a_result_file() -> None:
         load_record(RunResult, dump_record(make_block()))
 
 
-def test_throughput_is_all_tokens_from_the_first_start_to_the_last_end() -> None:
-    records = (
-        make_record(0, started_at_unix_s=100.0, end_to_end_latency_s=2.0, number_output_tokens=50),
-        make_record(1, started_at_unix_s=101.0, end_to_end_latency_s=3.0, number_output_tokens=70),
-        make_failed_record(2, started_at_unix_s=200.0),
+TWO_DONE_AND_A_FAILED_ONE = (
+    make_record(0, started_at_unix_s=100.0, end_to_end_latency_s=2.0, number_output_tokens=50),
+    make_record(1, started_at_unix_s=101.0, end_to_end_latency_s=3.0, number_output_tokens=70),
+    make_failed_record(2, started_at_unix_s=200.0),
+)
+
+
+def test_at_random_times_throughput_is_all_tokens_from_the_first_start_to_the_last_end() -> None:
+    block = make_block(
+        requests=TWO_DONE_AND_A_FAILED_ONE, load=PoissonLoad(requests_per_second=1.0)
     )
-    assert make_block(requests=records).output_throughput_token_per_s == pytest.approx(120 / 4)
+    assert block.output_throughput_token_per_s == pytest.approx(120 / 4)
+
+
+def test_with_four_in_flight_each_request_took_a_quarter_of_the_server() -> None:
+    block = make_block(requests=TWO_DONE_AND_A_FAILED_ONE, load=ConcurrencyLoad(concurrency=4))
+    assert block.output_throughput_token_per_s == pytest.approx(4 * 120 / (2 + 3))
+
+
+def test_a_request_that_timed_out_took_of_the_server_and_gave_no_tokens() -> None:
+    late = make_failed_record(3, error_code=-2, timed_out_after_s=5.0, number_output_tokens=30)
+    block = make_block(
+        requests=(*TWO_DONE_AND_A_FAILED_ONE, late), load=ConcurrencyLoad(concurrency=4)
+    )
+    assert block.output_throughput_token_per_s == pytest.approx(4 * 120 / (2 + 3 + 5))
 
 
 def test_no_finished_request_means_no_throughput() -> None:

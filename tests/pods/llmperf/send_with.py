@@ -18,7 +18,7 @@ from dataclasses import asdict
 from typing import Any
 
 from draftworth.measuring.client import Client
-from draftworth.measuring.load import AsyncioEngine, LoadEngine, Planned
+from draftworth.measuring.load import AsyncioEngine, Batch, LoadEngine, Planned
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.records.load import ConcurrencyLoad, PoissonLoad
 from draftworth.records.prompts import Prompt
@@ -67,16 +67,23 @@ def kill_later(handle: Any, seconds: float) -> None:
 
 def send(engine: LoadEngine, scenario: dict[str, Any]) -> list[dict[str, Any]]:
     client = Client(base_url=scenario["base_url"], shape=RequestShape(**scenario["shape"]))
-    planned = [
-        Planned(
-            request_id=f"r{index}",
-            prompt=Prompt(id=f"p{index}", messages=({"role": "user", "content": text},)),
-        )
-        for index, text in enumerate(scenario["prompts"])
-    ]
     shapes = {"concurrency": ConcurrencyLoad, "poisson": PoissonLoad}
     load = shapes[scenario["load"]["kind"]](**scenario["load"])
-    return [asdict(m) for m in asyncio.run(engine.send(client, planned, load, seed=3))]
+    batch = Batch(
+        measured=planned("r", scenario["prompts"]), fillers=planned("f", scenario["fillers"])
+    )
+    outcome = asyncio.run(engine.send(client, batch, load, seed=3))
+    return [asdict(m) for m in (*outcome.measured, *outcome.others)]
+
+
+def planned(name: str, texts: list[str]) -> list[Planned]:
+    return [
+        Planned(
+            request_id=f"{name}{index}",
+            prompt=Prompt(id=f"p{index}", messages=({"role": "user", "content": text},)),
+        )
+        for index, text in enumerate(texts)
+    ]
 
 
 if __name__ == "__main__":

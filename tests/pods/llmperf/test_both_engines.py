@@ -75,6 +75,7 @@ CLOCKED = {
     "request_output_throughput_token_per_s",
     "started_at_unix_s",
     "run_queue_wait_s",
+    "timed_out_after_s",
     "excluded",
     "llmperf_inter_token_latency_s",
 }
@@ -131,6 +132,7 @@ def send_with(kind: str) -> Sent:
     with (
         stream_server(timeline_or_failure) as first,
         stream_server(timeline_or_failure) as second,
+        stream_server(timeline_or_failure) as third,
         dying_server() as dying,
     ):
         scenarios = {
@@ -138,6 +140,10 @@ def send_with(kind: str) -> Sent:
             "dying": scenario(dying, ONE, ("a", "b", "dies", "c", "d")),
             "four": scenario(second.base_url, FOUR, MIXED * 2),
             "poisson": scenario(second.base_url, POISSON, tuple(TIMELINES)),
+            "filled": scenario(
+                third.base_url, FOUR, ("one chunk", *("plain",) * 3), ("stalls",) * 9
+            ),
+            "after": scenario(third.base_url, FOUR, ("plain",) * 4),
         }
         answers = run(kind, list(scenarios.values()))
     servers = {"one": first, "four": second}
@@ -162,12 +168,15 @@ def run(kind: str, scenarios: Sequence[Mapping[str, Any]]) -> Sequence[Any]:
     return records
 
 
-def scenario(base_url: str, load: Load, prompts: Sequence[str]) -> dict[str, Any]:
+def scenario(
+    base_url: str, load: Load, prompts: Sequence[str], fillers: Sequence[str] = ()
+) -> dict[str, Any]:
     return {
         "base_url": base_url,
         "shape": asdict(SHAPE),
         "load": asdict(load),
         "prompts": prompts,
+        "fillers": fillers,
     }
 
 
@@ -214,6 +223,17 @@ def test_both_engines_make_the_same_records(on_ray: Sent, on_asyncio: Sent, name
 
     assert len(ours) >= 4
     assert [unclocked(m) for m in theirs] == [unclocked(m) for m in ours]
+
+
+@pytest.mark.parametrize("kind", ["ray", "asyncio"])
+def test_fillers_are_cancelled_and_the_next_block_has_the_whole_load(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """One that went on would be there, with its timeout."""
+    sent: Sent = request.getfixturevalue(f"on_{kind}")
+
+    assert [m["record"]["request_id"] for m in sent.records["filled"]] == ["r0", "r1", "r2", "r3"]
+    assert [m["record"]["error_code"] for m in sent.records["after"]] == [None] * 4
 
 
 @pytest.mark.parametrize("name", ["one", "four"])

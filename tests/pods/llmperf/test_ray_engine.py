@@ -13,7 +13,7 @@ import pytest
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.client import ERROR_LOST_ACTOR, ERROR_UNEXPECTED, Client, Measured
-from draftworth.measuring.load import AsyncioEngine, Planned
+from draftworth.measuring.load import AsyncioEngine, Batch, Outcome, Planned
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.records.load import (
     MAX_LLMPERF_IN_FLIGHT,
@@ -47,6 +47,9 @@ def concurrency(count: int) -> Load:
 def planned(count: int) -> list[Planned]:
     prompt = Prompt(id="p", messages=({"role": "user", "content": "x"},))
     return [Planned(request_id=f"r{index}", prompt=prompt) for index in range(count)]
+
+
+FILLER = replace(planned(1)[0], request_id="filler")
 
 
 def spec(
@@ -97,32 +100,50 @@ class FakeActor:
     seconds: float = 0.01
     busy: bool = False
     loses: frozenset[str] = frozenset()
+    started: threading.Event = field(default_factory=threading.Event)
+    cancelled: threading.Event = field(default_factory=threading.Event)
 
-    def measure(self, client: Client, request: Planned) -> Measured:
+    def measure(self, client: Client, request: Planned) -> Measured | None:
         assert not self.busy, "llmperf drops a request that finds no free actor"
-        assert client is CLIENT
+        assert client == request.client(CLIENT)
         self.busy = True
+        self.started.set()
         with self.watch.lock:
             self.watch.now += 1
             self.watch.most = max(self.watch.most, self.watch.now)
-        time.sleep(self.seconds)
+        cancelled = self.cancelled.wait(self.seconds)
+        self.cancelled.clear()
         with self.watch.lock:
             self.watch.now -= 1
         self.busy = False
         measured = lost_request(request, time.time(), "test")
         if request.request_id in self.loses:
             return measured
+        if cancelled:
+            return None
         return replace(measured, record=replace(measured.record, error_code=None))
+
+    def cancel(self, request: Planned) -> None:
+        self.cancelled.set()
+
+
+def send_batch(
+    actors: Sequence[FakeActor],
+    batch: Batch,
+    load: Load,
+    told: Callable[[str], None] = print,
+) -> Outcome:
+    engine = RayEngine(actors, told)
+    try:
+        return asyncio.run(engine.send(CLIENT, batch, load, seed=1))
+    finally:
+        engine.close()
 
 
 def send(
     actors: Sequence[FakeActor], requests: int, load: Load, told: Callable[[str], None] = print
-) -> list[Measured]:
-    engine = RayEngine(actors, told)
-    try:
-        return asyncio.run(engine.send(CLIENT, planned(requests), load, seed=1))
-    finally:
-        engine.close()
+) -> Sequence[Measured]:
+    return send_batch(actors, Batch(measured=planned(requests)), load, told).measured
 
 
 def test_every_actor_is_kept_busy_with_one_request_at_a_time() -> None:
@@ -147,8 +168,73 @@ def test_a_load_that_needs_more_actors_is_refused_instead_of_dropped() -> None:
         send([FakeActor(Watch()) for _ in range(2)], 10, concurrency(3))
 
 
-def test_fewer_requests_than_the_concurrency_need_only_as_many_actors() -> None:
-    assert len(send([FakeActor(Watch()) for _ in range(2)], 2, concurrency(3))) == 2
+@dataclass
+class InTurn(FakeActor):
+    """Ends the second measured request when a filler has begun, which is long."""
+
+    begun: threading.Event = field(default_factory=threading.Event)
+    filler_seconds: float = 60.0
+
+    def measure(self, client: Client, request: Planned) -> Measured | None:
+        if request == FILLER:
+            self.begun.set()
+            self.seconds = self.filler_seconds
+        if request.request_id == "r1":
+            self.begun.wait(60.0)
+        return super().measure(client, request)
+
+
+def test_fillers_are_cancelled_and_no_actor_is_left_busy() -> None:
+    watch, begun = Watch(), threading.Event()
+    actors = [InTurn(watch, begun=begun) for _ in range(2)]
+    began = time.monotonic()
+    outcome = send_batch(actors, Batch(measured=planned(2), fillers=[FILLER] * 9), concurrency(2))
+
+    assert time.monotonic() - began < 50
+    assert watch.now == 0
+    assert [m.record.request_id for m in outcome.measured] == ["r0", "r1"]
+    assert (outcome.fillers, list(outcome.others)) == (1, [])
+
+
+def test_a_filler_that_has_ended_before_it_is_told_to_is_known() -> None:
+    class DeafActor(InTurn):
+        def cancel(self, request: Planned) -> None:
+            """Too late: the answer is on its way."""
+
+    begun = threading.Event()
+    actors = [DeafActor(Watch(), begun=begun, filler_seconds=0.5) for _ in range(2)]
+    outcome = send_batch(actors, Batch(measured=planned(2), fillers=[FILLER]), concurrency(2))
+
+    assert [m.record.request_id for m in outcome.others] == ["filler"]
+
+
+def test_a_shorter_output_is_asked_for_by_its_own_client() -> None:
+    request = replace(planned(1)[0], output_tokens=1)
+    assert request.client(CLIENT).shape.output_tokens == 1
+
+    outcome = send_batch(
+        [FakeActor(Watch())], Batch(warmup=[request], measured=planned(1)), concurrency(1)
+    )
+
+    assert len(outcome.others) == 1
+
+
+def test_a_run_that_is_cancelled_waits_for_no_actor() -> None:
+    actor = FakeActor(Watch(), seconds=60.0)
+    engine = RayEngine([actor], print)
+    began = time.monotonic()
+
+    async def cancel_soon() -> None:
+        batch = Batch(measured=planned(2))
+        sending = asyncio.ensure_future(engine.send(CLIENT, batch, concurrency(1), seed=1))
+        await asyncio.to_thread(actor.started.wait, 60.0)
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+
+    asyncio.run(cancel_soon())
+    engine.close()
+    assert time.monotonic() - began < 50
 
 
 def test_a_lost_request_is_a_record_and_the_load_continues() -> None:
@@ -162,7 +248,7 @@ def test_a_lost_request_is_a_record_and_the_load_continues() -> None:
 
 def test_an_actor_that_gives_no_answer_of_its_own_is_a_record_too() -> None:
     class BrokenActor(FakeActor):
-        def measure(self, client: Client, request: Planned) -> Measured:
+        def measure(self, client: Client, request: Planned) -> Measured | None:
             raise KeyError("no\nmetrics")
 
     measured = send([BrokenActor(Watch())], 2, concurrency(1))
@@ -193,12 +279,12 @@ def test_poisson_requests_that_find_an_actor_are_not() -> None:
     ("run", "address", "actors"),
     [
         (spec(concurrency(1), concurrency(4)), None, 4),
-        (spec(concurrency(16), requests=8), None, 8),
+        (spec(concurrency(16), requests=8), None, 16),
         (spec(concurrency(4), parallel=True), None, 8),
-        (spec(POISSON, requests=8), None, 8),
+        (spec(POISSON, requests=8), None, 9),
         (spec(POISSON, requests=500), None, MAX_LLMPERF_IN_FLIGHT),
         (spec(POISSON, requests=500, parallel=True), None, MAX_LLMPERF_IN_FLIGHT),
-        (spec(POISSON, requests=500), "ray://head:10001", 500),
+        (spec(POISSON, requests=500), "ray://head:10001", 501),
     ],
 )
 def test_there_are_as_many_actors_as_requests_in_flight(
