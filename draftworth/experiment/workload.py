@@ -76,9 +76,11 @@ class Workload(StrictModel):
     """the prompt classes to measure"""
     input_tokens: PositiveInt
     """longest prompt, chat template included, tokens; used to check max_model_len"""
-    output_tokens: PositiveInt = Field(description="max_tokens of every request")
-    fixed_output_length: bool = True
-    """true: ignore end-of-sequence so that every output is as long"""
+    output_tokens: PositiveInt = Field(
+        description="max_tokens of every request; a prompt's own max_tokens is no more"
+    )
+    fixed_output_length: bool = False
+    """true: every output has output_tokens, whatever the model says: it writes past its own end"""
     temperature: Annotated[float, Field(ge=0)] = 0.0
     """0: greedy, the outputs of the variants can be compared"""
     load: LoadSpec = Field(description="how requests are sent")

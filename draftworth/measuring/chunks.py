@@ -1,10 +1,11 @@
 """From the bytes of an OpenAI-compatible stream to chunks with tokens and arrival times.
 
-A chunk is a server-sent event that carries at least one output token. Tokens are counted from the
-server's own usage: with `stream_options.continuous_usage_stats` (vLLM) every event says how many
-tokens there are so far, so the tokens of each chunk are exact. A server that sends usage only at
-the end gives exact totals; its chunks are then the events with text, and the first one is taken to
-hold one token. Role-only and empty events are no chunks.
+A chunk is a server-sent event that carries at least one output token: of an answer, of reasoning,
+of a tool call, or of a continued text. Tokens are counted from the server's own usage: with
+`stream_options.continuous_usage_stats` (vLLM) every event says how many tokens there are so far, so
+the tokens of each chunk are exact. A server that sends usage only at the end gives exact totals;
+its chunks are then the events with text, and the first one is taken to hold one token. Role-only
+and empty events are no chunks.
 
 A stream is bounded by the tokens that were asked for: its bytes, its events, its text, its counts.
 """
@@ -32,6 +33,7 @@ _CHARACTERS_PER_TOKEN, _MORE_CHARACTERS = 256, 4_096
 _MAX_INPUT_TOKENS = 100_000_000
 _MAX_FINISH_REASON_CHARACTERS = 100
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning")
+_CALL_FIELDS = ("name", "arguments")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,8 +155,7 @@ class ChunkReader:
         choices = value.get("choices") or []
         text = ""
         if choices:
-            delta = choices[0].get("delta") or {}
-            text = "".join(delta.get(name) or "" for name in _TEXT_FIELDS)
+            text = _text_of(choices[0])
             if (reason := choices[0].get("finish_reason")) is not None:
                 line.finish_reason = _finish(reason) or line.finish_reason
         if told := value.get("metrics"):
@@ -212,6 +213,18 @@ class ChunkReader:
             text=encodable("".join(self._text)),
             ended=so_far.ended or so_far.finish_reason is not None,
         )
+
+
+def _text_of(choice: dict[str, Any]) -> str:
+    """What a chunk says: of a chat its content, reasoning and tool calls, else its text."""
+    delta = choice.get("delta")
+    if delta is None:
+        return "".join([choice.get("text") or ""])  # TypeError for what is no text
+    said = [delta.get(name) or "" for name in _TEXT_FIELDS]
+    for call in delta.get("tool_calls") or ():
+        function = call.get("function") or {}
+        said += [function.get(name) or "" for name in _CALL_FIELDS]
+    return "".join(said)
 
 
 def _count(name: str, value: Any, most: int) -> int:

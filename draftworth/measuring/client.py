@@ -1,4 +1,4 @@
-"""The client: one streamed chat completion, measured. Used by the Job, `measure` and `rehearse`.
+"""The client: one streamed completion, measured. Used by the Job, `measure` and `rehearse`.
 
 Definitions (`docs/metrics.md` has them with their reasons): TTFT, request sent to the first chunk
 that carries an output token; ITL, (last chunk - first chunk) / (output tokens - tokens of the first
@@ -69,7 +69,7 @@ class Client:
 
     async def measure(self, prompt: Prompt, *, request_id: str) -> Measured:
         """Send one request. A failure is a record with its reason, never an exception."""
-        stream = _Stream(self.read_wait, self.shape.output_tokens)
+        stream = _Stream(self.read_wait, max_tokens_of(self.shape, prompt))
         response: Response | None = None
         called_at_unix_s, called_ns = self.wall_clock(), self.clock()
         try:
@@ -89,12 +89,12 @@ class Client:
     async def _exchange(self, stream: _Stream, prompt: Prompt) -> Response:
         return await exchange(
             "POST",
-            f"{self.base_url}/v1/chat/completions",
+            f"{self.base_url}{request_path(prompt)}",
             body=request_body(self.shape, prompt),
             headers=self._headers(),
             on_head=stream.on_head,
             on_body=stream.on_body,
-            limit_bytes=most_bytes(self.shape.output_tokens),
+            limit_bytes=most_bytes(max_tokens_of(self.shape, prompt)),
             clock=self.clock,
         )
 
@@ -103,21 +103,45 @@ class Client:
         return {**content, **bearer(self.api_key)}
 
 
+def max_tokens_of(shape: RequestShape, prompt: Prompt) -> int:
+    """Most tokens of a prompt's output: its own number, else that of every request."""
+    return shape.output_tokens if prompt.max_tokens is None else prompt.max_tokens
+
+
+def request_path(prompt: Prompt) -> str:
+    """A text to be continued goes where no chat template is put around it."""
+    return "/v1/chat/completions" if prompt.text_to_continue is None else "/v1/completions"
+
+
 def request_body(shape: RequestShape, prompt: Prompt) -> bytes:
     """The body every variant gets for a prompt, byte for byte."""
+    max_tokens = max_tokens_of(shape, prompt)
     body: dict[str, Any] = {
         "model": shape.model,
-        "messages": list(prompt.messages),
-        "max_tokens": shape.output_tokens,
+        **_asked(prompt),
+        "max_tokens": max_tokens,
         "temperature": shape.temperature,
         "seed": shape.seed,
         "stream": True,
         "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-        "chat_template_kwargs": {"enable_thinking": shape.enable_thinking},
     }
+    if prompt.text_to_continue is None:
+        body["chat_template_kwargs"] = {"enable_thinking": shape.enable_thinking}
     if shape.fixed_output_length:
-        body |= {"ignore_eos": True, "min_tokens": shape.output_tokens}
+        body |= {"ignore_eos": True, "min_tokens": max_tokens}
     return json.dumps(body).encode()
+
+
+def _asked(prompt: Prompt) -> dict[str, Any]:
+    if prompt.text_to_continue is not None:
+        return {"prompt": prompt.text_to_continue}
+    beside = {
+        "tools": prompt.tools,
+        "tool_choice": prompt.tool_choice,
+        "response_format": prompt.response_format,
+    }
+    given = {name: value for name, value in beside.items() if value is not None}
+    return {"messages": prompt.messages, **given}
 
 
 class _RefusedError(HttpError):

@@ -23,7 +23,8 @@ def sending_seconds(
     """Counts of requests to one variant, sent one after the other."""
     work, seats = experiment.spec.workload, experiment.spec.serving.max_num_seqs
     speed = "speculative_ms_per_token" if variant.speculates else "baseline_ms_per_token"
-    tokens = exactly(work.output_tokens, f"{work.output_tokens} tokens")
+    most = "" if work.fixed_output_length else "at most "
+    tokens = exactly(work.output_tokens, f"{most}{work.output_tokens} tokens")
     request = assumed.bounds("first_token_seconds") + tokens * assumed.bounds(speed) / 1000
     best, worst = (
         sum(load.sending_seconds(n, request_seconds=seconds, seats=seats) for n in requests)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -303,6 +304,93 @@ def test_natural_length_leaves_the_end_to_the_model() -> None:
     body = json.loads(client_module.request_body(shape, PROMPT))
     assert "ignore_eos" not in body
     assert "min_tokens" not in body
+
+
+def asked(prompt: Prompt, **shape: object) -> dict[str, Any]:
+    body = client_module.request_body(replace(SHAPE, **shape), prompt)  # type: ignore[arg-type]
+    found: dict[str, Any] = json.loads(body)
+    return found
+
+
+def test_a_prompt_with_its_own_most_tokens_is_asked_for_those() -> None:
+    own = replace(PROMPT, max_tokens=7)
+    assert asked(own)["max_tokens"] == asked(own)["min_tokens"] == 7
+    assert asked(PROMPT)["max_tokens"] == 64
+
+
+def test_a_stream_is_bounded_by_the_prompts_own_most_tokens() -> None:
+    prompt = replace(PROMPT, max_tokens=2)
+    with stream_server(play(*completion(1, 2))) as server:
+        client = Client(base_url=server.base_url, shape=SHAPE)
+        measured = asyncio.run(client.measure(prompt, request_id="r"))
+    assert "completion_tokens: given 3" in measured.record.error_msg
+
+
+def test_tools_and_the_form_of_the_answer_are_sent_as_they_are() -> None:
+    tool = {"type": "function", "function": {"name": "f", "x-own": [1, None]}}
+    form = {"type": "json_object"}
+    body = asked(replace(PROMPT, tools=(tool,), tool_choice="auto", response_format=form))
+    assert (body["tools"], body["tool_choice"], body["response_format"]) == ([tool], "auto", form)
+    assert not {"tools", "tool_choice", "response_format"} & asked(PROMPT).keys()
+
+
+def test_a_text_to_continue_goes_to_completions_without_a_chat_template() -> None:
+    steps: list[Step] = [
+        Write(HEADERS),
+        Write(continuation("Once", tokens=1)),
+        Sleep(0.05),
+        Write(continuation(" upon a", tokens=3, finish="length")),
+        Write(usage_event(3)),
+        Write(DONE),
+    ]
+    prompt = Prompt(id="p", text_to_continue="Tell:")
+    with stream_server(play(*steps)) as server:
+        client = Client(base_url=server.base_url, shape=SHAPE)
+        measured = asyncio.run(client.measure(prompt, request_id="r"))
+    (request,) = server.requests
+    assert request.path == "/v1/completions"
+    assert request.json["prompt"] == "Tell:"
+    assert not {"messages", "chat_template_kwargs"} & request.json.keys()
+    assert measured.transcript.text == "Once upon a"
+    assert measured.transcript.chunk_tokens == (1, 2)
+    assert measured.record.inter_token_latency_s is not None
+    assert measured.record.finish_reason == "length"
+
+
+def test_tool_calls_are_output() -> None:
+    """Name and arguments come in pieces, with usage or without it."""
+    name = call_event({"index": 0, "id": "c", "function": {"name": "weather", "arguments": ""}})
+    rest = call_event(
+        {"index": 0, "function": {"arguments": '{"in": "Oslo"}'}}, finish="tool_calls"
+    )
+    steps: list[Step] = [
+        Write(HEADERS),
+        Write(name),
+        Sleep(0.05),
+        Write(rest),
+        Write(usage_event(9)),
+    ]
+
+    measured, _ = measure(play(*steps))
+
+    assert measured.transcript.text == 'weather{"in": "Oslo"}'
+    assert measured.record.chunks == 2
+    assert measured.record.number_output_tokens == 9
+    assert measured.record.finish_reason == "tool_calls"
+
+
+def call_event(call: object, finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": finish}
+    return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+
+
+def continuation(text: str, *, tokens: int, finish: str | None = None) -> bytes:
+    """One server-sent event of vLLM's /v1/completions."""
+    value = {
+        "choices": [{"index": 0, "text": text, "finish_reason": finish}],
+        "usage": {"prompt_tokens": 2, "completion_tokens": tokens},
+    }
+    return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 
 def test_the_api_key_is_sent_as_a_bearer_token() -> None:
