@@ -13,12 +13,12 @@ from draftworth.untrusted import one_line
 
 ROLES = ("system", "user", "assistant", "tool")
 TOOL_CHOICES = ("none", "auto", "required")
-# Types of content parts that are no text, in a word for counts.
+# Types of content parts that are no text, in words for counts.
 _MEDIA = {
-    **dict.fromkeys(("image_url", "input_image", "image"), "images"),
-    **dict.fromkeys(("input_audio", "audio_url", "audio"), "audio"),
-    **dict.fromkeys(("video_url", "video"), "video"),
-    **dict.fromkeys(("file", "input_file"), "files"),
+    **dict.fromkeys(("image_url", "input_image", "image"), "with images"),
+    **dict.fromkeys(("input_audio", "audio_url", "audio"), "with audio"),
+    **dict.fromkeys(("video_url", "video"), "with video"),
+    **dict.fromkeys(("file", "input_file"), "with files"),
 }
 # A JSON Schema of a tool has some ten levels; a hundred cannot be written back as JSON safely.
 _MAX_DEPTH = 40
@@ -30,7 +30,7 @@ Message = Mapping[str, Any]
 class NotSendableError(ValueError):
     """A part of a request cannot be sent; the message never has the user's text.
 
-    kind: what it is, in a word or two, for counts.
+    kind: what it is, in words that fit after a count, the same for all of its kind.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -93,11 +93,13 @@ def check_plain(value: object, where: str) -> None:
     levels = [value]
     for _ in range(_MAX_DEPTH):
         if any(isinstance(item, str) and "\x00" in item for item in levels):
-            raise NotSendableError("NUL", f"{where}: the character NUL; allowed: text without it")
+            raise NotSendableError(
+                "with the character NUL", f"{where}: the character NUL; allowed: text without it"
+            )
         levels = [inner for item in levels for inner in _inner(item)]
         if not levels:
             return
-    raise NotSendableError("too deep", f"{where}: allowed: at most {_MAX_DEPTH} levels")
+    raise NotSendableError("nested too deep", f"{where}: allowed: at most {_MAX_DEPTH} levels")
 
 
 def _inner(item: object) -> Iterator[object]:
@@ -172,7 +174,7 @@ def _is_call(value: object) -> bool:
 
 
 def _wrong_form(message: str) -> NotSendableError:
-    return NotSendableError("another form", message)
+    return NotSendableError("of another form", message)
 
 
 def _shown(value: object) -> str:

@@ -114,7 +114,7 @@ def load_case(path: Path, *, prompt_class: str, most_tokens: int | None = None) 
     try:
         with open_file(path) as file:
             prompts = tuple(
-                _parse_prompt(line, where, most_tokens) for where, line in lines_of(file, path)
+                _parse_line(line, where, most_tokens) for where, line in lines_of(file, path)
             )
     except OSError as error:
         raise PromptSetError(f"{path}: cannot be read as UTF-8 text: {error}") from error
@@ -146,7 +146,11 @@ def _check_names(path: Path, prompt_class: str) -> None:
 
 
 def lines_of(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
-    """Every line that is not empty, with its place in the file; never much more than one line."""
+    """Every line that is not empty, with its place in the file; never much more than one line.
+
+    Raises:
+        PromptSetError: a line or the file is longer than any of prompts.
+    """
     size_bytes = 0
     for number in count(1):
         line = file.readline(MAX_LINE_BYTES + 1)
@@ -168,40 +172,44 @@ def lines_of(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
             yield f"{path}:{number}", line
 
 
-def _parse_prompt(line: bytes, where: str, most_tokens: int | None) -> Prompt:
+def _parse_line(line: bytes, where: str, most_tokens: int | None) -> Prompt:
     try:
-        value = load_object(line)
+        return prompt_of(load_object(line), most_tokens=most_tokens)
     except RecordError as error:
         raise PromptSetError(f"{where}: {error}; {_EXAMPLE}") from error
-    _check_keys(value, where)
-    prompt_id = value["id"]
-    if not (isinstance(prompt_id, str) and prompt_id.isprintable() and 0 < len(prompt_id) <= 200):
-        raise PromptSetError(
-            f"{where}: id: given {_shown(prompt_id)}; allowed: text of 1 to 200 characters; "
-            f"{_EXAMPLE}"
-        )
-    try:
-        return Prompt(
-            id=prompt_id,
-            **_asked(value),
-            max_tokens=_max_tokens(value, most_tokens),
-            **{name: check(value[name]) for name, check in _OF_A_CHAT.items() if name in value},
-        )
     except NotSendableError as error:
         raise PromptSetError(f"{where}: {error}") from error
 
 
-def _check_keys(value: Mapping[str, Any], where: str) -> None:
+def prompt_of(value: Mapping[str, Any], *, most_tokens: int | None = None) -> Prompt:
+    """The prompt of a file's line; raises NotSendableError, which never has the prompt's text."""
+    _check_keys(value)
+    prompt_id = value["id"]
+    if not (isinstance(prompt_id, str) and prompt_id.isprintable() and 0 < len(prompt_id) <= 200):
+        raise NotSendableError(
+            "of another form",
+            f"id: given {_shown(prompt_id)}; allowed: text of 1 to 200 characters; {_EXAMPLE}",
+        )
+    return Prompt(
+        id=prompt_id,
+        **_asked(value),
+        max_tokens=_max_tokens(value, most_tokens),
+        **{name: check(value[name]) for name, check in _OF_A_CHAT.items() if name in value},
+    )
+
+
+def _check_keys(value: Mapping[str, Any]) -> None:
     asked = [name for name in _ASKED if name in value]
     beside = {"max_tokens"} | ({*_OF_A_CHAT} if asked != ["text_to_continue"] else set())
     if "id" not in value or len(asked) != 1 or value.keys() - {"id", *asked} - beside:
-        raise PromptSetError(
-            f"{where}: given: {one_line(', '.join(sorted(value)))}; allowed: the keys id and "
-            "prompt, or id and messages, or id and text_to_continue, each with max_tokens beside "
-            f"it, and the first two with {', '.join(_OF_A_CHAT)}; {_EXAMPLE}"
+        raise NotSendableError(
+            "of another form",
+            f"given: {one_line(', '.join(sorted(value)))}; allowed: the keys id and prompt, or id "
+            "and messages, or id and text_to_continue, each with max_tokens beside it, and the "
+            f"first two with {', '.join(_OF_A_CHAT)}; {_EXAMPLE}",
         )
     if "tool_choice" in value and "tools" not in value:
-        raise PromptSetError(f"{where}: tool_choice: allowed: only beside tools")
+        raise NotSendableError("of another form", "tool_choice: allowed: only beside tools")
 
 
 def _asked(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,7 +220,7 @@ def _asked(value: Mapping[str, Any]) -> dict[str, Any]:
     text = value[name]
     if not isinstance(text, str) or not text.strip():
         raise NotSendableError(
-            "no text", f"{name}: given {_shown(text)}; allowed: text; {_EXAMPLE}"
+            "without text", f"{name}: given {_shown(text)}; allowed: text; {_EXAMPLE}"
         )
     check_plain(text, name)
     if name == "prompt":
@@ -227,7 +235,7 @@ def _max_tokens(value: Mapping[str, Any], most: int | None) -> int | None:
     if type(given) is not int or not 1 <= given <= allowed:
         reason = "" if most is None else ", which output_tokens says of every request"
         raise NotSendableError(
-            "max_tokens",
+            "with a max_tokens that is no number of tokens",
             f"max_tokens: given {_shown(given)}; allowed: a whole number from 1 to "
             f"{allowed:,}{reason}",
         )
