@@ -549,7 +549,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("workload", "classes", 0, "name", value="structure"),
         "workload.classes[0].name",
         '"structure"',
-        "open_ended, structured",
+        "open_ended, published_open_ended, published_structured, structured",
         "did you mean 'structured'?",
     ),
     "a missing prompt file": (

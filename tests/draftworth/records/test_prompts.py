@@ -253,6 +253,14 @@ def test_each_shipped_class_has_at_least_four_cases_of_eight_prompts(prompt_clas
     assert all(len(case.prompts) >= 8 for case in cases)
 
 
+@pytest.mark.parametrize("prompt_class", ["published_structured", "published_open_ended"])
+def test_the_published_pair_is_a_class_each_so_that_no_other_experiment_has_it(
+    prompt_class: str,
+) -> None:
+    (file,) = (ROOT / "prompts" / prompt_class).glob("*.jsonl")
+    assert len(load_case(file, prompt_class=prompt_class).prompts) == 1
+
+
 def test_the_structured_cases_are_those_of_the_published_experiment() -> None:
     names = {file.stem for file in (ROOT / "prompts" / "structured").glob("*.jsonl")}
     assert {"repeat_line", "count", "fixed_json", "code_template"} <= names
