@@ -63,6 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="every output has --output-tokens, whatever the model says (vLLM's ignore_eos)",
     )
+    parser.add_argument(
+        "--token-ids",
+        action="store_true",
+        help="ask for the ids of output tokens, for the transcripts (vLLM 0.10.2 and later)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -130,6 +135,7 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
             seed=0,
             enable_thinking=False,
             timeout_seconds=arguments.timeout_seconds,
+            token_ids=arguments.token_ids,
         ),
         cases=find_cases(arguments.prompts, most_tokens=arguments.output_tokens),
         loads=(_load(arguments),),

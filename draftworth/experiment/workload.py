@@ -110,6 +110,8 @@ class Workload(StrictModel):
         le=INT64[-1],
         description="sent with every request; Poisson arrivals have it plus the round's number",
     )
+    token_ids: bool = False
+    """true: ask for the ids of output tokens, which are kept in the transcripts"""
     enable_thinking: bool = False
     """chat template switch of reasoning models such as Qwen3"""
     request_timeout_seconds: Annotated[float, Field(ge=0.001, le=86_400)] = 300.0

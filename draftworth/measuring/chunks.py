@@ -32,6 +32,7 @@ _CHARACTERS_PER_TOKEN, _MORE_CHARACTERS = 256, 4_096
 # Ten times the longest context that any model has.
 _MAX_INPUT_TOKENS = 100_000_000
 _MAX_FINISH_REASON_CHARACTERS = 100
+_MOST_TOKEN_IDS = 2**31  # the largest vocabularies have some 300,000
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning")
 _CALL_FIELDS = ("name", "arguments")
 
@@ -55,7 +56,8 @@ class Timeline:
 
     `chunk_tokens` is None where the server did not count tokens chunk by chunk. `chunk_characters`
     are the lengths of the chunks' texts: with both, a place in the text is a token. `acceptance` is
-    None where the server does not tell it, or tells what cannot be.
+    None where the server does not tell it, or tells what cannot be. `token_ids` are None unless the
+    server told the id of every output token.
     """
 
     chunk_times_ns: list[int] = field(default_factory=list)
@@ -68,6 +70,7 @@ class Timeline:
     ended: bool = False
     events: int = 0
     acceptance: Acceptance | None = None
+    token_ids: list[int] | None = None
 
     @property
     def usage_source(self) -> UsageSource:
@@ -96,6 +99,7 @@ class ChunkReader:
         self._tokens: list[int | None] = []  # of each chunk, None where the event had no usage
         self._counted = 0
         self._text: list[str] = []
+        self._token_ids: list[int] = []
 
     def feed(self, data: bytes, now_ns: int) -> None:
         """Take bytes that arrived at `now_ns`; raises BadStreamError."""
@@ -156,6 +160,7 @@ class ChunkReader:
         text = ""
         if choices:
             text = _text_of(choices[0])
+            self._add_token_ids(choices[0].get("token_ids") or ())
             if (reason := choices[0].get("finish_reason")) is not None:
                 line.finish_reason = _finish(reason) or line.finish_reason
         if told := value.get("metrics"):
@@ -175,6 +180,13 @@ class ChunkReader:
         self._text.append(text)
         if self._so_far.chunk_characters:  # text that came without a token belongs to the last one
             self._so_far.chunk_characters[-1] += len(text)
+
+    def _add_token_ids(self, ids: Any) -> None:
+        if not all(type(each) is int and 0 <= each < _MOST_TOKEN_IDS for each in ids):
+            raise BadStreamError(f"token_ids: allowed: whole numbers from 0 to {_MOST_TOKEN_IDS:,}")
+        self._token_ids += ids
+        if len(self._token_ids) > self._max_tokens:
+            raise self._too_much("token_ids")
 
     def _too_much(self, what: str) -> BadStreamError:
         return BadStreamError(f"more {what} than {self._max_tokens:,} tokens can have")
@@ -207,11 +219,13 @@ class ChunkReader:
         so_far = self._so_far
         exact = [t for t in self._tokens if t is not None]
         every_chunk = len(exact) == len(self._tokens) and sum(exact) == so_far.output_tokens
+        all_ids = len(self._token_ids) == so_far.output_tokens
         return replace(
             so_far,
             chunk_tokens=exact if every_chunk and exact else None,
             text=encodable("".join(self._text)),
             ended=so_far.ended or so_far.finish_reason is not None,
+            token_ids=self._token_ids if all_ids and self._token_ids else None,
         )
 
 

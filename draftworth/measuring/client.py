@@ -129,6 +129,8 @@ def request_body(shape: RequestShape, prompt: Prompt) -> bytes:
         body["chat_template_kwargs"] = {"enable_thinking": shape.enable_thinking}
     if shape.fixed_output_length:
         body |= {"ignore_eos": True, "min_tokens": max_tokens}
+    if shape.token_ids:  # not sent otherwise: a server may refuse what it does not know
+        body["return_token_ids"] = True
     return json.dumps(body).encode()
 
 
@@ -287,6 +289,7 @@ def _measured(
         chunk_offsets_us=tuple((t - sent_ns) // 1000 for t in timeline.chunk_times_ns),
         chunk_tokens=tuple(tokens) if tokens is not None else None,
         chunk_characters=tuple(timeline.chunk_characters),
+        token_ids=tuple(timeline.token_ids) if timeline.token_ids is not None else None,
     )
     return Measured(record=record, transcript=transcript)
 

@@ -31,6 +31,7 @@ class RequestShape:
 
     output_tokens: most tokens of an output; a prompt's own `max_tokens` is no more.
     fixed_output_length: every output has as many, whether the model has ended it or not.
+    token_ids: the ids of output tokens are asked for.
     """
 
     model: str
@@ -40,6 +41,7 @@ class RequestShape:
     seed: int
     enable_thinking: bool
     timeout_seconds: float
+    token_ids: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

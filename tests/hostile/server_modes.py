@@ -174,6 +174,16 @@ STREAMS: Sequence[tuple[str, Answer, int | None, str]] = [
     ("a delta that is a list", HEADERS + chunk([1]), BAD, "not a completion chunk"),
     ("a text that is a list", HEADERS + raw_choice({"text": [1]}), BAD, "not a completion chunk"),
     ("a text that is a number", HEADERS + raw_choice({"text": 7}), BAD, "not a completion chunk"),
+    ("an id below 0", HEADERS + raw_choice({"token_ids": [-1]}), BAD, "token_ids: allowed"),
+    ("an id that is text", HEADERS + raw_choice({"token_ids": "ab"}), BAD, "token_ids: allowed"),
+    ("an id of 400 digits", HEADERS + raw_choice({"token_ids": [10**400]}), BAD, "token_ids"),
+    ("ids that are a number", HEADERS + raw_choice({"token_ids": 7}), BAD, "not a completion"),
+    (
+        "more ids than tokens",
+        HEADERS + raw_choice({"token_ids": [1] * 65}),
+        BAD,
+        "more token_ids than 64 tokens can have",
+    ),
     ("tool calls as text", HEADERS + chunk({"tool_calls": "f"}), BAD, "not a completion chunk"),
     (
         "arguments that are an object",

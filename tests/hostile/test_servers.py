@@ -245,6 +245,7 @@ PIECES = st.one_of(
     CHUNKS,
     VALUES.map(data),
     VALUES.map(lambda value: raw_choice({"text": value})),
+    VALUES.map(lambda value: raw_choice({"token_ids": value})),
     st.integers(0, 80).map(lambda n: chunk({"content": "x"}, usage={"completion_tokens": n})),
     st.sampled_from(
         [DONE, HEADERS, b"\r\n", b"\n\n", b": x\n\n", b"0\r\n\r\n", b"HTTP/1.1 500 x\r\n\r\n"]

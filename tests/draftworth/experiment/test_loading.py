@@ -580,6 +580,22 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "0",
         "greedy",
     ),
+    "token ids of a server that does not know them": (
+        put("workload", "token_ids", value=True),
+        "workload.token_ids",
+        "true on release neuron-2.26.1",
+        "a release with vLLM 0.10.2 or later",
+        "does not know return_token_ids",
+    ),
+    "token ids with prompts whose own no event holds": (
+        both(
+            put("workload", "token_ids", value=True), put("workload", "input_tokens", value=200_000)
+        ),
+        "workload.token_ids",
+        "true with workload.input_tokens 200000",
+        "at most 100,000 input tokens",
+        "in one event",
+    ),
     "a number in quotes": (
         put("workload", "load", "concurrency", value="4"),
         "workload.load.concurrency",

@@ -357,6 +357,27 @@ def test_a_text_to_continue_goes_to_completions_without_a_chat_template() -> Non
     assert measured.record.finish_reason == "length"
 
 
+def with_ids(ids: object, *, tokens: int, finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": {"content": "x"}, "finish_reason": finish, "token_ids": ids}
+    value = {"choices": [choice], "usage": {"prompt_tokens": 2, "completion_tokens": tokens}}
+    return b"data: " + json.dumps(value).encode() + b"\n\n"
+
+
+def test_token_ids_are_asked_for_only_where_they_are_wanted_and_kept() -> None:
+    assert "return_token_ids" not in asked(PROMPT)
+    assert asked(PROMPT, token_ids=True)["return_token_ids"] is True
+    steps = (HEADERS, with_ids([7], tokens=1), with_ids([8, 9], tokens=3), DONE)
+    measured, _ = measure(play(*map(Write, steps)))
+    assert measured.transcript.token_ids == (7, 8, 9)
+
+
+def test_token_ids_of_a_part_of_the_tokens_are_none() -> None:
+    steps = (HEADERS, with_ids([7], tokens=1), with_ids(None, tokens=3), DONE)
+    measured, _ = measure(play(*map(Write, steps)))
+    assert not measured.record.failed
+    assert measured.transcript.token_ids is None
+
+
 def test_tool_calls_are_output() -> None:
     """Name and arguments come in pieces, with usage or without it."""
     name = call_event({"index": 0, "id": "c", "function": {"name": "weather", "arguments": ""}})

@@ -91,6 +91,7 @@ NOT_IN_THE_KEY = {
     "workload.warmup_requests",
     "workload.parallel",
     "workload.seed",
+    "workload.token_ids",
     "workload.enable_thinking",
     "workload.request_timeout_seconds",
     "aws.region",
