@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from draftworth.cli import main
+from draftworth.cli.measure import find_cases
+from draftworth.experiment.loading import load_experiment
+from tests.support.experiments import both, put, write_experiment
 
 SECRET = "my number is 555-0199"
 
@@ -61,6 +64,23 @@ def test_it_says_what_was_written_and_what_was_left_out_and_nothing_of_a_text(
     not_kept = "note: 1 with stop, which is not kept (the first: line 1)"
     assert lines[:-1] == ["11 records read with seed 0", left_out, not_kept, own_lengths]
     assert "take out what may not leave your hands" in lines[-1]
+
+
+def test_what_was_imported_is_a_class_of_an_experiment_and_of_measure_without_its_answers(
+    tmp_path: Path,
+) -> None:
+    assert main(command(write_log(tmp_path))) == 0
+    assert (tmp_path / "out" / "mine" / "answers" / "log.jsonl").exists()
+    edit = both(
+        put("workload", "prompts_dir", value="out"),
+        put("workload", "classes", value=[{"name": "mine"}]),
+        put("workload", "output_tokens", value=900),
+        put("serving", "max_model_len", value=1024),
+    )
+    experiment = load_experiment(write_experiment(tmp_path, edit))
+    found = [experiment.cases, find_cases(tmp_path / "out"), find_cases(tmp_path / "out" / "mine")]
+    for cases in found:
+        assert [(case.prompt_class, case.name) for case in cases] == [("mine", "log")]
 
 
 @pytest.mark.parametrize(
