@@ -18,6 +18,7 @@ from draftworth.measuring import client as client_module
 from draftworth.measuring.chunks import BadStreamError, ChunkReader, Timeline
 from draftworth.measuring.client import Client, Measured, figures_of
 from draftworth.measuring.http import Head, Response
+from draftworth.measuring.request import request_body
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.measuring.scheduling import MAX_WAIT_SHARE
 from draftworth.records.prompts import Prompt
@@ -301,13 +302,13 @@ def test_the_request_carries_the_shape_and_nothing_of_the_variant() -> None:
 
 def test_natural_length_leaves_the_end_to_the_model() -> None:
     shape = RequestShape(**{**vars(SHAPE), "fixed_output_length": False})
-    body = json.loads(client_module.request_body(shape, PROMPT))
+    body = json.loads(request_body(shape, PROMPT))
     assert "ignore_eos" not in body
     assert "min_tokens" not in body
 
 
 def asked(prompt: Prompt, **shape: object) -> dict[str, Any]:
-    body = client_module.request_body(replace(SHAPE, **shape), prompt)  # type: ignore[arg-type]
+    body = request_body(replace(SHAPE, **shape), prompt)  # type: ignore[arg-type]
     found: dict[str, Any] = json.loads(body)
     return found
 
