@@ -42,6 +42,7 @@ ROOMS: dict[str, set[str]] = {
     "untrusted": {"errors"},
     "terminal": {"untrusted"},
     "records": _GROUND,
+    "importing": {*_GROUND, "records"},
     "experiment": {*_GROUND, "records"},
     "analysis": {*_GROUND, "records"},
     "serving": {*_GROUND, "records", "experiment"},
@@ -54,6 +55,7 @@ ROOMS: dict[str, set[str]] = {
         *(*_GROUND, "terminal", "records", "experiment", "analysis", "serving", "measuring"),
         "report",
         "planning",
+        "importing",
     },
 }
 # What pods and functions run needs no package of ours, but for the client's HTTP parser.

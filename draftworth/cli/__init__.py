@@ -50,6 +50,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "draftworth.cli.measure",
         "measure one OpenAI-compatible endpoint with the client that the Job uses",
     ),
+    "prompts": (
+        "draftworth.cli.prompts",
+        "prompt sets from logs (OpenAI, SageMaker, ShareGPT) and public sets: prompts import",
+    ),
     "report": (
         "draftworth.cli.report",
         "the verdict of a run, from its folder or S3: tables, HTML, Markdown, plots, CSV",

@@ -47,7 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Poisson load instead: requests at random times, at this mean rate",
     )
     for option, type_, default, about in (
-        ("--output-tokens", positive_int, 128, "max_tokens of every request"),
+        (
+            "--output-tokens",
+            positive_int,
+            128,
+            "most tokens of an output; a prompt's max_tokens is no more",
+        ),
         ("--requests-per-case", requests, 8, "measured requests of each prompt file"),
         (
             "--warmup-requests",
@@ -59,7 +64,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(option, type=type_, default=default, help=f"{about} (%(default)s)")
     parser.add_argument(
-        "--natural-length", action="store_true", help="let the model end its outputs"
+        "--fixed-length",
+        action="store_true",
+        help="every output has --output-tokens, whatever the model says (vLLM's ignore_eos)",
+    )
+    parser.add_argument(
+        "--token-ids",
+        action="store_true",
+        help="ask for the ids of output tokens, for the transcripts (vLLM 0.10.2 and later)",
     )
 
 
@@ -78,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def find_cases(path: Path) -> tuple[Case, ...]:
+def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...]:
     """Cases of a prompt file, of a class folder, or of every class folder below a folder."""
     pattern = f"*{CASE_SUFFIX}"
     try:
@@ -91,7 +103,10 @@ def find_cases(path: Path) -> tuple[Case, ...]:
             f"--prompts: {path}: no {CASE_SUFFIX} file there; give a file, a folder of them, or a "
             "folder of prompt classes such as prompts/"
         )
-    return tuple(load_case(file, prompt_class=file.resolve().parent.name) for file in files)
+    return tuple(
+        load_case(file, prompt_class=file.resolve().parent.name, most_tokens=most_tokens)
+        for file in files
+    )
 
 
 def _load(arguments: argparse.Namespace) -> Load:
@@ -120,13 +135,14 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
         shape=RequestShape(
             model=model_name(arguments.model),
             output_tokens=arguments.output_tokens,
-            fixed_output_length=not arguments.natural_length,
+            fixed_output_length=arguments.fixed_length,
             temperature=0.0,
             seed=0,
             enable_thinking=False,
             timeout_seconds=arguments.timeout_seconds,
+            token_ids=arguments.token_ids,
         ),
-        cases=find_cases(arguments.prompts),
+        cases=find_cases(arguments.prompts, most_tokens=arguments.output_tokens),
         loads=(_load(arguments),),
         load_generator="asyncio",
         sampling=Sampling(

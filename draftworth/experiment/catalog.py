@@ -98,6 +98,11 @@ class Release(StrictModel):
     """Its servers can tell with each answer how many of its drafts were accepted."""
     sources: tuple[str, ...]
 
+    @property
+    def tells_token_ids(self) -> bool:
+        """Its servers know `return_token_ids`: vLLM 0.10.2 and later."""
+        return tuple(map(int, self.vllm_version.split("."))) >= (0, 10, 2)
+
 
 class ModelFacts(StrictModel):
     """What must be known of a model before it is paired with another."""

@@ -15,14 +15,14 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
 from draftworth.errors import Key
 from draftworth.experiment.aws import Aws
 from draftworth.experiment.catalog import Accelerator, Release, catalog
-from draftworth.experiment.patterns import Name, PositiveInt
+from draftworth.experiment.patterns import SET_NAME_PATTERN, Name, PositiveInt
 from draftworth.experiment.strict import StrictModel
 from draftworth.experiment.variants import (
     AsShipped,
@@ -46,6 +46,8 @@ class Serving(StrictModel):
 
     max_num_seqs: PositiveInt = Field(description="sequences decoded at once")
     max_model_len: PositiveInt = Field(description="prompt and output together, tokens")
+    tool_call_parser: Annotated[str, Field(pattern=SET_NAME_PATTERN, max_length=64)] | None = None
+    """vLLM's name of what reads the model's tool calls, e.g. hermes; for prompts with tools"""
 
 
 class LocalServing(Serving):

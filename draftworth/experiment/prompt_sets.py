@@ -30,7 +30,8 @@ def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Prob
     for index, prompt_class in enumerate(work.classes):
         key = ("workload", "classes", index)
         if (root / prompt_class.name).is_dir():
-            yield from _cases((*key, "cases"), root / prompt_class.name, prompt_class.cases)
+            folder, named = root / prompt_class.name, prompt_class.cases
+            yield from _cases((*key, "cases"), folder, named, work.output_tokens)
         else:
             known = sorted(p.name for p in root.glob("*/"))
             yield Problem(
@@ -42,7 +43,9 @@ def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Prob
             )
 
 
-def _cases(key: Key, folder: Path, named: tuple[str, ...] | None) -> Iterator[Case | Problem]:
+def _cases(
+    key: Key, folder: Path, named: tuple[str, ...] | None, most_tokens: int
+) -> Iterator[Case | Problem]:
     known = sorted(p.stem for p in folder.glob(f"*{CASE_SUFFIX}"))
     if not known:
         yield Problem(
@@ -60,10 +63,12 @@ def _cases(key: Key, folder: Path, named: tuple[str, ...] | None) -> Iterator[Ca
             reason="it would be left out without a word; rename it, or put it elsewhere",
         )
     for index, case in enumerate(named or known):
-        yield _case((*key, index) if named else key, folder, case, known)
+        place = (*key, index) if named else key
+        problem = _problem_of_name(place, folder, case, known)
+        yield problem or _case(place, folder, case, most_tokens)
 
 
-def _case(key: Key, folder: Path, case: str, known: list[str]) -> Case | Problem:
+def _problem_of_name(key: Key, folder: Path, case: str, known: list[str]) -> Problem | None:
     if not re.fullmatch(SET_NAME_PATTERN, case):
         return Problem(
             key=key,
@@ -79,13 +84,18 @@ def _case(key: Key, folder: Path, case: str, known: list[str]) -> Case | Problem
             reason=f"no file {case}{CASE_SUFFIX} in the folder {folder.name}"
             + suggestion(case, known),
         )
+    return None
+
+
+def _case(key: Key, folder: Path, case: str, most_tokens: int) -> Case | Problem:
+    path = folder / f"{case}{CASE_SUFFIX}"
     try:
-        return load_case(folder / f"{case}{CASE_SUFFIX}", prompt_class=folder.name)
+        return load_case(path, prompt_class=folder.name, most_tokens=most_tokens)
     except PromptSetError as error:
         return Problem(
             key=key,
             given=f"the prompt file {case}{CASE_SUFFIX}",
-            allowed="JSON Lines with id and prompt, or id and messages",
+            allowed="JSON Lines with id and prompt, messages or text_to_continue",
             reason=str(error),
         )
 

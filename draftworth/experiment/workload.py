@@ -104,9 +104,11 @@ class Workload(StrictModel):
     """the prompt classes to measure"""
     input_tokens: PositiveInt
     """longest prompt, chat template included, tokens; used to check max_model_len"""
-    output_tokens: PositiveInt = Field(description="max_tokens of every request")
-    fixed_output_length: bool = True
-    """true: ignore end-of-sequence so that every output is as long"""
+    output_tokens: PositiveInt = Field(
+        description="max_tokens of every request; a prompt's own max_tokens is no more"
+    )
+    fixed_output_length: bool = False
+    """true: every output has output_tokens, whatever the model says: it writes past its own end"""
     temperature: Annotated[float, Field(ge=0)] = 0.0
     """0: greedy, the outputs of the variants can be compared"""
     load: LoadSpec = Field(description="how requests are sent")
@@ -141,6 +143,8 @@ class Workload(StrictModel):
         le=INT64[-1],
         description="sent with every request; Poisson arrivals have it plus the round's number",
     )
+    token_ids: bool = False
+    """true: ask for the ids of output tokens, which are kept in the transcripts"""
     enable_thinking: bool = False
     """chat template switch of reasoning models such as Qwen3"""
     request_timeout_seconds: Annotated[float, Field(ge=0.001, le=86_400)] = 300.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.clock import WallClock
@@ -20,10 +20,11 @@ from draftworth.measuring.counters import (
 from draftworth.measuring.history import BlockKey
 from draftworth.measuring.load import Batch, LoadEngine, Planned
 from draftworth.measuring.readiness import READY, Readiness
-from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.measuring.request import max_tokens_of
+from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
 from draftworth.measuring.scheduling import EventLoopLag
 from draftworth.records.load import Load
-from draftworth.records.prompts import Case
+from draftworth.records.prompts import Case, Prompt
 from draftworth.records.results import BlockResult, OtherRequests, ServerStart
 
 
@@ -119,16 +120,16 @@ class BlockSender:
         The warm-up has the ones before, the fillers those that follow: as far as there are so many,
         a server with a prefix cache does not know what is measured.
         """
-        sampling, tokens = self.spec.sampling, self.spec.shape.output_tokens
+        sampling, shape = self.spec.sampling, self.spec.shape
         measured = sampling.requests_per_round
         first = (case_round.round - 1) * measured
 
         def planned(index: int, name: str, prompt: int, share: float = 1.0) -> Planned:
             prompts = case_round.case.prompts
+            chosen = prompts[prompt % len(prompts)]
             return Planned(
                 request_id=f"{self.run_id}/{number:04d}-{name}{index:05d}",
-                prompt=prompts[prompt % len(prompts)],
-                output_tokens=None if share == 1.0 else _shortened(tokens, share),
+                prompt=chosen if share == 1.0 else _shortened(shape, chosen, share),
             )
 
         shares = case_round.load.warmup_shares(sampling.warmup_requests)
@@ -142,9 +143,10 @@ class BlockSender:
         )
 
 
-def _shortened(tokens: int, share: float) -> int:
-    """A part of an output. Of fewer than two tokens neither side has a time per token."""
-    return min(tokens, max(2, math.ceil(tokens * share)))
+def _shortened(shape: RequestShape, prompt: Prompt, share: float) -> Prompt:
+    """A part of its output. Of fewer than two tokens neither side has a time per token."""
+    tokens = max_tokens_of(shape, prompt)
+    return replace(prompt, max_tokens=min(tokens, max(2, math.ceil(tokens * share))))
 
 
 def _latencies(others: Sequence[Measured]) -> OtherRequests:

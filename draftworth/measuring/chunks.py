@@ -1,10 +1,11 @@
 """From the bytes of an OpenAI-compatible stream to chunks with tokens and arrival times.
 
-A chunk is a server-sent event that carries at least one output token. Tokens are counted from the
-server's own usage: with `stream_options.continuous_usage_stats` (vLLM) every event says how many
-tokens there are so far, so the tokens of each chunk are exact. A server that sends usage only at
-the end gives exact totals; its chunks are then the events with text, and the first one is taken to
-hold one token. Role-only and empty events are no chunks.
+A chunk is a server-sent event that carries at least one output token: of an answer, of reasoning,
+of a tool call, or of a continued text. Tokens are counted from the server's own usage: with
+`stream_options.continuous_usage_stats` (vLLM) every event says how many tokens there are so far, so
+the tokens of each chunk are exact. A server that sends usage only at the end gives exact totals;
+its chunks are then the events with text, and the first one is taken to hold one token. Role-only
+and empty events are no chunks.
 
 A stream is bounded by the tokens that were asked for: its bytes, its events, its text, its counts.
 """
@@ -31,7 +32,9 @@ _CHARACTERS_PER_TOKEN, _MORE_CHARACTERS = 256, 4_096
 # Ten times the longest context that any model has.
 _MAX_INPUT_TOKENS = 100_000_000
 _MAX_FINISH_REASON_CHARACTERS = 100
+_MOST_TOKEN_IDS = 2**31  # the largest vocabularies have some 300,000
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning")
+_CALL_FIELDS = ("name", "arguments")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +56,8 @@ class Timeline:
 
     `chunk_tokens` is None where the server did not count tokens chunk by chunk. `chunk_characters`
     are the lengths of the chunks' texts: with both, a place in the text is a token. `acceptance` is
-    None where the server does not tell it, or tells what cannot be.
+    None where the server does not tell it, or tells what cannot be. `token_ids` are None unless the
+    server told the id of every output token.
     """
 
     chunk_times_ns: list[int] = field(default_factory=list)
@@ -66,6 +70,7 @@ class Timeline:
     ended: bool = False
     events: int = 0
     acceptance: Acceptance | None = None
+    token_ids: list[int] | None = None
 
     @property
     def usage_source(self) -> UsageSource:
@@ -94,6 +99,7 @@ class ChunkReader:
         self._tokens: list[int | None] = []  # of each chunk, None where the event had no usage
         self._counted = 0
         self._text: list[str] = []
+        self._token_ids: list[int] = []
 
     def feed(self, data: bytes, now_ns: int) -> None:
         """Take bytes that arrived at `now_ns`; raises BadStreamError."""
@@ -153,8 +159,8 @@ class ChunkReader:
         choices = value.get("choices") or []
         text = ""
         if choices:
-            delta = choices[0].get("delta") or {}
-            text = "".join(delta.get(name) or "" for name in _TEXT_FIELDS)
+            text = _text_of(choices[0])
+            self._add_token_ids(choices[0].get("token_ids") or ())
             if (reason := choices[0].get("finish_reason")) is not None:
                 line.finish_reason = _finish(reason) or line.finish_reason
         if told := value.get("metrics"):
@@ -174,6 +180,13 @@ class ChunkReader:
         self._text.append(text)
         if self._so_far.chunk_characters:  # text that came without a token belongs to the last one
             self._so_far.chunk_characters[-1] += len(text)
+
+    def _add_token_ids(self, ids: Any) -> None:
+        if not all(type(each) is int and 0 <= each < _MOST_TOKEN_IDS for each in ids):
+            raise BadStreamError(f"token_ids: allowed: whole numbers from 0 to {_MOST_TOKEN_IDS:,}")
+        self._token_ids += ids
+        if len(self._token_ids) > self._max_tokens:
+            raise self._too_much("token_ids")
 
     def _too_much(self, what: str) -> BadStreamError:
         return BadStreamError(f"more {what} than {self._max_tokens:,} tokens can have")
@@ -206,12 +219,26 @@ class ChunkReader:
         so_far = self._so_far
         exact = [t for t in self._tokens if t is not None]
         every_chunk = len(exact) == len(self._tokens) and sum(exact) == so_far.output_tokens
+        all_ids = len(self._token_ids) == so_far.output_tokens
         return replace(
             so_far,
             chunk_tokens=exact if every_chunk and exact else None,
             text=encodable("".join(self._text)),
             ended=so_far.ended or so_far.finish_reason is not None,
+            token_ids=self._token_ids if all_ids and self._token_ids else None,
         )
+
+
+def _text_of(choice: dict[str, Any]) -> str:
+    """What a chunk says: of a chat its content, reasoning and tool calls, else its text."""
+    delta = choice.get("delta")
+    if delta is None:
+        return "".join([choice.get("text") or ""])  # TypeError for what is no text
+    said = [delta.get(name) or "" for name in _TEXT_FIELDS]
+    for call in delta.get("tool_calls") or ():
+        function = call.get("function") or {}
+        said += [function.get(name) or "" for name in _CALL_FIELDS]
+    return "".join(said)
 
 
 def _count(name: str, value: Any, most: int) -> int:

@@ -1,4 +1,4 @@
-"""The client: one streamed chat completion, measured. Used by the Job, `measure` and `rehearse`.
+"""The client: one streamed completion, measured. Used by the Job, `measure` and `rehearse`.
 
 Definitions (`docs/metrics.md` has them with their reasons): TTFT, request sent to the first chunk
 that carries an output token; ITL, (last chunk - first chunk) / (output tokens - tokens of the first
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import time
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,6 +27,7 @@ from draftworth.measuring.http import (
     bearer,
     exchange,
 )
+from draftworth.measuring.request import max_tokens_of, request_body, request_path
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.measuring.scheduling import WaitReader, Waits, exclusion_reason, run_queue_wait_ns
 from draftworth.records.prompts import Prompt
@@ -69,7 +69,7 @@ class Client:
 
     async def measure(self, prompt: Prompt, *, request_id: str) -> Measured:
         """Send one request. A failure is a record with its reason, never an exception."""
-        stream = _Stream(self.read_wait, self.shape.output_tokens)
+        stream = _Stream(self.read_wait, max_tokens_of(self.shape, prompt))
         response: Response | None = None
         timed_out_after_s: float | None = None
         called_at_unix_s, called_ns = self.wall_clock(), self.clock()
@@ -98,35 +98,18 @@ class Client:
     async def _exchange(self, stream: _Stream, prompt: Prompt) -> Response:
         return await exchange(
             "POST",
-            f"{self.base_url}/v1/chat/completions",
+            f"{self.base_url}{request_path(prompt)}",
             body=request_body(self.shape, prompt),
             headers=self._headers(),
             on_head=stream.on_head,
             on_body=stream.on_body,
-            limit_bytes=most_bytes(self.shape.output_tokens),
+            limit_bytes=most_bytes(max_tokens_of(self.shape, prompt)),
             clock=self.clock,
         )
 
     def _headers(self) -> dict[str, str]:
         content = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         return {**content, **bearer(self.api_key)}
-
-
-def request_body(shape: RequestShape, prompt: Prompt) -> bytes:
-    """The body every variant gets for a prompt, byte for byte."""
-    body: dict[str, Any] = {
-        "model": shape.model,
-        "messages": list(prompt.messages),
-        "max_tokens": shape.output_tokens,
-        "temperature": shape.temperature,
-        "seed": shape.seed,
-        "stream": True,
-        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-        "chat_template_kwargs": {"enable_thinking": shape.enable_thinking},
-    }
-    if shape.fixed_output_length:
-        body |= {"ignore_eos": True, "min_tokens": shape.output_tokens}
-    return json.dumps(body).encode()
 
 
 class _RefusedError(HttpError):
@@ -272,6 +255,7 @@ def _measured(
         chunk_offsets_us=tuple((t - sent_ns) // 1000 for t in timeline.chunk_times_ns),
         chunk_tokens=tuple(tokens) if tokens is not None else None,
         chunk_characters=tuple(timeline.chunk_characters),
+        token_ids=tuple(timeline.token_ids) if timeline.token_ids is not None else None,
     )
     return Measured(record=record, transcript=transcript)
 

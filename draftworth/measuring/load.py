@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from draftworth.measuring.client import Client, Measured
@@ -25,17 +25,10 @@ from draftworth.records.prompts import Prompt
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """One request to be sent. output_tokens: None: as many as the client asks for."""
+    """One request to be sent."""
 
     request_id: str
     prompt: Prompt
-    output_tokens: int | None = None
-
-    def client(self, client: Client) -> Client:
-        """The client that asks for this request's output."""
-        if self.output_tokens is None:
-            return client
-        return replace(client, shape=replace(client.shape, output_tokens=self.output_tokens))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +73,7 @@ class AsyncioEngine:
         """Send a batch when the load says so; `seed` draws what is random."""
 
         async def measure(request: Planned) -> Measured:
-            sender = request.client(client)
-            return await sender.measure(request.prompt, request_id=request.request_id)
+            return await client.measure(request.prompt, request_id=request.request_id)
 
         return await keep_load(measure, batch, load, seed=seed)
 

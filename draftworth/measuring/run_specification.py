@@ -30,7 +30,12 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestShape:
-    """What every request has in common."""
+    """What every request has in common.
+
+    output_tokens: most tokens of an output; a prompt's own `max_tokens` is no more.
+    fixed_output_length: every output has as many, whether the model has ended it or not.
+    token_ids: the ids of output tokens are asked for.
+    """
 
     model: str
     output_tokens: int
@@ -39,6 +44,7 @@ class RequestShape:
     seed: int
     enable_thinking: bool
     timeout_seconds: float
+    token_ids: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +86,15 @@ class RunSpec:
     price: Price | None
     ready_deadline_seconds: float | None
     start_allowance_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        most = self.shape.output_tokens
+        for case in self.cases:
+            if any((prompt.max_tokens or 0) > most for prompt in case.prompts):
+                raise ValueError(
+                    f"cases: {case.prompt_class:.64}/{case.name:.64}: a prompt's max_tokens, "
+                    f"allowed: at most the {most} of shape.output_tokens"
+                )
 
     @property
     def baseline(self) -> str:

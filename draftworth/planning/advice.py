@@ -92,14 +92,17 @@ def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
         )
     # Words: a lower bound of the tokens in languages with spaces.
     prompts = (prompt for case in experiment.cases for prompt in case.prompts)
-    longest = max(sum(len(m["content"].split()) for m in prompt.messages) for prompt in prompts)
+    longest = max(sum(len(text.split()) for text in prompt.texts) for prompt in prompts)
     if longest > work.input_tokens:
         yield (
             f"the longest prompt has {longest} words, so more tokens than workload.input_tokens "
             f"{work.input_tokens}: requests may not fit serving.max_model_len"
         )
-    if not work.fixed_output_length:
-        yield "outputs end where the model ends them: variants may produce different lengths"
+    if work.fixed_output_length:
+        yield (
+            "workload.fixed_output_length makes the model write past its own end, where it often "
+            "repeats itself and drafts are accepted more or less often than in your traffic"
+        )
     if isinstance(spec, NeuronExperiment):
         yield from _aws_advice(spec)
 

@@ -19,7 +19,8 @@ def request_seconds(
     """One request to one variant."""
     output_tokens = experiment.spec.workload.output_tokens
     speed = "speculative_ms_per_token" if variant.speculates else "baseline_ms_per_token"
-    tokens = exactly(output_tokens, f"{output_tokens} tokens")
+    most = "" if experiment.spec.workload.fixed_output_length else "at most "
+    tokens = exactly(output_tokens, f"{most}{output_tokens} tokens")
     return assumed.bounds("first_token_seconds") + tokens * assumed.bounds(speed) / 1000
 
 

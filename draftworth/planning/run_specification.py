@@ -41,6 +41,7 @@ def run_spec(
             seed=work.seed,
             enable_thinking=work.enable_thinking,
             timeout_seconds=work.request_timeout_seconds,
+            token_ids=work.token_ids,
         ),
         cases=experiment.cases,
         loads=experiment.loads,

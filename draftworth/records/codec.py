@@ -7,7 +7,7 @@ with a field `schema` is read only where its default is given. Standard library 
 Bytes can be anything: numbers are finite and whole ones fit 64 bits, text fits UTF-8, and what is
 wrong is told in a few words however large it is.
 
-All bytes that come from another program enter through `load_object`.
+All bytes that come from another program enter through `load_value`.
 """
 
 from __future__ import annotations
@@ -79,6 +79,14 @@ def load_record(kind: type[T], data: bytes | str) -> T:
 
 def load_object(data: bytes | str) -> dict[str, Any]:
     """An object of strict JSON; raises RecordError."""
+    value = load_value(data)
+    if not isinstance(value, dict):
+        raise RecordError(f"given {type(value).__name__}, allowed: an object")
+    return value
+
+
+def load_value(data: bytes | str) -> Any:
+    """Strict JSON, whatever it is; raises RecordError."""
     try:
         text = data.decode() if isinstance(data, bytes) else data
         with _without_collector():
@@ -89,8 +97,6 @@ def load_object(data: bytes | str) -> dict[str, Any]:
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise RecordError(f"not JSON: {_reason(error)}") from error
-    if not isinstance(value, dict):
-        raise RecordError(f"given {type(value).__name__}, allowed: an object")
     return value
 
 

@@ -1,8 +1,10 @@
 """Prompt sets: JSON Lines files, one file a case, one folder a prompt class.
 
-A line is `{"id": "count-01", "prompt": "Count from ..."}` or, for a conversation,
-`{"id": "chat-01", "messages": [{"role": "user", "content": "..."}]}`. Standard library only: the
-load generator's pod reads prompts with this module too.
+A line is `{"id": "count-01", "prompt": "Count from ..."}`, for a conversation
+`{"id": "chat-01", "messages": [{"role": "user", "content": "..."}]}`, or for a text that is sent
+without a chat template `{"id": "text-01", "text_to_continue": "Once upon"}`. It may have
+`max_tokens`, and where it is a chat `tools`, `tool_choice` and `response_format`. Standard library
+only: the load generator's pod reads prompts with this module too.
 """
 
 from __future__ import annotations
@@ -10,13 +12,23 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from draftworth.errors import PromptSetError
+from draftworth.records.chat import (
+    Message,
+    NotSendableError,
+    check_plain,
+    checked_messages,
+    checked_response_format,
+    checked_tool_choice,
+    checked_tools,
+    texts_of,
+)
 from draftworth.records.codec import RecordError, load_object
 from draftworth.untrusted import MIB, one_line, open_file
 
@@ -35,15 +47,47 @@ PLAIN_NAME_WORDS = (
     "1 to 64 letters, digits, spaces, dots, hyphens and underscores of ASCII, a letter or digit "
     "first"
 )
-_ROLES = ("system", "user", "assistant")
+# What is asked, of which a line has one; and what a line may have beside it.
+_ASKED = ("prompt", "messages", "text_to_continue")
+_OF_A_CHAT: Mapping[str, Callable[[object], Any]] = {
+    "tools": checked_tools,
+    "tool_choice": checked_tool_choice,
+    "response_format": checked_response_format,
+}
+# More than any model's context, as in an experiment file.
+_MOST_TOKENS = 10_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """One prompt of a case, as chat messages."""
+    """One prompt of a case: a conversation to be answered, or a text to be continued.
+
+    messages: the conversation; empty where there is a text to continue.
+    text_to_continue: sent as it is, without a chat template.
+    max_tokens: of this prompt's output; None: the experiment's.
+    tools, tool_choice, response_format: sent as they are; None: not sent.
+    """
 
     id: str
-    messages: tuple[Mapping[str, str], ...]
+    messages: tuple[Message, ...] = ()
+    text_to_continue: str | None = None
+    max_tokens: int | None = None
+    tools: tuple[Mapping[str, Any], ...] | None = None
+    tool_choice: Any = None
+    response_format: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.messages) == (self.text_to_continue is not None):
+            raise ValueError("messages: allowed: one or more, or a text_to_continue instead")
+        if self.max_tokens is not None and not 1 <= self.max_tokens <= _MOST_TOKENS:
+            raise ValueError(f"max_tokens: given {self.max_tokens}, allowed: 1 to {_MOST_TOKENS:,}")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What is said to the model, without tools."""
+        if self.text_to_continue is not None:
+            return (self.text_to_continue,)
+        return tuple(texts_of(self.messages))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +99,13 @@ class Case:
     prompts: tuple[Prompt, ...]
 
 
-def load_case(path: Path, *, prompt_class: str) -> Case:
+def load_case(path: Path, *, prompt_class: str, most_tokens: int | None = None) -> Case:
     """Read one prompt file.
+
+    Args:
+        path: the file.
+        prompt_class: the folder's name.
+        most_tokens: a line's own `max_tokens` may be no more; None: whatever it is.
 
     Raises:
         PromptSetError: with file, line, what was given and what is allowed.
@@ -64,7 +113,9 @@ def load_case(path: Path, *, prompt_class: str) -> Case:
     _check_names(path, prompt_class)
     try:
         with open_file(path) as file:
-            prompts = tuple(_parse_prompt(line, where) for where, line in _lines(file, path))
+            prompts = tuple(
+                _parse_line(line, where, most_tokens) for where, line in lines_of(file, path)
+            )
     except OSError as error:
         raise PromptSetError(f"{path}: cannot be read as UTF-8 text: {error}") from error
     if not prompts:
@@ -94,8 +145,12 @@ def _check_names(path: Path, prompt_class: str) -> None:
             )
 
 
-def _lines(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
-    """Every line that is not empty, with its place in the file; never much more than one line."""
+def lines_of(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
+    """Every line that is not empty, with its place in the file; never much more than one line.
+
+    Raises:
+        PromptSetError: a line or the file is longer than any of prompts.
+    """
     size_bytes = 0
     for number in count(1):
         line = file.readline(MAX_LINE_BYTES + 1)
@@ -117,54 +172,74 @@ def _lines(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
             yield f"{path}:{number}", line
 
 
-def _parse_prompt(line: bytes, where: str) -> Prompt:
+def _parse_line(line: bytes, where: str, most_tokens: int | None) -> Prompt:
     try:
-        value = load_object(line)
+        return prompt_of(load_object(line), most_tokens=most_tokens)
     except RecordError as error:
         raise PromptSetError(f"{where}: {error}; {_EXAMPLE}") from error
-    if set(value) not in ({"id", "prompt"}, {"id", "messages"}):
-        raise PromptSetError(
-            f"{where}: given: {one_line(', '.join(sorted(value)))}; allowed: the keys id and "
-            f"prompt, or id and messages; {_EXAMPLE}"
-        )
+    except NotSendableError as error:
+        raise PromptSetError(f"{where}: {error}") from error
+
+
+def prompt_of(value: Mapping[str, Any], *, most_tokens: int | None = None) -> Prompt:
+    """The prompt of a file's line; raises NotSendableError, which never has the prompt's text."""
+    _check_keys(value)
     prompt_id = value["id"]
     if not (isinstance(prompt_id, str) and prompt_id.isprintable() and 0 < len(prompt_id) <= 200):
-        raise PromptSetError(
-            f"{where}: id: given {_shown(prompt_id)}; allowed: text of 1 to 200 characters; "
-            f"{_EXAMPLE}"
+        raise NotSendableError(
+            "of another form",
+            f"id: given {_shown(prompt_id)}; allowed: text of 1 to 200 characters; {_EXAMPLE}",
         )
-    prompt = Prompt(id=prompt_id, messages=_messages(value, where))
-    if any("\x00" in message["content"] for message in prompt.messages):
-        raise PromptSetError(
-            f"{where}: the character NUL in a prompt; allowed: text, which has none"
-        )
-    return prompt
-
-
-def _messages(value: Mapping[str, Any], where: str) -> tuple[Mapping[str, str], ...]:
-    if "prompt" in value:
-        prompt = value["prompt"]
-        if not isinstance(prompt, str) or not prompt.strip():
-            raise PromptSetError(
-                f"{where}: prompt: given {_shown(prompt)}; allowed: text; {_EXAMPLE}"
-            )
-        return ({"role": "user", "content": prompt},)
-    messages = value["messages"]
-    if not isinstance(messages, list) or not messages or not all(map(_is_message, messages)):
-        raise PromptSetError(
-            f"{where}: messages: allowed: a list of objects with role ({', '.join(_ROLES)}) and "
-            "content (text), at least one"
-        )
-    return tuple({"role": m["role"], "content": m["content"]} for m in messages)
-
-
-def _is_message(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and set(value) == {"role", "content"}
-        and value["role"] in _ROLES
-        and isinstance(value["content"], str)
+    return Prompt(
+        id=prompt_id,
+        **_asked(value),
+        max_tokens=_max_tokens(value, most_tokens),
+        **{name: check(value[name]) for name, check in _OF_A_CHAT.items() if name in value},
     )
+
+
+def _check_keys(value: Mapping[str, Any]) -> None:
+    asked = [name for name in _ASKED if name in value]
+    beside = {"max_tokens"} | ({*_OF_A_CHAT} if asked != ["text_to_continue"] else set())
+    if "id" not in value or len(asked) != 1 or value.keys() - {"id", *asked} - beside:
+        raise NotSendableError(
+            "of another form",
+            f"given: {one_line(', '.join(sorted(value)))}; allowed: the keys id and prompt, or id "
+            "and messages, or id and text_to_continue, each with max_tokens beside it, and the "
+            f"first two with {', '.join(_OF_A_CHAT)}; {_EXAMPLE}",
+        )
+    if "tool_choice" in value and "tools" not in value:
+        raise NotSendableError("of another form", "tool_choice: allowed: only beside tools")
+
+
+def _asked(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The conversation or the text, by field of a Prompt."""
+    if "messages" in value:
+        return {"messages": checked_messages(value["messages"])}
+    name = "prompt" if "prompt" in value else "text_to_continue"
+    text = value[name]
+    if not isinstance(text, str) or not text.strip():
+        raise NotSendableError(
+            "without text", f"{name}: given {_shown(text)}; allowed: text; {_EXAMPLE}"
+        )
+    check_plain(text, name)
+    if name == "prompt":
+        return {"messages": ({"role": "user", "content": text},)}
+    return {"text_to_continue": text}
+
+
+def _max_tokens(value: Mapping[str, Any], most: int | None) -> int | None:
+    if "max_tokens" not in value:
+        return None
+    given, allowed = value["max_tokens"], _MOST_TOKENS if most is None else most
+    if type(given) is not int or not 1 <= given <= allowed:
+        reason = "" if most is None else ", which output_tokens says of every request"
+        raise NotSendableError(
+            "with a max_tokens that is no number of tokens",
+            f"max_tokens: given {_shown(given)}; allowed: a whole number from 1 to "
+            f"{allowed:,}{reason}",
+        )
+    return given
 
 
 def _shown(value: object) -> str:

@@ -31,6 +31,7 @@ class Transcript:
 
     chunk_tokens: tokens of each chunk; None where the server does not count them by chunk.
     chunk_characters: length of each chunk's text.
+    token_ids: of the output tokens; None where they were not asked for, or not all told.
     """
 
     request_id: str
@@ -38,6 +39,7 @@ class Transcript:
     chunk_offsets_us: tuple[int, ...] = ()
     chunk_tokens: tuple[int, ...] | None = None
     chunk_characters: tuple[int, ...] = ()
+    token_ids: tuple[int, ...] | None = None
 
     @property
     def step_latencies_s(self) -> list[float]:

@@ -10,6 +10,7 @@ from draftworth.analysis.checks import (
     ServerCheck,
 )
 from draftworth.analysis.facts import QUANTILE_SHARES, GroupFacts, RunFacts, VariantFacts
+from draftworth.analysis.lengths import OutputLengths, output_lengths
 from draftworth.analysis.metrics import (
     ACCEPTANCE_RATE,
     INTER_TOKEN_LATENCY,
@@ -18,7 +19,7 @@ from draftworth.analysis.metrics import (
     Metric,
 )
 from draftworth.analysis.outputs import tokens_before
-from draftworth.report.document import Section, variant_table
+from draftworth.report.document import Section, Table, variant_table
 from draftworth.report.words import (
     ABOUT,
     INTERVAL,
@@ -55,9 +56,22 @@ def figures(facts: RunFacts) -> Section:
     return Section(
         title="Figures",
         paragraphs=(ABOUT["medians"],),
-        tables=variant_table(headings, rows),
+        tables=(*variant_table(headings, rows), *_output_lengths(facts)),
         brief=True,
     )
+
+
+def _output_lengths(facts: RunFacts) -> tuple[Table, ...]:
+    """How long outputs were, and what ended them: lengths differ where the model ends them."""
+    rows = (
+        (v, _length_cells(found)) for v in facts.variants if (found := output_lengths(v.records))
+    )
+    return variant_table(("output tokens, fewest", "median", "most", "ended by"), rows)
+
+
+def _length_cells(found: OutputLengths) -> tuple[str, ...]:
+    ends = ", ".join(f"{reason} {count}" for reason, count in found.ends.items())
+    return (*(number(n, digits=0) for n in (found.fewest, found.median, found.most)), ends)
 
 
 def _figure(variant: VariantFacts, metric: Metric) -> str:

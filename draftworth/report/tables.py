@@ -15,6 +15,7 @@ from dataclasses import fields
 from draftworth.analysis import metrics
 from draftworth.analysis.costs import run_parts
 from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.lengths import output_lengths
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
@@ -107,6 +108,12 @@ def _plain_figures(variant: VariantFacts) -> Iterator[tuple[str, Cell]]:
         if metric not in with_quantiles and not metric.every_request:
             name = metric.field if metric.pooled else f"{metric.field}_p50"
             yield name, summary.value(metric)
+    if lengths := output_lengths(variant.records):
+        yield "output_tokens_fewest", lengths.fewest
+        yield "output_tokens_median", lengths.median
+        yield "output_tokens_most", lengths.most
+        for reason, count in lengths.ends.items():
+            yield f"ended_by_{reason}", count
     yield "acceptance_rate_estimated", variant.acceptance.estimated
     yield "server_time_per_output_token_s_mean", server.server_s if server else None
     if variant.break_even:

@@ -63,11 +63,13 @@ def served_model_name(experiment: Experiment) -> str:
 def common_arguments(experiment: Experiment, paths: ModelPaths) -> list[str]:
     """What every dialect says in the same words."""
     serving = experiment.serving
+    parser = serving.tool_call_parser
     return [
         paths.target,
         f"--served-model-name={served_model_name(experiment)}",
         f"--max-num-seqs={serving.max_num_seqs}",
         f"--max-model-len={serving.max_model_len}",
+        *(["--enable-auto-tool-choice", f"--tool-call-parser={parser}"] if parser else []),
     ]
 
 

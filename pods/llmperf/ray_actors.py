@@ -8,7 +8,6 @@ llmperf's own benchmark, and gets the next request when the last one has ended.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import tempfile
@@ -26,6 +25,7 @@ from ray.exceptions import RayError
 from draftworth.errors import DraftworthError
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.load import Planned
+from draftworth.measuring.request import max_tokens_of
 from draftworth.measuring.scheduling import raise_scheduling_class
 from pods.llmperf.ray_engine import lost_request
 
@@ -119,11 +119,14 @@ class LaunchedActor:
 
 
 def request_config(client: Client, request: Planned) -> Any:
-    """A request in llmperf's form. The prompt's length is 0: only the server counts it."""
+    """A request in llmperf's form, for its launcher alone: the client has the prompt.
+
+    The prompt's length is 0: only the server counts it.
+    """
     return RequestConfig(
         model=client.shape.model,
-        prompt=(json.dumps(list(request.prompt.messages)), 0),
-        sampling_params={"max_tokens": client.shape.output_tokens},
+        prompt=(request.prompt.id, 0),
+        sampling_params={"max_tokens": max_tokens_of(client.shape, request.prompt)},
         metadata={_CLIENT: client, _REQUEST: request},
     )
 

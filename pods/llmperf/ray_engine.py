@@ -56,7 +56,7 @@ class _ThroughActors:
         self.waits_seconds.append(time.monotonic() - asked_seconds)
         started_at_unix_s = self.client.wall_clock()
         carried = asyncio.get_running_loop().run_in_executor(
-            self.threads, actor.measure, request.client(self.client), request
+            self.threads, actor.measure, self.client, request
         )
         carried.add_done_callback(lambda _: self.idle.put_nowait(actor))
         try:

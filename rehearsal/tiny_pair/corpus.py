@@ -2,8 +2,9 @@
 
 Everything is written in `corpus.yaml` or generated from a seed. There are two kinds of example:
 
-* **shipped**: the very prompts of the `prompts/` folder, each with ONE fixed answer. The target
-  learns them by heart, so its greedy output is stable and the same with or without speculation.
+* **shipped**: the very prompts of the rehearsal's classes in `prompts/`, each with ONE fixed
+  answer. The target learns them by heart, so its greedy output is stable and the same with or
+  without speculation.
 * **variations**: the same requests with other values (structured) or other topics and freshly
   drawn sentences (open-ended). They teach the draft how such a text sounds, not what it will say:
   at each slot of a sentence it can only guess, which is what an open-ended prompt is to a draft.
@@ -22,6 +23,7 @@ from typing import Any
 
 import yaml
 
+CLASSES = ("open_ended", "structured")
 ANSWER_CHARACTERS = 1600  # more than the tokens that training uses of it
 DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 SENTENCES: dict[str, list[str]] = DATA["sentences"]
@@ -145,12 +147,12 @@ def _open_ended(rng: random.Random, case: str, prompt: str) -> Example:
 
 
 def shipped_examples(prompts_dir: Path) -> list[Example]:
-    """Every prompt of the folder with its one fixed answer.
+    """Every prompt of the rehearsal's classes with its one fixed answer.
 
     Raises:
         UnknownPrompt: a prompt has a form that this module cannot answer.
     """
-    files = sorted(prompts_dir.glob("*/*.jsonl"))
+    files = sorted(file for name in CLASSES for file in (prompts_dir / name).glob("*.jsonl"))
     return [_shipped_example(path.stem, prompt) for path in files for prompt in _prompts(path)]
 
 

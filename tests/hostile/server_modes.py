@@ -73,6 +73,11 @@ def chunk(delta: Any = None, *, usage: Any = None, finish: Any = None) -> bytes:
     return data(value)
 
 
+def raw_choice(choice: Any) -> bytes:
+    """A chunk whose one choice is anything."""
+    return data({"choices": [choice]})
+
+
 def counted(tokens: Any, *, prompt_tokens: Any = 11, text: str = "x") -> bytes:
     """A stream whose one chunk says that it has so many tokens."""
     usage = {"completion_tokens": tokens, "prompt_tokens": prompt_tokens}
@@ -167,6 +172,25 @@ STREAMS: Sequence[tuple[str, Answer, int | None, str]] = [
     ("choices by name", HEADERS + data({"choices": {"a": 1}}), BAD, "not a completion chunk"),
     ("choices of numbers", HEADERS + data({"choices": [7]}), BAD, "not a completion chunk"),
     ("a delta that is a list", HEADERS + chunk([1]), BAD, "not a completion chunk"),
+    ("a text that is a list", HEADERS + raw_choice({"text": [1]}), BAD, "not a completion chunk"),
+    ("a text that is a number", HEADERS + raw_choice({"text": 7}), BAD, "not a completion chunk"),
+    ("an id below 0", HEADERS + raw_choice({"token_ids": [-1]}), BAD, "token_ids: allowed"),
+    ("an id that is text", HEADERS + raw_choice({"token_ids": "ab"}), BAD, "token_ids: allowed"),
+    ("an id of 400 digits", HEADERS + raw_choice({"token_ids": [10**400]}), BAD, "token_ids"),
+    ("ids that are a number", HEADERS + raw_choice({"token_ids": 7}), BAD, "not a completion"),
+    (
+        "more ids than tokens",
+        HEADERS + raw_choice({"token_ids": [1] * 65}),
+        BAD,
+        "more token_ids than 64 tokens can have",
+    ),
+    ("tool calls as text", HEADERS + chunk({"tool_calls": "f"}), BAD, "not a completion chunk"),
+    (
+        "arguments that are an object",
+        HEADERS + chunk({"tool_calls": [{"function": {"arguments": {"a": 1}}}]}),
+        BAD,
+        "not a completion chunk",
+    ),
     ("a delta that is text", HEADERS + chunk("x"), BAD, "not a completion chunk"),
     ("usage that is text", HEADERS + chunk({}, usage="7"), BAD, "not a completion chunk"),
     ("usage that is a list", HEADERS + chunk({}, usage=[7]), BAD, "not a completion chunk"),

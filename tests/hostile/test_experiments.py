@@ -11,6 +11,7 @@ import copy
 import json
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout, suppress
+from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from hypothesis import strategies as st
 
 from draftworth.cli import plan
 from draftworth.errors import ExperimentError, PromptSetError, UserInputError
+from draftworth.measuring.request import request_body
+from draftworth.measuring.run_specification import RequestShape
 from draftworth.records.prompts import load_case
 from draftworth.untrusted import printable
 from tests.conftest import ROOT
@@ -229,7 +232,30 @@ def test_a_changed_experiment_is_planned_or_refused(data: bytes, tmp_path: Path)
 
 
 LINES = [*(ROOT / "prompts" / "structured" / "count.jsonl").read_bytes().splitlines()]
-TALK = {"id": "a", "messages": [{"role": "user", "content": "x"}]}
+FUNCTION = {"name": "f", "arguments": "{}", "parameters": {"type": "object"}}
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+TALK = {
+    "id": "a",
+    "messages": [
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "tool", "content": [{"type": "text", "text": "x"}], "tool_call_id": "c"},
+    ],
+    "max_tokens": 9,
+    "tools": [{"type": "function", "function": FUNCTION}],
+    "tool_choice": {"type": "function", "function": {"name": "f"}},
+    "response_format": {"type": "json_object"},
+}
+SHAPE = RequestShape(
+    model="m",
+    output_tokens=9,
+    fixed_output_length=False,
+    temperature=0.0,
+    seed=0,
+    enable_thinking=False,
+    timeout_seconds=1.0,
+)
+TEXT = {"id": "b", "text_to_continue": "x", "max_tokens": 9}
 
 
 @st.composite
@@ -238,7 +264,7 @@ def prompt_files(draw: st.DrawFn) -> bytes:
     lines = list(LINES)
     for _ in range(draw(st.integers(1, 3))):
         where = draw(st.integers(0, len(lines) - 1))
-        value = draw(st.sampled_from([TALK, json.loads(LINES[0])]))
+        value = draw(st.sampled_from([TALK, TEXT, json.loads(LINES[0])]))
         place = draw(st.sampled_from([*places(value)]))
         value = copy.deepcopy(value)
         draw(edits)(at(value, place[:-1]), place[-1])
@@ -270,5 +296,8 @@ def test_a_changed_prompt_file_is_read_or_refused(data: bytes, tmp_path: Path) -
         except PromptSetError as error:
             refused_well(error, path)
             return
-    json.dumps([prompt.messages for prompt in case.prompts], ensure_ascii=False).encode()
+    for prompt in case.prompts:
+        json.dumps(asdict(prompt), ensure_ascii=False).encode()
+        assert all(isinstance(text, str) for text in prompt.texts)
+        assert request_body(SHAPE, prompt)
     assert all(prompt.id.isprintable() for prompt in case.prompts)

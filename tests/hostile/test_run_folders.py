@@ -82,6 +82,7 @@ def _transcript(request: dict[str, Any]) -> dict[str, Any]:
         "chunk_offsets_us": [250_000, 260_000, 270_000],
         "chunk_tokens": [1, 1, 1],
         "chunk_characters": [4, 5, 4],
+        "token_ids": None,
     }
 
 

@@ -47,6 +47,7 @@ from tests.hostile.server_modes import (
     Answer,
     chunk,
     data,
+    raw_choice,
     stalls,
     steps_of,
 )
@@ -229,13 +230,22 @@ USAGE = st.one_of(
 )
 CHUNKS = st.builds(
     lambda delta, usage, finish: chunk(delta, usage=usage, finish=finish),
-    st.one_of(VALUES, st.fixed_dictionaries({"content": VALUES})),
+    st.one_of(
+        VALUES,
+        st.fixed_dictionaries({"content": VALUES}),
+        st.fixed_dictionaries({"tool_calls": st.lists(VALUES, max_size=2)}),
+        st.builds(
+            lambda value: {"tool_calls": [{"function": {"name": "f", "arguments": value}}]}, VALUES
+        ),
+    ),
     USAGE,
     VALUES,
 )
 PIECES = st.one_of(
     CHUNKS,
     VALUES.map(data),
+    VALUES.map(lambda value: raw_choice({"text": value})),
+    VALUES.map(lambda value: raw_choice({"token_ids": value})),
     st.integers(0, 80).map(lambda n: chunk({"content": "x"}, usage={"completion_tokens": n})),
     st.sampled_from(
         [DONE, HEADERS, b"\r\n", b"\n\n", b": x\n\n", b"0\r\n\r\n", b"HTTP/1.1 500 x\r\n\r\n"]

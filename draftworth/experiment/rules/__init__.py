@@ -24,6 +24,8 @@ def broken_rules(experiment: Experiment, path: Path, cases: Sequence[Case]) -> I
     """Every problem of a well-formed experiment read from `path` with its prompts."""
     for common in COMMON:
         yield from common(experiment)
+    for of_prompts in prompts.COMMON:
+        yield from of_prompts(experiment, cases)
     if isinstance(experiment, NeuronExperiment):
         for neuron in NEURON:
             yield from neuron(experiment)

@@ -9,6 +9,9 @@ from draftworth.errors import Key, Problem
 from draftworth.experiment.model import Experiment, LocalExperiment
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT, ConcurrencyLoad
 
+# An event of a stream has at most 1 MB, and an id with its comma up to eight bytes.
+MAX_TOLD_INPUT_TOKENS = 100_000
+
 
 def _greedy(experiment: Experiment) -> Iterator[Problem]:
     if experiment.workload.temperature != 0:
@@ -43,6 +46,27 @@ def _load_generator_can_send(experiment: Experiment) -> Iterator[Problem]:
             allowed=f"at most {MAX_LLMPERF_IN_FLIGHT} in flight, or asyncio",
             reason="llmperf has a process for each of them, and the load generator's pod has no "
             "memory for more",
+        )
+
+
+def _token_ids_can_be_told(experiment: Experiment) -> Iterator[Problem]:
+    work, key = experiment.workload, ("workload", "token_ids")
+    if not work.token_ids:
+        return
+    if not experiment.release_facts.tells_token_ids:
+        yield Problem(
+            key=key,
+            given=f"true on release {experiment.release}",
+            allowed="false, or a release with vLLM 0.10.2 or later",
+            reason=f"vLLM {experiment.release_facts.vllm_version} does not know return_token_ids",
+        )
+    if work.input_tokens > MAX_TOLD_INPUT_TOKENS:
+        yield Problem(
+            key=key,
+            given=f"true with workload.input_tokens {work.input_tokens}",
+            allowed=f"false, or at most {MAX_TOLD_INPUT_TOKENS:,} input tokens",
+            reason="the ids of the prompt come with those of the output, in one event, which the "
+            "client would refuse for its length",
         )
 
 
@@ -94,6 +118,7 @@ def _classes_once(experiment: Experiment) -> Iterator[Problem]:
 
 COMMON = (
     _greedy,
+    _token_ids_can_be_told,
     _load_generator_can_send,
     _request_counts_agree,
     _each_load_is_worth_its_warm_up,

@@ -53,7 +53,7 @@ def waiting_run() -> Run:
 def test_a_declared_metric_is_in_the_reports_tables_and_plots() -> None:
     document = document_of(make_facts(waiting_run()))
     sections = {section.title: section for section in document.sections}
-    (figures,) = sections["Figures"].tables
+    figures, _ = sections["Figures"].tables
     assert figures.headings[-1] == "wait ms"
     assert {row[-1] for row in figures.rows} == {"125.0"}
     (quantiles,) = sections["Quantiles of latencies"].tables

@@ -549,7 +549,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("workload", "classes", 0, "name", value="structure"),
         "workload.classes[0].name",
         '"structure"',
-        "open_ended, structured",
+        "open_ended, published_open_ended, published_structured, structured",
         "did you mean 'structured'?",
     ),
     "a missing prompt file": (
@@ -579,6 +579,22 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "0.7",
         "0",
         "greedy",
+    ),
+    "token ids of a server that does not know them": (
+        put("workload", "token_ids", value=True),
+        "workload.token_ids",
+        "true on release neuron-2.26.1",
+        "a release with vLLM 0.10.2 or later",
+        "does not know return_token_ids",
+    ),
+    "token ids with prompts whose own no event holds": (
+        both(
+            put("workload", "token_ids", value=True), put("workload", "input_tokens", value=200_000)
+        ),
+        "workload.token_ids",
+        "true with workload.input_tokens 200000",
+        "at most 100,000 input tokens",
+        "in one event",
     ),
     "a number in quotes": (
         put("workload", "load", "concurrency", value="4"),
@@ -1217,6 +1233,58 @@ def test_a_bad_prompt_line_is_told_with_its_file_and_line(tmp_path: Path) -> Non
 
     with pytest.raises(ExperimentError, match=r"case\.jsonl:2: given: id; allowed: the keys id"):
         load_experiment(path)
+
+
+TOOL = {"type": "function", "function": {"name": "weather"}}
+
+
+def write_with_prompt(folder: Path, line: dict[str, object], *changes: Edit) -> Path:
+    """An experiment whose one prompt is this line."""
+    (folder / "prompts" / "mine").mkdir(parents=True, exist_ok=True)
+    (folder / "prompts" / "mine" / "case.jsonl").write_text(json.dumps({"id": "a", **line}))
+    prompts = (
+        put("workload", "prompts_dir", value="prompts"),
+        put("workload", "classes", value=[{"name": "mine"}]),
+    )
+    return write_experiment(folder, both(*prompts, *changes))
+
+
+def test_a_prompt_that_asks_for_more_than_output_tokens_is_told_with_its_line(
+    tmp_path: Path,
+) -> None:
+    path = write_with_prompt(tmp_path, {"prompt": "x", "max_tokens": 601})
+    with pytest.raises(ExperimentError, match=r"case\.jsonl:1: max_tokens: given 601; .* 1 to 600"):
+        load_experiment(path)
+    assert load_experiment(write_with_prompt(tmp_path, {"prompt": "x", "max_tokens": 600})).cases
+
+
+@pytest.mark.parametrize("choice", [{}, {"tool_choice": "auto"}])
+def test_tools_that_the_model_may_call_need_a_parser_of_its_calls(
+    tmp_path: Path, choice: dict[str, object]
+) -> None:
+    line = {"prompt": "x", "tools": [TOOL], **choice}
+    natural = put("workload", "fixed_output_length", value=False)
+    parser = put("serving", "tool_call_parser", value="hermes")
+    with pytest.raises(ExperimentError, match=r"tool_call_parser\n .*1 prompt \(the first: mine/c"):
+        load_experiment(write_with_prompt(tmp_path, line, natural))
+    assert load_experiment(write_with_prompt(tmp_path, line, natural, parser)).cases
+    named = {**line, "tool_choice": TOOL}
+    assert load_experiment(write_with_prompt(tmp_path, named, natural)).cases
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [{"tools": [TOOL], "tool_choice": "none"}, {"response_format": {"type": "json_object"}}],
+)
+def test_an_answer_that_has_a_form_is_not_made_longer(
+    tmp_path: Path, beside: dict[str, object]
+) -> None:
+    line = {"prompt": "x", **beside}
+    forced = put("workload", "fixed_output_length", value=True)
+    with pytest.raises(ExperimentError, match=r"workload\.fixed_output_length\n .*true, and 1 pro"):
+        load_experiment(write_with_prompt(tmp_path, line, forced))
+    natural = put("workload", "fixed_output_length", value=False)
+    assert load_experiment(write_with_prompt(tmp_path, line, natural)).cases
 
 
 def test_a_file_that_is_meant_as_a_case_is_not_left_out_without_a_word(tmp_path: Path) -> None:

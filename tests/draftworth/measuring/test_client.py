@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from draftworth.measuring import client as client_module
 from draftworth.measuring.chunks import BadStreamError, ChunkReader, Timeline
 from draftworth.measuring.client import Client, Measured, figures_of
 from draftworth.measuring.http import Head, Response
+from draftworth.measuring.request import request_body
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.measuring.scheduling import MAX_WAIT_SHARE
 from draftworth.records.prompts import Prompt
@@ -300,9 +302,117 @@ def test_the_request_carries_the_shape_and_nothing_of_the_variant() -> None:
 
 def test_natural_length_leaves_the_end_to_the_model() -> None:
     shape = RequestShape(**{**vars(SHAPE), "fixed_output_length": False})
-    body = json.loads(client_module.request_body(shape, PROMPT))
+    body = json.loads(request_body(shape, PROMPT))
     assert "ignore_eos" not in body
     assert "min_tokens" not in body
+
+
+def asked(prompt: Prompt, **shape: object) -> dict[str, Any]:
+    body = request_body(replace(SHAPE, **shape), prompt)  # type: ignore[arg-type]
+    found: dict[str, Any] = json.loads(body)
+    return found
+
+
+def test_a_prompt_with_its_own_most_tokens_is_asked_for_those() -> None:
+    own = replace(PROMPT, max_tokens=7)
+    assert asked(own)["max_tokens"] == asked(own)["min_tokens"] == 7
+    assert asked(PROMPT)["max_tokens"] == 64
+
+
+def test_a_stream_is_bounded_by_the_prompts_own_most_tokens() -> None:
+    prompt = replace(PROMPT, max_tokens=2)
+    with stream_server(play(*completion(1, 2))) as server:
+        client = Client(base_url=server.base_url, shape=SHAPE)
+        measured = asyncio.run(client.measure(prompt, request_id="r"))
+    assert "completion_tokens: given 3" in measured.record.error_msg
+
+
+def test_tools_and_the_form_of_the_answer_are_sent_as_they_are() -> None:
+    tool = {"type": "function", "function": {"name": "f", "x-own": [1, None]}}
+    form = {"type": "json_object"}
+    body = asked(replace(PROMPT, tools=(tool,), tool_choice="auto", response_format=form))
+    assert (body["tools"], body["tool_choice"], body["response_format"]) == ([tool], "auto", form)
+    assert not {"tools", "tool_choice", "response_format"} & asked(PROMPT).keys()
+
+
+def test_a_text_to_continue_goes_to_completions_without_a_chat_template() -> None:
+    steps: list[Step] = [
+        Write(HEADERS),
+        Write(continuation("Once", tokens=1)),
+        Sleep(0.05),
+        Write(continuation(" upon a", tokens=3, finish="length")),
+        Write(usage_event(3)),
+        Write(DONE),
+    ]
+    prompt = Prompt(id="p", text_to_continue="Tell:")
+    with stream_server(play(*steps)) as server:
+        client = Client(base_url=server.base_url, shape=SHAPE)
+        measured = asyncio.run(client.measure(prompt, request_id="r"))
+    (request,) = server.requests
+    assert request.path == "/v1/completions"
+    assert request.json["prompt"] == "Tell:"
+    assert not {"messages", "chat_template_kwargs"} & request.json.keys()
+    assert measured.transcript.text == "Once upon a"
+    assert measured.transcript.chunk_tokens == (1, 2)
+    assert measured.record.inter_token_latency_s is not None
+    assert measured.record.finish_reason == "length"
+
+
+def with_ids(ids: object, *, tokens: int, finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": {"content": "x"}, "finish_reason": finish, "token_ids": ids}
+    value = {"choices": [choice], "usage": {"prompt_tokens": 2, "completion_tokens": tokens}}
+    return b"data: " + json.dumps(value).encode() + b"\n\n"
+
+
+def test_token_ids_are_asked_for_only_where_they_are_wanted_and_kept() -> None:
+    assert "return_token_ids" not in asked(PROMPT)
+    assert asked(PROMPT, token_ids=True)["return_token_ids"] is True
+    steps = (HEADERS, with_ids([7], tokens=1), with_ids([8, 9], tokens=3), DONE)
+    measured, _ = measure(play(*map(Write, steps)))
+    assert measured.transcript.token_ids == (7, 8, 9)
+
+
+def test_token_ids_of_a_part_of_the_tokens_are_none() -> None:
+    steps = (HEADERS, with_ids([7], tokens=1), with_ids(None, tokens=3), DONE)
+    measured, _ = measure(play(*map(Write, steps)))
+    assert not measured.record.failed
+    assert measured.transcript.token_ids is None
+
+
+def test_tool_calls_are_output() -> None:
+    """Name and arguments come in pieces, with usage or without it."""
+    name = call_event({"index": 0, "id": "c", "function": {"name": "weather", "arguments": ""}})
+    rest = call_event(
+        {"index": 0, "function": {"arguments": '{"in": "Oslo"}'}}, finish="tool_calls"
+    )
+    steps: list[Step] = [
+        Write(HEADERS),
+        Write(name),
+        Sleep(0.05),
+        Write(rest),
+        Write(usage_event(9)),
+    ]
+
+    measured, _ = measure(play(*steps))
+
+    assert measured.transcript.text == 'weather{"in": "Oslo"}'
+    assert measured.record.chunks == 2
+    assert measured.record.number_output_tokens == 9
+    assert measured.record.finish_reason == "tool_calls"
+
+
+def call_event(call: object, finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": finish}
+    return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+
+
+def continuation(text: str, *, tokens: int, finish: str | None = None) -> bytes:
+    """One server-sent event of vLLM's /v1/completions."""
+    value = {
+        "choices": [{"index": 0, "text": text, "finish_reason": finish}],
+        "usage": {"prompt_tokens": 2, "completion_tokens": tokens},
+    }
+    return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 
 def test_the_api_key_is_sent_as_a_bearer_token() -> None:

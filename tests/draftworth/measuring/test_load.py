@@ -36,6 +36,10 @@ def planned(kind: str, count: int) -> list[Planned]:
     return [Planned(request_id=f"{kind} {n}", prompt=prompt) for n in range(count)]
 
 
+def of_tokens(request: Planned, tokens: int) -> Planned:
+    return replace(request, prompt=replace(request.prompt, max_tokens=tokens))
+
+
 def batch(*, warmup: int, measured: int, fillers: int = 99) -> Batch:
     return Batch(
         warmup=planned("warm-up", warmup),
@@ -284,7 +288,7 @@ def send(server: WatchingServer, load: Load, sent: Batch) -> Outcome:
 def staggered(sent: Batch) -> Batch:
     """As a block has it: the first of the warm-up ask for a part of an output."""
     count = len(sent.warmup)
-    shares = (replace(r, output_tokens=1 + n * 4 // count) for n, r in enumerate(sent.warmup))
+    shares = (of_tokens(r, 1 + n * 4 // count) for n, r in enumerate(sent.warmup))
     return replace(sent, warmup=tuple(shares))
 
 
@@ -327,8 +331,8 @@ def test_a_cancelled_filler_closes_its_connection() -> None:
         yield end
 
     quick, slow = planned("measured", 2)
-    long = [replace(filler, output_tokens=9_000) for filler in planned("filler", 9)]
-    sent = Batch(measured=[replace(quick, output_tokens=2), slow], fillers=long)
+    long = [of_tokens(filler, 9_000) for filler in planned("filler", 9)]
+    sent = Batch(measured=[of_tokens(quick, 2), slow], fillers=long)
     with stream_server(script) as running:
         client = Client(base_url=running.base_url, shape=SHAPE, read_wait=lambda: None)
         outcome = asyncio.run(

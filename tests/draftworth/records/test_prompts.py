@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from draftworth.errors import PromptSetError
-from draftworth.records.prompts import is_plain_name, load_case
+from draftworth.records.prompts import Prompt, is_plain_name, load_case
 from tests.conftest import ROOT
 from tests.hostile.fuzzing import bounded
 
@@ -33,6 +33,18 @@ def parse(text: str, folder: Path) -> list[str]:
         ('{"id": "a", "prompt": "  "}', r"prompt: given ' '"),
         ('{"id": "a", "messages": []}', r"messages: allowed: a list"),
         ('{"id": "a", "messages": [{"role": "robot", "content": "x"}]}', r"system, user"),
+        ('{"id": "a", "prompt": "x", "text_to_continue": "x"}', r"given: id, prompt, text_to_con"),
+        ('{"id": "a", "text_to_continue": "x", "tools": []}', r"given: id, text_to_con\w+, tools"),
+        ('{"id": "a", "text_to_continue": ""}', r"text_to_continue: given ''; allowed: text"),
+        ('{"id": "a", "prompt": "x", "max_tokens": 0}', r"max_tokens: given 0; allowed: a whole"),
+        ('{"id": "a", "prompt": "x", "max_tokens": true}', r"max_tokens: given True; allowed"),
+        ('{"id": "a", "prompt": "x", "tool_choice": "auto"}', r"tool_choice: allowed: only beside"),
+        ('{"id": "a", "prompt": "x", "tools": []}', r"tools: allowed: a list of functions"),
+        (
+            '{"id": "a", "prompt": "x", "tools": [{"type": "web"}]}',
+            r"tools: allowed: a list of fun",
+        ),
+        ('{"id": "a", "prompt": "x", "response_format": "json"}', r"response_format: given str"),
         ('{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}', r"ids given twice: a"),
     ],
 )
@@ -41,6 +53,92 @@ def test_wrong_lines_are_refused_with_place_and_allowed_form(
 ) -> None:
     with pytest.raises(PromptSetError, match=message):
         parse(text, tmp_path)
+
+
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+CHAT_LOG = [
+    {"role": "system", "content": "Be short."},
+    {
+        "role": "user",
+        "content": [{"type": "text", "text": "Rain in"}, {"type": "text", "text": "?"}],
+    },
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "c1", "content": "dry"},
+    {"role": "assistant", "content": "No.", "name": "helper"},
+    {"role": "user", "content": "Thanks"},
+]
+
+
+def only_prompt(folder: Path, **line: object) -> Prompt:
+    path = folder / "case.jsonl"
+    path.write_text(json.dumps({"id": "a", **line}))
+    (prompt,) = load_case(path, prompt_class="mine", most_tokens=600).prompts
+    return prompt
+
+
+def test_a_chat_log_with_tools_is_kept_as_it_is(tmp_path: Path) -> None:
+    beside = {
+        "tools": [TOOL],
+        "tool_choice": {"type": "function", "function": {"name": "weather"}},
+        "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {}}},
+    }
+    prompt = only_prompt(tmp_path, messages=CHAT_LOG, max_tokens=600, **beside)
+    assert [*prompt.messages] == CHAT_LOG
+    assert prompt.tools == (TOOL,)
+    assert prompt.tool_choice == beside["tool_choice"]
+    assert prompt.response_format == beside["response_format"]
+    assert prompt.max_tokens == 600
+    assert prompt.texts == ("Be short.", "Rain in", "?", "dry", "No.", "Thanks")
+
+
+def test_a_text_to_continue_is_no_conversation(tmp_path: Path) -> None:
+    prompt = only_prompt(tmp_path, text_to_continue="Once upon")
+    assert (prompt.messages, prompt.texts) == ((), ("Once upon",))
+
+
+def test_a_line_may_not_ask_for_more_than_every_request_may(tmp_path: Path) -> None:
+    with pytest.raises(PromptSetError, match=r"case\.jsonl:1: max_tokens: given 601; .* 1 to 600"):
+        only_prompt(tmp_path, prompt="x", max_tokens=601)
+
+
+# What chat logs have and no server of ours answers: a message's change, words
+UNSENDABLE: list[tuple[dict[str, object], str]] = [
+    ({"content": [{"type": "image_url", "image_url": {"url": "u"}}]}, "given type image_url"),
+    ({"content": [{"type": "input_audio", "input_audio": {}}]}, "given type input_audio"),
+    ({"content": [{"type": "text", "text": "x", "cache": 1}]}, r'allowed: \{"type": "text"'),
+    ({"content": [{"type": ["text"]}]}, r'allowed: \{"type": "text"'),
+    ({"content": ["x"]}, r'allowed: \{"type": "text"'),
+    ({"content": []}, "allowed: text, or a list of parts"),
+    ({"content": None}, "allowed: text, or a list of parts"),
+    ({"role": "developer", "content": "x"}, "an object with a role"),
+    ({"role": ["user"], "content": "x"}, "an object with a role"),
+    ({"content": "x", "tool_calls": [CALL]}, "given tool_calls, allowed with role user"),
+    ({"role": "assistant", "tool_calls": []}, "tool_calls: allowed: a list"),
+    ({"role": "assistant", "tool_calls": [{**CALL, "id": 7}]}, "tool_calls: allowed: a list"),
+    ({"role": "assistant", "tool_calls": [TOOL]}, "tool_calls: allowed: a list"),
+    ({"role": "tool", "content": "x", "tool_call_id": 7}, "tool_call_id: given int"),
+    ({"content": "x", "name": 7}, "name: given int"),
+    ({"content": "a\0b"}, "the character NUL"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), UNSENDABLE)
+def test_a_message_that_cannot_be_sent_is_refused_with_its_place(
+    tmp_path: Path, changes: dict[str, object], words: str
+) -> None:
+    with pytest.raises(PromptSetError, match=rf"case\.jsonl:1: messages.*{words}"):
+        only_prompt(tmp_path, messages=[{"role": "user", **changes}])
+
+
+@pytest.mark.parametrize("name", ["tools", "response_format"])
+def test_what_is_too_deep_to_be_written_again_is_refused(tmp_path: Path, name: str) -> None:
+    deep: dict[str, object] = {}
+    for _ in range(60):
+        deep = {"in": deep}
+    value = {**TOOL, "type": "function", "deep": deep}
+    with pytest.raises(PromptSetError, match=rf"{name}: allowed: at most 40 levels"):
+        only_prompt(tmp_path, prompt="x", **{name: [value] if name == "tools" else value})
 
 
 def test_bytes_that_are_no_text_are_told_with_their_line(tmp_path: Path) -> None:
@@ -90,7 +188,7 @@ HOSTILE = {
         '{"id": "a", "prompt": "\\ud800"}',
         r"case\.jsonl:1: not JSON: text that UTF-8 cannot hold",
     ),
-    "NUL, escaped": ('{"id": "a", "prompt": "\\u0000"}', r":1: the character NUL in a prompt"),
+    "NUL, escaped": ('{"id": "a", "prompt": "\\u0000"}', r":1: prompt: the character NUL; allowed"),
     "NUL": ('{"id": "a", "prompt": "\0"}', r":1: not JSON: Invalid control character"),
     "depth": ("[" * 100_000, r":1: not JSON: too deep"),
     "a number of 400 digits": ('{"id": ' + "9" * 400 + "}", r":1: given: id; allowed"),
@@ -108,7 +206,7 @@ HOSTILE = {
     "a long line": (" " * (4 * 2**20 + 1), r":1: more than 4,194,304 bytes in this line"),
     "a million empty objects": (
         '{"id": "\\ud83d\\ude80", "messages": [' + "{}," * 1_300_000 + "{}]}",
-        r":1: messages: allowed: a list of objects",
+        r":1: messages\[0\]: allowed: an object with a role",
     ),
     "a large file": ((" " * 2**20 + "\n") * 64, r":64: more than 67,108,864 bytes up to here"),
 }
@@ -153,6 +251,14 @@ def test_each_shipped_class_has_at_least_four_cases_of_eight_prompts(prompt_clas
     cases = [load_case(file, prompt_class=prompt_class) for file in files]
     assert len(cases) >= 4
     assert all(len(case.prompts) >= 8 for case in cases)
+
+
+@pytest.mark.parametrize("prompt_class", ["published_structured", "published_open_ended"])
+def test_the_published_pair_is_a_class_each_so_that_no_other_experiment_has_it(
+    prompt_class: str,
+) -> None:
+    (file,) = (ROOT / "prompts" / prompt_class).glob("*.jsonl")
+    assert len(load_case(file, prompt_class=prompt_class).prompts) == 1
 
 
 def test_the_structured_cases_are_those_of_the_published_experiment() -> None:

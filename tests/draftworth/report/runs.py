@@ -190,4 +190,5 @@ def _transcript(record: RequestRecord, text: str) -> dict[str, Any]:
         "chunk_offsets_us": [250_000 + 10_000 * i for i in range(record.chunks)],
         "chunk_tokens": [1] * record.chunks,
         "chunk_characters": [int(i < len(text)) for i in range(record.chunks)],
+        "token_ids": None,
     }

@@ -66,6 +66,8 @@ NOT_IN_THE_KEY = {
     "target.tokenizer_family",
     # Follows from the tensor parallel size and the logical cores of a device.
     "serving.slot_devices",
+    # Reads what the model has written already.
+    "serving.tool_call_parser",
     "variants[].name",
     "variants[].draft.allow_pickle_weights",
     "variants[].draft.tokenizer_family",
@@ -94,6 +96,7 @@ NOT_IN_THE_KEY = {
     "workload.warmup_requests",
     "workload.parallel",
     "workload.seed",
+    "workload.token_ids",
     "workload.enable_thinking",
     "workload.request_timeout_seconds",
     "aws.region",

@@ -348,6 +348,16 @@ def test_no_server_runs_code_of_a_model_repository(tmp_path: Path, edit: Edit) -
         assert "--trust-remote-code" not in command.arguments
 
 
+def test_a_parser_of_tool_calls_is_given_to_every_variant(tmp_path: Path) -> None:
+    own = {"--enable-auto-tool-choice", "--tool-call-parser=hermes"}
+    edit = put("serving", "tool_call_parser", value="hermes")
+    for base in ("qwen3-32b", "llama-3.1-8b-eagle3"):
+        with_parser = commands(load_spec(write_experiment(tmp_path, edit, base=base)))
+        without = commands(load_spec(write_experiment(tmp_path, lambda _: None, base=base)))
+        for command, plain in zip(with_parser, without, strict=True):
+            assert {*command.arguments} - {*plain.arguments} == own
+
+
 def test_the_servers_answer_to_the_targets_name(experiments: Path) -> None:
     plain, drafted = commands(load_spec(experiments / "qwen3-32b.yaml"))
     assert flag(plain, "served-model-name") == flag(drafted, "served-model-name")

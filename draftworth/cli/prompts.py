@@ -1,0 +1,102 @@
+"""`draftworth prompts import`: prompt sets from a service's logs or from public sets."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from functools import partial
+from pathlib import Path
+
+from draftworth.cli.arguments import positive_int, whole_number
+from draftworth.errors import UserInputError
+from draftworth.experiment.patterns import MAX_NAME_LENGTH, PATTERN_WORDS, SET_NAME_PATTERN
+from draftworth.importing.formats import FORMATS
+from draftworth.importing.prompt_sets import Imported, Order, described, import_prompts
+
+_MOST_PROMPTS = 10_000
+_PROGRESS_RECORDS = 100_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The one action, what it reads and where it writes."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    action = actions.add_parser(
+        "import",
+        help="write prompt files from a log",
+        description="Write DIR/NAME/CASE.jsonl, and DIR/NAME/answers/CASE.jsonl where the log has "
+        "answers. Nothing of a prompt is printed.",
+    )
+    action.add_argument(
+        "source", metavar="SOURCE", type=Path, help="a JSON Lines or JSON file, or a folder of them"
+    )
+    action.add_argument("--format", required=True, choices=FORMATS, help="the form of the source")
+    action.add_argument(
+        "--out", required=True, metavar="DIR", type=Path, help="folder of prompt classes"
+    )
+    action.add_argument(
+        "--class", required=True, metavar="NAME", dest="prompt_class", help="the prompt class"
+    )
+    action.add_argument(
+        "--case", metavar="NAME", help="the one case (default: the set's categories, or the source)"
+    )
+    action.add_argument(
+        "--max-prompts",
+        type=partial(positive_int, at_most=_MOST_PROMPTS),
+        default=64,
+        help="prompts of each case, drawn at random from all different ones (%(default)s)",
+    )
+    action.add_argument(
+        "--seed", type=whole_number, default=0, help="another seed draws others (%(default)s)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Import, and say what came of it."""
+    order = Order(
+        source=arguments.source,
+        format=arguments.format,
+        out=arguments.out,
+        prompt_class=_name("--class", arguments.prompt_class),
+        case=_name("--case", arguments.case) if arguments.case is not None else None,
+        max_prompts=arguments.max_prompts,
+        seed=arguments.seed,
+    )
+    _print(import_prompts(order, _progress), order)
+    return 0
+
+
+def _name(option: str, text: str) -> str:
+    if not re.fullmatch(SET_NAME_PATTERN, text) or len(text) > MAX_NAME_LENGTH:
+        raise UserInputError(
+            f"{option}: given {text[:80]!r}, allowed: {PATTERN_WORDS[SET_NAME_PATTERN]}; at most "
+            f"{MAX_NAME_LENGTH} characters, because it is part of file names and of metrics"
+        )
+    return text
+
+
+def _progress(records: int) -> None:
+    if records % _PROGRESS_RECORDS == 0:
+        print(f"{records:,} records read", file=sys.stderr, flush=True)
+
+
+def _print(imported: Imported, order: Order) -> None:
+    for case in imported.cases:
+        prompts = f"{case.prompts} prompt{'s' * (case.prompts != 1)}"
+        print(
+            f"{case.path}: {prompts}, {case.answers} with the answer of the log; "
+            f"{case.repeats:,} repeats of them, {case.not_drawn:,} other requests not drawn"
+        )
+    print(f"{imported.records:,} records read with seed {order.seed}")
+    print(described("left out", imported.left_out))
+    for reason, found in imported.notes.items():
+        print(f"note: {found.count:,} {reason} (the first: {found.first})")
+    if most := max((case.most_tokens or 0 for case in imported.cases), default=0):
+        print(
+            f"note: prompts have max_tokens of their own, up to {most:,}: workload.output_tokens "
+            "must be at least that"
+        )
+    print(
+        "note: these are texts as people wrote them, and a deploy uploads them: take out what may "
+        "not leave your hands; a public set has a licence of its own (docs/prompts.md)"
+    )

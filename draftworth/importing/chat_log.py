@@ -1,0 +1,153 @@
+"""A request to an OpenAI-compatible server, and its response, as logs have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from draftworth.records.chat import NotSendableError
+
+# Settings that change an output, with the value that is like leaving them out: an experiment has
+# its own for all prompts.
+_SETTINGS: Mapping[str, Any] = {
+    "temperature": 0,
+    "top_p": 1,
+    "top_k": -1,
+    "n": 1,
+    "stop": None,
+    "logit_bias": None,
+    "frequency_penalty": 0,
+    "presence_penalty": 0,
+    "repetition_penalty": 1,
+}
+_MOST_TOKENS = ("max_completion_tokens", "max_tokens", "max_new_tokens")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logged:
+    """One logged request.
+
+    line: what was asked, as in a prompt file, without an id.
+    answer: what was answered; None: the log does not have it as text.
+    case: what it belongs to, where the set says so.
+    notes: what was changed or not kept, in a few words without the user's text.
+    """
+
+    line: Mapping[str, Any]
+    answer: str | None
+    case: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def logged(request: object, response: object) -> Logged:
+    """A request's body and the response's; raises NotSendableError."""
+    if not isinstance(request, dict):
+        raise NotSendableError("without a request", "the request is no object")
+    if "messages" in request:
+        beside = {**_max_tokens(request), **_tools(request)}
+        messages, notes = _messages(request["messages"])
+        asked, last = _without_last_answer(messages)
+        if last is not None and response is not None:
+            raise NotSendableError("with the answer's begin", "the assistant's words come last")
+        line: dict[str, Any] = {"messages": asked, **beside}
+        answer = last if response is None else answer_of(response)
+    else:
+        text = request.get("prompt", request.get("inputs"))
+        if not isinstance(text, str):
+            raise NotSendableError("without messages or prompt", "neither messages nor a prompt")
+        line, notes = {"text_to_continue": text, **_max_tokens(request)}, []
+        if request.get("response_format") is not None:
+            notes = ["with response_format, which is not kept of a text to continue"]
+        answer = answer_of(response)
+    return Logged(line=line, answer=answer, notes=(*notes, *_not_kept(request)))
+
+
+def answer_of(response: object) -> str | None:
+    """The text of a response; None: there is none that is known, or it is a stream's events."""
+    if isinstance(response, str):
+        return None if response.startswith("data:") else response or None
+    if isinstance(response, list):
+        response = response[0] if response else None
+    if not isinstance(response, dict):
+        return None
+    choices = response.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if isinstance(choice, dict):
+        message = choice.get("message")
+        text = _said(message) if isinstance(message, dict) else choice.get("text")
+    else:
+        text = response.get("generated_text")
+    return text if isinstance(text, str) and text else None
+
+
+def _said(message: Mapping[str, Any]) -> str:
+    """Content, then names and arguments of calls, as a measured stream has them."""
+    content = message.get("content")
+    pieces: list[object] = [content]
+    if isinstance(content, list):
+        pieces = [part.get("text") for part in content if isinstance(part, dict)]
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            pieces += [function.get("name"), function.get("arguments")]
+    return "".join(piece for piece in pieces if isinstance(piece, str))
+
+
+def _messages(value: object) -> tuple[list[dict[str, Any]], list[str]]:
+    """Messages without what is empty in them, and with the name of a role that templates know."""
+    if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
+        raise NotSendableError("of another form", "messages: no list of objects")
+    empty: tuple[object, ...] = (None, [], {})
+    messages = [
+        {name: item for name, item in message.items() if name == "content" or item not in empty}
+        for message in value
+    ]
+    notes = []
+    for message in messages:
+        if message.get("role") == "developer":
+            message["role"] = "system"
+            notes = ["with the role developer, written as system"]
+    return messages, notes
+
+
+def _without_last_answer(
+    messages: list[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], str | None]:
+    """What was asked, and the assistant's words where they come last: examples for training."""
+    if not messages or messages[-1].get("role") != "assistant":
+        return messages, None
+    asked = messages[:-1]
+    if not asked or asked[-1].get("role") not in ("user", "tool"):
+        raise NotSendableError("without a question", "nothing is asked before the answer")
+    return asked, _said(messages[-1])
+
+
+def _max_tokens(request: Mapping[str, Any]) -> dict[str, Any]:
+    parameters = request.get("parameters")
+    places = (request, parameters if isinstance(parameters, dict) else {})
+    for name in _MOST_TOKENS:
+        for place in places:
+            if place.get(name) is not None:
+                return {"max_tokens": place[name]}
+    return {}
+
+
+def _tools(request: Mapping[str, Any]) -> dict[str, Any]:
+    if request.get("functions"):
+        raise NotSendableError("with functions", "functions are an older form of tools")
+    names = (
+        ("tools", "tool_choice", "response_format")
+        if request.get("tools")
+        else ("response_format",)
+    )
+    return {name: request[name] for name in names if request.get(name) is not None}
+
+
+def _not_kept(request: Mapping[str, Any]) -> Iterator[str]:
+    parameters = request.get("parameters")
+    for place in (request, parameters if isinstance(parameters, dict) else {}):
+        for name, usual in _SETTINGS.items():
+            if place.get(name) not in (None, usual, [], {}):
+                yield f"with {name}, which is not kept"

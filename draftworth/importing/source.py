@@ -1,0 +1,186 @@
+"""The JSON objects of a log: a line or an array's element at a time, however large the file is.
+
+What is no object is a record with its problem, and reading goes on; a file that cannot be read any
+further is an error. No message has any of the file's text.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from draftworth.errors import PromptSetError
+from draftworth.records.codec import RecordError, load_object
+from draftworth.untrusted import MIB, one_line, open_file
+
+SUFFIXES = (".jsonl", ".json")
+# A request and its answer, each as long as a prompt may be, and Base64 around both.
+LIMIT_BYTES = 16 * MIB
+_PIECE_BYTES, _HEAD_BYTES = MIB, 65_536
+# First bytes of what people have instead of JSON, and what to do about it.
+_OTHERS = {
+    b"\x1f\x8b": "compressed with gzip; next: `gunzip --keep FILE`",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; next: `zstd -d FILE`",
+    b"PAR1": "Parquet; next: write it as JSON Lines, with DuckDB: "
+    "`COPY (FROM 'FILE') TO 'FILE.jsonl'`",
+    b"\xff\xfe": "UTF-16; next: `iconv -f utf-16 -t utf-8 FILE`",
+    b"\xfe\xff": "UTF-16; next: `iconv -f utf-16 -t utf-8 FILE`",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One entry of a log, or why it is none (`problem`); `number` counts over all files."""
+
+    number: int
+    place: str
+    value: dict[str, Any]
+    problem: str = ""
+
+
+def files_of(source: Path) -> tuple[Path, ...]:
+    """The file itself, or every JSON file below a folder, in the order of their names.
+
+    Raises:
+        PromptSetError: there is none.
+    """
+    if not os.path.isdir(source):  # not Path.is_dir(), which raises for a name that is too long
+        return (source,)
+    found = tuple(sorted(p for p in source.rglob("*") if p.suffix in SUFFIXES and p.is_file()))
+    if not found:
+        raise PromptSetError(
+            f"{source}: no file below it that ends with {' or '.join(SUFFIXES)}; next: name a "
+            "file, or the folder that has them"
+        )
+    return found
+
+
+def records_of(source: Path) -> Iterator[Record]:
+    """Every entry of a file or folder.
+
+    Raises:
+        PromptSetError: a file cannot be read, or not to its end.
+    """
+    files, numbers = files_of(source), count(1)
+    for path in files:
+        name = f"{one_line(str(path.relative_to(source)))} " if len(files) > 1 else ""
+        try:
+            with open_file(path) as file:
+                for place, data in _pieces(file, path):
+                    yield _record(next(numbers), f"{name}{place}", data)
+        except (OSError, UnicodeError) as error:
+            reason = "no UTF-8" if isinstance(error, UnicodeError) else f"{error.strerror}"
+            raise PromptSetError(f"{path}: cannot be read: {reason}") from error
+
+
+def _record(number: int, place: str, data: bytes | str | None) -> Record:
+    if data is None:
+        problem = f"longer than {LIMIT_BYTES // MIB} MiB"
+        return Record(number=number, place=place, value={}, problem=problem)
+    try:
+        return Record(number=number, place=place, value=load_object(data))
+    except RecordError:
+        return Record(number=number, place=place, value={}, problem="no JSON object")
+
+
+def _pieces(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes | str | None]]:
+    head = file.read(_HEAD_BYTES)
+    for start, what in _OTHERS.items():
+        if head.startswith(start):
+            raise PromptSetError(f"{path}: {what}, then import what that gives")
+    file.seek(0)
+    is_array = head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
+    return _elements(file, path) if is_array else _lines(file)
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[str, bytes | None]]:
+    """Lines that are not empty; None for one that is too long."""
+    for number in count(1):
+        line = file.readline(LIMIT_BYTES + 1)
+        if not line:
+            return
+        if len(line) > LIMIT_BYTES:
+            while line and not line.endswith(b"\n"):
+                line = file.readline(LIMIT_BYTES)
+            yield f"line {number}", None
+        elif number == 1 and line.startswith(codecs.BOM_UTF8):
+            yield "line 1", line.removeprefix(codecs.BOM_UTF8)
+        elif line.strip():
+            yield f"line {number}", line
+
+
+def _elements(file: BinaryIO, path: Path) -> Iterator[tuple[str, str]]:
+    """The elements of an array, as text."""
+    window = _Window(file)
+    window.takes("[")
+    more = not window.takes("]")
+    for number in count(1):
+        if not more:
+            break
+        element = window.element() if window.next_character() else None
+        more = window.takes(",")
+        if element is None or not (more or window.takes("]")):
+            raise PromptSetError(
+                f"{path}: element {number}: the array cannot be read further: no JSON, more than "
+                f"{LIMIT_BYTES // MIB} MiB, or the file is cut off here"
+            )
+        yield f"element {number}", element
+    if window.next_character():
+        raise PromptSetError(f"{path}: more after the end of the array; allowed: one array")
+
+
+class _Window:
+    """A part of a text that is read from its start to its end."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
+        self._decoder = json.JSONDecoder()
+        self._text = ""
+        self._at = 0
+
+    def next_character(self) -> str:
+        """The next one that is no blank, without taking it; empty: the end."""
+        while True:
+            rest = self._text[self._at : self._at + 64].lstrip()
+            if rest:
+                self._at = self._text.index(rest[0], self._at)
+                return rest[0]
+            self._at = min(self._at + 64, len(self._text))
+            if self._at == len(self._text) and not self._more():
+                return ""
+
+    def takes(self, character: str) -> bool:
+        """Whether this is the next one; then it is taken."""
+        found = self.next_character() == character
+        self._at += found
+        return found
+
+    def element(self) -> str | None:
+        """The next JSON value; None: there is none, or none so short."""
+        while True:
+            try:
+                end = self._decoder.raw_decode(self._text, self._at)[1]
+            except ValueError:
+                end = len(self._text)  # cut off here, or no JSON: more of it tells which
+            except RecursionError:
+                return None
+            if end < len(self._text):
+                element = self._text[self._at : end]
+                self._at = end
+                return element
+            if end - self._at > LIMIT_BYTES or not self._more():
+                return None
+
+    def _more(self) -> bool:
+        """Read on, twice as much each time, so that a long value is looked at few times."""
+        self._text, self._at = self._text[self._at :], 0
+        data = self._file.read(max(_PIECE_BYTES, len(self._text)))
+        self._text += self._decode(data, final=not data)
+        return bool(data)

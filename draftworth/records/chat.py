@@ -1,0 +1,182 @@
+"""What a chat request carries beside its settings: messages of text, tools, the form of an answer.
+
+Everything is kept and sent as it was given; what no server of ours could answer is refused: images,
+audio, roles that chat templates drop without a word. Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from draftworth.untrusted import one_line
+
+ROLES = ("system", "user", "assistant", "tool")
+TOOL_CHOICES = ("none", "auto", "required")
+# Types of content parts that are no text, in words for counts.
+_MEDIA = {
+    **dict.fromkeys(("image_url", "input_image", "image"), "with images"),
+    **dict.fromkeys(("input_audio", "audio_url", "audio"), "with audio"),
+    **dict.fromkeys(("video_url", "video"), "with video"),
+    **dict.fromkeys(("file", "input_file"), "with files"),
+}
+# A JSON Schema of a tool has some ten levels; a hundred cannot be written back as JSON safely.
+_MAX_DEPTH = 40
+_MESSAGE_KEYS = {"role", "content", "name"}
+
+Message = Mapping[str, Any]
+
+
+class NotSendableError(ValueError):
+    """A part of a request cannot be sent; the message never has the user's text.
+
+    kind: what it is, in words that fit after a count, the same for all of its kind.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def checked_messages(value: object) -> tuple[Message, ...]:
+    """Messages as they are; raises NotSendableError."""
+    if not isinstance(value, list) or not value:
+        raise _wrong_form("messages: allowed: a list of messages, at least one")
+    for index, message in enumerate(value):
+        _check_message(message, f"messages[{index}]")
+    check_plain(value, "messages")
+    return tuple(value)
+
+
+def checked_tools(value: object) -> tuple[Mapping[str, Any], ...]:
+    """Tools as they are; raises NotSendableError."""
+    if not isinstance(value, list) or not value or not all(map(_is_function, value)):
+        raise _wrong_form(
+            "tools: allowed: a list of functions, at least one, as in "
+            '{"type": "function", "function": {"name": "weather", "parameters": {...}}}'
+        )
+    check_plain(value, "tools")
+    return tuple(value)
+
+
+def checked_tool_choice(value: object) -> Any:
+    """One of the words or a function by name, as it is; raises NotSendableError."""
+    if not (value in TOOL_CHOICES if isinstance(value, str) else _is_function(value)):
+        raise _wrong_form(
+            f"tool_choice: given {_shown(value)}, allowed: {', '.join(TOOL_CHOICES)}, or "
+            '{"type": "function", "function": {"name": "weather"}}'
+        )
+    check_plain(value, "tool_choice")
+    return value
+
+
+def checked_response_format(value: object) -> Mapping[str, Any]:
+    """The form of the answer, as it is; raises NotSendableError."""
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        raise _wrong_form(
+            f"response_format: given {_shown(value)}, allowed: an object with a type, as in "
+            '{"type": "json_object"}'
+        )
+    check_plain(value, "response_format")
+    return value
+
+
+def texts_of(messages: Sequence[Message]) -> Iterator[str]:
+    """What the messages say, piece by piece, without tool calls."""
+    for message in messages:
+        content = message.get("content") or ()
+        yield from [content] if isinstance(content, str) else (part["text"] for part in content)
+
+
+def check_plain(value: object, where: str) -> None:
+    """Raise NotSendableError for NUL in a text, or for more levels than JSON is written with."""
+    levels = [value]
+    for _ in range(_MAX_DEPTH):
+        if any(isinstance(item, str) and "\x00" in item for item in levels):
+            raise NotSendableError(
+                "with the character NUL", f"{where}: the character NUL; allowed: text without it"
+            )
+        levels = [inner for item in levels for inner in _inner(item)]
+        if not levels:
+            return
+    raise NotSendableError("nested too deep", f"{where}: allowed: at most {_MAX_DEPTH} levels")
+
+
+def _inner(item: object) -> Iterator[object]:
+    if isinstance(item, dict):
+        yield from item
+        yield from item.values()
+    elif isinstance(item, list):
+        yield from item
+
+
+def _check_message(message: object, where: str) -> None:
+    if not isinstance(message, dict) or message.get("role") not in ROLES:
+        raise _wrong_form(
+            f"{where}: allowed: an object with a role ({', '.join(ROLES)}) and content (text)"
+        )
+    role = message["role"]
+    own = {"assistant": {"tool_calls"}, "tool": {"tool_call_id"}}.get(role, set())
+    if unknown := message.keys() - _MESSAGE_KEYS - own:
+        names = one_line(", ".join(sorted(unknown)), characters=100)
+        allowed = ", ".join(sorted(_MESSAGE_KEYS | own))
+        raise _wrong_form(f"{where}: given {names}, allowed with role {role}: {allowed}")
+    for name in ("name", "tool_call_id"):
+        if not isinstance(message.get(name, ""), str):
+            raise _wrong_form(f"{where}.{name}: given {_shown(message[name])}, allowed: text")
+    calls = message.get("tool_calls")
+    if "tool_calls" in message and not (
+        isinstance(calls, list) and calls and all(map(_is_call, calls))
+    ):
+        raise _wrong_form(
+            f"{where}.tool_calls: allowed: a list, as in "
+            '{"id": "call-1", "type": "function", "function": {"name": "weather", '
+            '"arguments": "{}"}}'
+        )
+    if not (calls and message.get("content") is None):
+        _check_content(message.get("content"), f"{where}.content")
+
+
+def _check_content(content: object, where: str) -> None:
+    if isinstance(content, str):
+        return
+    if not isinstance(content, list) or not content:
+        raise _wrong_form(f"{where}: allowed: text, or a list of parts of type text")
+    for index, part in enumerate(content):
+        kind = part.get("type") if isinstance(part, dict) else None
+        if isinstance(kind, str) and kind in _MEDIA:
+            raise NotSendableError(
+                _MEDIA[kind],
+                f"{where}[{index}]: given type {kind}, allowed: text, because speculation is "
+                "measured on text alone",
+            )
+        if kind != "text" or part.keys() != {"type", "text"} or not isinstance(part["text"], str):
+            raise _wrong_form(f'{where}[{index}]: allowed: {{"type": "text", "text": "..."}}')
+
+
+def _is_function(value: object) -> bool:
+    if not isinstance(value, dict) or value.get("type") != "function":
+        return False
+    function = value.get("function")
+    return isinstance(function, dict) and isinstance(function.get("name"), str)
+
+
+def _is_call(value: object) -> bool:
+    if not _is_function(value):
+        return False
+    call: Any = value
+    names_good = call.keys() <= {"id", "type", "function", "index"}
+    return (
+        names_good
+        and isinstance(call.get("id", ""), str)
+        and isinstance(call["function"].get("arguments"), str)
+    )
+
+
+def _wrong_form(message: str) -> NotSendableError:
+    return NotSendableError("of another form", message)
+
+
+def _shown(value: object) -> str:
+    """What kind of value: its text is the user's."""
+    return "null" if value is None else type(value).__name__

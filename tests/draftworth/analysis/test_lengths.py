@@ -1,0 +1,29 @@
+"""Output lengths: of requests that did not fail, with what ended them."""
+
+from __future__ import annotations
+
+from draftworth.analysis.lengths import OutputLengths, output_lengths
+from tests.support.blocks import make_failed_record, make_record
+
+
+def test_lengths_and_ends_are_those_of_requests_that_did_not_fail() -> None:
+    records = [
+        make_record(0, number_output_tokens=600),
+        make_record(1, number_output_tokens=30, finish_reason="stop"),
+        make_record(2, number_output_tokens=45, finish_reason="stop", excluded="late"),
+        make_record(3, number_output_tokens=50, finish_reason=None),
+        make_failed_record(4),
+    ]
+    ends = {"stop": 2, "length": 1, "not told": 1}
+    assert output_lengths(records) == OutputLengths(fewest=30, median=47.5, most=600, ends=ends)
+
+
+def test_a_server_that_counts_no_tokens_has_no_lengths() -> None:
+    assert output_lengths([make_record(number_output_tokens=None), make_failed_record()]) is None
+
+
+def test_a_server_with_many_reasons_fills_no_table() -> None:
+    found = output_lengths([make_record(finish_reason=f"reason {n}") for n in range(100)])
+    assert found is not None
+    assert len(found.ends) == 6
+    assert found.ends["other"] == 95

@@ -1,0 +1,110 @@
+"""`prompts import`: what it says, and what it must not say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from draftworth.cli import main
+from draftworth.cli.measure import find_cases
+from draftworth.experiment.loading import load_experiment
+from tests.support.experiments import both, put, write_experiment
+
+SECRET = "my number is 555-0199"
+
+
+def command(source: Path, *more: str) -> list[str]:
+    where = ["--out", str(source.parent / "out"), "--class", "mine"]
+    return ["prompts", "import", str(source), "--format", "openai-jsonl", *where, *more]
+
+
+def write_log(folder: Path) -> Path:
+    """Every kind of line, each with a text that nobody may see."""
+    part = {"type": "image_url", "image_url": {"url": SECRET}}
+    user = {"role": "user", "content": SECRET}
+    lines: list[object] = [
+        {"request": {"messages": [user], "max_tokens": 900, "stop": [SECRET]}, "response": SECRET},
+        {"messages": [user], "custom_id": SECRET},
+        {"messages": [{"role": "user", "content": [part]}]},
+        {"messages": [{**user, SECRET: SECRET}]},
+        {"messages": [{"role": SECRET, "content": SECRET}]},
+        {"messages": [user], "max_tokens": SECRET},
+        {"messages": [user], "tools": SECRET},
+        {"messages": [user], "response_format": SECRET},
+        {SECRET: SECRET},
+        SECRET,
+    ]
+    path = folder / "log.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines) + f"\n{{{SECRET}")
+    return path
+
+
+def test_it_says_what_was_written_and_what_was_left_out_and_nothing_of_a_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(write_log(tmp_path))) == 0
+    said = capsys.readouterr()
+    assert SECRET not in said.out + said.err
+    first, *lines = said.out.splitlines()
+    assert first == (
+        f"{tmp_path}/out/mine/log.jsonl: 1 prompt, 1 with the answer of the log; 1 repeats of "
+        "them, 0 other requests not drawn"
+    )
+    left_out = (
+        "9 left out: 1 with images (line 3), 4 of another form (the first: line 4), 1 with a "
+        "max_tokens that is no number of tokens (line 6), 1 without messages or prompt (line 9), "
+        "2 no JSON object (the first: line 10)"
+    )
+    own_lengths = (
+        "note: prompts have max_tokens of their own, up to 900: workload.output_tokens must be at "
+        "least that"
+    )
+    not_kept = "note: 1 with stop, which is not kept (the first: line 1)"
+    assert lines[:-1] == ["11 records read with seed 0", left_out, not_kept, own_lengths]
+    assert "take out what may not leave your hands" in lines[-1]
+
+
+def test_what_was_imported_is_a_class_of_an_experiment_and_of_measure_without_its_answers(
+    tmp_path: Path,
+) -> None:
+    assert main(command(write_log(tmp_path))) == 0
+    assert (tmp_path / "out" / "mine" / "answers" / "log.jsonl").exists()
+    edit = both(
+        put("workload", "prompts_dir", value="out"),
+        put("workload", "classes", value=[{"name": "mine"}]),
+        put("workload", "output_tokens", value=900),
+        put("serving", "max_model_len", value=1024),
+    )
+    experiment = load_experiment(write_experiment(tmp_path, edit))
+    found = [experiment.cases, find_cases(tmp_path / "out"), find_cases(tmp_path / "out" / "mine")]
+    for cases in found:
+        assert [(case.prompt_class, case.name) for case in cases] == [("mine", "log")]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--class", "Mine"], "--class: given 'Mine', allowed: lower-case letters"),
+        (["--case", "../x"], "--case: given '../x', allowed: lower-case letters"),
+        (["--case", "x" * 33], "at most 32 characters"),
+        (["--format", "sharegpt"], "no prompt in 11 records of the form sharegpt"),
+    ],
+)
+def test_wrong_input_ends_with_two_and_says_nothing_of_a_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], words: str
+) -> None:
+    assert main(command(write_log(tmp_path), *more)) == 2
+    said = capsys.readouterr()
+    assert words in said.err
+    assert SECRET not in said.out + said.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_progress_is_told_of_a_long_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("draftworth.cli.prompts._PROGRESS_RECORDS", 5)
+    assert main(command(write_log(tmp_path))) == 0
+    assert capsys.readouterr().err.splitlines() == ["5 records read", "10 records read"]

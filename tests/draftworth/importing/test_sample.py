@@ -1,0 +1,54 @@
+"""Samples: of different prompts, the same each time, fair, and all accounted for."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from draftworth.importing.sample import Candidate, Sample
+
+
+def sample_of(contents: list[str], most: int, *, seed: int = 0) -> Sample:
+    sample = Sample(most, seed=seed)
+    for number, content in enumerate(contents):
+        candidate = Candidate(number=number, line={"prompt": content}, answer=None, size_bytes=1)
+        sample.offer(content.encode(), candidate)
+    return sample
+
+
+def names(sample: Sample) -> list[str]:
+    return [candidate.line["prompt"] for candidate in sample.drawn]
+
+
+LOG = [f"p{n}" for n in range(500)]
+
+
+def test_a_log_that_fits_is_taken_whole_in_its_order() -> None:
+    sample = sample_of(["b", "a", "b", "c", "a", "b"], 64)
+    assert names(sample) == ["b", "a", "c"]
+    assert (sample.repeats, sample.not_drawn) == (3, 0)
+
+
+def test_the_same_log_and_seed_give_the_same_prompts_in_any_order() -> None:
+    shuffled = random.Random(1).sample(LOG, len(LOG))
+    first, again = sample_of(LOG, 20), sample_of(shuffled, 20)
+    assert {*names(first)} == {*names(again)}
+    assert {*names(first)} != {*names(sample_of(LOG, 20, seed=1))}
+
+
+def test_every_request_is_drawn_a_repeat_or_not_drawn() -> None:
+    log = [*LOG, *LOG[:100], *["p3"] * 50]
+    sample = sample_of(log, 20)
+    drawn = names(sample)
+    counts = Counter(log)
+    assert sample.repeats == sum(counts[name] - 1 for name in drawn)
+    assert sample.not_drawn == len(log) - sample.repeats - 20
+    assert sample.size_bytes == len(drawn) == 20
+
+
+def test_every_different_prompt_has_the_same_chance() -> None:
+    """Of 40 prompts, of which one comes 400 times, 10 are drawn 2,000 times: 500 times each."""
+    log = [f"p{n}" for n in range(40)] + ["p0"] * 400
+    times = Counter(name for seed in range(2_000) for name in names(sample_of(log, 10, seed=seed)))
+    # Five standard deviations of a binomial distribution: 97.
+    assert all(abs(times[f"p{n}"] - 500) < 97 for n in range(40))

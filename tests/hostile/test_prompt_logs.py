@@ -1,0 +1,167 @@
+"""Logs of anybody: prompt files that are read again, or one message that has nothing of a text."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gzip
+import io
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from draftworth.cli import main
+from draftworth.importing.formats import FORMATS
+from draftworth.records.answers import answers_path, load_answers
+from draftworth.records.prompts import load_case
+from tests.hostile.fuzzing import VALUES, bounded, tries
+
+MIB = 2**20
+CANARY = "nobody may read this"
+
+
+def run(data: bytes, form: str) -> tuple[int, str]:
+    """Import these bytes: the exit code and all that was said; what was written is read again."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        (folder / "log.jsonl").write_bytes(data)
+        out = folder / "out"
+        said = io.StringIO()
+        arguments = [str(folder / "log.jsonl"), "--format", form, "--out", str(out)]
+        with bounded(), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            code = main(["prompts", "import", *arguments, "--class", "mine"])
+        for path in out.glob("mine/*.jsonl"):
+            case = load_case(path, prompt_class="mine")
+            if answers_path(path).exists():
+                load_answers(answers_path(path), [prompt.id for prompt in case.prompts])
+        return code, said.getvalue()
+    finally:
+        shutil.rmtree(folder)
+
+
+def ask(content: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": content}]}
+
+
+def capture(data: Any, encoding: Any = "JSON") -> dict[str, Any]:
+    return {"captureData": {"endpointInput": {"data": data, "encoding": encoding}}}
+
+
+def deep(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(levels):
+        value = {"in": value}
+    return value
+
+
+TOOL = {"type": "function", "function": {"name": "f", "parameters": deep(60)}}
+GOOD = json.dumps(ask("x")).encode()
+# Found once: form, bytes, words
+FOUND: dict[str, tuple[str, bytes, str]] = {
+    "a line without an end": ("openai-jsonl", b'{"a": "' + b"x" * (40 * MIB), "longer than 16 MiB"),
+    "a huge line among others": (
+        "openai-jsonl",
+        GOOD + b"\n" + b"x" * (20 * MIB) + b"\n" + GOOD.replace(b"x", b"y"),
+        "1 left out: 1 longer than 16 MiB (line 2)",
+    ),
+    "an element without an end": (
+        "sharegpt",
+        b'[{"a": "' + b"x" * (40 * MIB),
+        "element 1: the arr",
+    ),
+    "depth in a line": ("openai-jsonl", b"[" * 10 + b"{" * 100_000, "cannot be read further"),
+    "depth in an object": ("openai-jsonl", b'{"a":' * 100_000, "1 no JSON object (line 1)"),
+    "depth in an array": ("sharegpt", b'[{"a":' * 100_000, "element 1: the array cannot be"),
+    "depth that can be read and not written": (
+        "openai-jsonl",
+        json.dumps({**ask("x"), "tools": [TOOL]}).encode(),
+        "1 nested too deep (line 1)",
+    ),
+    "NUL bytes": ("openai-jsonl", b"\0" * 1_000 + b"\n" + GOOD, "1 no JSON object (line 1)"),
+    "NUL in a prompt": ("openai-jsonl", json.dumps(ask("\0")).encode(), "with the character NUL"),
+    "UTF-16": ("openai-jsonl", GOOD.decode().encode("utf-16"), "UTF-16; next: `iconv"),
+    "Latin-1": ("openai-jsonl", '{"a": "é"}'.encode("latin-1"), "1 no JSON object (line 1)"),
+    "half of a surrogate pair": ("openai-jsonl", b'{"prompt": "\\ud800"}', "1 no JSON object"),
+    "a bomb": ("openai-jsonl", gzip.compress(b"\0" * (50 * MIB), mtime=0), "gunzip --keep"),
+    "numbers that are none": ("openai-jsonl", b'{"messages": NaN}', "1 no JSON object"),
+    "an endless number": ("sharegpt", b"[" + b"9" * (2 * MIB) + b"]", "element 1: the array"),
+    "Base64 of depth": (
+        "sagemaker",
+        json.dumps(capture(base64.b64encode(b"[" * 100_000).decode(), "BASE64")).encode(),
+        "1 with data that is no JSON (line 1)",
+    ),
+    "an encoding that is no text": (
+        "sagemaker",
+        json.dumps(capture("{}", ["JSON"])).encode(),
+        "1 with data that is no JSON (line 1)",
+    ),
+    "an endless category": (
+        "speed-bench",
+        json.dumps({"category": "../" * 100_000 + "É", "turns": ["x"]}).encode(),
+        "mine/case.jsonl: 1 prompt,",
+    ),
+    "no bytes": ("openai-jsonl", b"", "no prompt in 0 records"),
+}
+
+
+@pytest.mark.parametrize(("form", "data", "words"), FOUND.values(), ids=FOUND)
+def test_what_was_found_once(form: str, data: bytes, words: str) -> None:
+    code, said = run(data, form)
+    assert words in said
+    assert code in (0, 2)
+    assert len(said) < 2_000
+
+
+KEYS = st.sampled_from(
+    [
+        *(
+            "messages",
+            "prompt",
+            "inputs",
+            "body",
+            "request",
+            "response",
+            "role",
+            "content",
+            "tools",
+        ),
+        *("tool_calls", "function", "choices", "message", "text", "type", "max_tokens", "category"),
+        *("captureData", "endpointInput", "endpointOutput", "data", "encoding", "parameters"),
+        *("conversations", "from", "value", "turns", "tool_choice", "response_format", "user"),
+    ]
+)
+WORDS = st.sampled_from(["user", "assistant", "system", "tool", "human", "gpt", "JSON", "BASE64"])
+LOGS = st.recursive(
+    st.one_of(VALUES, WORDS, st.just(CANARY)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=5)),
+    max_leaves=20,
+)
+
+
+@tries(quick=300, full=5_000)
+@given(form=st.sampled_from([*FORMATS]), records=st.lists(LOGS, max_size=4), array=st.booleans())
+@example(
+    form="sharegpt", records=[{"conversations": [{"from": ["human"], "value": CANARY}]}], array=True
+)
+def test_any_records_are_prompts_or_counted(form: str, records: list[Any], array: bool) -> None:
+    lines = [json.dumps(record) for record in records]
+    data = f"[{','.join(lines)}]" if array else "\n".join(lines)
+    code, said = run(data.encode(), form)
+    assert code in (0, 2)
+    assert CANARY not in said
+
+
+@tries(quick=200, full=5_000)
+@given(
+    form=st.sampled_from([*FORMATS]),
+    data=st.binary(max_size=200),
+    start=st.sampled_from([b"", b"[", b'[{"', GOOD + b"\n"]),
+)
+def test_any_bytes_are_prompts_or_counted(form: str, data: bytes, start: bytes) -> None:
+    assert run(start + data, form)[0] in (0, 2)

@@ -1,0 +1,107 @@
+"""Every form of prompt against the real server: what it takes, and what our client reads of it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftworth.measuring.client import Client, Measured
+from draftworth.measuring.run_specification import RequestShape
+from draftworth.planning.resolved import load
+from draftworth.planning.run_specification import run_spec
+from draftworth.records.prompts import Prompt, load_case
+from draftworth.serving.command import ModelPaths
+from draftworth.serving.dialects import serving_command
+from rehearsal.engine import EngineServer, serve_together
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.engine
+
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, RequestShape]]:
+    """The speculating server with a parser of tool calls, and what a request looks like."""
+    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
+    if python is None:
+        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+    experiment = load(ROOT / "experiments/rehearsal.yaml")
+    spec = experiment.spec
+    serving = spec.serving.model_copy(update={"tool_call_parser": "hermes"})
+    drafted = next(variant for variant in experiment.variants if variant.speculates)
+    pair = ROOT / "rehearsal/tiny_pair"
+    paths = ModelPaths(target=str(pair / "target"), draft=str(pair / "draft"))
+    command = serving_command(spec.model_copy(update={"serving": serving}), drafted.spec, paths)
+    server = EngineServer(
+        python=Path(python),
+        name=drafted.name,
+        arguments=command.arguments,
+        environment=command.environment,
+        log_path=tmp_path_factory.mktemp("engine") / "engine.log",
+    )
+    urls = {variant.name: "http://127.0.0.1:1" for variant in experiment.variants}
+    shape = run_spec(experiment, base_urls=urls, ready_deadline_seconds=60.0).shape
+    shape = dataclasses.replace(shape, fixed_output_length=False, token_ids=True, output_tokens=40)
+    with serve_together([server]):
+        yield server.base_url, shape
+
+
+def measure(served: tuple[str, RequestShape], folder: Path, **line: Any) -> tuple[Prompt, Measured]:
+    base_url, shape = served
+    path = folder / "case.jsonl"
+    path.write_text(json.dumps({"id": "a", **line}))
+    (prompt,) = load_case(path, prompt_class="mine", most_tokens=shape.output_tokens).prompts
+    client = Client(base_url=base_url, shape=shape)
+    return prompt, asyncio.run(client.measure(prompt, request_id="r"))
+
+
+FORMS: dict[str, dict[str, Any]] = {
+    "a prompt": {"prompt": "Count from 1 to 400."},
+    "a text to continue": {"text_to_continue": "1\n2\n3\n"},
+    "its own most tokens": {"text_to_continue": "1\n2\n3\n", "max_tokens": 7},
+    "parts of text": {
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "Count from 1."}]}]
+    },
+    "a log with calls of tools": {
+        "messages": [
+            {"role": "user", "content": "Rain?"},
+            {"role": "assistant", "content": None, "tool_calls": [CALL]},
+            {"role": "tool", "tool_call_id": "c1", "content": "dry"},
+        ],
+        "tools": [TOOL],
+    },
+    "tools that are not called": {"prompt": "Rain?", "tools": [TOOL], "tool_choice": "none"},
+    "tools that may be called": {"prompt": "Rain?", "tools": [TOOL]},
+    "an object of JSON": {"prompt": "Rain?", "response_format": {"type": "json_object"}},
+    "a tool that must be called": {
+        "prompt": "Rain?",
+        "tools": [TOOL],
+        "tool_choice": {"type": "function", "function": {"name": "weather"}},
+    },
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_real_server_answers_every_form_of_prompt(
+    served: tuple[str, RequestShape], tmp_path: Path, form: str
+) -> None:
+    prompt, measured = measure(served, tmp_path, **FORMS[form])
+    record, transcript = measured.record, measured.transcript
+    assert not record.failed, record.error_msg
+    assert record.usage_source == "every_chunk"
+    assert record.number_output_tokens is not None
+    assert 0 < record.number_output_tokens <= (prompt.max_tokens or 40)
+    assert record.finish_reason in ("length", "stop", "tool_calls")
+    assert transcript.text
+    assert transcript.token_ids is not None
+    assert len(transcript.token_ids) == record.number_output_tokens
+    assert sum(transcript.chunk_tokens or ()) == record.number_output_tokens
