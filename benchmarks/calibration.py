@@ -50,6 +50,7 @@ SAMPLING = Sampling(
 )
 BOUNDARY = 1 / (1 + INDIFFERENCE)
 _BLOCK_ERROR, _REQUEST_ERROR, _LENGTH_SPREAD, _TTFT_SPREAD = 0.03, 0.02, 0.4, 0.1
+_MESSAGES = ({"role": "user", "content": "planted"},)
 _BASELINE_S_PER_TOKEN, _TTFT_S, _TIMEOUT_S = 0.02, 0.2, 300.0
 
 
@@ -280,7 +281,7 @@ def planted_spec(cell: Cell) -> RunSpec:
             Case(
                 prompt_class=CLASS,
                 name=_case_name(case),
-                prompts=tuple(Prompt(id=str(i), messages=()) for i in range(cell.prompts)),
+                prompts=tuple(Prompt(id=str(i), messages=_MESSAGES) for i in range(cell.prompts)),
             )
             for case in range(cell.cases)
         ),

@@ -205,7 +205,8 @@ def test_an_experiment_without_notes_gives_no_warning(tmp_path: Path) -> None:
     price = put("aws", "price", "as_of", value=datetime.now(UTC).date())
     budget = put("aws", "budget_usd", value=1000.0)
     deadline = put("aws", "deadline_minutes", value=600)
-    edits = both(commit, draft, admin, bought, price, budget, deadline)
+    unforced = put("workload", "fixed_output_length", value=False)
+    edits = both(commit, draft, admin, bought, price, budget, deadline, unforced)
     file = write_experiment(tmp_path, edits)
     result = run_app(str(file), tmp_path)
     assert result.exit_code == 0, result.stderr

@@ -28,7 +28,10 @@ def test_the_words_for_a_keys_values_are_those_of_its_schema() -> None:
         (("workload", "target_interval_width"), "a number, more than 0, 1 or less"),
         (("variants",), "a list of 2 or more entries"),
         (("workload", "warmup_requests"), "a whole number, 0 or more, 1000 or less"),
-        (("workload", "load"), "a mapping with kind: concurrency or poisson or ladder"),
+        (
+            ("workload", "load"),
+            "a mapping with kind: concurrency or poisson or ladder or poisson_ladder",
+        ),
         (("aws", "pins", "node_release"), "a release of EKS's node images, as in 1.35.2-20261102"),
         (("no", "such", "key"), "a value"),
     ],
