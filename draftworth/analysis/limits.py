@@ -153,7 +153,7 @@ def _timed_out(blocks: Sequence[BlockResult], group: Group, variant: str) -> str
 def _unequal(sides: Sequence[tuple[int, int]]) -> bool:
     """Whether two shares of failures differ by more than chance (normal approximation)."""
     (failed, requests), (other_failed, other_requests) = sides
-    if not (failed or other_failed):
+    if not (failed or other_failed) or not (requests and other_requests):
         return False
     both = (failed + other_failed) / (requests + other_requests)
     error = math.sqrt(both * (1 - both) * (1 / requests + 1 / other_requests))

@@ -55,6 +55,7 @@ class Comparison:
     """One variant against the baseline in a traffic.
 
     cost_ratio: variant / baseline of the cost of an output token; None where it cannot be told.
+    compared_outputs: pairs in which there is a text to compare.
     speedups: baseline / variant of the means of every metric that has one.
     ttft_ratio, ttft_p95_ratio: variant / baseline, typical and at the 95th percentile, with 93%
         intervals.
@@ -65,6 +66,7 @@ class Comparison:
     variant: str
     baseline: str
     pairs: int
+    compared_outputs: int
     identical_outputs: int
     cost_ratio: Estimate | None
     speedups: Mapping[Metric, Estimate | None]
@@ -103,8 +105,8 @@ class Comparison:
 
     @property
     def identical_share(self) -> float | None:
-        """Pairs with the same output / pairs."""
-        return self.identical_outputs / self.pairs if self.pairs else None
+        """Pairs with the same output / pairs whose outputs can be compared; None: not checked."""
+        return self.identical_outputs / self.compared_outputs if self.compared_outputs else None
 
 
 def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, str]:
@@ -150,15 +152,14 @@ def compare(
         [p.sample(s) for p in pairs if (s := getattr(p, side).ttft_s)]
         for side in ("plain", "drafted")
     )
+    texts = _outputs(pairs)
     return Comparison(
         traffic=traffic,
         variant=variant,
         baseline=baseline,
         pairs=len(pairs),
-        # Text that neither server sent shows nothing: it may be in a field that is not read.
-        identical_outputs=sum(
-            p.plain.output_sha256 == p.drafted.output_sha256 != SHA256_OF_NOTHING for p in pairs
-        ),
+        compared_outputs=len(texts),
+        identical_outputs=sum(plain == drafted for plain, drafted in texts),
         cost_ratio=ratio,
         speedups={m: _speedup(pairs, traffic, m) for m in metrics.with_speedup()},
         ttft_ratio=ratio_of_typical(pairs, TTFT.field, confidence=TTFT_CONFIDENCE),
@@ -168,6 +169,19 @@ def compare(
         judgement=judgement,
         reason=reason,
     )
+
+
+def _outputs(pairs: Sequence[Pair]) -> list[tuple[str, str]]:
+    """The hashes of both texts, of pairs in which there is one.
+
+    Text that neither server sent shows nothing: it may be in a field that is not read.
+    """
+    found = ((p.plain.output_sha256, p.drafted.output_sha256) for p in pairs)
+    return [
+        (plain, drafted)
+        for plain, drafted in found
+        if plain and drafted and {plain, drafted} != {SHA256_OF_NOTHING}
+    ]
 
 
 def log_cost_ratio(pairs: Sequence[Pair], traffic: Traffic) -> LogRatio | None:

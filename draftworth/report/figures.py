@@ -19,6 +19,7 @@ from draftworth.analysis.metrics import (
     Metric,
 )
 from draftworth.analysis.outputs import tokens_before
+from draftworth.analysis.verdict import Comparison
 from draftworth.report.document import Section, Table, variant_table
 from draftworth.report.words import (
     ABOUT,
@@ -174,11 +175,7 @@ def _break_even_cells(prediction: BreakEven) -> tuple[str, ...]:
 
 def outputs(facts: RunFacts) -> tuple[Section, Section]:
     """How many greedy outputs are the baseline's, and where others begin to differ."""
-    shares = (
-        (v, (f"{c.identical_outputs} of {c.pairs}", share(c.identical_share)))
-        for v in facts.speculative
-        if (c := v.comparison)
-    )
+    shares = ((v, _identical_cells(c)) for v in facts.speculative if (c := v.comparison))
     places = ((v, _difference_cells(v)) for v in facts.speculative)
     examples = (
         (
@@ -212,9 +209,17 @@ def outputs(facts: RunFacts) -> tuple[Section, Section]:
     )
 
 
+def _identical_cells(comparison: Comparison) -> tuple[str, str]:
+    """What cannot be shown to be the same is never called so."""
+    if comparison.identical_share is None:
+        return "not checked", MISSING
+    counted = f"{comparison.identical_outputs} of {comparison.compared_outputs}"
+    return counted, share(comparison.identical_share)
+
+
 def _difference_cells(variant: VariantFacts) -> tuple[str, ...]:
     comparison = variant.comparison
-    differing = comparison.pairs - comparison.identical_outputs if comparison else 0
+    differing = comparison.compared_outputs - comparison.identical_outputs if comparison else 0
     tokens = tokens_before(variant.divergences) or (None, None)
     compared = f"{len(variant.divergences)} of {differing}"
     return compared, *(number(count, digits=0) for count in tokens)

@@ -68,6 +68,11 @@ def test_shares_that_differ_by_more_than_chance_leave_none_either() -> None:
     assert not why_not_comparable(near, TRAFFIC, allowed, SIDES)
 
 
+def test_a_side_that_was_not_measured_has_failed_nothing() -> None:
+    plain, _ = blocks_of(failed={"baseline": 1})
+    assert why_not_comparable([plain], TRAFFIC, Limits(), SIDES) == ""
+
+
 def test_time_outs_are_named_as_such() -> None:
     blocks = blocks_of(failed={"k7": 50}, timed_out=True)
     assert "failed, 50 of them by time-out" in why_not_comparable(blocks, TRAFFIC, Limits(), SIDES)
