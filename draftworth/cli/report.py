@@ -8,9 +8,10 @@ from pathlib import Path
 from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.analysis.run_comparison import changes
 from draftworth.cli.runs import RUN_WORDS, S3_SCHEME, local_run
+from draftworth.cli.scoring import score
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run, read_run
-from draftworth.records.transcripts import read_transcripts
+from draftworth.records.transcripts import Transcripts, read_transcripts
 from draftworth.report.contents import document_of
 from draftworth.report.terminal import document_lines
 
@@ -28,6 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--against", metavar="RUN", help="another run of the same experiment, to compare with"
     )
     parser.add_argument(
+        "--score",
+        metavar="COMMAND",
+        help="a program that scores the outputs of both sides: docs/metrics.md, Scores",
+    )
+    parser.add_argument(
         "--out",
         metavar="DIR",
         nargs="?",
@@ -39,10 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict, and write the report where asked."""
     out = None if arguments.out is None else _out_folder(arguments.run, arguments.out)
-    facts = _facts(arguments.run, texts=True)
-    other = _facts(arguments.against, texts=False) if arguments.against else None
+    facts, transcripts = _facts(arguments.run, texts=True)
+    other = _facts(arguments.against, texts=False)[0] if arguments.against else None
     found = changes(facts, other) if other else ()
-    document = document_of(facts, found, other.run.result.run_id if other else "")
+    scores = score(arguments.score, facts, transcripts) if arguments.score is not None else ()
+    document = document_of(facts, found, other.run.result.run_id if other else "", scores)
     print(*document_lines(document), sep="\n")
     if out is not None:
         # Loaded here: templates and plotting take long, and the measuring commands import this.
@@ -64,10 +71,11 @@ def _out_folder(run_at: str, out: str) -> Path:
     return Path(run_at) / "report"
 
 
-def _facts(run_at: str, *, texts: bool) -> RunFacts:
+def _facts(run_at: str, *, texts: bool) -> tuple[RunFacts, Transcripts]:
     with local_run(run_at) as folder:
         run_read = read_run(folder)
-        return facts_of(run_read, read_transcripts(folder, run_read.blocks) if texts else {})
+        transcripts = read_transcripts(folder, run_read.blocks) if texts else {}
+        return facts_of(run_read, transcripts), transcripts
 
 
 def print_verdict(run: Run) -> None:

@@ -15,11 +15,12 @@ from draftworth.analysis.metrics import COST
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY as ITL
 from draftworth.analysis.pairing import MANY_CASES, TRAFFIC_MIX
 from draftworth.analysis.run_comparison import Change
+from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.statistics import CONFIDENCE
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
 from draftworth.records.results import AS_SHIPPED, RUN_FILE, Interruption, RunResult, ServerStart
 from draftworth.report.document import Card, Document, Section, Table, table, variant_table
-from draftworth.report.figures import cross_checks, figures, outputs, quantiles
+from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
 from draftworth.report.plots import group_plots, overview_plots
 from draftworth.report.words import (
     ABOUT,
@@ -44,14 +45,19 @@ PART_NAMES = {
 }
 
 
-def document_of(facts: RunFacts, changes: Sequence[Change] = (), other_run: str = "") -> Document:
+def document_of(
+    facts: RunFacts,
+    changes: Sequence[Change] = (),
+    other_run: str = "",
+    scores: Sequence[ScoreComparison] = (),
+) -> Document:
     """The report of a run, with another run beside it when there are changes."""
     result = facts.run.result
     sections = [_verdict(facts)]
     if changes:
         sections.append(_against(changes, result.run_id, other_run))
     sections += [figures(facts), quantiles(facts), *_groups(facts), cross_checks(facts)]
-    sections += [*outputs(facts), _spending(result)]
+    sections += [*outputs(facts), *score_sections(scores), _spending(result)]
     return Document(
         title=f"{result.experiment}: does speculation pay?",
         facts=tuple(_header(facts)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from draftworth.analysis import metrics
 from draftworth.analysis.checks import (
     ACCEPTANCE_TOLERANCE,
@@ -19,13 +21,15 @@ from draftworth.analysis.metrics import (
     Metric,
 )
 from draftworth.analysis.outputs import tokens_before
+from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.verdict import Comparison
-from draftworth.report.document import Section, Table, variant_table
+from draftworth.report.document import Section, Table, table, variant_table
 from draftworth.report.words import (
     ABOUT,
     INTERVAL,
     MISSING,
     figure,
+    interval,
     number,
     ratio,
     share,
@@ -215,6 +219,24 @@ def _identical_cells(comparison: Comparison) -> tuple[str, str]:
         return "not checked", MISSING
     counted = f"{comparison.identical_outputs} of {comparison.compared_outputs}"
     return counted, share(comparison.identical_share)
+
+
+def score_sections(scores: Sequence[ScoreComparison]) -> Iterator[Section]:
+    """What a program of the user's says of the outputs; nothing where none was asked."""
+    rows = (
+        (
+            *(found.traffic.name, found.traffic.load.label, found.variant),
+            *(number(found.baseline_mean, digits=3), f"{found.difference.value:+.3f}"),
+            *(interval(found.difference, digits=3), str(found.difference.prompts)),
+            str(found.difference.samples),
+        )
+        for found in scores
+    )
+    headings = ("class", "load", "variant", "baseline", "difference", INTERVAL, "prompts", "pairs")
+    if tables := table(headings, rows, names=3):
+        yield Section(
+            title="Scores of the outputs", paragraphs=(ABOUT["scores"],), tables=tables, brief=True
+        )
 
 
 def _difference_cells(variant: VariantFacts) -> tuple[str, ...]:

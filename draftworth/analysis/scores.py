@@ -1,0 +1,91 @@
+"""Scores of outputs by a program of the user's, compared as costs are: paired, with an interval."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.pairing import Pair, Traffic, counting, paired
+from draftworth.analysis.statistics import CONFIDENCE, Estimate, spread
+from draftworth.records.transcripts import Transcripts
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToScore:
+    """A pair of outputs of one prompt."""
+
+    traffic: Traffic
+    variant: str
+    pair: Pair
+
+    def line(self, transcripts: Transcripts) -> Mapping[str, object]:
+        """What the scoring program is given: both texts, and token ids where there are some."""
+        plain, drafted = self.pair.plain, self.pair.drafted
+        one, other = transcripts[plain.request_id], transcripts[drafted.request_id]
+        return {
+            "prompt_class": self.pair.prompt_class,
+            "prompt_id": plain.prompt_id,
+            "variant": self.variant,
+            "baseline_text": one.text,
+            "variant_text": other.text,
+            "baseline_token_ids": one.token_ids,
+            "variant_token_ids": other.token_ids,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreComparison:
+    """Mean scores of both sides' outputs in a traffic; difference: variant - baseline."""
+
+    traffic: Traffic
+    variant: str
+    baseline_mean: float
+    difference: Estimate
+
+
+def to_score(facts: RunFacts, transcripts: Transcripts) -> list[ToScore]:
+    """Every pair that counts and of which both outputs are there, group by group."""
+    return [
+        ToScore(traffic=traffic, variant=variant.name, pair=pair)
+        for group in facts.groups
+        for variant in group.speculative
+        for traffic in [Traffic.of(group.group)]
+        for pair in counting(
+            paired(
+                facts.run.blocks, traffic, variant=variant.name, baseline=facts.run.result.baseline
+            )
+        )
+        if {pair.plain.request_id, pair.drafted.request_id} <= transcripts.keys()
+    ]
+
+
+def compare_scores(
+    outputs: Sequence[ToScore], scores: Sequence[tuple[float, float]]
+) -> Iterator[ScoreComparison]:
+    """Baseline's and variant's score of each pair of outputs, by traffic and variant."""
+    groups: defaultdict[tuple[str, str], list[tuple[ToScore, float, float]]] = defaultdict(list)
+    for output, (plain, drafted) in zip(outputs, scores, strict=True):
+        groups[output.traffic.label, output.variant].append((output, plain, drafted))
+    for rows in groups.values():
+        first, count = rows[0][0], len(rows)
+        mean = math.fsum(drafted - plain for _, plain, drafted in rows) / count
+        found = spread(
+            [o.pair.sample((drafted - plain - mean) / count) for o, plain, drafted in rows]
+        )
+        half = found.half_width(CONFIDENCE) if found else None
+        yield ScoreComparison(
+            traffic=first.traffic,
+            variant=first.variant,
+            baseline_mean=math.fsum(plain for _, plain, _ in rows) / count,
+            difference=Estimate(
+                value=mean,
+                low=None if half is None else mean - half,
+                high=None if half is None else mean + half,
+                prompts=found.prompts if found else 0,
+                blocks=found.blocks if found else 0,
+                samples=count,
+            ),
+        )
