@@ -42,20 +42,27 @@ def score(command: str, facts: RunFacts, transcripts: Transcripts) -> tuple[Scor
 
 
 def _answers(command: str, lines: str) -> str:
+    words = _words(command)
     try:
-        if not (words := shlex.split(command)):
-            raise ValueError("no word in it")
         done = subprocess.run(  # noqa: S603 (running what it is given is its purpose)
             words, input=lines, capture_output=True, text=True, check=False
         )
-    except ValueError as error:
-        raise UserInputError(f"--score: given {command!r}, allowed: a command: {error}") from error
     except OSError as error:
         raise DraftworthError(f"--score: {command}: cannot be started: {error.strerror}") from error
     if done.returncode:
         last = one_line(done.stderr.strip().rpartition("\n")[2], characters=200)
         raise DraftworthError(f"--score: {command} ended with exit code {done.returncode}: {last}")
     return done.stdout
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UserInputError(f"--score: given {command!r}, allowed: a command: {error}") from error
+    if not words:
+        raise UserInputError("--score: given nothing, allowed: a command, for example ./score.py")
+    return words
 
 
 def _scores(answers: Sequence[str], outputs: Sequence[ToScore]) -> list[tuple[float, float]]:
