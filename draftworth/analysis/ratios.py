@@ -71,6 +71,15 @@ class LogRatio:
             self.value, spread(self.parts), samples=len(self.parts), confidence=confidence
         )
 
+    def over(self, other: LogRatio, *, runs: tuple[str, str]) -> LogRatio:
+        """This ratio / one of another run: prompts are the same in both, blocks are not."""
+        parts = (
+            replace(part, block=f"{run}/{part.block}", value=sign * part.value)
+            for run, ratio, sign in zip(runs, (self, other), (1, -1), strict=True)
+            for part in ratio.parts
+        )
+        return LogRatio(value=self.value - other.value, parts=tuple(parts))
+
 
 @dataclass(frozen=True)
 class _Sums:
@@ -90,6 +99,21 @@ class _Sums:
         share = self.weights[prompt_class] * sum_over / sum_under / self.total
         moved = over / sum_over if sum_over else 0.0
         return share * (moved - under / sum_under)
+
+
+def log_of_sums(
+    requests: Sequence[tuple[Sample, RequestRecord]], amounts: Amounts
+) -> LogRatio | None:
+    """One side alone: the logarithm of sum / sum; None without a request, or where a sum is 0."""
+    found = [
+        (place, amount) for place, record in requests if (amount := amounts(record)) is not None
+    ]
+    over = math.fsum(amount[0] for _, amount in found)
+    under = math.fsum(amount[1] for _, amount in found)
+    if not (over and under):
+        return None
+    parts = tuple(replace(place, value=a / over - b / under) for place, (a, b) in found)
+    return LogRatio(value=math.log(over / under), parts=parts)
 
 
 def log_ratio_of_sums(

@@ -1,17 +1,20 @@
-"""Two runs of one experiment side by side: did the cost of a token change?"""
+"""Two runs side by side: did the cost of a token change, or what does it cost elsewhere?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.metrics import INTER_TOKEN_LATENCY
-from draftworth.analysis.pairing import Traffic, paired
-from draftworth.analysis.ratios import LogRatio
-from draftworth.analysis.statistics import Estimate, Sample
+from draftworth.analysis.costs import slot_usd_per_second
+from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.metrics import COST, INTER_TOKEN_LATENCY
+from draftworth.analysis.pairing import Traffic, paired, samples_of
+from draftworth.analysis.ratios import LogRatio, cost_amounts, log_of_sums
+from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import log_cost_ratio
 from draftworth.errors import UserInputError
+from draftworth.records.load import PoissonLoad
 from draftworth.records.reading import Run
 
 
@@ -49,17 +52,78 @@ def _ratio(runs: Sequence[Run], traffic: Traffic, variant: str) -> Estimate | No
     ours, theirs = found
     if ours is None or theirs is None:
         return None
-    parts = (
-        Sample(
-            stratum=part.stratum,
-            prompt=part.prompt,
-            block=f"{run.result.run_id}/{part.block}",
-            value=sign * part.value,
+    first, second = (run.result.run_id for run in runs)
+    return ours.over(theirs, runs=(first, second)).estimate()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Across:
+    """A variant of this run beside one of a run of something else: another engine or device.
+
+    ratio: this one's / the other's of what a token costs, or of the seconds that it takes where a
+        price is missing. usd: of a million output tokens, here and there.
+    """
+
+    group: Group
+    variant: str
+    other_variant: str
+    ratio: Estimate | None
+    usd: tuple[float | None, float | None]
+
+    @property
+    def is_cost(self) -> bool:
+        """Whether both have a price."""
+        return None not in self.usd
+
+
+def across(facts: RunFacts, other: RunFacts) -> tuple[Across, ...]:
+    """Every variant of this run beside every one of the other, group by group.
+
+    Raises:
+        UserInputError: they were not asked the same prompts at the same loads.
+    """
+    mine, others = _measured(facts.run), _measured(other.run)
+    if mine != others:
+        raise UserInputError(
+            f"--against: {facts.run.result.run_id} and {other.run.result.run_id} cannot be "
+            f"compared: {_different(mine, others)}. Measure both with the same prompts and loads"
         )
-        for run, ratio, sign in zip(runs, (ours, theirs), (1, -1), strict=True)
-        for part in ratio.parts
+    groups = {group.group: group for group in other.groups}
+    return tuple(
+        _across((facts.run, other.run), group.group, ours, theirs)
+        for group in facts.groups
+        for ours in group.variants
+        for theirs in groups[group.group].variants
     )
-    return LogRatio(value=ours.value - theirs.value, parts=tuple(parts)).estimate()
+
+
+def _across(
+    runs: tuple[Run, Run], group: Group, ours: VariantFacts, theirs: VariantFacts
+) -> Across:
+    (run, other), names = runs, (ours.name, theirs.name)
+    cost, other_cost = (_log_cost(r, group, name) for r, name in zip(runs, names, strict=True))
+    price, other_price = (
+        slot_usd_per_second(r.result.price, name) for r, name in zip(runs, names, strict=True)
+    )
+    found = None
+    if cost and other_cost:
+        found = cost.over(other_cost, runs=(run.result.run_id, other.result.run_id))
+        if price and other_price:
+            found = found.times(price / other_price)
+    return Across(
+        group=group,
+        variant=ours.name,
+        other_variant=theirs.name,
+        ratio=found.estimate() if found else None,
+        usd=(ours.value(COST), theirs.value(COST)),
+    )
+
+
+def _log_cost(run: Run, group: Group, variant: str) -> LogRatio | None:
+    """Of the server's seconds for an output token; None for arrivals at a rate."""
+    if isinstance(group.load, PoissonLoad):
+        return None
+    return log_of_sums(samples_of(run.blocks, group, variant), cost_amounts)
 
 
 def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
@@ -104,11 +168,14 @@ def _differences(run: Run, other: Run) -> Iterator[str]:
         yield f"no speculative variant in both: {list(ours.variants)} and {list(theirs.variants)}"
     mine, others = _measured(run), _measured(other)
     if mine != others:
-        only = sorted(mine - others), sorted(others - mine)
-        yield (
-            f"classes, cases or loads: only in the first {_few(only[0])}, only in the second "
-            f"{_few(only[1])}"
-        )
+        yield _different(mine, others)
+
+
+def _different(mine: set[str], others: set[str]) -> str:
+    return (
+        f"classes, cases or loads: only in the first {_few(sorted(mine - others))}, only in the "
+        f"second {_few(sorted(others - mine))}"
+    )
 
 
 def _measured(run: Run) -> set[str]:

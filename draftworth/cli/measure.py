@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from draftworth.measuring.sink import FolderSink
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
 from draftworth.records.reading import read_run
-from draftworth.records.results import MAX_REQUESTS_PER_BLOCK
+from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, Price
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             128,
             "most tokens of an output; a prompt's max_tokens is no more",
         ),
-        ("--requests-per-case", requests, 8, "measured requests of each prompt file"),
+        ("--requests-per-case", requests, 8, "measured requests of each prompt file in a round"),
+        ("--rounds", positive_int, 1, "of all prompt files; an interval takes two"),
         (
             "--warmup-requests",
             whole_number,
@@ -63,6 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--timeout-seconds", positive_number, 300.0, "a request that takes longer has failed"),
     ):
         parser.add_argument(option, type=type_, default=default, help=f"{about} (%(default)s)")
+    parser.add_argument(
+        "--usd-per-hour",
+        type=positive_number,
+        help="what the server costs: for the cost of its tokens, and `report RUN --against` this",
+    )
     parser.add_argument(
         "--fixed-length",
         action="store_true",
@@ -122,6 +129,18 @@ def _load(arguments: argparse.Namespace) -> Load:
     return ConcurrencyLoad(concurrency=concurrency)
 
 
+def _price(usd_per_hour: float | None, variant: str) -> Price | None:
+    if usd_per_hour is None:
+        return None
+    return Price(
+        usd_per_node_hour=usd_per_hour,
+        as_of=datetime.now(UTC).date().isoformat(),
+        source="--usd-per-hour",
+        node_shares={variant: 1.0},
+        nodes=1,
+    )
+
+
 def _run_spec(arguments: argparse.Namespace) -> RunSpec:
     endpoint = Endpoint(
         variant=name_in_files(arguments.name),
@@ -147,13 +166,13 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
         load_generator="asyncio",
         sampling=Sampling(
             requests_per_round=arguments.requests_per_case,
-            min_requests=arguments.requests_per_case,
-            max_requests=arguments.requests_per_case,
+            min_requests=arguments.requests_per_case * arguments.rounds,
+            max_requests=arguments.requests_per_case * arguments.rounds,
             target_interval_width=1.0,
             warmup_requests=arguments.warmup_requests,
         ),
         parallel=False,
         class_weights={},
-        price=None,
+        price=_price(arguments.usd_per_hour, endpoint.variant),
         ready_deadline_seconds=30.0,
     )

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from draftworth.analysis.facts import RunFacts, facts_of
-from draftworth.analysis.run_comparison import changes
+from draftworth.analysis.run_comparison import across, changes
 from draftworth.cli.runs import RUN_WORDS, S3_SCHEME, local_run
 from draftworth.cli.scoring import score
 from draftworth.errors import UserInputError
@@ -26,7 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=RUN_WORDS,
     )
     parser.add_argument(
-        "--against", metavar="RUN", help="another run of the same experiment, to compare with"
+        "--against",
+        metavar="RUN",
+        help="another run, to compare with: of the same experiment, or of the same prompts and "
+        "loads on something else (`measure`)",
     )
     parser.add_argument(
         "--score",
@@ -47,9 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
     out = None if arguments.out is None else _out_folder(arguments.run, arguments.out)
     facts, transcripts = _facts(arguments.run, texts=True)
     other = _facts(arguments.against, texts=False)[0] if arguments.against else None
-    found = changes(facts, other) if other else ()
+    same = other and facts.run.result.experiment == other.run.result.experiment
+    found = changes(facts, other) if other and same else ()
+    elsewhere = across(facts, other) if other and not same else ()
     scores = score(arguments.score, facts, transcripts) if arguments.score is not None else ()
-    document = document_of(facts, found, other.run.result.run_id if other else "", scores)
+    document = document_of(
+        facts, found, other.run.result.run_id if other else "", scores, elsewhere
+    )
     print(*document_lines(document), sep="\n")
     if out is not None:
         # Loaded here: templates and plotting take long, and the measuring commands import this.

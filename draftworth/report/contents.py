@@ -14,7 +14,7 @@ from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.metrics import COST
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY as ITL
 from draftworth.analysis.pairing import MANY_CASES, TRAFFIC_MIX
-from draftworth.analysis.run_comparison import Change
+from draftworth.analysis.run_comparison import Across, Change
 from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.statistics import CONFIDENCE
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
@@ -50,12 +50,15 @@ def document_of(
     changes: Sequence[Change] = (),
     other_run: str = "",
     scores: Sequence[ScoreComparison] = (),
+    elsewhere: Sequence[Across] = (),
 ) -> Document:
     """The report of a run, with another run beside it when there are changes."""
     result = facts.run.result
     sections = [_verdict(facts)]
     if changes:
         sections.append(_against(changes, result.run_id, other_run))
+    if elsewhere:
+        sections.append(_elsewhere(elsewhere, result.run_id, other_run))
     sections += [figures(facts), quantiles(facts), *_groups(facts), cross_checks(facts)]
     sections += [*outputs(facts), *score_sections(scores), _spending(result)]
     return Document(
@@ -256,6 +259,25 @@ def _against(changes: Sequence[Change], run: str, other: str) -> Section:
             ABOUT["against"],
         ),
         tables=table(("group and variant", *headings, "baseline ITL ms", "other's"), rows, names=1),
+        brief=True,
+    )
+
+
+def _elsewhere(found: Sequence[Across], run: str, other: str) -> Section:
+    """Variants of this run beside those of a run of something else."""
+    rows = (
+        (
+            *(a.group.prompt_class, a.group.load.label, a.variant, a.other_variant),
+            *("cost" if a.is_cost else "seconds", change(a.ratio), change_interval(a.ratio)),
+            *(figure(COST, usd) for usd in a.usd),
+        )
+        for a in found
+    )
+    headings = ("class", "load", "variant", "other's", "of a token", "this to other", INTERVAL)
+    return Section(
+        title="Against a run of something else",
+        paragraphs=(f"This run is {run}, the other one is {other}.", ABOUT["elsewhere"]),
+        tables=table((*headings, "USD/M tokens", "other's"), rows, names=5),
         brief=True,
     )
 

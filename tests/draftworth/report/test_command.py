@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import boto3
@@ -16,7 +17,8 @@ from draftworth.analysis.facts import facts_of
 from draftworth.cli import main
 from draftworth.report.contents import document_of
 from tests.conftest import ROOT
-from tests.draftworth.report.runs import make_run, write_run
+from tests.draftworth.report.runs import BASELINE, make_run, write_run
+from tests.support.blocks import make_price
 
 
 @pytest.fixture
@@ -92,14 +94,41 @@ def test_two_runs_are_compared(
     assert "Against another run" in (folder / "report" / "report.html").read_text()
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_two_runs_of_different_experiments_are_refused_before_anything_is_written(
+def test_a_run_of_something_else_with_the_same_prompts_is_put_beside_it(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = write_run(make_run(experiment="llama"), tmp_path / "other")
+    """`measure` of a server elsewhere: half the price, the baseline's speed."""
+    price = make_price(usd_per_node_hour=1.25, node_shares={"gpu": 1.0})
+    blocks = tuple(
+        replace(block, variant="gpu") for block in make_run().blocks if block.variant == BASELINE
+    )
+    gpu = make_run(
+        blocks=blocks,
+        experiment="measure",
+        run_id="elsewhere",
+        variants=("gpu",),
+        baseline="gpu",
+        class_weights={},
+        price=price,
+    )
+    other = write_run(gpu, tmp_path / "other")
+    priced = write_run(make_run(price=make_price()), tmp_path / "priced")
+    for run, of, expected in ((folder, "seconds", "+0.0%"), (priced, "cost", "+100.0%")):
+        assert main(["report", str(run), "--against", str(other)]) == 0
+        said = capsys.readouterr().out.partition("Against a run of something else")[2]
+        row = next(line.split() for line in said.splitlines() if "baseline" in line)
+        assert row[:6] == ["structured", "c4", "baseline", "gpu", of, expected]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_two_runs_of_different_prompts_are_refused_before_anything_is_written(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = tuple(replace(block, case="others") for block in make_run().blocks)
+    other = write_run(make_run(experiment="llama", blocks=blocks), tmp_path / "other")
     assert main(["report", str(folder), "--against", str(other), "--out"]) == 2
     streams = capsys.readouterr()
-    assert "cannot be compared: experiment 'built' and 'llama'" in streams.err
+    assert "cannot be compared: classes, cases or loads" in streams.err
     assert streams.out == ""
     assert not (folder / "report").exists()
 
