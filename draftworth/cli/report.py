@@ -54,9 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
     found = changes(facts, other) if other and same else ()
     elsewhere = across(facts, other) if other and not same else ()
     scores = score(arguments.score, facts, transcripts) if arguments.score is not None else ()
-    document = document_of(
-        facts, found, other.run.result.run_id if other else "", scores, elsewhere
-    )
+    name = other.run.result.run_id if other else ""
+    document = document_of(facts, found, name, scores=scores, elsewhere=elsewhere)
     print(*document_lines(document), sep="\n")
     if out is not None:
         # Loaded here: templates and plotting take long, and the measuring commands import this.

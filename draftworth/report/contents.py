@@ -49,6 +49,7 @@ def document_of(
     facts: RunFacts,
     changes: Sequence[Change] = (),
     other_run: str = "",
+    *,
     scores: Sequence[ScoreComparison] = (),
     elsewhere: Sequence[Across] = (),
 ) -> Document:
