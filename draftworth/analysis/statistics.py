@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -108,10 +107,9 @@ def spread(samples: Sequence[Sample]) -> Spread | None:
     prompts = len({(s.stratum, s.prompt) for s in samples})
     if by_prompt is None or by_block is None or prompts < MIN_PROMPTS:
         return None
-    strata: defaultdict[str, list[float]] = defaultdict(list)
-    for sample in samples:
-        strata[sample.stratum].append(sample.value)
-    both = sum(_squares(values) for values in strata.values())
+    # Where each prompt was seen once, it shows as much as its block does, and nothing of itself.
+    single = _between(_sums((s.stratum, str(i), s.value) for i, s in enumerate(samples)))
+    both = single[0] if single else 0.0
     (of_prompts, prompt_degrees), (of_blocks, block_degrees) = by_prompt, by_block
     return Spread(
         standard_error=math.sqrt(max(of_prompts, of_blocks, of_prompts + of_blocks - both)),

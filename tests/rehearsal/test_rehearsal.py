@@ -143,5 +143,8 @@ def test_the_real_engine_agrees_with_the_client(
     verdict = compare(
         run.blocks, Traffic.of(groups[0]), variant="tiny-draft-k7", baseline="baseline"
     )
-    assert verdict.judgement == "cheaper per token"
+    # Three times as fast; how well that is known depends on what else the machine does.
+    assert verdict.judgement in ("cheaper per token", "inconclusive")
+    assert verdict.cost_ratio is not None
+    assert verdict.cost_ratio.value < 1
     assert verdict.identical_outputs == verdict.pairs

@@ -61,6 +61,20 @@ def test_more_rounds_of_the_same_prompts_do_not_fool_the_error() -> None:
     assert many.standard_error == pytest.approx(by_hand)
 
 
+def test_prompts_that_were_seen_once_show_nothing_that_lasts() -> None:
+    """What differs may as well be the minute: more requests are asked for, not prompts."""
+    once = [
+        Sample(stratum="case", prompt=f"p{i}", block=str(i % 2), value=value)
+        for i, value in enumerate((0.3, -0.3, 0.1, -0.1, 0.2, -0.2))
+    ]
+    found = spread(once)
+    assert found is not None
+    assert found.lasting_error == 0
+    lasting = spread(samples([[v / 4] * 4 for v in (0.3, -0.3, 0.1, -0.1, 0.2, -0.2)]))
+    assert lasting is not None
+    assert lasting.lasting_error > 0.8 * lasting.standard_error
+
+
 def test_an_error_that_a_whole_block_has_is_no_smaller_for_many_prompts() -> None:
     few, many = (spread(samples([[1 / n, -1 / n]] * n)) for n in (6, 60))
     assert few is not None
