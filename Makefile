@@ -15,7 +15,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-unit fuzz test-engine test-llmperf test-cluster benchmarks fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
+.PHONY: help setup rehearse test test-unit fuzz test-engine test-llmperf test-cluster benchmarks calibration fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -81,6 +81,9 @@ benchmarks: $(STAMP) ## the benchmarks that need nothing else and a minute
 	$(RUN) python -m benchmarks.idle
 	$(RUN) python -m benchmarks.publisher
 	$(RUN) python -m benchmarks.fidelity --cache .peers --peers --streams 8
+
+calibration: $(STAMP) ## how often the verdict is right, over planted runs (minutes; ARGS="--runs 1000")
+	$(RUN) python -m benchmarks.calibration $(ARGS)
 
 fidelity: $(STAMP) ## this client and others against a server that knows the truth (ARGS="--streams 64")
 	$(RUN) python -m benchmarks.fidelity --cache .peers $(ARGS)
