@@ -77,6 +77,17 @@ def test_it_is_written_once_and_half_a_report_is_completed(results: Path) -> Non
     assert again.written == []
 
 
+def test_transcripts_that_do_not_fit_the_pod_are_left_out_and_that_is_told(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pods.llmperf.report.MAX_TRANSCRIPT_BYTES", 10)
+    left_out, written = added(Refusing(results))
+    assert left_out.startswith("transcripts of ")
+    assert written.startswith("report: ")
+    page = (results / RUN_ID / REPORT_FOLDER / "report.md").read_text()
+    assert "Step latencies are not shown" in page
+
+
 def test_a_run_that_measured_nothing_has_none(tmp_path: Path) -> None:
     folder = tmp_path / RUN_ID
     folder.mkdir()
