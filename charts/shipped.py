@@ -2,7 +2,8 @@
 
 Images, function packages and the ConfigMap of the serving pods are all made from these lists, and
 `docs/architecture.md` shows them (a test compares). Every folder of the domain that travels needs
-nothing but the standard library, `draftworth/measuring` also `httptools`.
+nothing but the standard library, `draftworth/measuring` also `httptools`, and `draftworth/report`
+jinja2 and matplotlib, which are loaded when a run is over.
 """
 
 from __future__ import annotations
@@ -49,8 +50,10 @@ SERVING_POD = (
 # One image for the load generator, the checkpoint stager and the canary.
 MEASURING_IMAGE = (
     *_RECORDS,
+    "draftworth/terminal.py",
     "draftworth/analysis",
     "draftworth/measuring",
+    "draftworth/report",
     "pods/__init__.py",
     "pods/log.py",
     "pods/canary",
@@ -65,10 +68,12 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
     "load generator, checkpoint stager and canary": MEASURING_IMAGE,
 }
 
+_ENDINGS = ("*.py", "*.toml", "*.jinja", "*.mplstyle")
+
 
 def source_files(shipped: tuple[str, ...]) -> Iterator[str]:
     """The files of a list, relative to the repository, sorted within each folder."""
     for name in shipped:
         path = ROOT / name
-        files = [path] if path.is_file() else sorted((*path.rglob("*.py"), *path.rglob("*.toml")))
+        files = [path] if path.is_file() else sorted(f for e in _ENDINGS for f in path.rglob(e))
         yield from (file.relative_to(ROOT).as_posix() for file in files)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from draftworth.analysis import metrics
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
@@ -28,15 +27,7 @@ from draftworth.analysis.statistics import MIN_PROMPTS, Estimate, within
 from draftworth.analysis.summary import summarize
 from draftworth.records.load import PoissonLoad
 from draftworth.records.results import AS_SHIPPED, BlockResult, Limits, Price
-
-Judgement = Literal[
-    "cheaper per token",
-    "no difference",
-    "dearer",
-    "within the limits",
-    "outside the limits",
-    "inconclusive",
-]
+from draftworth.records.verdict import Judgement
 
 _NO_LIMITS = Limits()
 SHA256_OF_NOTHING = hashlib.sha256().hexdigest()

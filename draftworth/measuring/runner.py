@@ -1,9 +1,9 @@
 """The measuring program: rounds of every case against every variant, until the answer is known.
 
-Result files are written as each block completes; `run.json` comes last, when the run is over. With
-a `history` the run is one that several pods share: what is measured already is taken as it is, in
-its place, so every decision is that of a run without interruptions; and a pod that is terminated
-leaves the run open for the next one.
+Result files are written as each block completes; `run.json` comes last, when the run is over, and
+just before it, of a run that is complete, the verdict. With a `history` the run is one that several
+pods share: what is measured already is taken as it is, in its place, so every decision is that of a
+run without interruptions; and a pod that is terminated leaves the run open for the next one.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.scheduling import raise_scheduling_class
 from draftworth.measuring.sink import Sink
+from draftworth.measuring.verdict_file import write_verdict
 from draftworth.records.codec import dump_record
 from draftworth.records.load import Load
+from draftworth.records.reading import Run
 from draftworth.records.results import RUN_FILE, BlockResult, RunResult, RunStatus, ServerStart
 
 Progress = Callable[[str], None]
@@ -352,6 +354,10 @@ class Runner:
             interruptions=interruptions(self._journal.entries),
             server_starts=self._starts,
         )
+        if status == "complete" and len(result.variants) > 1:
+            measured = {block.stem: block for block in blocks}
+            listed = tuple(measured[stem] for stem in sorted(result.blocks))
+            write_verdict(Run(result=result, blocks=listed), self._files)
         self._files.write_now(RUN_FILE, dump_record(result))
         return result
 

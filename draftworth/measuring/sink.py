@@ -31,8 +31,8 @@ class Store(Sink, Protocol):
     def names(self, folder: str) -> list[str]:
         """Names of all files below a folder, sorted; raises SinkError."""
 
-    def read(self, name: str) -> bytes:
-        """One file, no larger than a result file can be; raises SinkError."""
+    def read(self, name: str, *, limit_bytes: int = RESULT_LIMIT_BYTES) -> bytes:
+        """One file, no larger than a result file can be, or than is said; raises SinkError."""
 
 
 @dataclass
@@ -74,11 +74,11 @@ class FolderSink:
         paths = (self.folder / folder).rglob("[!.]*")
         return sorted(p.relative_to(self.folder).as_posix() for p in paths if p.is_file())
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, *, limit_bytes: int = RESULT_LIMIT_BYTES) -> bytes:
         """One file."""
         path = self.folder / name
         try:
-            return read_file(path, RESULT_LIMIT_BYTES)
+            return read_file(path, limit_bytes)
         except (OSError, TooLargeError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise SinkError(f"{path}: cannot be read: {reason}") from error

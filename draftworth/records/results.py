@@ -5,7 +5,9 @@ Standard library only. A run is a folder (or S3 prefix) named by its run id:
     <run id>/blocks/0003-structured-count-baseline-r1.result.json     the result file, written once
     <run id>/blocks/0003-..._individual_responses.json, ..._summary.json   the same for llmperf
     <run id>/blocks/0003-....transcript.jsonl.gz    each request's text and chunk times, raw
+    <run id>/verdict.json                           of a complete run with something to compare
     <run id>/run.json                               written last: the run is over, complete or not
+    <run id>/report/report.html, ...                what the measuring Job's pod writes after that
 
 and, where servers were lost, or where the run belongs to a Job whose pods continue it:
 

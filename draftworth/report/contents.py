@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from draftworth.analysis import metrics
+from draftworth.analysis.answer import NO_COMPARISON, findings, rate_sentences
 from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.metrics import COST
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY as ITL
-from draftworth.analysis.pairing import MANY_CASES, TRAFFIC_MIX
+from draftworth.analysis.pairing import MANY_CASES
 from draftworth.analysis.run_comparison import Across, Change
 from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.statistics import CONFIDENCE
@@ -126,21 +127,16 @@ def _against_shipped(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
 
 def _verdict(facts: RunFacts) -> Section:
     compared = _compared(facts)
-    sentences = [
-        f"{v.label}: {c.judgement}; {c.reason}.{missing_requests(facts, v)}" for v, c in compared
-    ]
-    if shipped := _against_shipped(facts):
-        sentences += [
-            f"{v.label}, against {AS_SHIPPED}: {c.judgement}; {c.reason}." for v, c in shipped
-        ]
+    sentences = [finding.sentence for finding in findings(facts)]
+    if _against_shipped(facts):
         sentences.append(ABOUT["as_shipped"].format(name=AS_SHIPPED))
     if not compared:
-        sentences = ["The run has no speculative variant beside its baseline: no verdict."]
+        sentences = [NO_COMPARISON]
     else:
-        sentences += [*_rate_sentences(facts), *_spoken_of(facts)]
+        sentences += [*rate_sentences(facts), *_spoken_of(facts)]
     return Section(
         title="Verdict",
-        paragraphs=(*mix_sentences(facts), *sentences),
+        paragraphs=tuple(sentences),
         tables=(
             *_comparisons(facts),
             *variant_table(
@@ -154,13 +150,6 @@ def _verdict(facts: RunFacts) -> Section:
         plots=tuple(overview_plots(facts)),
         brief=True,
     )
-
-
-def _rate_sentences(facts: RunFacts) -> Iterator[str]:
-    """The answer where requests come at rates: how many a second each variant can take."""
-    for variant, load in facts.highest_rates.items():
-        found = f"{load.requests_per_second:g} requests a second" if load else "none of them"
-        yield f"Highest measured rate within the limits, {variant}: {found}."
 
 
 def _spoken_of(facts: RunFacts) -> Iterator[str]:
@@ -205,29 +194,6 @@ def _comparison_row(c: Comparison) -> tuple[str, ...]:
         *(change(c.cost_ratio), change_interval(c.cost_ratio)),
         *(*speedups, str(c.prompts), str(c.pairs)),
     )
-
-
-def mix_sentences(facts: RunFacts) -> Iterator[str]:
-    """The verdict on the whole traffic, and what it is a mix of."""
-    weights = facts.run.result.class_weights
-    parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
-    for mix in facts.mixes:
-        cost = ""
-        if mix.baseline_usd and mix.variant_usd:
-            plain, drafted = (figure(COST, usd) for usd in (mix.baseline_usd, mix.variant_usd))
-            cost = f" A million output tokens cost {drafted} USD instead of {plain}."
-        yield (
-            f"{TRAFFIC_MIX} ({parts}) at {mix.traffic.load.label}, {mix.name}: {mix.judgement}; "
-            f"{mix.reason}.{cost}"
-        )
-
-
-def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
-    """What more the interval would take; empty where it is as narrow as was asked for."""
-    if not variant.shortfall:
-        return ""
-    words = variant.shortfall.words(facts.run.result.target_interval_width)
-    return f" {words[0].upper()}{words[1:]}."
 
 
 def _ttft_cells(c: Comparison) -> tuple[str, ...]:

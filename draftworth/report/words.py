@@ -8,7 +8,7 @@ from pathlib import Path
 
 from draftworth.analysis.metrics import Metric
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
-from draftworth.analysis.verdict import Judgement
+from draftworth.records.verdict import Judgement
 
 MISSING = "-"
 INTERVAL = f"{CONFIDENCE:.0%} interval"

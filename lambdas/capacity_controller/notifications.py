@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from draftworth.records.capacity import STATE_KEY, CapacityPlan, size_command
+from draftworth.records.verdict import REPORT_FOLDER, REPORT_PAGE
 from draftworth.untrusted import one_line
 from lambdas.capacity_controller.decision import (
     CANARY_SILENT_AFTER_SECONDS,
@@ -89,6 +90,7 @@ def of_decision(
     was = "-" if before is None or before.desired_size is None else before.desired_size
     size = "unchanged" if decision.desired_size is None else str(decision.desired_size)
     lines = [
+        *(_answer(observation) if decision.reason == "complete" else ()),
         f"Accelerator nodes of {deployment.plan.experiment}: {was} -> {size}",
         f"Reason: {decision.text}",
         *_quoted(decision.last_lines),
@@ -98,6 +100,20 @@ def of_decision(
     ]
     subject = f"{size} {'node' if size == '1' else 'nodes'}, {decision.reason.replace('_', ' ')}"
     return _notification(deployment.plan, subject, lines, now)
+
+
+def _answer(observation: Observation) -> Iterator[str]:
+    """What the run was for, and where there is more of it."""
+    run = observation.run
+    if isinstance(run, Unknown) or not run.answer:
+        return
+    headline, *sentences = run.answer
+    yield headline
+    yield from (f"    {sentence}" for sentence in sentences)
+    # The Job writes it after run.json, so it may come after this mail.
+    yield f"Report, within minutes: {run.address}/{REPORT_FOLDER}/{REPORT_PAGE}"
+    yield f"Or on your machine: python -m draftworth report {run.address}"
+    yield ""
 
 
 def of_problem(deployment: Deployment, problem: Problem, *, now: float) -> Notification:

@@ -1,4 +1,4 @@
-"""What other programs wrote into the buckets: staged models, canaries, servers, runs.
+"""What other programs wrote into the buckets: staged models, canaries, servers, runs, verdicts.
 
 All of it is theirs, and may be anything: it is read up to a limit and decoded strictly, and what is
 said of it is printable. What cannot be read at this moment (S3 refuses, a timeout) is raised.
@@ -28,6 +28,7 @@ from draftworth.records.staging import (
     ready_key,
     tokenizer_mismatch,
 )
+from draftworth.records.verdict import VERDICT_FILE, Verdict
 from draftworth.untrusted import TooLargeError, one_line
 from lambdas.capacity_controller.observation import Canaries, Models, Run, Servers
 from lambdas.s3_document import read_object
@@ -35,7 +36,8 @@ from lambdas.s3_document import read_object
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# Of a log, in a notification: Amazon SNS takes 256 KiB, and 50 of them wait in the state.
+# Of a log or a verdict, in a notification: Amazon SNS takes 256 KiB, and 50 of them wait in the
+# state.
 QUOTED_LINES = 20
 # A Job has one run for each Job object of its name, and a page has a thousand keys.
 MAX_RUNS = 100
@@ -166,12 +168,38 @@ def run_of(s3: S3Client, bucket: str, job_name: str) -> Run:
             text = one_line(f"its {RUN_FILE} cannot be read: {error}")
             return Run(state="failed", run_id=run_id, text=text)
         if run is not None:
-            return Run(state=run.status, run_id=run_id, text=one_line(run.reason))
+            return Run(
+                state=run.status,
+                run_id=run_id,
+                text=one_line(run.reason),
+                address=one_line(f"s3://{bucket}/{folder.rstrip('/')}"),
+                answer=_answer(s3, bucket, folder) if run.status == "complete" else (),
+            )
     if len(folders) > MAX_RUNS:
         raise ValueError(f"Job {job_name} has more than {MAX_RUNS} runs")
     measured = [_newest_result(s3, bucket, folder) for folder in folders]
     newest = max((at for at in measured if at is not None), default=None)
     return Run(state="begun" if folders else "none", measured_at_unix_s=newest)
+
+
+def _answer(s3: S3Client, bucket: str, folder: str) -> tuple[str, ...]:
+    """What the verdict of a run says, the headline first; whatever is wrong with it, in words.
+
+    The run is over with or without it: nothing about it may keep nodes up.
+    """
+    try:
+        verdict = _record(Verdict, s3, bucket, f"{folder}{VERDICT_FILE}")
+    except Exception as error:  # noqa: BLE001 - of another program's object, which decides nothing
+        why = str(error) or type(error).__name__
+        return (one_line(f"The verdict is not known here: {VERDICT_FILE} cannot be read: {why}"),)
+    if verdict is None:
+        return (f"The verdict is not known here: there is no {VERDICT_FILE}.",)
+    if verdict.run_id != folder.split("/")[-2]:
+        return (f"The verdict is not known here: {VERDICT_FILE} is another run's.",)
+    said = (*(finding.sentence for finding in verdict.findings), *verdict.notes)
+    cut = (f"... and {len(said) - QUOTED_LINES} sentences more, in the report.",)
+    quoted = (one_line(sentence) for sentence in said[:QUOTED_LINES])
+    return (one_line(verdict.headline), *quoted, *(cut if len(said) > QUOTED_LINES else ()))
 
 
 def _newest_result(s3: S3Client, bucket: str, folder: str) -> float | None:

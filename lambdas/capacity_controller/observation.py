@@ -58,12 +58,16 @@ class Servers:
 class Run:
     """Whether a run of the deployed Job has begun, and is over; `text` is its own reason.
 
+    address: of its files, of a run that is over. answer: of one that is complete, what its verdict
+        says, a sentence a line, or why that is not known.
     measured_at_unix_s: of the newest result of a run that is not over; None: there is none.
     """
 
     state: Literal["none", "begun", "complete", "failed"]
     run_id: str = ""
     text: str = ""
+    address: str = ""
+    answer: tuple[str, ...] = ()
     measured_at_unix_s: float | None = None
 
 

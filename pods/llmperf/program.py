@@ -1,4 +1,4 @@
-"""The measuring Job's program: reads the run specification, measures, uploads, ends.
+"""The measuring Job's program: reads the run specification, measures, uploads, reports, ends.
 
 In a Job's pod the run belongs to the Job: a pod that is terminated leaves it open, and the next one
 continues at the first block that is not measured. Whatever else ends it, `run.json` says so: the
@@ -43,6 +43,7 @@ from draftworth.records.codec import dump_record
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult
 from pods.llmperf.engines import open_engine
+from pods.llmperf.report import add_report
 from pods.llmperf.s3_sink import S3Sink
 from pods.llmperf.server_states import ServerStates
 from pods.llmperf.specification import read_spec
@@ -61,6 +62,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         _end_on_signal()
         result = _measure(arguments, run_id)
+        _end_on_signal()  # the run's own handlers went with it
+        add_report(_store(arguments.results), result.run_id, log_line)
     except SinkError as error:
         log_line(f"{error}; another pod may succeed")
         return EXIT_NOT_RECORDED
@@ -83,7 +86,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _end_on_signal() -> None:
-    """Until the run has handlers of its own: a process with the id 1 ignores SIGTERM otherwise.
+    """Before the run has handlers of its own, and after: a process with the id 1 ignores SIGTERM
+    otherwise.
 
     Ray's own handler, which takes this one's place when Ray starts, exits as well.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mimetypes import guess_type
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -30,7 +31,14 @@ class S3Sink:
         """
         key = self._key(name)
         try:
-            self._client.put_object(Bucket=self.bucket, Key=key, Body=data, IfNoneMatch="*")
+            self._client.put_object(
+                Bucket=self.bucket,
+                Key=key,
+                Body=data,
+                IfNoneMatch="*",
+                # A page that a browser shows, where the console opens it.
+                ContentType=guess_type(name)[0] or "application/octet-stream",
+            )
         except (BotoCoreError, ClientError) as error:
             if not self._holds(name, data):
                 raise SinkError(f"s3://{self.bucket}/{key}: cannot be written: {error}") from error
@@ -47,9 +55,9 @@ class S3Sink:
         except (BotoCoreError, ClientError) as error:
             raise SinkError(f"s3://{self.bucket}/{start}: cannot be listed: {error}") from error
 
-    def read(self, name: str) -> bytes:
-        """One object, no larger than a result file can be."""
-        return self._get(name, RESULT_LIMIT_BYTES)
+    def read(self, name: str, *, limit_bytes: int = RESULT_LIMIT_BYTES) -> bytes:
+        """One object, no larger than a result file can be, or than is said."""
+        return self._get(name, limit_bytes)
 
     def _get(self, name: str, limit_bytes: int) -> bytes:
         key = self._key(name)

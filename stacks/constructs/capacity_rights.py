@@ -14,10 +14,11 @@ from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
 from draftworth.records.results import RUN_FILE
 from draftworth.records.server_state import SERVERS_FOLDER
 from draftworth.records.staging import failed_key, ready_key
+from draftworth.records.verdict import VERDICT_FILE
 from stacks.constructs.accepted_findings import accept, accept_folders
 from stacks.constructs.roles import allow, grant
 
-RUN_FILES = f"{RUNS_PREFIX}*/{RUN_FILE}"
+RUN_FILES = (f"{RUNS_PREFIX}*/{RUN_FILE}", f"{RUNS_PREFIX}*/{VERDICT_FILE}")
 # Of every Job and variant: a deploy changes these rights before the plan, a rollback after it, and
 # what the plan of that moment names must be readable.
 REPORTS = (f"{CANARIES_FOLDER}*", f"{SERVERS_FOLDER}*")
@@ -46,7 +47,7 @@ def grant_rights(
         *_node_rights(role, plan),
         *_schedule_rights(role, schedule, scheduler_role),
     )
-    accept_folders(role, results, RUN_FILES, *REPORTS)
+    accept_folders(role, results, *RUN_FILES, *REPORTS)
     accept(role, "AwsSolutions-IAM5[Resource::*]", reason=_READ_ONLY)
     accept(role, *_generated_arns(role, plan), reason=_GENERATED)
 
@@ -84,7 +85,7 @@ def _storage_rights(
         key(model.model, model.revision) for model in plan.models for key in (ready_key, failed_key)
     ]
     state = [results.arn_for_objects(STATE_KEY)]
-    runs = [results.arn_for_objects(key) for key in (RUN_FILES, STOP_KEY, *REPORTS)]
+    runs = [results.arn_for_objects(key) for key in (*RUN_FILES, STOP_KEY, *REPORTS)]
     return [
         allow("ReadMarkers", ["s3:GetObject"], [checkpoints.arn_for_objects(k) for k in markers]),
         allow("ReadRunsAndReports", ["s3:GetObject"], runs),

@@ -89,6 +89,11 @@ def test_the_end_of_the_run_takes_the_node_away_and_reaches_the_metrics(
     env.put("results", results)
     assert cloud.events() == 1
     assert cloud.desired_nodes == 0
+    (told,) = cloud.notifications()
+    assert "Speculation pays" in told
+    page = f"runs/{first_run.run_id}/report/report.html"
+    assert f"s3://{cloud.bucket.results}/{page}" in told
+    assert page in results
     cloud.nodes_follow()
     assert cloud.instances == 0
     published = {entry["key"] for entry in cloud.publish() if entry["event"] == "published"}

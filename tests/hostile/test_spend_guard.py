@@ -43,6 +43,7 @@ from tests.lambdas.capacity_controller.plans import (
     make_ready,
     make_report,
     make_server,
+    make_verdict,
 )
 from tests.lambdas.capacity_controller.test_invariants import Scenario
 
@@ -53,6 +54,7 @@ KEYS = {
     "state": (RESULTS, STATE_KEY),
     "run": (RESULTS, RUN_KEY),
     "other run": (RESULTS, OTHER_RUN_KEY),
+    "verdict": (RESULTS, f"runs/{RUN_ID}/verdict.json"),
     "stop": (RESULTS, STOP_KEY),
     "target": (CHECKPOINTS, ready_key(TARGET.model, TARGET.revision)),
     "draft": (CHECKPOINTS, ready_key(DRAFT.model, DRAFT.revision)),
@@ -230,6 +232,7 @@ ANY_BYTES = st.one_of(
 CONTENTS = {
     "run": mutated(dump_record(finished_run())),
     "other run": mutated(dump_record(finished_run(f"{JOB}-ffffffff"))),
+    "verdict": mutated(dump_record(make_verdict())),
     "stop": ANY_BYTES,
     "target": mutated(dump_record(make_ready(TARGET))),
     "draft": mutated(dump_record(make_ready(DRAFT))),
@@ -320,6 +323,46 @@ def test_a_log_that_a_server_made_up_is_quoted_as_a_few_printable_lines() -> Non
     assert aws.desired == 0
     told = aws.texts[-1]
     assert "99\\x1b[2J" in told
+    assert len(told.encode()) < 20_000
+    assert all(line.isprintable() for line in told.split("\n"))
+
+
+VERDICT = json.loads(dump_record(make_verdict()))
+LONG = f"\x1b[2J\r\n\u202e{'x' * 9_000}"
+HOSTILE_VERDICTS = {
+    "control characters": {"headline": LONG, "notes": [LONG] * 50},
+    "a million sentences": {"notes": ["pays"] * 100_000},
+    "another schema": {"schema": "draftworth.verdict/999"},
+    "another judgement": {"findings": [{**VERDICT["findings"][0], "judgement": LONG}]},
+    "a key more": {LONG: LONG},
+    "another run": {"run_id": LONG},
+    "10 MB": {"headline": "x" * 10_000_000},
+}
+
+
+@pytest.mark.parametrize("changed", HOSTILE_VERDICTS.values(), ids=HOSTILE_VERDICTS)
+def test_a_hostile_verdict_is_a_few_printable_lines_of_a_mail_that_is_sent(
+    changed: dict[str, Any],
+) -> None:
+    end_with_verdict(Hostility(contents={"verdict": json.dumps({**VERDICT, **changed}).encode()}))
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_verdict_that_cannot_be_read_keeps_neither_node_nor_mail(failure: str) -> None:
+    for how in ("failing_keys", "breaking_off"):
+        end_with_verdict(Hostility(**{how: {"verdict": failure}}))  # type: ignore[arg-type]
+    end_with_verdict(Hostility(endless=frozenset({"verdict"})))
+
+
+def end_with_verdict(hostility: Hostility) -> None:
+    """The run is complete: no node stays, and the mail says it in a few printable lines."""
+    aws = with_nodes_up()
+    aws.make_hostile(hostility)
+    aws.objects[KEYS["run"]] = (dump_record(finished_run()), "etag")
+    heartbeat(aws)
+    assert aws.desired == 0
+    told = aws.texts[-1]
+    assert f"Reason: run {RUN_ID} is complete" in told
     assert len(told.encode()) < 20_000
     assert all(line.isprintable() for line in told.split("\n"))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from draftworth.report.contents import document_of, missing_requests, mix_sentences
+from draftworth.analysis.answer import missing_requests, mix_sentence
+from draftworth.report.contents import document_of
 from tests.draftworth.report.runs import BASELINE, make_facts, make_run
 from tests.support.blocks import make_price
 
@@ -14,7 +15,7 @@ PRICE = make_price(node_shares={"baseline": 0.2, "k7": 0.3})
 
 def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
     facts = make_facts(make_run(price=PRICE, class_weights={"structured": 0.8, "open_ended": 0.2}))
-    (sentence,) = mix_sentences(facts)
+    sentence = mix_sentence(facts, *facts.mixes)
     assert sentence == (
         "traffic mix (80% structured, 20% open_ended) at c4, k7: dearer; a token costs at least 9% "
         "more. A million output tokens cost 1.97 USD instead of 1.77."

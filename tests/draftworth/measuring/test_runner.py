@@ -247,25 +247,6 @@ def test_rounds_alternate_the_order_of_the_variants_and_go_on_with_the_prompts(
     assert prompts[2] == prompts[3] == [f"count-{i}" for i in range(4, 8)]
 
 
-def test_a_run_stops_when_the_interval_is_narrow_enough(tmp_path: Path) -> None:
-    """Equal timelines on both sides: the speedup is known after the second round at the latest."""
-    slow = server(1, 1, gap_seconds=0.05)
-    with stream_server(slow) as a, stream_server(server(1, 1, gap_seconds=0.05)) as b:
-        run(
-            spec(
-                a.base_url,
-                b.base_url,
-                cases=[case("count", 8)],
-                requests=8,
-                max_rounds=4,
-                target_width=0.9,
-            ),
-            tmp_path,
-        )
-
-    assert max(b.round for b in read_run(tmp_path / "test-1").blocks) < 4
-
-
 def test_a_ladder_is_measured_rung_by_rung(tmp_path: Path) -> None:
     rungs = tuple(ConcurrencyLoad(concurrency=n) for n in (1, 3))
     with stream_server(server(1, 1)) as plain_server:

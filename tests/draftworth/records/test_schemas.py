@@ -17,11 +17,12 @@ from draftworth.records.capacity import CapacityPlan
 from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.server_state import ServerState
 from draftworth.records.staging import FailedModel, ReadyModel
+from draftworth.records.verdict import Verdict
 from tests.support.snapshot import assert_snapshot
 
 RECORDS: tuple[Any, ...] = (
     *(BlockResult, RunResult, RunSpec, Entry, ArtifactManifest, CapacityPlan, ReadyModel),
-    *(CanaryReport, FailedModel, ServerState),
+    *(CanaryReport, FailedModel, ServerState, Verdict),
 )
 FORMS = Path(__file__).parent / "snapshots" / "schemas.yaml"
 

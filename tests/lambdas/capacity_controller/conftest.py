@@ -48,6 +48,7 @@ from tests.lambdas.capacity_controller.plans import (
     make_ready,
     make_report,
     make_server,
+    make_verdict,
 )
 from tests.support.emulator import one_signing_key
 
@@ -302,6 +303,10 @@ class Account:
     def end_run(self, run_id: str = RUN_ID, **overrides: Any) -> None:
         body = dump_record(finished_run(run_id, **overrides))
         self.s3.put_object(Bucket=RESULTS, Key=f"runs/{run_id}/run.json", Body=body)
+
+    def give_verdict(self, body: bytes | None = None, run_id: str = RUN_ID) -> None:
+        data = dump_record(make_verdict()) if body is None else body
+        self.s3.put_object(Bucket=RESULTS, Key=f"runs/{run_id}/verdict.json", Body=data)
 
     def stop(self) -> None:
         self.s3.put_object(Bucket=RESULTS, Key=STOP_KEY, Body=b"")

@@ -10,6 +10,7 @@ from draftworth.records.files import StoredFile
 from draftworth.records.results import RunResult
 from draftworth.records.server_state import ServerState
 from draftworth.records.staging import FailedModel, ReadyModel
+from draftworth.records.verdict import Finding, Verdict
 from lambdas.capacity_controller.observation import (
     Canaries,
     Models,
@@ -135,3 +136,24 @@ def make_failed_model(model: ModelRef = TARGET, **overrides: Any) -> FailedModel
 
 def finished_run(run_id: str = RUN_ID, **overrides: Any) -> RunResult:
     return make_run(run_id=run_id, **overrides)
+
+
+def make_verdict(run_id: str = RUN_ID, **overrides: Any) -> Verdict:
+    finding = Finding(
+        traffic="traffic mix",
+        load="c4",
+        variant=VARIANTS[1],
+        baseline=VARIANTS[0],
+        judgement="cheaper per token",
+        cost_ratio=0.62,
+        cost_ratio_low=0.59,
+        cost_ratio_high=0.65,
+        sentence="traffic mix at c4: cheaper per token; a token costs at least 35% less.",
+    )
+    fields: dict[str, Any] = {
+        "experiment": "qwen3-32b",
+        "headline": "Speculation pays: traffic mix at c4: a token costs at least 35% less.",
+        "findings": (finding,),
+        "notes": ("structured at c4: look at where the outputs differ.",),
+    }
+    return Verdict(run_id=run_id, **{**fields, **overrides})

@@ -33,6 +33,7 @@ from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE, RunResult
 from draftworth.records.server_state import ServerState, server_state_key
+from draftworth.records.verdict import REPORT_FOLDER, REPORT_PAGE
 from tests.conftest import ROOT
 from tests.support.emulator import emulated_account
 from tests.support.shipped import lay_out
@@ -49,6 +50,8 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 DOCKERFILE = ROOT / "pods" / "llmperf" / "Dockerfile"
 # What the image does not have, or what the program must not need.
 NOT_IN_THE_POD = ("pydantic", "yaml", "rich", "aws_cdk", "cdk8s", "moto", "ray", "llmperf")
+# What the report takes, and measuring does not.
+NOT_BEFORE_THE_REPORT = ("jinja2", "matplotlib")
 
 
 @pytest.fixture
@@ -143,6 +146,39 @@ def test_the_image_measures_and_ends_with_zero(image: Path, tmp_path: Path) -> N
     assert process.returncode == 0, log
     (folder,) = (tmp_path / "out").iterdir()
     assert len(read_run(folder).blocks[0].requests) == 2
+    assert (folder / REPORT_FOLDER / REPORT_PAGE).exists()
+
+
+def test_a_report_that_a_pod_could_not_finish_is_the_next_ones(image: Path, tmp_path: Path) -> None:
+    """The run is over before it: nothing is measured again, and no node waits."""
+    began = tmp_path / "report-began"
+    writing = image / "draftworth" / "report" / "writing.py"
+    program = writing.read_text()
+    writing.write_text(
+        f"import pathlib, time\npathlib.Path({str(began)!r}).touch()\ntime.sleep(30)\n"
+    )
+    run = tmp_path / "out" / RUN_OF_THE_JOB
+    with stream_server(healthy) as server:
+        (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
+        arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out")]
+        drained = start(image, *arguments, **IN_A_JOB)
+        deadline = time.monotonic() + HANGS_AFTER_SECONDS
+        while not began.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        was_over = (run / RUN_FILE).exists()
+        drained.send_signal(signal.SIGTERM)
+        first_log = drained.communicate(timeout=HANGS_AFTER_SECONDS)[1]
+        asked = len(server.requests)
+        writing.write_text(program)
+        second = start(image, *arguments, **IN_A_JOB)
+        second_log = second.communicate(timeout=HANGS_AFTER_SECONDS)[1]
+
+    assert was_over
+    assert drained.returncode == EXIT_INTERRUPTED, first_log
+    assert second.returncode == 0, second_log
+    assert len(server.requests) == asked
+    assert (run / REPORT_FOLDER / REPORT_PAGE).exists()
 
 
 def test_a_signal_ends_the_run_and_run_json_says_so(image: Path, tmp_path: Path) -> None:
@@ -398,7 +434,7 @@ def test_a_results_address_that_is_none_is_refused(image: Path, tmp_path: Path) 
 def test_the_program_needs_nothing_that_the_image_lacks(image: Path) -> None:
     code = (
         "import sys, pods.llmperf.program; "
-        f"print([n for n in {NOT_IN_THE_POD!r} if n in sys.modules])"
+        f"print([n for n in {NOT_IN_THE_POD + NOT_BEFORE_THE_REPORT!r} if n in sys.modules])"
     )
     answer = subprocess.run(
         [sys.executable, "-c", code], cwd=image, capture_output=True, text=True, check=True

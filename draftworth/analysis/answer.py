@@ -1,0 +1,114 @@
+"""The answer of a run in sentences: for the report, for `verdict.json` and for the mail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.metrics import COST
+from draftworth.analysis.pairing import TRAFFIC_MIX
+from draftworth.analysis.verdict import Comparison
+from draftworth.records.load import PoissonLoad
+from draftworth.records.results import AS_SHIPPED
+from draftworth.records.verdict import Finding, Judgement, Verdict
+
+NO_COMPARISON = "The run has no speculative variant beside its baseline: no verdict."
+# How the headline begins. The first that some comparison has is the answer: whoever may choose
+# takes the best variant, and while one is undecided it may be the best.
+_ANSWERS: dict[Judgement, str] = {
+    "cheaper per token": "Speculation pays",
+    "within the limits": "Speculation keeps the limits",
+    "inconclusive": "No answer yet",
+    "no difference": "Speculation makes no difference",
+    "dearer": "Speculation does not pay",
+    "outside the limits": "Speculation does not keep the limits",
+}
+
+
+def verdict_of(facts: RunFacts) -> Verdict:
+    """The answer as a record."""
+    return Verdict(
+        run_id=facts.run.result.run_id,
+        experiment=facts.run.result.experiment,
+        headline=headline(facts),
+        findings=tuple(findings(facts)),
+        notes=(*rate_sentences(facts), *facts.attention),
+    )
+
+
+def headline(facts: RunFacts) -> str:
+    """The answer in one sentence: of the traffic mix where there is one, else of the classes."""
+    groups = [c for v in facts.speculative if (c := v.comparison)]
+    asked = [c for c in facts.mixes or groups if AS_SHIPPED not in (c.variant, c.baseline)]
+    if not asked:
+        return NO_COMPARISON
+    rates = list(rate_sentences(facts))
+    if rates and all(isinstance(c.traffic.load, PoissonLoad) for c in asked):
+        return " ".join(rates)
+    best = min(asked, key=_preference)
+    among = f" (the best of {len(asked)} comparisons)" if len(asked) > 1 else ""
+    return f"{_ANSWERS[best.judgement]}: {best.traffic.label}, {best.name}: {best.reason}{among}."
+
+
+def _preference(c: Comparison) -> tuple[int, float]:
+    """Smallest first; of two that are cheaper, the one whose interval ends lower."""
+    high = c.cost_ratio.high if c.cost_ratio else None
+    return list(_ANSWERS).index(c.judgement), float("inf") if high is None else high
+
+
+def findings(facts: RunFacts) -> Iterator[Finding]:
+    """Every comparison: the traffic mix, the classes, and both against the baseline as shipped."""
+    for mix in facts.mixes:
+        yield _finding(mix, mix_sentence(facts, mix))
+    for variant in facts.speculative:
+        if c := variant.comparison:
+            more = missing_requests(facts, variant)
+            yield _finding(c, f"{variant.label}: {c.judgement}; {c.reason}.{more}")
+    for variant in facts.speculative:
+        if c := variant.against_shipped:
+            against = f"{variant.label}, against {AS_SHIPPED}"
+            yield _finding(c, f"{against}: {c.judgement}; {c.reason}.")
+
+
+def _finding(c: Comparison, sentence: str) -> Finding:
+    ratio = c.cost_ratio
+    return Finding(
+        traffic=c.traffic.name,
+        load=c.traffic.load.label,
+        variant=c.variant,
+        baseline=c.baseline,
+        judgement=c.judgement,
+        cost_ratio=ratio.value if ratio else None,
+        cost_ratio_low=ratio.low if ratio else None,
+        cost_ratio_high=ratio.high if ratio else None,
+        sentence=sentence,
+    )
+
+
+def mix_sentence(facts: RunFacts, mix: Comparison) -> str:
+    """The verdict on the whole traffic, what it is a mix of, and what its tokens cost."""
+    weights = facts.run.result.class_weights
+    parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
+    cost = ""
+    if mix.baseline_usd and mix.variant_usd:
+        plain, drafted = (f"{usd:.{COST.digits}f}" for usd in (mix.baseline_usd, mix.variant_usd))
+        cost = f" A million output tokens cost {drafted} USD instead of {plain}."
+    return (
+        f"{TRAFFIC_MIX} ({parts}) at {mix.traffic.load.label}, {mix.name}: {mix.judgement}; "
+        f"{mix.reason}.{cost}"
+    )
+
+
+def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
+    """What more the interval would take; empty where it is as narrow as was asked for."""
+    if not variant.shortfall:
+        return ""
+    words = variant.shortfall.words(facts.run.result.target_interval_width)
+    return f" {words[0].upper()}{words[1:]}."
+
+
+def rate_sentences(facts: RunFacts) -> Iterator[str]:
+    """The answer where requests come at rates: how many a second each variant can take."""
+    for variant, load in facts.highest_rates.items():
+        found = f"{load.requests_per_second:g} requests a second" if load else "none of them"
+        yield f"Highest measured rate within the limits, {variant}: {found}."

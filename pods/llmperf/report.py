@@ -1,0 +1,91 @@
+"""The report of a run that is over, beside its files: what `python -m draftworth report` writes.
+
+Made of the files as they lie in the results, by the same code, after `run.json`: accelerator nodes
+do not wait for plots. A pod that ends meanwhile leaves it to the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from draftworth.analysis.facts import facts_of
+from draftworth.measuring.sink import Store
+from draftworth.records.reading import read_end, read_run
+from draftworth.records.results import BLOCKS_FOLDER, RESULT_SUFFIX, RUN_FILE, TRANSCRIPT_SUFFIX
+from draftworth.records.transcripts import FILE_LIMIT_BYTES, read_transcripts
+from draftworth.records.verdict import REPORT_FOLDER, REPORT_PAGE
+from draftworth.untrusted import MIB
+
+Log = Callable[[str], None]
+
+_PARALLEL_FILES = 8
+# Of all transcripts, compressed: read, they take some thirty times as much, and the pod has 4 GiB.
+# One that ran out of memory here would be replaced by another that does.
+MAX_TRANSCRIPT_BYTES = 48 * MIB
+
+
+def add_report(store: Store, run_id: str, log: Log) -> None:
+    """Write the report where it is missing and something was measured; a failure is logged."""
+    try:
+        names = {name.removeprefix(f"{run_id}/") for name in store.names(run_id)}
+        if f"{REPORT_FOLDER}/{REPORT_PAGE}" in names:
+            return
+        with TemporaryDirectory(prefix="draftworth-") as folder:
+            if _render(store, run_id, names, Path(folder), log):
+                _upload(store, run_id, names, Path(folder, REPORT_FOLDER))
+                log(f"report: {run_id}/{REPORT_FOLDER}/{REPORT_PAGE}")
+    except Exception as error:  # noqa: BLE001 - whatever it is, the run is measured
+        log(f"no report is written: {type(error).__name__}: {error}")
+
+
+def _render(store: Store, run_id: str, names: Iterable[str], folder: Path, log: Log) -> bool:
+    """Into the folder, from a copy of the run; False where nothing was measured."""
+    (folder / BLOCKS_FOLDER).mkdir()
+    copy = partial(_copy, store, run_id, folder)
+    copy(RUN_FILE)
+    stems = read_end(folder).blocks
+    files = {
+        f"{BLOCKS_FOLDER}/{s}{end}" for s in stems for end in (RESULT_SUFFIX, TRANSCRIPT_SUFFIX)
+    }
+    with ThreadPoolExecutor(_PARALLEL_FILES) as pool:
+        list(pool.map(copy, files & {*names}))
+    if not stems:
+        return False
+    # Loaded here: templates and plotting take memory and a second, which measuring has no use for.
+    from draftworth.report.contents import document_of
+    from draftworth.report.writing import write_report
+
+    run = read_run(folder)
+    facts = facts_of(run, read_transcripts(folder, run.blocks) if _fit(folder, log) else {})
+    write_report(document_of(facts), facts, folder / REPORT_FOLDER)
+    return True
+
+
+def _fit(folder: Path, log: Log) -> bool:
+    """Whether the transcripts fit this pod's memory."""
+    files = (folder / BLOCKS_FOLDER).glob(f"*{TRANSCRIPT_SUFFIX}")
+    size_bytes = sum(file.stat().st_size for file in files)
+    if size_bytes > MAX_TRANSCRIPT_BYTES:
+        log(
+            f"transcripts of {size_bytes:,} bytes, allowed here: {MAX_TRANSCRIPT_BYTES:,}; the "
+            "report comes without what is made of them: `python -m draftworth report` on a machine "
+            "with more memory has it"
+        )
+    return size_bytes <= MAX_TRANSCRIPT_BYTES
+
+
+def _copy(store: Store, run_id: str, folder: Path, name: str) -> None:
+    (folder / name).write_bytes(store.read(f"{run_id}/{name}", limit_bytes=FILE_LIMIT_BYTES))
+
+
+def _upload(store: Store, run_id: str, names: Iterable[str], folder: Path) -> None:
+    """The page last: where it is, all is. What an earlier pod wrote stays."""
+    found = {f"{REPORT_FOLDER}/{file.name}": file for file in folder.iterdir()}
+    page = found.pop(f"{REPORT_FOLDER}/{REPORT_PAGE}")
+    for name in sorted(found.keys() - {*names}):
+        store.write(f"{run_id}/{name}", found[name].read_bytes())
+    store.write(f"{run_id}/{REPORT_FOLDER}/{REPORT_PAGE}", page.read_bytes())

@@ -1,0 +1,102 @@
+"""The answer in one sentence, and the record that carries it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from draftworth.analysis.answer import NO_COMPARISON, findings, headline, verdict_of
+from draftworth.analysis.facts import RunFacts
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.load import PoissonLoad
+from draftworth.records.results import AS_SHIPPED, Limits
+from draftworth.records.verdict import Judgement, Verdict
+from draftworth.report.contents import document_of
+from tests.draftworth.report.runs import BASELINE, make_facts, make_plain_block, make_run
+
+
+def judged(*judgements: Judgement) -> RunFacts:
+    """Facts whose mixes are judged so, one variant each."""
+    facts = make_facts()
+    mixes = (
+        replace(facts.mixes[0], variant=f"k{number}", judgement=judgement, reason="as planted")
+        for number, judgement in enumerate(judgements)
+    )
+    return replace(facts, mixes=tuple(mixes))
+
+
+def test_the_answer_is_that_of_the_traffic_mix() -> None:
+    facts = make_facts(make_run(class_weights={"structured": 0.9, "open_ended": 0.1}))
+    assert headline(facts) == (
+        "Speculation pays: traffic mix at c4, k7: a token costs at least 32% less."
+    )
+
+
+@pytest.mark.parametrize(
+    ("judgements", "answer"),
+    [
+        (("dearer", "cheaper per token"), "Speculation pays: traffic mix at c4, k1"),
+        (("no difference", "inconclusive"), "No answer yet: traffic mix at c4, k1"),
+        (("outside the limits", "dearer"), "Speculation does not pay: traffic mix at c4, k1"),
+    ],
+)
+def test_of_several_comparisons_the_best_is_the_answer_and_says_of_how_many(
+    judgements: tuple[Judgement, ...], answer: str
+) -> None:
+    assert headline(judged(*judgements)) == (
+        f"{answer}: as planted (the best of {len(judgements)} comparisons)."
+    )
+
+
+def test_what_is_undecided_is_never_said_to_make_no_difference() -> None:
+    said = headline(judged("inconclusive", "no difference"))
+    assert said.startswith("No answer yet")
+
+
+def test_the_baseline_as_shipped_is_no_answer() -> None:
+    facts = judged("dearer", "cheaper per token")
+    plain, shipped = facts.mixes
+    facts = replace(facts, mixes=(plain, replace(shipped, variant=AS_SHIPPED)))
+    assert headline(facts).startswith("Speculation does not pay: traffic mix at c4, k0")
+
+
+def test_where_requests_come_at_rates_the_answer_is_the_highest_one() -> None:
+    load = PoissonLoad(requests_per_second=2.0)
+    blocks = tuple(replace(block, load=load) for block in make_run().blocks)
+    facts = make_facts(make_run(blocks=blocks, limits=Limits(ttft_p95_s=10.0)))
+    said = headline(facts)
+    assert f"Highest measured rate within the limits, {BASELINE}: " in said
+    assert said in " ".join(verdict_of(facts).notes)
+
+
+def test_without_a_second_variant_there_is_no_verdict() -> None:
+    run = make_run(blocks=(make_plain_block(1, "structured"),), variants=(BASELINE,))
+    verdict = verdict_of(make_facts(run))
+    assert (verdict.headline, verdict.findings) == (NO_COMPARISON, ())
+
+
+def test_each_finding_has_its_judgement_and_its_ratio_with_the_interval() -> None:
+    facts = make_facts()
+    found = list(findings(facts))
+    assert [f.traffic for f in found] == ["traffic mix", "structured", "open_ended"]
+    for finding in found:
+        assert finding.judgement in finding.sentence
+        assert finding.cost_ratio_low is not None
+        assert finding.cost_ratio is not None
+        assert finding.cost_ratio_high is not None
+        assert finding.cost_ratio_low < finding.cost_ratio < finding.cost_ratio_high
+
+
+def test_the_report_says_the_same_sentences() -> None:
+    facts = make_facts()
+    said = document_of(facts).sections[0].paragraphs
+    assert tuple(f.sentence for f in findings(facts)) == said[:3]
+
+
+def test_the_record_has_what_must_be_known_and_is_read_back() -> None:
+    wrong = make_facts(make_run(max_tokens_per_step={BASELINE: 1, "k7": 3}))
+    verdict = verdict_of(wrong)
+    assert wrong.attention
+    assert set(wrong.attention) <= set(verdict.notes)
+    assert load_record(Verdict, dump_record(verdict)) == verdict
