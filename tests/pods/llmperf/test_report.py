@@ -55,7 +55,7 @@ def test_it_is_what_the_command_writes(results: Path, tmp_path: Path) -> None:
     assert store.written[-1] == f"{RUN_ID}/{REPORT_FOLDER}/{REPORT_PAGE}"
 
     run = str(results / RUN_ID)
-    assert report.run(Namespace(run=run, against=None, out=str(tmp_path / "out"))) == 0
+    assert report.run(Namespace(run=run, against=None, out=str(tmp_path / "out"), score=None)) == 0
     made = {file.name: file.read_bytes() for file in (results / RUN_ID / REPORT_FOLDER).iterdir()}
     assert made == {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
     assert {"report.html", "report.md", "figures.csv", "cost.png"} <= made.keys()
