@@ -17,7 +17,7 @@ from draftworth.analysis.costs import usd_per_million_tokens
 from draftworth.records.results import BlockResult, Price, RequestRecord
 
 NAMESPACE = "Draftworth"
-DIMENSIONS = ("Experiment", "Variant", "PromptClass")
+DIMENSIONS = ("Experiment", "Variant", "PromptClass", "Load")
 
 
 @dataclass(frozen=True)
@@ -178,6 +178,7 @@ METRICS = tuple(
 _BY_FIELD = {metric.field: metric for metric in METRICS}
 INTER_TOKEN_LATENCY = _BY_FIELD["inter_token_latency_s"]
 TTFT = _BY_FIELD["ttft_s"]
+OUTPUT_THROUGHPUT = _BY_FIELD["output_throughput_token_per_s"]
 TOKENS_PER_STEP = _BY_FIELD["tokens_per_step"]
 ACCEPTANCE_RATE = _BY_FIELD["acceptance_rate_counted"]
 COST = _BY_FIELD["usd_per_million_output_tokens"]
@@ -202,5 +203,5 @@ def published() -> tuple[Metric, ...]:
 
 def dimension_values(block: BlockResult) -> dict[str, str]:
     """The dimensions of a block's metrics, in the order of `DIMENSIONS`."""
-    values = (block.experiment, block.variant, block.prompt_class)
+    values = (block.experiment, block.variant, block.prompt_class, block.load.label)
     return dict(zip(DIMENSIONS, values, strict=True))

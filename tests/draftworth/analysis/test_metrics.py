@@ -76,7 +76,10 @@ def test_a_declared_metric_is_stored_and_on_the_dashboard() -> None:
     (unit,) = {d["Unit"] for d in call if d["MetricName"] == "QueueWait"}
     assert unit == "Milliseconds"
     body = dashboard_body(
-        resolved("qwen3-32b"), cluster_name="CLUSTER", dead_letter_queue_name="QUEUE"
+        resolved("qwen3-32b"),
+        cluster_name="CLUSTER",
+        dead_letter_queue_name="QUEUE",
+        runs_url="s3://RESULTS/runs/",
     )
     assert "Wait of the client (ms)" in {w["properties"].get("title") for w in body["widgets"]}
 

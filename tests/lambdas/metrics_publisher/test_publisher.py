@@ -13,11 +13,13 @@ from draftworth.analysis.metrics import (
     ACCEPTANCE_RATE,
     ERRORS,
     NAMESPACE,
+    OUTPUT_THROUGHPUT,
     TTFT,
     dimension_values,
     published,
 )
 from draftworth.records.codec import dump_record
+from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import claim_key
 from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS
 from lambdas.metrics_publisher.errors import ClaimedError, NotNowError, UnusableError
@@ -118,6 +120,18 @@ def test_two_files_of_one_variant_add_up(aws: Aws) -> None:
     assert aws.total(block, TTFT, "SampleCount") == 6
 
 
+def test_two_loads_of_a_ladder_are_told_apart(aws: Aws) -> None:
+    loads = [ConcurrencyLoad(concurrency=n) for n in (1, 4)]
+    one, four = (make_block(block=n, load=load) for n, load in enumerate(loads))
+    for block in (one, four):
+        aws.publish(aws.upload(block))
+    for block in (one, four):
+        assert aws.total(block, TTFT, "SampleCount") == 3
+        (value,) = aws.read(block, OUTPUT_THROUGHPUT, "Average").values()
+        assert value == pytest.approx(block.output_throughput_token_per_s)
+    assert one.output_throughput_token_per_s != four.output_throughput_token_per_s
+
+
 @SMALL_CALLS
 def test_a_delivery_meets_the_claim_of_one_that_runs(aws: Aws) -> None:
     block = make_block()
@@ -169,7 +183,7 @@ def test_of_two_deliveries_that_take_over_the_same_claim_one_goes_on(aws: Aws) -
     with pytest.raises(ClaimedError):
         aws.publish(key)
     for metric in published():
-        expected = 1 if metric is ACCEPTANCE_RATE else 3
+        expected = 3 if metric.of_request else 1
         assert aws.total(block, metric, "SampleCount") == expected, metric.name
 
 
@@ -199,7 +213,7 @@ def test_a_refused_call_is_gone_on_with_at_once(aws: Aws, number: int) -> None:
     assert (outcome.already_done, outcome.calls) == (number - 1, 6 - number)
     assert not outcome.may_repeat_a_call
     for metric in published():
-        expected = 1 if metric is ACCEPTANCE_RATE else 3
+        expected = 3 if metric.of_request else 1
         assert aws.total(block, metric, "SampleCount") == expected, metric.name
 
 
@@ -217,7 +231,7 @@ def test_a_file_of_a_dead_invocation_waits_for_its_lease_and_goes_on(aws: Aws) -
     outcome = aws.publish(key)
     assert (outcome.already_done, outcome.calls, outcome.may_repeat_a_call) == (2, 3, True)
     for metric in published():
-        expected = 1 if metric is ACCEPTANCE_RATE else 3
+        expected = 3 if metric.of_request else 1
         assert aws.total(block, metric, "SampleCount") == expected, metric.name
 
 
@@ -233,7 +247,7 @@ def test_death_between_a_call_and_its_record_repeats_that_call_and_no_other(aws:
     repeated = {datum["MetricName"] for datum in aws.calls[1]["MetricData"]}
     assert aws.calls[1]["MetricData"] == aws.calls[2]["MetricData"]
     for metric in published():
-        once = 1 if metric is ACCEPTANCE_RATE else 3
+        once = 3 if metric.of_request else 1
         times = 2 if metric.name in repeated else 1
         assert aws.total(block, metric, "SampleCount") == once * times, metric.name
 
@@ -296,8 +310,8 @@ def test_another_grouping_takes_a_file_of_which_nothing_is_published(
     with pytest.raises(ClientError):
         aws.publish(key)
     monkeypatch.setattr("lambdas.metrics_publisher.datums.MAX_DATA_PER_CALL", 3)
-    assert aws.publish(key).calls == 3
-    assert (aws.claim(key)["calls"], aws.claim(key)["calls_done"]) == (3, 3)
+    assert aws.publish(key).calls == 4
+    assert (aws.claim(key)["calls"], aws.claim(key)["calls_done"]) == (4, 4)
 
 
 @pytest.mark.parametrize(
