@@ -121,7 +121,8 @@ def test_every_metric_has_the_unit_of_its_definition() -> None:
     named = {name: unit for name, (unit, _) in EXPECTED.items()}
     of_blocks = {"AcceptanceRate": "Percent", "OutputThroughput": "Count/Second"}
     assert units == {**named, **of_blocks, "Errors": "Count"}
-    assert {metric.name for metric in published()} == units.keys()
+    stand_ins = {"AcceptanceRateEstimated"}  # of the blocks of servers without counters
+    assert {metric.name for metric in published()} == units.keys() | stand_ins
 
 
 def test_every_datum_has_the_four_dimensions() -> None:
@@ -215,6 +216,45 @@ def test_acceptance_is_absent_without_drafted_tokens(
     speculation: SpeculationCounters | None,
 ) -> None:
     assert values_of_metric(plan_block(make_block(speculation=speculation)), "AcceptanceRate") == {}
+
+
+def steps_of(tokens_per_step: float) -> tuple[RequestRecord, ...]:
+    """Requests whose 100 tokens came in steps of so many after the first."""
+    return (make_record(chunks=1 + round(99 / tokens_per_step), tokens_per_step=tokens_per_step),)
+
+
+NO_DRAFTS = SpeculationCounters(drafts=0, draft_tokens=0, accepted_tokens=0)
+
+
+@pytest.mark.parametrize("speculation", [None, NO_DRAFTS])
+def test_without_counters_acceptance_is_estimated_under_a_name_of_its_own(
+    speculation: SpeculationCounters | None,
+) -> None:
+    block = make_block(requests=steps_of(4.5), max_tokens_per_step=8, speculation=speculation)
+    plan = plan_block(block)
+    assert values_of_metric(plan, "AcceptanceRateEstimated") == {minute(0): [pytest.approx(50.0)]}
+    assert values_of_metric(plan, "AcceptanceRate") == {}
+    assert {d["Unit"] for c in plan.calls for d in c if "Estimated" in d["MetricName"]} == {
+        "Percent"
+    }
+
+
+@pytest.mark.parametrize(
+    ("tokens_per_step", "changes"),
+    [
+        (4.5, {"speculation": SpeculationCounters(drafts=1, draft_tokens=7, accepted_tokens=2)}),
+        (4.5, {"max_tokens_per_step": None}),
+        (1.0, {"max_tokens_per_step": 1}),  # a baseline
+        (9.0, {}),  # merged chunks: no acceptance explains them
+    ],
+)
+def test_no_estimate_stands_beside_a_count_nor_without_what_it_takes(
+    tokens_per_step: float, changes: dict[str, Any]
+) -> None:
+    requests = steps_of(tokens_per_step)
+    good: dict[str, Any] = {"requests": requests, "max_tokens_per_step": 8, "speculation": None}
+    plan = plan_block(make_block(**good | changes))
+    assert values_of_metric(plan, "AcceptanceRateEstimated") == {}
 
 
 def test_the_same_file_gives_the_same_calls_in_the_same_order() -> None:
