@@ -216,6 +216,15 @@ def published() -> tuple[Metric, ...]:
     return tuple(metric for metric in METRICS if metric.name)
 
 
+def charged(*, speculates: bool) -> tuple[Metric, ...]:
+    """What CloudWatch charges of a variant, for each prompt class and load: what a run sends."""
+    return tuple(
+        metric
+        for metric in published()
+        if not metric.stands_in_for and (speculates or not metric.speculative_only)
+    )
+
+
 def dimension_values(block: BlockResult) -> dict[str, str]:
     """The dimensions of a block's metrics, in the order of `DIMENSIONS`."""
     values = (block.experiment, block.variant, block.prompt_class, block.load.label)

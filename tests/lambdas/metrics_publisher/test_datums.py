@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -13,7 +14,7 @@ from botocore.serialize import create_serializer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftworth.analysis.metrics import NAMESPACE, published
+from draftworth.analysis.metrics import NAMESPACE, charged, published
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
 from lambdas.metrics_publisher.datums import Call, Plan, plan_block
@@ -255,6 +256,16 @@ def test_no_estimate_stands_beside_a_count_nor_without_what_it_takes(
     good: dict[str, Any] = {"requests": requests, "max_tokens_per_step": 8, "speculation": None}
     plan = plan_block(make_block(**good | changes))
     assert values_of_metric(plan, "AcceptanceRateEstimated") == {}
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_what_plan_says_is_charged_is_what_a_block_sends(counted: bool) -> None:
+    good = make_block(requests=steps_of(4.5), max_tokens_per_step=8)
+    drafted = good if counted else replace(good, speculation=None)
+    plain = make_block(requests=steps_of(1.0), max_tokens_per_step=1, speculation=None)
+    for block, speculates in ((drafted, True), (plain, False)):
+        sent = {name for name, _ in stored_values(plan_block(block))}
+        assert len(sent) == len(charged(speculates=speculates))
 
 
 def test_the_same_file_gives_the_same_calls_in_the_same_order() -> None:
