@@ -80,7 +80,9 @@ def _sections_that_fit(
     experiment: ResolvedNeuron, others: Sections
 ) -> tuple[tuple[str, ...], Sections]:
     """Which dimensions have to be picked, and the sections that are left then."""
-    for picked in PICKED:
+    values = _values(experiment)
+    for dimensions in PICKED:
+        picked = tuple(name for name in dimensions if len(values[name]) > 1)
         shown = [*_shown(experiment, picked)]
         sections = {
             **{_heading(*of, picked): [*_comparisons(experiment, *of)] for of in shown},
@@ -91,9 +93,17 @@ def _sections_that_fit(
             *sections["What went wrong"],
         ]
         graphs = (graph for graphs in sections.values() for graph in graphs)
-        if picked == PICKED[-1] or sum(map(_metric_count, graphs)) <= MAX_METRICS:
+        if sum(map(_metric_count, graphs)) <= MAX_METRICS:
             break
     return picked, sections
+
+
+def _values(experiment: ResolvedNeuron) -> dict[str, list[str]]:
+    """Of the dimensions that may have to be picked."""
+    return {
+        "PromptClass": [c.name for c in experiment.spec.workload.classes],
+        "Load": [load.label for load in experiment.loads],
+    }
 
 
 def _metric_count(graph: Graph) -> int:
@@ -111,28 +121,23 @@ def _shown(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[tupl
 
 
 def _heading(prompt_class: str, load: Load, picked: tuple[str, ...]) -> str:
-    named = "The class" if "PromptClass" in picked else f"Prompt class `{prompt_class}`"
-    return f"{named} at {'the load' if 'Load' in picked else load.label}" + (
-        " picked above" if picked else ""
-    )
+    named = "Picked prompt class" if "PromptClass" in picked else f"Prompt class `{prompt_class}`"
+    return f"{named} at {'the picked load' if 'Load' in picked else load.label}"
 
 
 def _pick_lists(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """Above the dashboard: what is picked takes the place of the value in all widgets."""
-    values = {
-        "PromptClass": [c.name for c in experiment.spec.workload.classes],
-        "Load": [load.label for load in experiment.loads],
-    }
     for dimension in picked:
+        values = _values(experiment)[dimension]
         yield {
             "type": "property",
             "property": dimension,
             "inputType": "select",
             "id": dimension,
             "label": dimension,
-            "defaultValue": values[dimension][0],
+            "defaultValue": values[0],
             "visible": True,
-            "values": [{"label": value, "value": value} for value in values[dimension]],
+            "values": [{"label": value, "value": value} for value in values],
         }
 
 

@@ -134,6 +134,7 @@ def test_dashboard_says_where_the_verdict_is() -> None:
         (2, tuple(range(1, 17)), ["Load"]),
         (20, tuple(range(1, 17)), ["PromptClass", "Load"]),
         (100, tuple(range(1, 17)), ["PromptClass", "Load"]),
+        (30, (4,), ["PromptClass"]),  # nothing to pick from one load
     ],
 )
 def test_a_dashboard_keeps_cloudwatchs_limits_however_many_loads_and_variants(
@@ -154,6 +155,8 @@ def test_a_pick_list_has_every_value_and_begins_with_the_one_that_is_shown() -> 
     assert {(line[7], line[9]) for line in ours(shown)} == {("structured", "c1")}
     for variable, value in (("PromptClass", "structured"), ("Load", "c1")):
         assert lists[variable]["defaultValue"] == value
+    headings = [w["properties"]["markdown"] for w in shown["widgets"] if w["type"] == "text"]
+    assert headings[1] == "## Picked prompt class at the picked load"
 
 
 def test_every_line_of_a_graph_has_a_label_of_its_own() -> None:
