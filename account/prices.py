@@ -10,9 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from draftworth.experiment.strict import StrictModel, read_yaml
-from draftworth.planning.assumptions import assumption_data
+from draftworth.planning.assumptions import HOURS_A_MONTH, assumption_data
 
-HOURS_A_MONTH = 730
 GIB = 1024**3
 
 

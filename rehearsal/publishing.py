@@ -36,15 +36,16 @@ def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
 
     feed(emulator, lambda event: dict(handle_batch(event, None, publisher=publisher, log=log)))
     progress(f"publisher: {len(published)} result files into CloudWatch")
-    series: dict[tuple[str, str], list[BlockResult]] = {}
+    series: dict[str, list[BlockResult]] = {}
     for block in run.blocks:
-        series.setdefault((block.prompt_class, block.variant), []).append(block)
-    for (prompt_class, variant), blocks in series.items():
-        progress(f"CloudWatch: {_compared(emulator, run, f'{prompt_class}/{variant}', blocks)}")
+        name = f"{block.prompt_class}/{block.load.label}/{block.variant}"
+        series.setdefault(name, []).append(block)
+    for name, blocks in series.items():
+        progress(f"CloudWatch: {_compared(emulator, run, name, blocks)}")
 
 
 def _compared(emulator: Emulator, run: Run, name: str, blocks: Sequence[BlockResult]) -> str:
-    """What CloudWatch has of one variant and class, once it has as many samples as the files."""
+    """What CloudWatch has of one class, load and variant; as many samples as the files."""
     start = datetime.fromtimestamp(run.result.started_at_unix_s, UTC)
     end = datetime.fromtimestamp(run.result.ended_at_unix_s, UTC)
     period = timedelta(seconds=_PERIOD_SECONDS)

@@ -13,6 +13,7 @@ from charts.app import benchmark_charts
 from charts.bindings import Bindings
 from charts.load_generator import LoadGeneratorChart
 from charts.run_specification import run_spec_file
+from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.assets import load_generator_image, run_spec_asset
 from stacks.base import Part
@@ -120,6 +121,7 @@ class Benchmark(Part):
             self._experiment,
             cluster_name=self.names.cluster,
             dead_letter_queue_name=self._storage.results_queue.dead_letters.queue_name,
+            runs_url=f"s3://{self._storage.results.bucket_name}/{RUNS_PREFIX}",
         )
         name, region = self.names.dashboard, self._experiment.spec.aws.region
         aws_cloudwatch.CfnDashboard(

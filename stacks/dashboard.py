@@ -1,23 +1,31 @@
-"""The dashboard's body: the baseline beside speculation, one section a prompt class.
+"""The dashboard's body: the baseline beside speculation, one section a prompt class and load.
 
-Plain data without CDK: what CloudWatch shows is read and tested as it is.
+Plain data without CDK: what CloudWatch shows is read and tested as it is. Where sections of every
+class and load would be more than a dashboard may hold, it has one section and lists to pick from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from typing import Any
 
 from draftworth.analysis import metrics
 from draftworth.analysis.metrics import Metric
 from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.records.load import ConcurrencyLoad, Load
 
 GRID_COLUMNS = 24
 GRAPH_WIDTH = 8
 GRAPH_HEIGHT = 6
 TITLE_HEIGHT = 1
+GUIDE_HEIGHT = 4
 PERIOD_SECONDS = 60
 STATISTICS = ("p50", "p90")
+# CloudWatch service quotas: 500 widgets a dashboard, 500 metrics a widget and 2,500 a dashboard,
+# hidden ones too. So many metrics meet none of them, and make a page that is still read. One
+# section of 100 variants, the most there may be, has 1,500: more in all, and still allowed.
+MAX_METRICS = 500
 
 INSIGHTS_NAMESPACE = "ContainerInsights"
 # Title, metric, statistic; each of the node, with the cluster as its only dimension.
@@ -26,79 +34,212 @@ NEURON_GRAPHS = (
     ("NeuronCore memory (bytes)", "node_neuroncore_memory_usage_total", "Average"),
     ("Neuron execution errors", "node_neuron_execution_errors_total", "Sum"),
 )
+COST_RATIO_TITLE = "Cost ratio = baseline's output throughput / variant's, without an interval"
+GUIDE = """\
+**Does speculation pay?** The verdict is in the report, not here: the cost ratio with its 95% \
+interval, by class and for your traffic. `python -m draftworth report {runs_url}RUN` prints it; \
+`aws s3 ls {runs_url}` lists the runs.
 
-# A title and lines of metrics, as CloudWatch has them.
+Here variants stand side by side, each section one prompt class at one load (`c4`: four requests \
+in flight; `p2.5`: 2.5 requests a second, at random times). {cost_ratio}"""
+COST_RATIO_GUIDE = (
+    "A cost ratio here is of the mean throughputs of all blocks in the time range above, whichever "
+    "runs and cases they are of: below 1 the variant is cheaper per token, without an interval a "
+    "hint and no verdict."
+)
+
+# A title, what is drawn, and lines of metrics, as CloudWatch has them.
 Graph = dict[str, Any]
+Sections = Mapping[str, list[Graph]]
+# Of which dimensions one value is shown, and the others picked: the fewest that it takes.
+PICKED: tuple[tuple[str, ...], ...] = ((), ("Load",), ("PromptClass", "Load"))
 
 
 def dashboard_body(
-    experiment: ResolvedNeuron, *, cluster_name: str, dead_letter_queue_name: str
+    experiment: ResolvedNeuron, *, cluster_name: str, dead_letter_queue_name: str, runs_url: str
 ) -> dict[str, Any]:
     """The body of the experiment's dashboard, for `AWS::CloudWatch::Dashboard`."""
-    classes = [c.name for c in experiment.spec.workload.classes]
-    sections: dict[str, list[Graph]] = {
-        **{f"Prompt class `{name}`": _comparisons(experiment, name) for name in classes},
-        "Neuron devices": [
-            _graph(title, [[INSIGHTS_NAMESPACE, name, "ClusterName", cluster_name, {"stat": stat}]])
-            for title, name, stat in NEURON_GRAPHS
-        ],
-        "What went wrong": [
-            _graph(
-                metrics.ERRORS.title_and_unit,
-                [
-                    _line(metrics.ERRORS, "Sum", experiment.name, variant.name, name, label=name)
-                    for name in classes
-                    for variant in experiment.variants
-                ],
-            ),
-            _graph(
-                "Result files not published",
-                [
-                    [
-                        *("AWS/SQS", "ApproximateNumberOfMessagesVisible"),
-                        *("QueueName", dead_letter_queue_name, {"stat": "Maximum"}),
-                    ]
-                ],
-            ),
-        ],
+    picked, sections = _sections_that_fit(
+        experiment,
+        {
+            "Neuron devices": _neuron_graphs(cluster_name),
+            "What went wrong": [_not_published(dead_letter_queue_name)],
+        },
+    )
+    guide = _guide(runs_url, has_cost=_have_cost(experiment.loads))
+    variables = {"variables": [*_pick_lists(experiment, picked)]} if picked else {}
+    return {
+        "start": "-PT6H",
+        "periodOverride": "inherit",
+        **variables,
+        "widgets": [guide, *_laid_out(sections, region=experiment.spec.aws.region)],
     }
-    widgets = _laid_out(sections, region=experiment.spec.aws.region)
-    return {"start": "-PT6H", "periodOverride": "inherit", "widgets": list(widgets)}
 
 
-def _comparisons(experiment: ResolvedNeuron, prompt_class: str) -> list[Graph]:
-    """Each figure of every variant that has it, median and 90th percentile."""
+def _sections_that_fit(
+    experiment: ResolvedNeuron, others: Sections
+) -> tuple[tuple[str, ...], Sections]:
+    """Which dimensions have to be picked, and the sections that are left then."""
+    values = _values(experiment)
+    for dimensions in PICKED:
+        picked = tuple(name for name in dimensions if len(values[name]) > 1)
+        shown = [*_shown(experiment, picked)]
+        sections = {
+            **{_heading(*of, picked): [*_comparisons(experiment, *of)] for of in shown},
+            **others,
+        }
+        sections["What went wrong"] = [
+            _errors(experiment, shown, picked),
+            *sections["What went wrong"],
+        ]
+        graphs = (graph for graphs in sections.values() for graph in graphs)
+        if sum(map(_metric_count, graphs)) <= MAX_METRICS:
+            break
+    return picked, sections
+
+
+def _values(experiment: ResolvedNeuron) -> dict[str, list[str]]:
+    """Of the dimensions that may have to be picked."""
+    return {
+        "PromptClass": [c.name for c in experiment.spec.workload.classes],
+        "Load": [load.label for load in experiment.loads],
+    }
+
+
+def _metric_count(graph: Graph) -> int:
+    """Of its lines, those that are no formulas."""
+    return sum(isinstance(line[0], str) for line in graph["metrics"])
+
+
+def _shown(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[tuple[str, Load]]:
+    """Each prompt class with each load, or the first of what is picked."""
+    classes = [c.name for c in experiment.spec.workload.classes]
+    return product(
+        classes[:1] if "PromptClass" in picked else classes,
+        experiment.loads[:1] if "Load" in picked else experiment.loads,
+    )
+
+
+def _heading(prompt_class: str, load: Load, picked: tuple[str, ...]) -> str:
+    named = "Picked prompt class" if "PromptClass" in picked else f"Prompt class `{prompt_class}`"
+    return f"{named} at {'the picked load' if 'Load' in picked else load.label}"
+
+
+def _pick_lists(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """Above the dashboard: what is picked takes the place of the value in all widgets."""
+    for dimension in picked:
+        values = _values(experiment)[dimension]
+        yield {
+            "type": "property",
+            "property": dimension,
+            "inputType": "select",
+            "id": dimension,
+            "label": dimension,
+            "defaultValue": values[0],
+            "visible": True,
+            "values": [{"label": value, "value": value} for value in values],
+        }
+
+
+def _comparisons(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> Iterator[Graph]:
+    """Each figure of every variant that has it; beside the throughput what it says of the cost."""
+    for metric in metrics.published():
+        if not metric.better or metric is metrics.ERRORS:
+            continue
+        lines = [
+            _line(metric, stat, experiment.name, v.name, prompt_class, load.label, label=stat)
+            for v in experiment.variants
+            if not (metric.speculative_only and not v.speculates)
+            # A block has one value: nothing to take a percentile of.
+            for stat in (STATISTICS if metric.of_request else ("Average",))
+        ]
+        yield _graph(metric.title_and_unit, lines)
+        if metric is metrics.OUTPUT_THROUGHPUT and _have_cost([load]):
+            yield _cost_ratios(experiment, prompt_class, load)
+
+
+def _have_cost(loads: Iterable[Load]) -> bool:
+    """Requests that arrive at a rate give every server the same throughput."""
+    return all(isinstance(load, ConcurrencyLoad) for load in loads)
+
+
+def _cost_ratios(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> Graph:
+    """All slots are of one size and price, so cost per token goes with 1 / throughput.
+
+    Over the whole time range: blocks of two variants never end in the same minute.
+    """
+    variants = experiment.variants
+    (baseline,) = (index for index, variant in enumerate(variants) if variant.is_baseline)
+    throughputs, ratios = [], []
+    for index, variant in enumerate(variants):
+        names = (experiment.name, variant.name, prompt_class, load.label)
+        line = _line(metrics.OUTPUT_THROUGHPUT, "Average", *names, label="")
+        line[-1] |= {"id": f"throughput{index}", "visible": False}
+        throughputs.append(line)
+        if index != baseline:
+            formula = f"throughput{baseline} / throughput{index}"
+            ratios.append([{"expression": formula, "id": f"ratio{index}", "label": variant.name}])
+    return {
+        "title": COST_RATIO_TITLE,
+        "view": "singleValue",
+        "setPeriodToTimeRange": True,
+        "metrics": [*ratios, *throughputs],
+    }
+
+
+def _errors(
+    experiment: ResolvedNeuron, shown: Iterable[tuple[str, Load]], picked: tuple[str, ...]
+) -> Graph:
+    lines = []
+    for name, load in shown:
+        values = {"PromptClass": name, "Load": load.label}
+        label = " ".join(value for key, value in values.items() if key not in picked)
+        for variant in experiment.variants:
+            names = (experiment.name, variant.name, name, load.label)
+            lines.append(_line(metrics.ERRORS, "Sum", *names, label=label))
+    return _graph(metrics.ERRORS.title_and_unit, lines)
+
+
+def _neuron_graphs(cluster_name: str) -> list[Graph]:
     return [
-        _graph(
-            metric.title_and_unit,
-            [
-                _line(metric, stat, experiment.name, variant.name, prompt_class, label=stat)
-                for variant in experiment.variants
-                if not (metric.speculative_only and not variant.speculates)
-                for stat in STATISTICS
-            ],
-        )
-        for metric in metrics.published()
-        if metric.better and metric is not metrics.ERRORS
+        _graph(title, [[INSIGHTS_NAMESPACE, name, "ClusterName", cluster_name, {"stat": stat}]])
+        for title, name, stat in NEURON_GRAPHS
     ]
 
 
+def _not_published(dead_letter_queue_name: str) -> Graph:
+    line = ["AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName", dead_letter_queue_name]
+    return _graph("Result files not published", [[*line, {"stat": "Maximum"}]])
+
+
 def _graph(title: str, lines: list[list[Any]]) -> Graph:
-    return {"title": title, "metrics": lines}
+    return {
+        "title": title,
+        "view": "timeSeries",
+        "yAxis": {"left": {"min": 0}},
+        "metrics": lines,
+    }
 
 
 def _line(metric: Metric, stat: str, *dimensions: str, label: str) -> list[Any]:
     """One metric of one variant; its label begins with the variant."""
     pairs = zip(metrics.DIMENSIONS, dimensions, strict=True)
     flat = [text for pair in pairs for text in pair]
-    shown = {"stat": stat, "label": f"{dimensions[1]} {label}"}
+    shown = {"stat": stat, "label": f"{dimensions[1]} {label}".strip()}
     return [metrics.NAMESPACE, metric.name, *flat, shown]
 
 
-def _laid_out(sections: dict[str, list[Graph]], *, region: str) -> Iterator[dict[str, Any]]:
+def _guide(runs_url: str, *, has_cost: bool) -> dict[str, Any]:
+    """How to read the dashboard, on its top."""
+    text = GUIDE.format(runs_url=runs_url, cost_ratio=COST_RATIO_GUIDE if has_cost else "")
+    place = {"width": GRID_COLUMNS, "height": GUIDE_HEIGHT, "x": 0, "y": 0}
+    return {"type": "text", **place, "properties": {"markdown": text.strip()}}
+
+
+def _laid_out(sections: Sections, *, region: str) -> Iterator[dict[str, Any]]:
     """Sections from top to bottom, each a heading and rows of three graphs."""
     per_row = GRID_COLUMNS // GRAPH_WIDTH
-    top = 0
+    top = GUIDE_HEIGHT
     for title, graphs in sections.items():
         heading = {"width": GRID_COLUMNS, "height": TITLE_HEIGHT, "x": 0, "y": top}
         yield {"type": "text", **heading, "properties": {"markdown": f"## {title}"}}
@@ -111,12 +252,6 @@ def _laid_out(sections: dict[str, list[Graph]], *, region: str) -> Iterator[dict
                 "y": top + row * GRAPH_HEIGHT,
                 "width": GRAPH_WIDTH,
                 "height": GRAPH_HEIGHT,
-                "properties": {
-                    "view": "timeSeries",
-                    "region": region,
-                    "period": PERIOD_SECONDS,
-                    "yAxis": {"left": {"min": 0}},
-                    **graph,
-                },
+                "properties": {"region": region, "period": PERIOD_SECONDS, **graph},
             }
         top += GRAPH_HEIGHT * -(-len(graphs) // per_row)

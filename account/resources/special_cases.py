@@ -10,12 +10,13 @@ from itertools import islice
 from account.asset_store import is_asset_bucket, stored_versions
 from account.checks.capacity import USABLE_STATES
 from account.clients import listed, tags_of
-from account.prices import GIB, HOURS_A_MONTH, monthly_usd
+from account.prices import GIB, monthly_usd
 from account.resources.kind import Entry, Leftover
 from account.scope import Scope, of_stack
 from account.terminal import utc_text
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.naming import EXPERIMENT_TAG
+from draftworth.planning.assumptions import HOURS_A_MONTH
 
 # Counting stops there: a bucket with more objects is reported without a size.
 MOST_OBJECTS = 20_000

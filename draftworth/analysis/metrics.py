@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from draftworth.analysis.checks import AcceptanceCheck
 from draftworth.analysis.costs import usd_per_million_tokens
 from draftworth.records.results import BlockResult, Price, RequestRecord
 
 NAMESPACE = "Draftworth"
-DIMENSIONS = ("Experiment", "Variant", "PromptClass")
+DIMENSIONS = ("Experiment", "Variant", "PromptClass", "Load")
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Metric:
     of_request: each request has one. every_request: also one that failed or is excluded.
     has_speedup: the verdict states its ratio over pairs of requests.
     speculative_only: the baseline has none.
+    stands_in_for: the field of a figure; CloudWatch has this one of blocks without that one alone.
     pooled: a variant's figure from all of its blocks; None: the median over its requests.
     """
 
@@ -73,6 +75,7 @@ class Metric:
     every_request: bool = False
     has_speedup: bool = False
     speculative_only: bool = False
+    stands_in_for: str = ""
     pooled: Callable[[Sequence[BlockResult], Price | None], float | None] | None = None
 
     @property
@@ -99,6 +102,8 @@ class Metric:
 
     def of_block(self, block: BlockResult) -> float | None:
         """The same of a figure that only whole blocks have."""
+        if self.stands_in_for and _BY_FIELD[self.stands_in_for].of_block(block) is not None:
+            return None
         return self._stored(self.pooled([block], None)) if self.pooled else None
 
     def _stored(self, value: float | None) -> float | None:
@@ -158,6 +163,14 @@ def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
     return sum(r.accepted_tokens or 0 for r in done) / drafted if drafted else None
 
 
+def _acceptance_estimated(blocks: Sequence[BlockResult], price: Price | None) -> float | None:
+    """What explains the tokens per step; None unless all blocks say the same most of a step."""
+    most, *others = {block.max_tokens_per_step for block in blocks} or {None}
+    tokens_per_step = _tokens_per_step(blocks, price)
+    check = AcceptanceCheck(counted=None, tokens_per_step=tokens_per_step, most=most)
+    return None if others else check.estimated
+
+
 def _cost(blocks: Sequence[BlockResult], price: Price | None) -> float | None:
     throughput = _throughput(blocks)
     return usd_per_million_tokens(price, blocks[0].variant, throughput) if blocks else None
@@ -167,6 +180,7 @@ _POOLED = {
     "output_throughput_token_per_s": _throughput,
     "tokens_per_step": _tokens_per_step,
     "acceptance_rate_counted": _acceptance,
+    "acceptance_rate_estimated": _acceptance_estimated,
     "usd_per_million_output_tokens": _cost,
 }
 
@@ -178,8 +192,10 @@ METRICS = tuple(
 _BY_FIELD = {metric.field: metric for metric in METRICS}
 INTER_TOKEN_LATENCY = _BY_FIELD["inter_token_latency_s"]
 TTFT = _BY_FIELD["ttft_s"]
+OUTPUT_THROUGHPUT = _BY_FIELD["output_throughput_token_per_s"]
 TOKENS_PER_STEP = _BY_FIELD["tokens_per_step"]
 ACCEPTANCE_RATE = _BY_FIELD["acceptance_rate_counted"]
+ACCEPTANCE_RATE_ESTIMATED = _BY_FIELD["acceptance_rate_estimated"]
 COST = _BY_FIELD["usd_per_million_output_tokens"]
 LLMPERF_INTER_TOKEN_LATENCY = _BY_FIELD["llmperf_inter_token_latency_s"]
 ERRORS = _BY_FIELD["failed"]
@@ -200,7 +216,16 @@ def published() -> tuple[Metric, ...]:
     return tuple(metric for metric in METRICS if metric.name)
 
 
+def charged(*, speculates: bool) -> tuple[Metric, ...]:
+    """What CloudWatch charges of a variant, for each prompt class and load: what a run sends."""
+    return tuple(
+        metric
+        for metric in published()
+        if not metric.stands_in_for and (speculates or not metric.speculative_only)
+    )
+
+
 def dimension_values(block: BlockResult) -> dict[str, str]:
     """The dimensions of a block's metrics, in the order of `DIMENSIONS`."""
-    values = (block.experiment, block.variant, block.prompt_class)
+    values = (block.experiment, block.variant, block.prompt_class, block.load.label)
     return dict(zip(DIMENSIONS, values, strict=True))

@@ -90,6 +90,7 @@ class BlockSender:
             warmup_requests=len(batch.warmup),
             fillers=outcome.fillers,
             others=_latencies(outcome.others),
+            max_tokens_per_step=endpoint.max_tokens_per_step,
             speculation=speculation_between(before, after),
             server=timings_between(before, after),
             event_loop_lag_s=lag.longest_s,

@@ -21,6 +21,7 @@ from draftworth.planning.bounds import Bounds
 
 Unit = Literal["minutes", "seconds", "ms per token", "Gbit/s", "GiB", "ratio"]
 OPTION = "--assume"
+HOURS_A_MONTH = 730
 
 _NUMBER = r"[+-]?\d*\.?\d+(?:e[+-]?\d+)?"
 _REPLACEMENT = re.compile(rf"([^=]*)=\s*({_NUMBER})(?:\.\.({_NUMBER}))?\s*", re.IGNORECASE)
@@ -140,6 +141,14 @@ class StandingCost(StrictModel):
     source: str
 
 
+class MetricPrice(StrictModel):
+    """A custom metric that is sent in every hour of a month."""
+
+    usd_per_month: Annotated[float, Field(gt=0)]
+    as_of: date
+    source: str
+
+
 class AssumptionData(StrictModel):
     """Everything of `assumptions.yaml`."""
 
@@ -147,6 +156,7 @@ class AssumptionData(StrictModel):
     targets: dict[str, dict[str, Assumption]]
     published_sequence: PublishedAssumptions
     standing: tuple[StandingCost, ...]
+    custom_metric: MetricPrice
 
     @field_validator("targets")
     @classmethod

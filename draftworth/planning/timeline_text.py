@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from draftworth.analysis.metrics import charged
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.planning.assumptions import OPTION, Assumption, Assumptions, assumption_data
+from draftworth.planning.assumptions import (
+    HOURS_A_MONTH,
+    OPTION,
+    Assumption,
+    Assumptions,
+    assumption_data,
+)
 from draftworth.planning.bounds import CASES, Bounds
 from draftworth.planning.capacity_block import PaidBlock, free_slots
 from draftworth.planning.measuring_time import block_seconds, round_minutes
 from draftworth.planning.phases import Phase, Timeline
+from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.timeline import BUDGET, NODE_START, TEARDOWN, Forecast
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
 from draftworth.terminal import table_lines
@@ -99,7 +107,7 @@ def _minutes_lines(first: Forecast, second: Forecast) -> Iterator[str]:
     for name, run in (("first run ", first), ("second run", second)):
         billed = run.billed_minutes.text(digits=1)
         yield f"  {name}  billed {billed} minutes x {nodes} node{'s' if nodes > 1 else ''}"
-    yield _standing_line()
+    yield from _beside_lines(experiment)
 
 
 def _cost_lines(first: Forecast, second: Forecast) -> Iterator[str]:
@@ -108,7 +116,7 @@ def _cost_lines(first: Forecast, second: Forecast) -> Iterator[str]:
         yield from _block_lines(first, second, capacity)
     else:
         yield from _hourly_lines(first, second)
-    yield _standing_line()
+    yield from _beside_lines(first.experiment)
 
 
 def _hourly_lines(first: Forecast, second: Forecast) -> Iterator[str]:
@@ -160,6 +168,11 @@ def _billed(run: Forecast) -> str:
     return f"billed {_worked_out(run.usd(run.billed_minutes), digits=2)} USD"
 
 
+def _beside_lines(experiment: ResolvedNeuron) -> Iterator[str]:
+    yield _standing_line()
+    yield _metrics_line(experiment)
+
+
 def _standing_line() -> str:
     """What is paid from deploy to destroy, whatever runs."""
     items = assumption_data().standing
@@ -169,4 +182,20 @@ def _standing_line() -> str:
     return (
         f"  beside it   about {total_usd:.2f} USD an hour from deploy to destroy ({parts}; "
         f"{dates[0].isoformat()} to {dates[-1].isoformat()}); storage, logs and traffic on top"
+    )
+
+
+def _metrics_line(experiment: ResolvedNeuron) -> str:
+    """What CloudWatch charges for what a run sends: each combination of dimensions is a metric."""
+    price = assumption_data().custom_metric
+    classes, loads = len(experiment.spec.workload.classes), len(experiment.loads)
+    of_variants = sum(len(charged(speculates=v.speculates)) for v in experiment.variants)
+    count = of_variants * classes * loads
+    usd_per_month = count * price.usd_per_month
+    return (
+        f"  metrics     {count} in CloudWatch ({of_variants} of all variants x {classes} prompt "
+        f"{'classes' if classes > 1 else 'class'} x {loads} load{'s' if loads > 1 else ''}): at "
+        f"most {usd_per_month / HOURS_A_MONTH:.3f} USD an hour while results come in "
+        f"({price.usd_per_month:.2f} each a month, {price.as_of.isoformat()}); "
+        f"{usd_per_month:.2f} USD in a month that measures all the time"
     )

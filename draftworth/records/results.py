@@ -225,6 +225,8 @@ class BlockResult:
     warmup_requests, fillers: that were sent before the measured ones, and while the last of them
         ran, so that the load was always whole; neither is in `requests`.
     others: what the cross-check with the server's histograms needs of both.
+    max_tokens_per_step: what a step of the server can yield, 1 without speculation; None: nobody
+        said. In `run.json` too; here for who has this file alone.
     event_loop_lag_s: the longest that the client's event loop came late during the block.
     """
 
@@ -243,6 +245,7 @@ class BlockResult:
     warmup_requests: int
     fillers: int = 0
     others: OtherRequests = OtherRequests()
+    max_tokens_per_step: int | None = None
     speculation: SpeculationCounters | None
     server: ServerTimings | None
     event_loop_lag_s: float | None
@@ -250,6 +253,10 @@ class BlockResult:
 
     def __post_init__(self) -> None:
         _check_times(self)
+        if self.max_tokens_per_step is not None and self.max_tokens_per_step < 1:
+            raise ValueError(
+                f"max_tokens_per_step: given {self.max_tokens_per_step}, allowed: 1 or more"
+            )
 
     @property
     def stem(self) -> str:

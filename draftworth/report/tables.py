@@ -114,7 +114,6 @@ def _plain_figures(variant: VariantFacts) -> Iterator[tuple[str, Cell]]:
         yield "output_tokens_most", lengths.most
         for reason, count in lengths.ends.items():
             yield f"ended_by_{reason}", count
-    yield "acceptance_rate_estimated", variant.acceptance.estimated
     yield "server_time_per_output_token_s_mean", server.server_s if server else None
     if variant.break_even:
         yield "step_latency_s_p50", variant.break_even.step_s

@@ -308,7 +308,8 @@ def test_metrics_are_counted_once_although_cloudwatch_refuses_at_first(
     assert any(entry["event"] != "published" for entry in log)
     samples = 0.0
     for variant in env.ports:
-        dimensions = {"Experiment": "qwen3-32b", "Variant": variant, "PromptClass": "structured"}
+        names = {"Experiment": "qwen3-32b", "Variant": variant}
+        dimensions = {**names, "PromptClass": "structured", "Load": "c2"}
         told = env.cloud.client("cloudwatch").get_metric_statistics(
             Namespace=NAMESPACE,
             MetricName=TTFT.name,

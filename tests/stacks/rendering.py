@@ -57,8 +57,16 @@ def _widget_line(widget: dict[str, Any]) -> str:
     place, properties = f"{widget['x']},{widget['y']}", widget["properties"]
     if widget["type"] == "text":
         return f"{place} {properties['markdown']}"
-    lines = (f"{m[1]} {m[-1]['stat']} {'/'.join(m[3:-1:2])}" for m in properties["metrics"])
+    lines = (_metric_line(metric) for metric in properties["metrics"])
     return f"{place} {properties['title']}: {'; '.join(lines)}"
+
+
+def _metric_line(metric: list[Any]) -> str:
+    about = metric[-1]
+    if "expression" in about:
+        return f"{about['label']} = {about['expression']}"
+    named = f"{about['id']} = " if "id" in about else ""
+    return f"{named}{metric[1]} {about['stat']} {'/'.join(metric[3:-1:2])}"
 
 
 def kubernetes_objects(resource: dict[str, Any]) -> list[dict[str, Any]]:

@@ -19,11 +19,9 @@ from charts.names import (
     service_name,
 )
 from charts.shipped import METRICS_PUBLISHER
-from draftworth.analysis import metrics
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from stacks.constructs.applied_charts import PRUNED_KINDS
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS
-from stacks.dashboard import GRID_COLUMNS, INSIGHTS_NAMESPACE, dashboard_body
 from tests.stacks.function_assets import check_function_asset
 from tests.stacks.rendering import kubernetes_names, kubernetes_objects, rights
 from tests.stacks.synthesis import Template, experiments, of_type, only, synthesis
@@ -35,11 +33,6 @@ ORDER = ("foundation", "storage", "staging", "graphscripts", "serving", "loadgen
 
 def benchmark(name: str = "qwen3-32b") -> Template:
     return synthesis().template(name, "benchmark")
-
-
-def body(name: str = "qwen3-32b") -> dict[str, Any]:
-    experiment = experiments()[name]
-    return dashboard_body(experiment, cluster_name="CLUSTER", dead_letter_queue_name="QUEUE")
 
 
 def charts(template: Template) -> dict[str, str]:
@@ -443,62 +436,6 @@ def test_dead_letters_raise_an_alarm() -> None:
     assert "DeadLetters" in json.dumps(dimension["Value"])
     assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
     assert alarm["Threshold"] == 0
-
-
-@pytest.mark.parametrize("prompt_class", ["structured", "open_ended"])
-def test_dashboard_shows_every_variant_of_a_prompt_class_in_one_graph(prompt_class: str) -> None:
-    graphs = [
-        w["properties"]
-        for w in body()["widgets"]
-        if w["type"] == "metric" and prompt_class in w["properties"]["metrics"][0]
-    ]
-    shown = {g["metrics"][0][1]: {(m[5], m[-1]["stat"]) for m in g["metrics"]} for g in graphs}
-    both = {(v, s) for v in ("baseline", "qwen3-1.7b-k7") for s in ("p50", "p90")}
-    for name in ("InterTokenLatency", "TTFT", "EndToEndLatency", "RequestOutputThroughput"):
-        assert shown[name] == both
-    assert shown["TokensPerStep"] == both
-    assert shown["AcceptanceRate"] == {("qwen3-1.7b-k7", "p50"), ("qwen3-1.7b-k7", "p90")}
-
-
-def test_dashboard_uses_metrics_that_the_publisher_writes() -> None:
-    known = {metric.name for metric in metrics.published()}
-    lines = [
-        line
-        for w in body()["widgets"]
-        if w["type"] == "metric"
-        for line in w["properties"]["metrics"]
-        if line[0] == metrics.NAMESPACE
-    ]
-    assert {line[1] for line in lines} <= known
-    assert all(tuple(line[2:-1:2]) == metrics.DIMENSIONS for line in lines)
-
-
-def test_neuron_utilisation_stands_below_the_comparison() -> None:
-    widgets = body()["widgets"]
-    neuron = [
-        w
-        for w in widgets
-        if w["type"] == "metric" and w["properties"]["metrics"][0][0] == INSIGHTS_NAMESPACE
-    ]
-    comparison = [
-        w
-        for w in widgets
-        if w["type"] == "metric" and w["properties"]["metrics"][0][1] == "TokensPerStep"
-    ]
-    assert "node_neuroncore_utilization" in [w["properties"]["metrics"][0][1] for w in neuron]
-    assert min(w["y"] for w in neuron) > max(w["y"] for w in comparison)
-
-
-@pytest.mark.parametrize("name", tuple(experiments()))
-def test_no_two_widgets_of_the_dashboard_overlap(name: str) -> None:
-    cells = [
-        (x, y)
-        for w in body(name)["widgets"]
-        for x in range(w["x"], w["x"] + w["width"])
-        for y in range(w["y"], w["y"] + w["height"])
-    ]
-    assert len(cells) == len(set(cells))
-    assert max(x for x, _ in cells) < GRID_COLUMNS
 
 
 def test_outputs_link_to_the_dashboard_and_the_results() -> None:

@@ -17,7 +17,7 @@ from lambdas.metrics_publisher.datums import plan_block
 from stacks.dashboard import dashboard_body
 from tests.conftest import ROOT
 from tests.draftworth.report.runs import make_facts, make_run
-from tests.support.blocks import make_block
+from tests.support.blocks import make_block, make_record
 from tests.support.experiments import resolved
 
 MADE_UP = Metric(
@@ -76,7 +76,10 @@ def test_a_declared_metric_is_stored_and_on_the_dashboard() -> None:
     (unit,) = {d["Unit"] for d in call if d["MetricName"] == "QueueWait"}
     assert unit == "Milliseconds"
     body = dashboard_body(
-        resolved("qwen3-32b"), cluster_name="CLUSTER", dead_letter_queue_name="QUEUE"
+        resolved("qwen3-32b"),
+        cluster_name="CLUSTER",
+        dead_letter_queue_name="QUEUE",
+        runs_url="s3://RESULTS/runs/",
     )
     assert "Wait of the client (ms)" in {w["properties"].get("title") for w in body["widgets"]}
 
@@ -84,6 +87,17 @@ def test_a_declared_metric_is_stored_and_on_the_dashboard() -> None:
 def test_every_metric_of_requests_is_an_attribute_of_their_record() -> None:
     known = {field.name for field in fields(RequestRecord)} | {"failed"}
     assert {m.field for m in metrics.METRICS if m.of_request} <= known
+
+
+def test_acceptance_is_estimated_of_blocks_that_say_the_same_most_of_a_step() -> None:
+    estimated = metrics.ACCEPTANCE_RATE_ESTIMATED.pooled
+    assert estimated is not None
+    steps = make_record(chunks=23, tokens_per_step=4.5)  # 99 tokens in 22 chunks after the first
+    eight, six = (make_block(requests=(steps,), max_tokens_per_step=n) for n in (8, 6))
+    assert estimated([eight, eight], None) == pytest.approx(3.5 / 7)
+    assert estimated([six], None) == pytest.approx(3.5 / 5)
+    assert estimated([eight, six], None) is None
+    assert estimated([], None) is None
 
 
 def test_llmperfs_summary_has_the_metrics_that_llmperf_knows() -> None:

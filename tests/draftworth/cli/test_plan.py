@@ -309,6 +309,28 @@ def test_what_was_copied_of_an_example_is_noted(
     assert "example" not in edited(tmp_path, capsys, OWN, other)
 
 
+@pytest.mark.parametrize(
+    ("edit", "count", "most"),
+    [
+        (
+            put("workload", "load", value={"kind": "ladder", "concurrencies": [1, 2, 4]}),
+            "114 in CloudWatch (19 of all variants x 2 prompt classes x 3 loads)",
+            "0.047",
+        ),
+        (
+            both(put("baseline_as_shipped", value=True), drop("workload", "classes", 1)),
+            "28 in CloudWatch (28 of all variants x 1 prompt class x 1 load)",
+            "0.012",
+        ),
+    ],
+)
+def test_every_load_class_and_variant_has_metrics_that_cost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], edit: Edit, count: str, most: str
+) -> None:
+    assert main(["plan", str(write_experiment(tmp_path, edit))]) == 0
+    assert f"  metrics     {count}: at most {most} USD an hour" in capsys.readouterr().out
+
+
 def test_two_small_nodes_are_charged_as_two(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

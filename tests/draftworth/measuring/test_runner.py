@@ -228,6 +228,12 @@ def test_every_case_is_run_against_every_variant_and_every_other_case_in_reverse
     assert two_runs.result.blocks == tuple(b.stem for b in two_runs.blocks)
 
 
+def test_a_block_says_what_a_step_of_its_server_can_yield(two_runs: Run) -> None:
+    """As the run does: who has one file alone needs no other."""
+    assert {b.max_tokens_per_step for b in two_runs.blocks} == {8}
+    assert set(two_runs.result.max_tokens_per_step.values()) == {8}
+
+
 def test_rounds_alternate_the_order_of_the_variants_and_go_on_with_the_prompts(
     tmp_path: Path,
 ) -> None:

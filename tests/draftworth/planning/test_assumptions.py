@@ -10,10 +10,12 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from draftworth.analysis.metrics import charged
 from draftworth.errors import UserInputError
 from draftworth.experiment.cluster import CPU_INSTANCE_TYPE, CPU_NODES
 from draftworth.experiment.strict import read_yaml
 from draftworth.planning.assumptions import (
+    HOURS_A_MONTH,
     Assumption,
     AssumptionData,
     assumption_data,
@@ -53,6 +55,8 @@ def test_the_shipped_assumptions_are_read() -> None:
         ),
         lambda d: d["published_sequence"].pop("hand_over_minutes"),
         lambda d: d["standing"][0].pop("as_of"),
+        lambda d: d["custom_metric"].update(usd_per_month=0),
+        lambda d: d.pop("custom_metric"),
     ],
 )
 def test_a_data_file_that_is_not_right_is_refused(edit: Callable[[dict[str, Any]], object]) -> None:
@@ -153,6 +157,21 @@ def test_the_document_shows_what_is_paid_beside_the_accelerators() -> None:
         for item in assumption_data().standing
     ]
     assert_block(DOCUMENT, "standing", table([("what", "USD/h each", "as of", "source"), *rows]))
+
+
+def test_the_document_shows_what_a_metric_costs() -> None:
+    price = assumption_data().custom_metric
+    row = ("a custom metric", f"{price.usd_per_month:g}", price.as_of.isoformat(), price.source)
+    headings = ("what", "USD a month each", "as of", "source")
+    assert_block(DOCUMENT, "custom metric", table([headings, row]))
+    words = " ".join(DOCUMENT.read_text(encoding="utf-8").split())
+    of_sides = [len(charged(speculates=speculates)) for speculates in (True, False)]
+    assert "sends {} with speculation and {} without".format(*of_sides) in words
+    count = sum(of_sides) * 2 * 5
+    month_usd = count * price.usd_per_month
+    assert f"has {count} with a baseline" in words
+    assert f"{month_usd:g} USD in a month" in words
+    assert f"at most {month_usd / HOURS_A_MONTH * 5:.2f} USD in a run of five hours" in words
 
 
 def test_the_cpu_nodes_that_are_paid_are_the_clusters() -> None:

@@ -178,3 +178,9 @@ def test_a_block_of_the_most_requests_is_read_back() -> None:
         make_failed_record(i, error_msg=one_line("🚀" * 500)) for i in range(MAX_REQUESTS_PER_BLOCK)
     )
     assert len(dump_record(make_block(requests=longest))) <= RESULT_LIMIT_BYTES
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_a_step_that_yields_nothing_is_refused(most: int) -> None:
+    with pytest.raises(ValueError, match=f"max_tokens_per_step: given {most}, allowed: 1 or more"):
+        make_block(max_tokens_per_step=most)

@@ -81,6 +81,7 @@ def make_plain_block(block: int, prompt_class: str, /, **overrides: Any) -> Bloc
         "prompt_class": prompt_class,
         "block": block,
         "run_id": "built-run",
+        "max_tokens_per_step": 1,
         "speculation": None,
         "requests": records,
         **overrides,
@@ -111,6 +112,7 @@ def make_drafted_block(
         "prompt_class": prompt_class,
         "block": block,
         "run_id": "built-run",
+        "max_tokens_per_step": WINDOW,
         "speculation": SpeculationCounters(
             drafts=100,
             draft_tokens=(WINDOW - 1) * 100,

@@ -47,6 +47,8 @@ def test_figures_are_those_of_the_report() -> None:
     assert found["structured", "k7", "judgement"]["value"] == "cheaper per token"
     assert float(found["structured", "k7", "accepted_share_position_1"]["value"]) == 0.9
     assert found["structured", "baseline", "acceptance_rate_counted"]["value"] == ""
+    estimated = found["structured", "k7", "acceptance_rate_estimated"]["value"]
+    assert float(estimated) == facts.speculative[0].acceptance.estimated
     assert len(found) == len(rows)
 
 

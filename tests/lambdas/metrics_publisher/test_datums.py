@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -13,7 +14,8 @@ from botocore.serialize import create_serializer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftworth.analysis.metrics import NAMESPACE, published
+from draftworth.analysis.metrics import NAMESPACE, charged, published
+from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
 from lambdas.metrics_publisher.datums import Call, Plan, plan_block
 from lambdas.metrics_publisher.errors import UnusableError
@@ -91,7 +93,8 @@ def test_the_calls_carry_every_figure_of_the_file_exactly_once(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lambdas.metrics_publisher.datums.MAX_VALUES_PER_DATUM", most_values)
-        plan = plan_block(make_block(requests=tuple(requests), speculation=None))
+        load = ConcurrencyLoad(concurrency=4)
+        plan = plan_block(make_block(requests=tuple(requests), speculation=None, load=load))
     expected: defaultdict[tuple[str, datetime], list[float]] = defaultdict(list)
     for record in requests:
         start = datetime.fromtimestamp(math.floor(record.started_at_unix_s), UTC)
@@ -102,6 +105,11 @@ def test_the_calls_carry_every_figure_of_the_file_exactly_once(
                 value = figure(record)
                 if value is not None:
                     expected[name, at].append(value)
+    done = [r for r in requests if r.error_code is None]
+    seconds = sum(r.end_to_end_latency_s or 0 for r in done)
+    if seconds:
+        tokens = sum(r.number_output_tokens or 0 for r in done)
+        expected["OutputThroughput", minute(0)] = [4 * tokens / seconds]
     stored = stored_values(plan)
     assert stored.keys() == expected.keys()
     for group, values in expected.items():
@@ -112,16 +120,19 @@ def test_every_metric_has_the_unit_of_its_definition() -> None:
     plan = plan_block(make_block())
     units = {datum["MetricName"]: datum["Unit"] for call in plan.calls for datum in call}
     named = {name: unit for name, (unit, _) in EXPECTED.items()}
-    assert units == {**named, "AcceptanceRate": "Percent", "Errors": "Count"}
-    assert {metric.name for metric in published()} == units.keys()
+    of_blocks = {"AcceptanceRate": "Percent", "OutputThroughput": "Count/Second"}
+    assert units == {**named, **of_blocks, "Errors": "Count"}
+    stand_ins = {"AcceptanceRateEstimated"}  # of the blocks of servers without counters
+    assert {metric.name for metric in published()} == units.keys() | stand_ins
 
 
-def test_every_datum_has_the_three_dimensions() -> None:
+def test_every_datum_has_the_four_dimensions() -> None:
     for datum in (datum for call in plan_block(make_block()).calls for datum in call):
         assert datum["Dimensions"] == [
             {"Name": "Experiment", "Value": "qwen3-32b"},
             {"Name": "Variant", "Value": "qwen3-1.7b-k7"},
             {"Name": "PromptClass", "Value": "structured"},
+            {"Name": "Load", "Value": "c4"},
         ]
 
 
@@ -146,10 +157,12 @@ def test_times_are_rounded_to_the_nanosecond() -> None:
     assert values_of_metric(plan, "TTFT") == {minute(0): [300.0]}
 
 
-def test_excluded_requests_give_no_figures_and_are_no_errors() -> None:
+def test_excluded_requests_are_no_errors_and_in_no_figure_but_the_throughput() -> None:
+    """The server was busy with them, whenever the client read their ends."""
     requests = (make_record(excluded="run-queue wait 0.6 s"),)
     plan = plan_block(make_block(requests=requests, speculation=None))
-    assert stored_values(plan) == {("Errors", minute(0)): [0.0]}
+    assert {name for name, _ in stored_values(plan)} == {"Errors", "OutputThroughput"}
+    assert values_of_metric(plan, "Errors") == {minute(0): [0.0]}
 
 
 def test_failed_requests_are_errors_and_give_no_figures() -> None:
@@ -161,6 +174,34 @@ def test_a_minute_without_errors_still_has_a_point() -> None:
     requests = (make_failed_record(0), make_record(1), make_record(45))
     plan = plan_block(make_block(requests=requests))
     assert values_of_metric(plan, "Errors") == {minute(0): [0.0, 1.0], minute(1): [0.0]}
+
+
+@pytest.mark.parametrize(
+    ("load", "token_per_s"),
+    [
+        # Two of 100 tokens: 1.5 s each with four in flight; from the first start to the last end.
+        (ConcurrencyLoad(concurrency=4), 4 * 200 / 3),
+        (PoissonLoad(requests_per_second=2.5), 200 / 3.5),
+    ],
+)
+def test_a_blocks_throughput_is_one_value_at_its_end(load: Load, token_per_s: float) -> None:
+    requests = tuple(make_record(index, end_to_end_latency_s=1.5) for index in range(2))
+    block = make_block(load=load, requests=requests, ended_at_unix_s=START_UNIX_S + 130)
+    stored = values_of_metric(plan_block(block), "OutputThroughput")
+    assert stored == {minute(2): [pytest.approx(token_per_s)]}
+
+
+@pytest.mark.parametrize(
+    ("load", "label"),
+    [
+        (ConcurrencyLoad(concurrency=1), "c1"),
+        (ConcurrencyLoad(concurrency=64), "c64"),
+        (PoissonLoad(requests_per_second=2.5), "p2.5"),
+    ],
+)
+def test_blocks_of_two_loads_are_metrics_of_their_own(load: Load, label: str) -> None:
+    for datum in (datum for call in plan_block(make_block(load=load)).calls for datum in call):
+        assert {"Name": "Load", "Value": label} in datum["Dimensions"]
 
 
 def test_acceptance_is_one_value_in_percent_at_the_end_of_the_block() -> None:
@@ -176,6 +217,55 @@ def test_acceptance_is_absent_without_drafted_tokens(
     speculation: SpeculationCounters | None,
 ) -> None:
     assert values_of_metric(plan_block(make_block(speculation=speculation)), "AcceptanceRate") == {}
+
+
+def steps_of(tokens_per_step: float) -> tuple[RequestRecord, ...]:
+    """Requests whose 100 tokens came in steps of so many after the first."""
+    return (make_record(chunks=1 + round(99 / tokens_per_step), tokens_per_step=tokens_per_step),)
+
+
+NO_DRAFTS = SpeculationCounters(drafts=0, draft_tokens=0, accepted_tokens=0)
+
+
+@pytest.mark.parametrize("speculation", [None, NO_DRAFTS])
+def test_without_counters_acceptance_is_estimated_under_a_name_of_its_own(
+    speculation: SpeculationCounters | None,
+) -> None:
+    block = make_block(requests=steps_of(4.5), max_tokens_per_step=8, speculation=speculation)
+    plan = plan_block(block)
+    assert values_of_metric(plan, "AcceptanceRateEstimated") == {minute(0): [pytest.approx(50.0)]}
+    assert values_of_metric(plan, "AcceptanceRate") == {}
+    assert {d["Unit"] for c in plan.calls for d in c if "Estimated" in d["MetricName"]} == {
+        "Percent"
+    }
+
+
+@pytest.mark.parametrize(
+    ("tokens_per_step", "changes"),
+    [
+        (4.5, {"speculation": SpeculationCounters(drafts=1, draft_tokens=7, accepted_tokens=2)}),
+        (4.5, {"max_tokens_per_step": None}),
+        (1.0, {"max_tokens_per_step": 1}),  # a baseline
+        (9.0, {}),  # merged chunks: no acceptance explains them
+    ],
+)
+def test_no_estimate_stands_beside_a_count_nor_without_what_it_takes(
+    tokens_per_step: float, changes: dict[str, Any]
+) -> None:
+    requests = steps_of(tokens_per_step)
+    good: dict[str, Any] = {"requests": requests, "max_tokens_per_step": 8, "speculation": None}
+    plan = plan_block(make_block(**good | changes))
+    assert values_of_metric(plan, "AcceptanceRateEstimated") == {}
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_what_plan_says_is_charged_is_what_a_block_sends(counted: bool) -> None:
+    good = make_block(requests=steps_of(4.5), max_tokens_per_step=8)
+    drafted = good if counted else replace(good, speculation=None)
+    plain = make_block(requests=steps_of(1.0), max_tokens_per_step=1, speculation=None)
+    for block, speculates in ((drafted, True), (plain, False)):
+        sent = {name for name, _ in stored_values(plan_block(block))}
+        assert len(sent) == len(charged(speculates=speculates))
 
 
 def test_the_same_file_gives_the_same_calls_in_the_same_order() -> None:

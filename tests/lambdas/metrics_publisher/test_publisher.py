@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,14 +12,18 @@ from botocore.exceptions import ClientError
 
 from draftworth.analysis.metrics import (
     ACCEPTANCE_RATE,
+    ACCEPTANCE_RATE_ESTIMATED,
     ERRORS,
     NAMESPACE,
+    OUTPUT_THROUGHPUT,
     TTFT,
+    Metric,
     dimension_values,
     published,
 )
 from draftworth.records.codec import dump_record
-from draftworth.records.results import claim_key
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.results import BlockResult, claim_key
 from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS
 from lambdas.metrics_publisher.errors import ClaimedError, NotNowError, UnusableError
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws, KilledError, key_of
@@ -37,6 +42,11 @@ def throttle(aws: Aws, *numbers: int) -> None:
         return (SimpleNamespace(status_code=400), error) if len(aws.calls) in numbers else None
 
     aws.cloudwatch.meta.events.register("before-call.cloudwatch.PutMetricData", answer)
+
+
+def published_of(block: BlockResult) -> list[Metric]:
+    """What there is of a block; where the server counts, no estimate."""
+    return [m for m in published() if m.of_request or m.of_block(block) is not None]
 
 
 def test_a_published_file_reads_back_from_cloudwatch(aws: Aws) -> None:
@@ -118,6 +128,31 @@ def test_two_files_of_one_variant_add_up(aws: Aws) -> None:
     assert aws.total(block, TTFT, "SampleCount") == 6
 
 
+def test_two_loads_of_a_ladder_are_told_apart(aws: Aws) -> None:
+    loads = [ConcurrencyLoad(concurrency=n) for n in (1, 4)]
+    one, four = (make_block(block=n, load=load) for n, load in enumerate(loads))
+    for block in (one, four):
+        aws.publish(aws.upload(block))
+    for block in (one, four):
+        assert aws.total(block, TTFT, "SampleCount") == 3
+        (value,) = aws.read(block, OUTPUT_THROUGHPUT, "Average").values()
+        assert value == pytest.approx(block.output_throughput_token_per_s)
+    assert one.output_throughput_token_per_s != four.output_throughput_token_per_s
+
+
+def test_an_estimated_acceptance_reads_back_under_its_own_name_alone(aws: Aws) -> None:
+    """Steps of 1.5 tokens, of at most six: a tenth of the five drafts."""
+    block = make_block(speculation=None, max_tokens_per_step=6, request_count=1)
+    (record,) = block.requests
+    # 99 tokens after the first in 66 chunks.
+    block = replace(block, requests=(replace(record, chunks=67),))
+    aws.publish(aws.upload(block))
+    assert list(aws.read(block, ACCEPTANCE_RATE_ESTIMATED, "Average").values()) == [
+        pytest.approx(10.0)
+    ]
+    assert aws.read(block, ACCEPTANCE_RATE, "Average") == {}
+
+
 @SMALL_CALLS
 def test_a_delivery_meets_the_claim_of_one_that_runs(aws: Aws) -> None:
     block = make_block()
@@ -168,8 +203,8 @@ def test_of_two_deliveries_that_take_over_the_same_claim_one_goes_on(aws: Aws) -
     aws.s3.meta.events.register("before-call.s3.PutObject", publish_first)
     with pytest.raises(ClaimedError):
         aws.publish(key)
-    for metric in published():
-        expected = 1 if metric is ACCEPTANCE_RATE else 3
+    for metric in published_of(block):
+        expected = 3 if metric.of_request else 1
         assert aws.total(block, metric, "SampleCount") == expected, metric.name
 
 
@@ -198,8 +233,8 @@ def test_a_refused_call_is_gone_on_with_at_once(aws: Aws, number: int) -> None:
     outcome = aws.publish(key)
     assert (outcome.already_done, outcome.calls) == (number - 1, 6 - number)
     assert not outcome.may_repeat_a_call
-    for metric in published():
-        expected = 1 if metric is ACCEPTANCE_RATE else 3
+    for metric in published_of(block):
+        expected = 3 if metric.of_request else 1
         assert aws.total(block, metric, "SampleCount") == expected, metric.name
 
 
@@ -216,8 +251,8 @@ def test_a_file_of_a_dead_invocation_waits_for_its_lease_and_goes_on(aws: Aws) -
     aws.now += 2
     outcome = aws.publish(key)
     assert (outcome.already_done, outcome.calls, outcome.may_repeat_a_call) == (2, 3, True)
-    for metric in published():
-        expected = 1 if metric is ACCEPTANCE_RATE else 3
+    for metric in published_of(block):
+        expected = 3 if metric.of_request else 1
         assert aws.total(block, metric, "SampleCount") == expected, metric.name
 
 
@@ -232,8 +267,8 @@ def test_death_between_a_call_and_its_record_repeats_that_call_and_no_other(aws:
     assert aws.publish(key).may_repeat_a_call
     repeated = {datum["MetricName"] for datum in aws.calls[1]["MetricData"]}
     assert aws.calls[1]["MetricData"] == aws.calls[2]["MetricData"]
-    for metric in published():
-        once = 1 if metric is ACCEPTANCE_RATE else 3
+    for metric in published_of(block):
+        once = 3 if metric.of_request else 1
         times = 2 if metric.name in repeated else 1
         assert aws.total(block, metric, "SampleCount") == once * times, metric.name
 
@@ -296,8 +331,8 @@ def test_another_grouping_takes_a_file_of_which_nothing_is_published(
     with pytest.raises(ClientError):
         aws.publish(key)
     monkeypatch.setattr("lambdas.metrics_publisher.datums.MAX_DATA_PER_CALL", 3)
-    assert aws.publish(key).calls == 3
-    assert (aws.claim(key)["calls"], aws.claim(key)["calls_done"]) == (3, 3)
+    assert aws.publish(key).calls == 4
+    assert (aws.claim(key)["calls"], aws.claim(key)["calls_done"]) == (4, 4)
 
 
 @pytest.mark.parametrize(
