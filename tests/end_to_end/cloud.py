@@ -82,12 +82,7 @@ class Cloud:
 
     def deploy(self) -> None:
         """The stack, in an account that is bootstrapped for CDK."""
-        s3 = self.client("s3")
-        where = {"LocationConstraint": self.region}
-        s3.create_bucket(Bucket=self.asset_bucket, CreateBucketConfiguration=where)
-        s3.put_bucket_versioning(
-            Bucket=self.asset_bucket, VersioningConfiguration={"Status": "Enabled"}
-        )
+        self._bootstrap()
         self._create_stack()
         self._notify_queue()
         self._create_node_groups()
@@ -99,6 +94,14 @@ class Cloud:
             Endpoint=f"arn:aws:sqs:{self.region}:{ACCOUNT}:inbox",
         )
         self._request("Create")
+
+    def _bootstrap(self) -> None:
+        s3, bucket = self.client("s3"), self.asset_bucket
+        if bucket in (b["Name"] for b in s3.list_buckets()["Buckets"]):
+            return
+        where = {"LocationConstraint": self.region}
+        s3.create_bucket(Bucket=bucket, CreateBucketConfiguration=where)
+        s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
 
     def update(self, templates: Mapping[str, Template]) -> None:
         """Another `cdk deploy`; what CloudFormation would change here is the deployment alone."""
@@ -464,8 +467,10 @@ class Cloud:
             self._physical[logical] = physical[f"{part}{logical}"]
 
     def _reduced(self, part: str, resource: Resource) -> dict[str, Any]:
-        kept = {k: v for k, v in resource.items() if k in ("Type", "DeletionPolicy")}
-        return {**kept, "Properties": self.resolved(part, resource.get("Properties", {}))}
+        """What moto's CloudFormation knows: of what is kept but for a failed deploy not that."""
+        policy = str(resource.get("DeletionPolicy", "Delete")).removesuffix("ExceptOnCreate")
+        properties = self.resolved(part, resource.get("Properties", {}))
+        return {"Type": resource["Type"], "DeletionPolicy": policy, "Properties": properties}
 
     def physical(self, part: str, logical: str) -> str:
         """What a logical id became."""
@@ -544,8 +549,8 @@ class Cloud:
         return f"arn:aws:{service}:{where}:{ACCOUNT}:{resource}"
 
     def _is_kept(self, part: str, logical: str) -> bool:
-        policy = self.templates[part]["Resources"][logical].get("DeletionPolicy")
-        return bool(policy == "Retain")
+        policy = self.templates[part]["Resources"][logical].get("DeletionPolicy", "")
+        return str(policy).startswith("Retain")
 
     def _empty(self, bucket: str) -> None:
         s3 = self.client("s3")
