@@ -10,7 +10,7 @@ from itertools import islice
 
 from account.asset_store import is_asset_bucket, stored_versions
 from account.checks.capacity import USABLE_STATES
-from account.clients import listed, or_none, tags_of
+from account.clients import listed, tags_of, tags_of_bucket
 from account.prices import GIB, HOURS_A_MONTH, monthly_usd
 from account.resources.kind import Entry, Leftover
 from account.scope import Scope, of_stack
@@ -144,7 +144,7 @@ def _why_kept(scope: Scope, name: str) -> str:
     bucket, and not to look into it before.
     """
     s3, aws = scope.client("s3"), scope.experiment.spec.aws
-    holds = tags_of(or_none(s3.get_bucket_tagging, "NoSuch", Bucket=name) or {}).get(HOLDS_TAG)
+    holds = tags_of_bucket(s3, name).get(HOLDS_TAG)
     if holds == CHECKPOINTS and aws.keep_checkpoints:
         return "aws.keep_checkpoints is true"
     if holds != RESULTS or not aws.keep_results:
