@@ -113,6 +113,8 @@ class Cloud:
         self._request("Delete")
         self.nodes_follow()
         self.client("sqs").delete_queue(QueueUrl=self._inbox)
+        self.client("events").remove_targets(Rule=self._queue_rule, Ids=["ResultsQueue"])
+        self.client("events").delete_rule(Name=self._queue_rule)
         self._delete_schedules()
         self._delete_node_groups()
         for logical in self._of_type("storage", "AWS::S3::Bucket"):
@@ -281,24 +283,21 @@ class Cloud:
         return self.physical("storage", name)
 
     def _notify_queue(self) -> None:
-        """The bucket's notification of the template: moto's CloudFormation leaves it out."""
-        (logical,) = (k for k in self._of_type("storage", "AWS::S3::Bucket") if "Results" in k)
-        given = self.templates["storage"]["Resources"][logical]["Properties"]
-        (queue,) = self.resolved("storage", given["NotificationConfiguration"])[
-            "QueueConfigurations"
-        ]
+        """What EventBridge does with the results bucket's events: moto's CloudFormation leaves the
+        bucket's notification out."""
         self.client("s3").put_bucket_notification_configuration(
-            Bucket=self.physical("storage", logical),
-            NotificationConfiguration={
-                "QueueConfigurations": [
-                    {
-                        "QueueArn": queue["Queue"],
-                        "Events": [queue["Event"]],
-                        "Filter": {"Key": {"FilterRules": queue["Filter"]["S3Key"]["Rules"]}},
-                    }
-                ]
-            },
+            Bucket=self.bucket.results, NotificationConfiguration={"EventBridgeConfiguration": {}}
         )
+        (logical,) = self._of_type("storage", "AWS::Events::Rule")
+        given = self.resolved("storage", self.templates["storage"]["Resources"][logical])
+        events, name = self.client("events"), self._queue_rule
+        events.put_rule(Name=name, EventPattern=json.dumps(given["Properties"]["EventPattern"]))
+        (target,) = given["Properties"]["Targets"]
+        events.put_targets(Rule=name, Targets=[target])
+
+    @property
+    def _queue_rule(self) -> str:
+        return f"{self.names.stack}-storageResultFiles"
 
     def notifications(self) -> list[str]:
         """What the topic's subscribers were told since the last look."""

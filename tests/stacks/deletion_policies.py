@@ -60,6 +60,7 @@ def bucket(case: Case) -> Iterator[str]:
             yield "kept by the experiment, and not retained"
         if case.resource.get("UpdateReplacePolicy") != "Retain":
             yield "kept by the experiment, and lost where a deploy replaces it"
+        yield from _announces_to_what_goes(case)
         return
     yield from deleted_by_statement(case)
     emptied = [
@@ -68,6 +69,13 @@ def bucket(case: Case) -> Iterator[str]:
     ]
     if case.logical_id not in emptied:
         yield "deleted, and nothing empties it before: the deletion would fail"
+
+
+def _announces_to_what_goes(case: Case) -> Iterator[str]:
+    """S3 refuses each later notification of a bucket that has one to a queue that is gone."""
+    announced: dict[str, object] = dict(case.properties.get("NotificationConfiguration", {}))  # type: ignore[call-overload]
+    for others in announced.keys() - {"EventBridgeConfiguration"}:
+        yield f"{others}: would name what is gone while the bucket stays"
 
 
 def like_its_bucket(case: Case) -> Iterator[str]:

@@ -67,6 +67,13 @@ def planted(part: str, kind: str, fragment: str, **changes: Any) -> Template:
         ("storage", "AWS::S3::Bucket", "Artifacts", {"DeletionPolicy": "Retain"}, "outlive"),
         ("storage", "AWS::S3::Bucket", "Results", {"DeletionPolicy": "Delete"}, "not retained"),
         ("storage", "AWS::S3::Bucket", "Results", {"UpdateReplacePolicy": None}, "replaces it"),
+        (
+            "storage",
+            "AWS::S3::Bucket",
+            "Results",
+            {"NotificationConfiguration": {"QueueConfigurations": []}},
+            "would name what is gone",
+        ),
         ("storage", "AWS::S3::BucketPolicy", "Artifacts", {"DeletionPolicy": "Retain"}, "its buc"),
         ("storage", "AWS::S3::BucketPolicy", "Results", {"DeletionPolicy": None}, "its bucket"),
         ("storage", "AWS::Logs::LogGroup", "AutoDelete", {"RetentionInDays": None}, "None"),

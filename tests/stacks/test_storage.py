@@ -130,28 +130,33 @@ def _name(logical_id: str) -> str:
     return logical_id[:-8]
 
 
-def test_new_result_files_are_announced_as_s3_events() -> None:
-    bucket = only(storage(), BUCKET, "Results")
-    (announced,) = bucket["Properties"]["NotificationConfiguration"]["QueueConfigurations"]
-    rules = announced["Filter"]["S3Key"]["Rules"]
-    assert announced["Event"] == "s3:ObjectCreated:*"
-    assert rules == [
-        {"Name": "prefix", "Value": "runs/"},
-        {"Name": "suffix", "Value": ".result.json"},
-    ]
-
-
-def test_s3_may_send_before_the_bucket_announces() -> None:
+def test_new_result_files_come_into_the_queue_by_eventbridge() -> None:
     template = storage()
-    (policy_id,) = (k for k in of_type(template, "AWS::SQS::QueuePolicy") if "DeadLetters" not in k)
-    assert policy_id in only(template, BUCKET, "Results")["DependsOn"]
-    sending = [
-        s for s in statements(template["Resources"][policy_id]) if s["Action"] == "sqs:SendMessage"
-    ]
-    assert [s["Principal"] for s in sending] == [{"Service": "s3.amazonaws.com"}]
-    assert sending[0]["Condition"] == {
-        "StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+    (rule,) = of_type(template, "AWS::Events::Rule").values()
+    (bucket,) = (k for k in of_type(template, BUCKET) if k.startswith("Results"))
+    assert rule["Properties"]["EventPattern"] == {
+        "source": ["aws.s3"],
+        "detail-type": ["Object Created"],
+        "detail": {
+            "bucket": {"name": [{"Ref": bucket}]},
+            "object": {"key": [{"wildcard": "runs/*.result.json"}]},
+        },
     }
+    (target,) = rule["Properties"]["Targets"]
+    (queue,) = (k for k in of_type(template, "AWS::SQS::Queue") if "DeadLetters" not in k)
+    assert target["Arn"] == {"Fn::GetAtt": [queue, "Arn"]}
+
+
+def test_the_rule_and_nothing_else_may_send_to_the_queue() -> None:
+    template = storage()
+    (rule,) = of_type(template, "AWS::Events::Rule")
+    (policy,) = (
+        r for k, r in of_type(template, "AWS::SQS::QueuePolicy").items() if "DeadLetters" not in k
+    )
+    (sending,) = (s for s in statements(policy) if s["Effect"] == "Allow")
+    assert sending["Action"] == "sqs:SendMessage"
+    assert sending["Principal"] == {"Service": "events.amazonaws.com"}
+    assert sending["Condition"] == {"ArnEquals": {"aws:SourceArn": {"Fn::GetAtt": [rule, "Arn"]}}}
 
 
 def test_a_message_is_hidden_for_six_time_outs_and_then_becomes_a_dead_letter() -> None:
