@@ -152,7 +152,7 @@ def _why_kept(scope: Scope, name: str) -> str:
     runs = s3.list_objects_v2(Bucket=name, Prefix=RUNS_PREFIX, MaxKeys=1)
     if "Contents" in runs:
         return f"aws.keep_results is true; its runs: python -m draftworth report s3://{name}"
-    return "aws.keep_results is true, but it holds no run: nobody needs it any more"
+    return "aws.keep_results is true; it holds no run: of no use once its stack is gone"
 
 
 def _log_group(_: Scope, entry: Entry, found: Leftover) -> Leftover:

@@ -211,12 +211,22 @@ def test_results_of_several_deploys_stay_each_with_the_command_that_lists_its_ru
     ]
 
 
+@pytest.mark.parametrize(
+    ("usd", "text"), [(0.0, "0.00"), (0.004, "below 0.01"), (0.01, "0.01"), (None, "?")]
+)
+def test_a_price_below_a_cent_is_not_nothing(usd: float | None, text: str) -> None:
+    kept = Leftover(kind="bucket", id="b", remove="aws y", usd_per_month=usd, kept="results")
+    lines = list(report_lines(Report(leftovers=(kept,), unseen=()), NOW))
+    (row,) = (line for line in lines if line.startswith("  bucket"))
+    assert row.split("?", 1)[1].removesuffix("b").strip() == text
+
+
 def test_a_results_bucket_without_a_run_is_said_to_be_of_no_use() -> None:
     emulated_resources.holding("results", key="control/capacity.json")
     report = look(scope())
     assert report.clean
     (bucket,) = report.planned
-    assert "holds no run: nobody needs it" in bucket.kept
+    assert "holds no run: of no use once its stack is gone" in bucket.kept
     assert bucket.remove.endswith(f"rb --force s3://{bucket.id}")
 
 

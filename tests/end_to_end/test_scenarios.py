@@ -187,7 +187,7 @@ def test_another_deploy_has_a_results_bucket_of_its_own_and_both_stay(
     said = capsys.readouterr().out
     assert f"report s3://{first}" in said
     assert f"s3://{second}" in said
-    assert "it holds no run: nobody needs it any more" in said
+    assert "it holds no run: of no use once its stack is gone" in said
 
 
 def test_stop_takes_the_node_away_and_resume_brings_it_back(
