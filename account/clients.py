@@ -151,3 +151,8 @@ def tags_of(answer: Mapping[str, Any]) -> Mapping[str, str]:
     """Tags in an answer: services name them differently, and some list pairs of Key and Value."""
     tags: Any = next((answer[key] for key in ("Tags", "TagSet", "tags") if key in answer), {})
     return tags if isinstance(tags, Mapping) else {tag["Key"]: tag["Value"] for tag in tags}
+
+
+def tags_of_bucket(s3: Any, name: str) -> Mapping[str, str]:
+    """A bucket's tags; none where it has none, or is gone since it was listed."""
+    return tags_of(or_none(s3.get_bucket_tagging, "NoSuch", Bucket=name) or {})

@@ -138,11 +138,16 @@ def _table(leftovers: Sequence[Leftover], now: datetime) -> Iterator[str]:
 def _row(found: Leftover, now: datetime) -> tuple[str, str, str, str]:
     """The last cell has what removes the resource below its id."""
     age = duration_text((now - found.created).total_seconds()) if found.created else "?"
-    usd = "?" if found.usd_per_month is None else f"{found.usd_per_month:.2f}"
     lines = [f"{found.id} ({found.name})" if found.name else found.id, f"remove: {found.remove}"]
     if found.kept:
         lines.insert(1, f"why: {found.kept}")
-    return found.kind, age, usd, "\n".join(lines)
+    return found.kind, age, _usd_text(found.usd_per_month), "\n".join(lines)
+
+
+def _usd_text(usd: float | None) -> str:
+    if usd is None:
+        return "?"
+    return "below 0.01" if 0 < usd < 0.01 else f"{usd:.2f}"
 
 
 def _cost_lines(report: Report) -> Iterator[str]:
@@ -152,6 +157,6 @@ def _cost_lines(report: Report) -> Iterator[str]:
     without = f", without {unknown} of unknown cost" if unknown else ""
     yield ""
     yield (
-        f"about {sum(known):.2f} USD a month{without}: list prices of US East, the oldest of "
-        f"{oldest_price().isoformat()}, of low confidence; the accelerators' is the experiment's"
+        f"about {_usd_text(sum(known))} USD a month{without}: list prices of US East, the oldest "
+        f"of {oldest_price().isoformat()}, of low confidence; the accelerators' is the experiment's"
     )

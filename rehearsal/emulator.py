@@ -20,16 +20,16 @@ from moto.moto_api._internal.models import moto_api_backend
 from moto.server import ThreadedMotoServer
 
 from draftworth.errors import DraftworthError
-from draftworth.records.results import MAX_RECEIVE_COUNT, RESULT_SUFFIX, RUNS_FOLDER
+from draftworth.records.results import MAX_RECEIVE_COUNT, result_file_events
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import QueueConfigurationTypeDef
     from mypy_boto3_sqs import SQSClient
 
 REGION: Literal["us-east-2"] = "us-east-2"
 RESULTS_BUCKET = "draftworth-rehearsal-results"
+_RULE = "result-files"
 _CONFIGURATION_FILES = ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 
 
@@ -76,7 +76,7 @@ def _create(endpoint_url: str) -> Emulator:
         QueueName="results",
         Attributes={"RedrivePolicy": json.dumps(redrive), "VisibilityTimeout": "0"},
     )["QueueUrl"]
-    _notify(s3, _arn(sqs, queue_url))
+    _notify(session, endpoint_url, s3, _arn(sqs, queue_url))
     return Emulator(
         s3=s3,
         sqs=sqs,
@@ -105,22 +105,14 @@ def _arn(sqs: SQSClient, queue_url: str) -> str:
     return attributes["Attributes"]["QueueArn"]
 
 
-def _notify(s3: S3Client, queue_arn: str) -> None:
-    to_queue: QueueConfigurationTypeDef = {
-        "QueueArn": queue_arn,
-        "Events": ["s3:ObjectCreated:*"],
-        "Filter": {
-            "Key": {
-                "FilterRules": [
-                    {"Name": "prefix", "Value": f"{RUNS_FOLDER}/"},
-                    {"Name": "suffix", "Value": RESULT_SUFFIX},
-                ]
-            }
-        },
-    }
+def _notify(session: boto3.Session, endpoint_url: str, s3: S3Client, queue_arn: str) -> None:
     s3.put_bucket_notification_configuration(
-        Bucket=RESULTS_BUCKET, NotificationConfiguration={"QueueConfigurations": [to_queue]}
+        Bucket=RESULTS_BUCKET, NotificationConfiguration={"EventBridgeConfiguration": {}}
     )
+    events = session.client("events", endpoint_url=endpoint_url)
+    pattern = json.dumps(result_file_events(RESULTS_BUCKET))
+    events.put_rule(Name=_RULE, EventPattern=pattern)
+    events.put_targets(Rule=_RULE, Targets=[{"Id": "queue", "Arn": queue_arn}])
 
 
 def feed(emulator: Emulator, handler: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

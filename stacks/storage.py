@@ -5,8 +5,11 @@ from __future__ import annotations
 from aws_cdk import Stack
 
 from draftworth.experiment.naming import (
+    ARTIFACTS,
     ARTIFACTS_OUTPUT,
+    CHECKPOINTS,
     CHECKPOINTS_OUTPUT,
+    RESULTS,
     RESULTS_OUTPUT,
     RUNS_PREFIX,
 )
@@ -23,14 +26,16 @@ AUTO_DELETE_PROVIDER = "Custom::S3AutoDeleteObjectsCustomResourceProvider"
 
 
 class Storage(Part):
-    """Results and artifacts go with the stack; checkpoints stay when the experiment says so."""
+    """Artifacts go with the stack; of results and checkpoints the experiment says whether."""
 
     def __init__(self, scope: Stack, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, "storage", experiment=experiment)
-        kept = experiment.spec.aws.keep_checkpoints
-        self.checkpoints = private_bucket(self, "Checkpoints", kept=kept)
-        self.artifacts = private_bucket(self, "Artifacts", kept=False)
-        self.results = private_bucket(self, "Results", kept=False)
+        aws = experiment.spec.aws
+        self.checkpoints = private_bucket(self, holds=CHECKPOINTS, kept=aws.keep_checkpoints)
+        self.artifacts = private_bucket(self, holds=ARTIFACTS, kept=False)
+        self.results = private_bucket(
+            self, holds=RESULTS, kept=aws.keep_results, rarely_read=RUNS_PREFIX
+        )
         self.results_queue = ResultsQueue(self, "ResultsQueue", bucket=self.results)
         # The capacity controller looks when a model is staged and when a run is over.
         for bucket in (self.checkpoints, self.results):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -9,19 +10,26 @@ from itertools import islice
 
 from account.asset_store import is_asset_bucket, stored_versions
 from account.checks.capacity import USABLE_STATES
-from account.clients import listed, tags_of
+from account.clients import listed, tags_of, tags_of_bucket
 from account.prices import GIB, monthly_usd
 from account.resources.kind import Entry, Leftover
 from account.scope import Scope, of_stack
-from account.terminal import utc_text
+from account.terminal import size_text, utc_text
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.experiment.naming import EXPERIMENT_TAG
+from draftworth.experiment.naming import (
+    CHECKPOINTS,
+    EXPERIMENT_TAG,
+    HOLDS_TAG,
+    RESULTS,
+    RUNS_PREFIX,
+)
 from draftworth.planning.assumptions import HOURS_A_MONTH
 
 # Counting stops there: a bucket with more objects is reported without a size.
 MOST_OBJECTS = 20_000
+# Storage classes that cost less than the bucket's own.
+_PRICES = {"STANDARD_IA": "bucket_infrequent_gib"}
 LAMBDA_KEEPS = "wait: Lambda gives it back by itself, up to some tens of minutes after its function"
-_CHECKPOINTS = "-storagecheckpoints"
 # CloudFormation cuts a stack's name inside a generated one, but not below this many characters.
 _LEAST_OF_A_CUT_NAME = 20
 _FUNCTION_LOGS = "/aws/lambda/"
@@ -117,17 +125,35 @@ def _interface(_: Scope, entry: Entry, found: Leftover) -> Leftover:
 
 def _bucket(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
     """With its size now, where S3's own metric would be a day late."""
-    s3, name = scope.client("s3"), entry["Name"]
-    every_size = listed(s3, "list_objects_v2", "Contents[].Size", Bucket=name)
-    sizes = list(islice(every_size, MOST_OBJECTS + 1))
-    # CloudFormation's names hold the logical id, here of the one bucket that may be kept.
-    if scope.experiment.spec.aws.keep_checkpoints and _CHECKPOINTS in name:
-        found = replace(found, kept="aws.keep_checkpoints is true")
-    if len(sizes) > MOST_OBJECTS:
+    name = entry["Name"]
+    found = replace(found, kept=_why_kept(scope, name))
+    every_object = listed(scope.client("s3"), "list_objects_v2", "Contents", Bucket=name)
+    objects = list(islice(every_object, MOST_OBJECTS + 1))
+    if len(objects) > MOST_OBJECTS:
         return replace(found, name="more objects than are counted", usd_per_month=None)
-    gib = sum(sizes) / GIB
-    usd = monthly_usd("bucket_gib", amount=gib)
-    return replace(found, name=f"{gib:.1f} GiB", usd_per_month=usd)
+    sizes = Counter[str]()
+    for item in objects:
+        sizes[_PRICES.get(item.get("StorageClass", ""), "bucket_gib")] += item["Size"]
+    usd = sum(monthly_usd(price, amount=size / GIB) or 0.0 for price, size in sizes.items())
+    return replace(found, name=size_text(sizes.total()), usd_per_month=usd)
+
+
+def _why_kept(scope: Scope, name: str) -> str:
+    """Why a bucket stays on purpose; empty for one that should go.
+
+    A results bucket that no run was measured into stays too: CloudFormation can be told to keep a
+    bucket, and not to look into it before.
+    """
+    s3, aws = scope.client("s3"), scope.experiment.spec.aws
+    holds = tags_of_bucket(s3, name).get(HOLDS_TAG)
+    if holds == CHECKPOINTS and aws.keep_checkpoints:
+        return "aws.keep_checkpoints is true"
+    if holds != RESULTS or not aws.keep_results:
+        return ""
+    runs = s3.list_objects_v2(Bucket=name, Prefix=RUNS_PREFIX, MaxKeys=1)
+    if "Contents" in runs:
+        return f"aws.keep_results is true; its runs: python -m draftworth report s3://{name}"
+    return "aws.keep_results is true; it holds no run: of no use once its stack is gone"
 
 
 def _log_group(_: Scope, entry: Entry, found: Leftover) -> Leftover:

@@ -56,7 +56,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "report": (
         "draftworth.cli.report",
-        "the verdict of a run, from its folder or S3: tables, HTML, Markdown, plots, CSV",
+        "the verdict of a run, from its folder or S3: tables, HTML, plots, CSV; lists runs",
     ),
     "stop": (
         "account.stop",

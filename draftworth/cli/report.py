@@ -1,4 +1,4 @@
-"""`draftworth report`: the verdict of a run, in the terminal and as files."""
+"""`draftworth report`: the verdict of a run, in the terminal and as files; or which runs exist."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.analysis.run_comparison import across, changes
-from draftworth.cli.runs import RUN_WORDS, S3_SCHEME, local_run
+from draftworth.cli.runs import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.cli.scoring import score
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run, read_run
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run",
         metavar="RUN",
-        help=RUN_WORDS,
+        help=f"{RUN_WORDS}; {RUN_LIST_WORDS}",
     )
     parser.add_argument(
         "--against",
@@ -46,7 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the verdict, and write the report where asked."""
+    """Print the verdict, and write the report where asked; or list runs."""
+    listed = run_list(arguments.run)
+    if listed is not None:
+        _refuse_with_a_list(arguments)
+        print(*listed, sep="\n")
+        return 0
     out = None if arguments.out is None else _out_folder(arguments.run, arguments.out)
     facts, transcripts = _facts(arguments.run, texts=True)
     other = _facts(arguments.against, texts=False)[0] if arguments.against else None
@@ -64,6 +69,15 @@ def run(arguments: argparse.Namespace) -> int:
         write_report(document, facts, out)
         print(f"report written to {out}")
     return 0
+
+
+def _refuse_with_a_list(arguments: argparse.Namespace) -> None:
+    for option in ("against", "out", "score"):
+        if getattr(arguments, option) is not None:
+            raise UserInputError(
+                f"--{option}: given with {arguments.run}, which names many runs, allowed: with "
+                "one run; next: choose one of those that the command lists without it"
+            )
 
 
 def _out_folder(run_at: str, out: str) -> Path:

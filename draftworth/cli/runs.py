@@ -1,4 +1,4 @@
-"""A run that an argument names: a folder, or a copy of one in S3."""
+"""What an argument names: a run in a folder, a copy of one in S3, or a place with many runs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 from draftworth.errors import UserInputError
+from draftworth.records.reading import parse_s3_url
+from draftworth.records.results import RUNS_FOLDER
 
 # The domain does not know AWS: who reads S3 is looked up when a run lies there.
 _S3_SOURCE = "account.s3_source"
+_RUN_LIST = "account.run_list"
+_EXPERIMENT_FILES = (".yaml", ".yml")
 S3_SCHEME = "s3://"
 RUN_WORDS = "folder of one run (it holds run.json), or s3://BUCKET/PREFIX of one"
+RUN_LIST_WORDS = f"s3://BUCKET, s3://BUCKET/{RUNS_FOLDER} or an experiment file: lists its runs"
 
 
 @contextmanager
@@ -28,3 +34,20 @@ def local_run(run_at: str) -> Iterator[Path]:
             yield Path(folder)
         except UserInputError as error:
             raise UserInputError(str(error).replace(folder, run_at.rstrip("/"))) from error
+
+
+def run_list(runs_at: str) -> Iterator[str] | None:
+    """The lines that list runs; None where the argument names one run.
+
+    Runs of an experiment are those in all its results buckets.
+    """
+    if runs_at.endswith(_EXPERIMENT_FILES) and not runs_at.startswith(S3_SCHEME):
+        of_experiment = importlib.import_module(_RUN_LIST).lines_of_experiment
+        return cast(Iterator[str], of_experiment(Path(runs_at)))
+    if not runs_at.startswith(S3_SCHEME):
+        return None
+    _, prefix = parse_s3_url(runs_at)
+    if prefix.strip("/").rpartition("/")[2] not in ("", RUNS_FOLDER):
+        return None
+    of_address = importlib.import_module(_RUN_LIST).lines_of_address
+    return cast("Iterator[str] | None", of_address(runs_at))

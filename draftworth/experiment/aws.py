@@ -149,6 +149,8 @@ class Aws(StrictModel):
     )
     keep_checkpoints: bool
     """true: the checkpoints bucket outlives `cdk destroy`; false: it goes"""
+    keep_results: bool = True
+    """true: the results bucket, transcripts included, outlives `cdk destroy`; false: it goes"""
     load_generator_image: str | None = None
     """image URI of the load generator; left out: built by CDK"""
     deadline_minutes: int = Field(

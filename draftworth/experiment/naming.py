@@ -13,6 +13,9 @@ from draftworth.records.results import RUNS_FOLDER
 PROJECT = "draftworth"
 EXPERIMENT_TAG = f"{PROJECT}:experiment"
 PART_TAG = f"{PROJECT}:part"
+# Of a bucket: what it holds, one of `BUCKETS`. Its generated name says so too, but may be cut.
+HOLDS_TAG = f"{PROJECT}:holds"
+CHECKPOINTS, ARTIFACTS, RESULTS = BUCKETS = ("checkpoints", "artifacts", "results")
 # The parts of an experiment's stack, in the order in which they need each other; what is in a part
 # has a logical id that begins with the part's name.
 PARTS = ("network", "storage", "cluster", "benchmark")

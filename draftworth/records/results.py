@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from draftworth.records.load import ConcurrencyLoad, Load, LoadGenerator
 from draftworth.untrusted import MIB
@@ -42,6 +42,8 @@ INTERRUPTED_FOLDER = "interrupted"
 # Not RESULT_SUFFIX: files that end so are published.
 INTERRUPTED_SUFFIX = ".block.json"
 RUN_FILE = "run.json"
+# EventBridge's word for an object that is there now.
+OBJECT_CREATED = "Object Created"
 # What of each result file is in CloudWatch; outside of RUNS_FOLDER, so that it raises no event.
 CLAIMS_FOLDER = "published"
 # Deliveries of a result file's event, before it is a dead letter. A delivery that meets another's
@@ -65,6 +67,16 @@ MAX_UNIX_S = 253_402_300_799.0  # the end of the year 9999
 UsageSource = Literal["every_chunk", "last_chunk", "none"]
 RunStatus = Literal["complete", "failed"]
 InterruptionKind = Literal["servers", "load generator"]
+
+
+def result_file_events(bucket: str) -> dict[str, Any]:
+    """EventBridge's pattern of the events that a bucket's result files raise."""
+    files = {"wildcard": f"{RUNS_FOLDER}/*{RESULT_SUFFIX}"}
+    return {
+        "source": ["aws.s3"],
+        "detail-type": [OBJECT_CREATED],
+        "detail": {"bucket": {"name": [bucket]}, "object": {"key": [files]}},
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

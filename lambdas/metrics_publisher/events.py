@@ -1,17 +1,16 @@
-"""SQS message bodies: classic S3 event notifications.
+"""SQS message bodies: S3 events as EventBridge sends them.
 
-Source: "Event message structure", Amazon S3 User Guide. Keys arrive URL-encoded with `+` for a
-space; a body can carry several records; S3 sends one `s3:TestEvent` when somebody sets the
-notification up.
+Source: "EventBridge event message structure", Amazon S3 User Guide. A body is about one object,
+whose key stands there as it is.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote_plus
 
 from draftworth.records.codec import RecordError, load_object
+from draftworth.records.results import OBJECT_CREATED
 from lambdas.metrics_publisher.errors import UnusableError
 
 _SHOWN_CHARACTERS = 200
@@ -19,40 +18,36 @@ _SHOWN_CHARACTERS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectCreated:
-    """An object that was written; `key` is decoded."""
+    """An object that was written."""
 
     bucket: str
     key: str
 
 
-def created_objects(body: str) -> tuple[ObjectCreated, ...]:
-    """The objects that a message is about; none for S3's test event, UnusableError for others."""
+def created_object(body: str) -> ObjectCreated:
+    """The object that a message is about; raises UnusableError for other messages."""
     try:
         event = load_object(body)
     except RecordError as error:
         raise UnusableError(f"message body is not an S3 event: {error}: {_shown(body)}") from error
-    if event.get("Event") == "s3:TestEvent":
-        return ()
-    records = event.get("Records")
-    if not isinstance(records, list) or not records:
-        raise UnusableError(f"message body is not an S3 event, it has no Records: {_shown(body)}")
-    return tuple(_created_object(record) for record in records)
-
-
-def _created_object(record: Any) -> ObjectCreated:
-    try:
-        name, bucket = record["eventName"], record["s3"]["bucket"]["name"]
-        key = record["s3"]["object"]["key"]
-    except (KeyError, TypeError):
-        name = bucket = key = None
-    if not (isinstance(name, str) and isinstance(bucket, str) and isinstance(key, str)):
-        raise UnusableError(f"not an S3 event record: {_shown(repr(record))}")
-    if not name.startswith("ObjectCreated:"):
+    kind = event.get("detail-type")
+    bucket, key = _names(event)
+    if not (isinstance(kind, str) and isinstance(bucket, str) and isinstance(key, str)):
+        raise UnusableError(f"message body is not an S3 event: {_shown(body)}")
+    if kind != OBJECT_CREATED:
         raise UnusableError(
-            f"event {name!r} on {key!r}: only ObjectCreated:* can be published; "
-            "narrow the bucket's notification"
+            f"event {kind!r} on {key!r}: only {OBJECT_CREATED!r} can be published; "
+            "narrow the rule's pattern"
         )
-    return ObjectCreated(bucket=bucket, key=unquote_plus(key))
+    return ObjectCreated(bucket=bucket, key=key)
+
+
+def _names(event: dict[str, Any]) -> tuple[Any, Any]:
+    try:
+        detail = event["detail"]
+        return detail["bucket"]["name"], detail["object"]["key"]
+    except (KeyError, TypeError):
+        return None, None
 
 
 def _shown(text: str) -> str:

@@ -22,7 +22,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.untrusted import one_line
 from lambdas.metrics_publisher.errors import PublishError
-from lambdas.metrics_publisher.events import ObjectCreated, created_objects
+from lambdas.metrics_publisher.events import ObjectCreated, created_object
 from lambdas.metrics_publisher.publisher import Publisher
 from lambdas.runtime import CLIENT_CONFIG, Context, Log, log_line
 
@@ -63,14 +63,11 @@ def _handle_message(message: Mapping[str, Any], publish: Callable[..., bool], lo
     """Whether the message is done. One failure must not hold up its neighbours."""
     about = {"message_id": message["messageId"]}
     try:
-        sources = created_objects(message["body"])
+        source = created_object(message["body"])
     except Exception as error:  # noqa: BLE001 - logged with its reason, message reported as failed
         log(_failure(about, error))
         return False
-    if not sources:
-        log({"level": "INFO", "event": "ignored", "reason": "test event of S3", **about})
-    results = [publish(source, about) for source in sources]
-    return all(results)
+    return publish(source, about)
 
 
 def _publish(

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from typing import cast
 
-from aws_cdk import Duration, RemovalPolicy, aws_s3
+from aws_cdk import Duration, RemovalPolicy, Tags, aws_s3
 from constructs import Construct
 
+from draftworth.experiment.naming import HOLDS_TAG
 from stacks.constructs.accepted_findings import accept
 
 ABANDONED_UPLOAD_DAYS = 1
+# S3 takes nothing sooner into the class, and by itself nothing below 128 KiB, for which it asks the
+# price of 128.
+INFREQUENT_ACCESS_DAYS = 30
 NO_ACCESS_LOG = (
     "The bucket lives as long as one experiment and is reached by a handful of roles, each limited "
     "to its folders. S3 delivers access logs hours late, into a bucket that cdk destroy has to "
     "empty and delete: it would fail on them. CloudTrail data events serve who wants a trail."
 )
 NO_ACCESS_LOG_OF_KEPT = (
-    "The bucket outlives its experiment and holds copies of published checkpoints, which one role "
-    "may read. A bucket for its access logs would have to be kept as well, and grow with nobody to "
-    "empty it. CloudTrail data events serve who wants a trail."
+    "The bucket outlives its experiment; after it no role of the stack can read it. A bucket for "
+    "its access logs would have to be kept as well, and grow with nobody to empty it. CloudTrail "
+    "data events serve who wants a trail."
 )
 
 
@@ -35,34 +39,61 @@ def announce_on_event_bridge(bucket: aws_s3.Bucket) -> None:
     )
 
 
-def private_bucket(scope: Construct, id_: str, *, kept: bool) -> aws_s3.Bucket:
+def private_bucket(
+    scope: Construct, *, holds: str, kept: bool, rarely_read: str | None = None
+) -> aws_s3.Bucket:
     """A bucket; `kept`: it outlives the stack, policy included, else it is emptied and deleted.
+
+    Kept, it goes all the same where the deploy that makes it fails and nothing is in it yet.
 
     Encrypted with S3's own keys: a key of ours would be paid for after each destroy (keys are
     deleted a week later at the earliest) and open nothing to fewer people than the roles already
     do. Not versioned: result files are written once, artifacts are addressed by content,
-    checkpoints can be staged again; old versions would only be paid for.
+    checkpoints can be staged again; old versions would only be paid for. Without a name: those that
+    CloudFormation makes collide with none that was kept before.
+
+    rarely_read: a folder whose files are kept for reference.
     """
     bucket = aws_s3.Bucket(
         scope,
-        id_,
+        holds.capitalize(),
         block_public_access=aws_s3.BlockPublicAccess.BLOCK_ALL,
         encryption=aws_s3.BucketEncryption.S3_MANAGED,
         enforce_ssl=True,
         minimum_tls_version=1.2,
         object_ownership=aws_s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-        lifecycle_rules=[
-            aws_s3.LifecycleRule(
-                id="abandoned-uploads",
-                abort_incomplete_multipart_upload_after=Duration.days(ABANDONED_UPLOAD_DAYS),
-            )
-        ],
-        removal_policy=RemovalPolicy.RETAIN if kept else RemovalPolicy.DESTROY,
+        lifecycle_rules=_life_cycle(rarely_read),
+        removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if kept else RemovalPolicy.DESTROY,
         auto_delete_objects=not kept,
     )
+    Tags.of(bucket).add(HOLDS_TAG, holds)
     if kept and bucket.policy:
         # Else the bucket would stay and its refusal of requests without TLS would go.
         bucket.policy.apply_removal_policy(RemovalPolicy.RETAIN)
     reason = NO_ACCESS_LOG_OF_KEPT if kept else NO_ACCESS_LOG
     accept(bucket, "AwsSolutions-S1", reason=reason)
     return bucket
+
+
+def _life_cycle(rarely_read: str | None) -> list[aws_s3.LifecycleRule]:
+    """Nothing expires. What is rarely read gets cheaper to keep, and is still read at once: the
+    classes that cost less yet have to be asked for a file hours before."""
+    rules = [
+        aws_s3.LifecycleRule(
+            id="abandoned-uploads",
+            abort_incomplete_multipart_upload_after=Duration.days(ABANDONED_UPLOAD_DAYS),
+        )
+    ]
+    if rarely_read is not None:
+        transition = aws_s3.Transition(
+            storage_class=aws_s3.StorageClass.INFREQUENT_ACCESS,
+            transition_after=Duration.days(INFREQUENT_ACCESS_DAYS),
+        )
+        rules.append(
+            aws_s3.LifecycleRule(
+                id="rarely-read",
+                prefix=rarely_read,
+                transitions=[transition],
+            )
+        )
+    return rules

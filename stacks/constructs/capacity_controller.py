@@ -32,7 +32,7 @@ from draftworth.records.capacity import (
     CapacityPlan,
 )
 from draftworth.records.codec import dump_text
-from draftworth.records.results import RUN_FILE
+from draftworth.records.results import OBJECT_CREATED, RUN_FILE
 from draftworth.records.server_state import SERVERS_FOLDER
 from draftworth.records.staging import FAILED_MARKER, READY_MARKER
 from stacks.assets import function_code
@@ -188,7 +188,7 @@ class CapacityController(Construct):
         return heartbeat
 
     def _build_rules(self) -> None:
-        created = ["Object Created"]
+        created = [OBJECT_CREATED]
         markers = [{"suffix": f"/{name}"} for name in (READY_MARKER, FAILED_MARKER)]
         reports = [{"prefix": folder} for folder in (CANARIES_FOLDER, SERVERS_FOLDER)]
         self._s3_rule("Staged", self._checkpoints, created, *markers)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from aws_cdk import Duration, Stack, aws_iam, aws_s3, aws_sqs
+from aws_cdk import Duration, aws_events, aws_iam, aws_s3, aws_sqs
 from constructs import Construct
 
-from draftworth.experiment.naming import RUNS_PREFIX
-from draftworth.records.results import MAX_RECEIVE_COUNT, RESULT_SUFFIX
+from draftworth.records.results import MAX_RECEIVE_COUNT, result_file_events
 
 # Of the function that empties the queue. AWS asks for a visibility time-out of six times that.
 PUBLISHER_TIMEOUT_SECONDS = 60
@@ -21,9 +20,9 @@ RETENTION_DAYS = 14
 
 
 class ResultsQueue(Construct):
-    """Queue and dead-letter queue of a bucket's result files, as classic S3 events."""
+    """Queue and dead-letter queue of a bucket's result files, as S3 events by EventBridge."""
 
-    def __init__(self, scope: Construct, id_: str, *, bucket: aws_s3.Bucket) -> None:
+    def __init__(self, scope: Construct, id_: str, *, bucket: aws_s3.IBucket) -> None:
         super().__init__(scope, id_)
         self.dead_letters = self._queue("DeadLetters")
         self.queue = self._queue(
@@ -33,8 +32,7 @@ class ResultsQueue(Construct):
                 max_receive_count=MAX_RECEIVE_COUNT, queue=cast(aws_sqs.IQueue, self.dead_letters)
             ),
         )
-        self._let_s3_send()
-        self._notify(bucket)
+        self._build_rule(bucket)
 
     def _queue(self, id_: str, **settings: Any) -> aws_sqs.Queue:
         return aws_sqs.Queue(
@@ -46,38 +44,23 @@ class ResultsQueue(Construct):
             **settings,
         )
 
-    def _let_s3_send(self) -> None:
-        """S3, on behalf of this account's buckets.
-
-        The one bucket cannot be named: S3 checks the permission when the bucket is created, before
-        it has a name. A message about another bucket changes nothing, the publisher can read none.
-        """
+    def _build_rule(self, bucket: aws_s3.IBucket) -> None:
+        """EventBridge sends them, and no notification of the bucket: one of those would name this
+        queue also when the bucket outlives it, and S3 refuses every other notification then."""
+        rule = aws_events.CfnRule(
+            self,
+            "ResultFiles",
+            description="Result files to the queue of the metrics publisher",
+            event_pattern=result_file_events(bucket.bucket_name),
+            targets=[
+                aws_events.CfnRule.TargetProperty(arn=self.queue.queue_arn, id="ResultsQueue")
+            ],
+        )
         self.queue.add_to_resource_policy(
             aws_iam.PolicyStatement(
-                principals=[aws_iam.ServicePrincipal("s3.amazonaws.com")],
+                principals=[aws_iam.ServicePrincipal("events.amazonaws.com")],
                 actions=["sqs:SendMessage"],
                 resources=[self.queue.queue_arn],
-                conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
+                conditions={"ArnEquals": {"aws:SourceArn": rule.attr_arn}},
             )
         )
-
-    def _notify(self, bucket: aws_s3.Bucket) -> None:
-        """Written on the bucket itself: `add_event_notification` would bring a function that may
-        change the notifications of every bucket in the account."""
-        resource = cast(aws_s3.CfnBucket, bucket.node.default_child)
-        rules = [
-            aws_s3.CfnBucket.FilterRuleProperty(name="prefix", value=RUNS_PREFIX),
-            aws_s3.CfnBucket.FilterRuleProperty(name="suffix", value=RESULT_SUFFIX),
-        ]
-        resource.notification_configuration = aws_s3.CfnBucket.NotificationConfigurationProperty(
-            queue_configurations=[
-                aws_s3.CfnBucket.QueueConfigurationProperty(
-                    event="s3:ObjectCreated:*",
-                    queue=self.queue.queue_arn,
-                    filter=aws_s3.CfnBucket.NotificationFilterProperty(
-                        s3_key=aws_s3.CfnBucket.S3KeyFilterProperty(rules=rules)
-                    ),
-                )
-            ]
-        )
-        resource.node.add_dependency(self.queue.node.find_child("Policy"))

@@ -11,6 +11,8 @@ from typing import Any
 
 import boto3
 
+from draftworth.experiment.naming import HOLDS_TAG
+
 REGION = "us-east-2"
 OURS = "qwen3-32b"
 STACK = f"draftworth-{OURS}"
@@ -144,12 +146,26 @@ def log_groups() -> None:
         client("logs").create_log_group(logGroupName=name)
 
 
-def bucket(name: str = f"{STACK}-storageresults1-x", tags: Mapping[str, str] = TAGS) -> None:
+def bucket(
+    name: str = f"{STACK}-storageartifacts1-x",
+    tags: Mapping[str, str] = TAGS,
+    *,
+    key: str = "a",
+    **put: Any,
+) -> None:
+    """With one object of a KiB; `put`: more arguments of the call that puts it."""
     s3 = client("s3")
     s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
-    s3.put_object(Bucket=name, Key="a", Body=b"x" * 1024)
+    s3.put_object(Bucket=name, Key=key, Body=b"x" * 1024, **put)
     if tags:
         s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": tag_list(tags)})
+
+
+def holding(what: str, *, key: str = "a", number: int = 1, **put: Any) -> str:
+    """One of the buckets that an experiment may keep."""
+    name = f"{STACK}-storage{what}{number}-x"
+    bucket(name, {**TAGS, HOLDS_TAG: what}, key=key, **put)
+    return name
 
 
 ASSETS = f"cdk-hnb659fds-assets-123456789012-{REGION}"

@@ -135,10 +135,10 @@ def test_schedules_are_ours_by_their_group_and_by_their_name_in_the_default_grou
 
 def test_things_of_another_experiment_with_a_similar_name_are_not_ours() -> None:
     emulated_resources.bucket(
-        "draftworth-qwen3-32b-x-storageresults1-x", emulated_resources.OTHERS_TAGS
+        "draftworth-qwen3-32b-x-storageartifacts1-x", emulated_resources.OTHERS_TAGS
     )
     emulated_resources.bucket(
-        "draftworth-qwen3-32b-storageresults2-x", emulated_resources.OTHERS_TAGS
+        "draftworth-qwen3-32b-storageartifacts2-x", emulated_resources.OTHERS_TAGS
     )
     emulated_resources.role("draftworth-qwen3-32b-x-c-NodeRole1-X", emulated_resources.OTHERS_TAGS)
     emulated_resources.stack("draftworth-qwen3-32b-x", emulated_resources.OTHERS_TAGS)
@@ -157,7 +157,7 @@ def test_another_experiment_that_is_still_deployed_is_named() -> None:
 
 
 def test_a_thing_whose_tags_are_lost_is_known_by_its_stacks_name() -> None:
-    emulated_resources.bucket("draftworth-qwen3-32b-storageresults1-x", {})
+    emulated_resources.bucket("draftworth-qwen3-32b-storageartifacts1-x", {})
     assert [r.kind for r in found()] == ["bucket"]
 
 
@@ -179,25 +179,71 @@ def test_a_stacks_name_is_not_confused_with_a_longer_one(name: str, expected: bo
     assert of_stack("draftworth-x", name) is expected
 
 
-def checkpoints() -> None:
-    emulated_resources.bucket("draftworth-qwen3-32b-storagecheckpoints1-x")
-
-
+@pytest.mark.parametrize("holds", ["checkpoints", "results"])
 @pytest.mark.parametrize(("keep", "kept"), [(True, 1), (False, 0)])
-def test_the_checkpoints_stay_on_purpose_only_where_the_experiment_says_so(
-    keep: bool, kept: int
+def test_a_bucket_stays_on_purpose_only_where_the_experiment_says_so(
+    holds: str, keep: bool, kept: int
 ) -> None:
-    checkpoints()
-    report = look(scope(experiment(keep_checkpoints=keep)))
+    emulated_resources.holding(holds, key="runs/a/run.json")
+    stays = {"checkpoints": not keep, "results": not keep} | {holds: keep}
+    given = experiment(keep_checkpoints=stays["checkpoints"], keep_results=stays["results"])
+    report = look(scope(given))
     assert len(report.planned) == kept
     assert report.clean is keep
 
 
-def test_other_buckets_do_not_stay_with_the_checkpoints() -> None:
-    checkpoints()
-    emulated_resources.bucket()
-    report = look(scope(experiment(keep_checkpoints=True)))
-    assert [r.id for r in report.unplanned] == ["draftworth-qwen3-32b-storageresults1-x"]
+def test_other_buckets_do_not_stay_with_those_that_are_kept() -> None:
+    emulated_resources.holding("checkpoints")
+    emulated_resources.holding("results", key="runs/a/run.json")
+    artifacts = emulated_resources.holding("artifacts")
+    report = look(scope())
+    assert len(report.planned) == 2
+    assert [r.id for r in report.unplanned] == [artifacts]
+
+
+def test_results_of_several_deploys_stay_each_with_the_command_that_lists_its_runs() -> None:
+    names = [emulated_resources.holding("results", key="runs/a/run.json", number=n) for n in (1, 2)]
+    report = look(scope())
+    assert report.clean
+    assert [(r.id, r.kept) for r in report.planned] == [
+        (name, f"aws.keep_results is true; its runs: python -m draftworth report s3://{name}")
+        for name in names
+    ]
+
+
+@pytest.mark.parametrize(
+    ("usd", "text"), [(0.0, "0.00"), (0.004, "below 0.01"), (0.01, "0.01"), (None, "?")]
+)
+def test_a_price_below_a_cent_is_not_nothing(usd: float | None, text: str) -> None:
+    kept = Leftover(kind="bucket", id="b", remove="aws y", usd_per_month=usd, kept="results")
+    lines = list(report_lines(Report(leftovers=(kept,), unseen=()), NOW))
+    (row,) = (line for line in lines if line.startswith("  bucket"))
+    assert row.split("?", 1)[1].removesuffix("b").strip() == text
+
+
+def test_a_results_bucket_without_a_run_is_said_to_be_of_no_use() -> None:
+    emulated_resources.holding("results", key="control/capacity.json")
+    report = look(scope())
+    assert report.clean
+    (bucket,) = report.planned
+    assert "holds no run: of no use once its stack is gone" in bucket.kept
+    assert bucket.remove.endswith(f"rb --force s3://{bucket.id}")
+
+
+@pytest.mark.parametrize(
+    ("storage_class", "usd"), [("STANDARD", "bucket_gib"), ("STANDARD_IA", "bucket_infrequent_gib")]
+)
+def test_results_cost_what_their_storage_class_does(storage_class: str, usd: str) -> None:
+    emulated_resources.holding("results", key="runs/a/run.json", StorageClass=storage_class)
+    (bucket,) = found()
+    assert bucket.name == "1,024 bytes"
+    assert bucket.usd_per_month == pytest.approx(1024 / 2**30 * (monthly_usd(usd) or 0))
+
+
+def test_a_bucket_that_does_not_say_what_it_holds_is_not_kept() -> None:
+    emulated_resources.bucket("draftworth-qwen3-32b-storageresults1-x", key="runs/a/run.json")
+    (bucket,) = look(scope()).unplanned
+    assert bucket.id == "draftworth-qwen3-32b-storageresults1-x"
 
 
 def reserved(**changes: Any) -> Scope:

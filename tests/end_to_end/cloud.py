@@ -82,12 +82,7 @@ class Cloud:
 
     def deploy(self) -> None:
         """The stack, in an account that is bootstrapped for CDK."""
-        s3 = self.client("s3")
-        where = {"LocationConstraint": self.region}
-        s3.create_bucket(Bucket=self.asset_bucket, CreateBucketConfiguration=where)
-        s3.put_bucket_versioning(
-            Bucket=self.asset_bucket, VersioningConfiguration={"Status": "Enabled"}
-        )
+        self._bootstrap()
         self._create_stack()
         self._notify_queue()
         self._create_node_groups()
@@ -100,6 +95,14 @@ class Cloud:
         )
         self._request("Create")
 
+    def _bootstrap(self) -> None:
+        s3, bucket = self.client("s3"), self.asset_bucket
+        if bucket in (b["Name"] for b in s3.list_buckets()["Buckets"]):
+            return
+        where = {"LocationConstraint": self.region}
+        s3.create_bucket(Bucket=bucket, CreateBucketConfiguration=where)
+        s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+
     def update(self, templates: Mapping[str, Template]) -> None:
         """Another `cdk deploy`; what CloudFormation would change here is the deployment alone."""
         self.templates = templates
@@ -110,6 +113,8 @@ class Cloud:
         self._request("Delete")
         self.nodes_follow()
         self.client("sqs").delete_queue(QueueUrl=self._inbox)
+        self.client("events").remove_targets(Rule=self._queue_rule, Ids=["ResultsQueue"])
+        self.client("events").delete_rule(Name=self._queue_rule)
         self._delete_schedules()
         self._delete_node_groups()
         for logical in self._of_type("storage", "AWS::S3::Bucket"):
@@ -278,24 +283,21 @@ class Cloud:
         return self.physical("storage", name)
 
     def _notify_queue(self) -> None:
-        """The bucket's notification of the template: moto's CloudFormation leaves it out."""
-        (logical,) = (k for k in self._of_type("storage", "AWS::S3::Bucket") if "Results" in k)
-        given = self.templates["storage"]["Resources"][logical]["Properties"]
-        (queue,) = self.resolved("storage", given["NotificationConfiguration"])[
-            "QueueConfigurations"
-        ]
+        """What EventBridge does with the results bucket's events: moto's CloudFormation leaves the
+        bucket's notification out."""
         self.client("s3").put_bucket_notification_configuration(
-            Bucket=self.physical("storage", logical),
-            NotificationConfiguration={
-                "QueueConfigurations": [
-                    {
-                        "QueueArn": queue["Queue"],
-                        "Events": [queue["Event"]],
-                        "Filter": {"Key": {"FilterRules": queue["Filter"]["S3Key"]["Rules"]}},
-                    }
-                ]
-            },
+            Bucket=self.bucket.results, NotificationConfiguration={"EventBridgeConfiguration": {}}
         )
+        (logical,) = self._of_type("storage", "AWS::Events::Rule")
+        given = self.resolved("storage", self.templates["storage"]["Resources"][logical])
+        events, name = self.client("events"), self._queue_rule
+        events.put_rule(Name=name, EventPattern=json.dumps(given["Properties"]["EventPattern"]))
+        (target,) = given["Properties"]["Targets"]
+        events.put_targets(Rule=name, Targets=[target])
+
+    @property
+    def _queue_rule(self) -> str:
+        return f"{self.names.stack}-storageResultFiles"
 
     def notifications(self) -> list[str]:
         """What the topic's subscribers were told since the last look."""
@@ -464,8 +466,10 @@ class Cloud:
             self._physical[logical] = physical[f"{part}{logical}"]
 
     def _reduced(self, part: str, resource: Resource) -> dict[str, Any]:
-        kept = {k: v for k, v in resource.items() if k in ("Type", "DeletionPolicy")}
-        return {**kept, "Properties": self.resolved(part, resource.get("Properties", {}))}
+        """What moto's CloudFormation knows: of what is kept but for a failed deploy not that."""
+        policy = str(resource.get("DeletionPolicy", "Delete")).removesuffix("ExceptOnCreate")
+        properties = self.resolved(part, resource.get("Properties", {}))
+        return {"Type": resource["Type"], "DeletionPolicy": policy, "Properties": properties}
 
     def physical(self, part: str, logical: str) -> str:
         """What a logical id became."""
@@ -544,8 +548,8 @@ class Cloud:
         return f"arn:aws:{service}:{where}:{ACCOUNT}:{resource}"
 
     def _is_kept(self, part: str, logical: str) -> bool:
-        policy = self.templates[part]["Resources"][logical].get("DeletionPolicy")
-        return bool(policy == "Retain")
+        policy = self.templates[part]["Resources"][logical].get("DeletionPolicy", "")
+        return str(policy).startswith("Retain")
 
     def _empty(self, bucket: str) -> None:
         s3 = self.client("s3")

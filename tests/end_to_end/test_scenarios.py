@@ -143,7 +143,7 @@ def test_a_repetition_downloads_nothing_and_compiles_nothing(
     assert env.keys("artifacts") == list(first_run.contents["artifacts"])
 
 
-def test_a_destroyed_experiment_leaves_only_the_checkpoints_it_keeps(
+def test_a_destroyed_experiment_leaves_only_the_results_and_the_checkpoints_it_keeps(
     env: Environment,
     first_run: FirstRun,
     capsys: pytest.CaptureFixture[str],
@@ -169,7 +169,32 @@ def test_a_destroyed_experiment_leaves_only_the_checkpoints_it_keeps(
     assert uploaded in deleted
     assert uploaded not in said
     assert cloud.bucket.checkpoints in said
+    assert f"its runs: python -m draftworth report s3://{cloud.bucket.results}" in said
     assert env.keys("checkpoints")
+    assert set(first_run.contents["results"]) <= set(env.keys("results"))
+
+
+def test_another_deploy_has_a_results_bucket_of_its_own_and_both_stay(
+    env: Environment,
+    first_run: FirstRun,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cloud = env.cloud
+    env.put("results", first_run.contents["results"])
+    first = cloud.bucket.results
+    cloud.destroy()
+    cloud.deploy()
+    second = cloud.bucket.results
+    assert first != second
+    assert not [key for key in env.keys("results") if key.startswith("runs/")]
+    cloud.destroy()
+    capsys.readouterr()
+    assert env.leftovers(monkeypatch) == 0
+    said = capsys.readouterr().out
+    assert f"report s3://{first}" in said
+    assert f"s3://{second}" in said
+    assert "it holds no run: of no use once its stack is gone" in said
 
 
 def test_stop_takes_the_node_away_and_resume_brings_it_back(

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import quote_plus
 
 import boto3
 import pytest
@@ -31,6 +30,7 @@ from draftworth.records.codec import dump_record, load_record
 from draftworth.records.reading import is_file_name
 from draftworth.records.results import (
     BLOCKS_FOLDER,
+    OBJECT_CREATED,
     RESULT_SUFFIX,
     RUN_FILE,
     TRANSCRIPT_SUFFIX,
@@ -363,11 +363,9 @@ def deliver(publisher: Publisher, key: str, body: bytes) -> dict[str, Any]:
     """One delivery of the file's event, and the line that the log has of it."""
     publisher.s3.put_object(Bucket=BUCKET, Key=key, Body=body)
     publisher.s3.delete_object(Bucket=BUCKET, Key=claim_key(key))
-    record = {
-        "eventName": "ObjectCreated:Put",
-        "s3": {"bucket": {"name": BUCKET}, "object": {"key": quote_plus(key)}},
-    }
-    message = {"messageId": "1", "body": json.dumps({"Records": [record]})}
+    about = {"bucket": {"name": BUCKET}, "object": {"key": key}}
+    event = {"detail-type": OBJECT_CREATED, "detail": about}
+    message = {"messageId": "1", "body": json.dumps(event)}
     lines: list[dict[str, Any]] = []
     with bounded():
         handle_batch(

@@ -51,11 +51,16 @@ def deleted_by_statement(case: Case) -> Iterator[str]:
 
 
 def bucket(case: Case) -> Iterator[str]:
-    """Emptied and deleted, or the one that the experiment keeps."""
-    kept = case.experiment.spec.aws.keep_checkpoints and case.logical_id.startswith("Checkpoints")
-    if kept:
-        if case.resource.get("DeletionPolicy") != "Retain":
+    """Emptied and deleted, or one that the experiment keeps."""
+    aws = case.experiment.spec.aws
+    kept = {"Checkpoints": aws.keep_checkpoints, "Results": aws.keep_results}
+    if any(value and case.logical_id.startswith(name) for name, value in kept.items()):
+        # Retained, but for a deploy that fails.
+        if case.resource.get("DeletionPolicy") != "RetainExceptOnCreate":
             yield "kept by the experiment, and not retained"
+        if case.resource.get("UpdateReplacePolicy") != "Retain":
+            yield "kept by the experiment, and lost where a deploy replaces it"
+        yield from _announces_to_what_goes(case)
         return
     yield from deleted_by_statement(case)
     emptied = [
@@ -66,11 +71,20 @@ def bucket(case: Case) -> Iterator[str]:
         yield "deleted, and nothing empties it before: the deletion would fail"
 
 
+def _announces_to_what_goes(case: Case) -> Iterator[str]:
+    """S3 refuses each later notification of a bucket that has one to a queue that is gone."""
+    announced: dict[str, object] = dict(case.properties.get("NotificationConfiguration", {}))  # type: ignore[call-overload]
+    for others in announced.keys() - {"EventBridgeConfiguration"}:
+        yield f"{others}: would name what is gone while the bucket stays"
+
+
 def like_its_bucket(case: Case) -> Iterator[str]:
     """A policy stays with its bucket: else the bucket would stay without it."""
     target = str(collapsed(case.properties["Bucket"])).removeprefix("${").removesuffix("}")
     theirs = case.template["Resources"][target].get("DeletionPolicy", "Delete")
-    if case.resource.get("DeletionPolicy", "Delete") != theirs:
+    # What is retained but for a deploy that fails takes its policy with it where it goes.
+    wanted = theirs.removesuffix("ExceptOnCreate")
+    if case.resource.get("DeletionPolicy", "Delete") != wanted:
         yield f"its bucket's policy is {theirs}"
 
 

@@ -72,6 +72,7 @@ def experiments() -> dict[str, ResolvedNeuron]:
         capacity=Spot(kind="spot"),
         notify_email="bench@example.com",
         hub_token_secret="draftworth/hub-token",
+        keep_results=False,
     )
     small = on_small_nodes(llama)
     on_demand = dataclasses.replace(on_demand, cases=(hostile_case(),))

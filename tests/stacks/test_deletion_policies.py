@@ -42,7 +42,8 @@ def planted(part: str, kind: str, fragment: str, **changes: Any) -> Template:
     template = copy.deepcopy(synthesis().template("qwen3-32b", part))
     resource = only(template, kind, fragment)
     for key, value in changes.items():
-        target = resource if key in ("DeletionPolicy", "Type") else resource["Properties"]
+        of_resource = key in ("DeletionPolicy", "UpdateReplacePolicy", "Type")
+        target = resource if of_resource else resource["Properties"]
         if value is None:
             target.pop(key)
         else:
@@ -63,8 +64,18 @@ def planted(part: str, kind: str, fragment: str, **changes: Any) -> Template:
         ("network", "AWS::EC2::EIP", "", {"DeletionPolicy": "Retain"}, "outlive its stack"),
         ("network", "AWS::EC2::FlowLog", "", {"LogGroupName": "elsewhere"}, "no LogGroupName"),
         ("storage", "AWS::SQS::Queue", "Dead", {"DeletionPolicy": None}, "no DeletionPolicy"),
-        ("storage", "AWS::S3::Bucket", "Results", {"DeletionPolicy": "Retain"}, "outlive"),
-        ("storage", "AWS::S3::BucketPolicy", "Results", {"DeletionPolicy": "Retain"}, "its bucket"),
+        ("storage", "AWS::S3::Bucket", "Artifacts", {"DeletionPolicy": "Retain"}, "outlive"),
+        ("storage", "AWS::S3::Bucket", "Results", {"DeletionPolicy": "Delete"}, "not retained"),
+        ("storage", "AWS::S3::Bucket", "Results", {"UpdateReplacePolicy": None}, "replaces it"),
+        (
+            "storage",
+            "AWS::S3::Bucket",
+            "Results",
+            {"NotificationConfiguration": {"QueueConfigurations": []}},
+            "would name what is gone",
+        ),
+        ("storage", "AWS::S3::BucketPolicy", "Artifacts", {"DeletionPolicy": "Retain"}, "its buc"),
+        ("storage", "AWS::S3::BucketPolicy", "Results", {"DeletionPolicy": None}, "its bucket"),
         ("storage", "AWS::Logs::LogGroup", "AutoDelete", {"RetentionInDays": None}, "None"),
         ("storage", "AWS::Lambda::Function", "", {"LoggingConfig": None}, "no LoggingConfig"),
         ("cluster", "AWS::EKS::Cluster", "", {"Name": "other"}, "/aws/eks/other/cluster"),

@@ -139,19 +139,27 @@ def test_log_groups_of_cluster_and_insights_have_the_names_their_writers_use() -
     }
 
 
-def test_only_checkpoints_that_are_kept_outlive_their_stack() -> None:
+def test_only_what_an_experiment_keeps_outlives_its_stack() -> None:
     retained = [
         (stack, logical_id)
         for stack, logical_id, resource in all_resources()
         if resource.get("DeletionPolicy", "Delete") != "Delete"
     ]
-    kept = [name for name, e in experiments().items() if e.spec.aws.keep_checkpoints]
-    assert kept
+    kept = [
+        (name, bucket)
+        for name, e in experiments().items()
+        for bucket, stays in (
+            ("Checkpoints", e.spec.aws.keep_checkpoints),
+            ("Results", e.spec.aws.keep_results),
+        )
+        if stays
+    ]
+    assert {bucket for _, bucket in kept} == {"Checkpoints", "Results"}
     names = [(stack, logical_id[:-8]) for stack, logical_id in retained]
     assert names == [
         (f"{name}/storage", resource)
-        for name in kept
-        for resource in ("Checkpoints", "CheckpointsPolicy")
+        for name, bucket in kept
+        for resource in (bucket, f"{bucket}Policy")
     ]
 
 

@@ -117,6 +117,7 @@ NOT_IN_THE_KEY = {
     "aws.notify_email",
     "aws.hub_token_secret",
     "aws.keep_checkpoints",
+    "aws.keep_results",
     "aws.load_generator_image",
     "aws.deadline_minutes",
 }

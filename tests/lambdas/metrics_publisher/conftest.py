@@ -1,4 +1,4 @@
-"""The publisher's part of AWS, emulated: bucket, notification, queues, metrics."""
+"""The publisher's part of AWS, emulated: bucket, EventBridge, queues, metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moto import mock_aws
 
 from draftworth.analysis.metrics import NAMESPACE, Metric, dimension_values
 from draftworth.records.codec import dump_record
-from draftworth.records.results import MAX_RECEIVE_COUNT, BlockResult, claim_key
+from draftworth.records.results import MAX_RECEIVE_COUNT, BlockResult, claim_key, result_file_events
 from lambdas.metrics_publisher.events import ObjectCreated
 from lambdas.metrics_publisher.handler import BatchResponse, handle_batch
 from lambdas.metrics_publisher.publisher import Outcome, Publisher
@@ -70,19 +70,13 @@ class Aws:
             QueueName="results",
             Attributes={"RedrivePolicy": json.dumps(redrive), "VisibilityTimeout": "0"},
         )["QueueUrl"]
-        rules = [{"Name": "prefix", "Value": "runs/"}, {"Name": "suffix", "Value": ".result.json"}]
         self.s3.put_bucket_notification_configuration(
-            Bucket=BUCKET,
-            NotificationConfiguration={
-                "QueueConfigurations": [
-                    {
-                        "QueueArn": self._queue_arn(self.queue),
-                        "Events": ["s3:ObjectCreated:*"],
-                        "Filter": {"Key": {"FilterRules": rules}},
-                    }
-                ]
-            },
+            Bucket=BUCKET, NotificationConfiguration={"EventBridgeConfiguration": {}}
         )
+        events = boto3.client("events", region_name="us-east-2")
+        events.put_rule(Name="results", EventPattern=json.dumps(result_file_events(BUCKET)))
+        targets = [{"Id": "queue", "Arn": self._queue_arn(self.queue)}]
+        events.put_targets(Rule="results", Targets=targets)
 
     def _queue_arn(self, url: str) -> str:
         names = ["QueueArn"]

@@ -1,3 +1,5 @@
+"""What a message of the results queue is about."""
+
 from __future__ import annotations
 
 import json
@@ -6,30 +8,20 @@ from typing import Any
 import pytest
 
 from lambdas.metrics_publisher.errors import UnusableError
-from lambdas.metrics_publisher.events import ObjectCreated, created_objects
+from lambdas.metrics_publisher.events import ObjectCreated, created_object
 
 
-def s3_record(key: str = "runs/a.result.json", **overrides: Any) -> dict[str, Any]:
-    s3 = {"bucket": {"name": "b"}, "object": {"key": key}}
-    return {"eventName": "ObjectCreated:Put", "s3": s3, **overrides}
+def event(
+    key: str = "runs/a.result.json", *, kind: Any = "Object Created", detail: Any = None
+) -> str:
+    """As EventBridge sends it, as far as it is read."""
+    about = {"bucket": {"name": "b"}, "object": {"key": key, "size": 3}, "reason": "PutObject"}
+    return json.dumps({"source": "aws.s3", "detail-type": kind, "detail": detail or about})
 
 
-def body(*records: object) -> str:
-    return json.dumps({"Records": records})
-
-
-def test_a_key_is_decoded_as_s3_encodes_it() -> None:
-    (source,) = created_objects(body(s3_record("runs/a+b%2Bc/%C3%A4%3D1.result.json")))
-    assert source == ObjectCreated(bucket="b", key="runs/a b+c/ä=1.result.json")
-
-
-def test_a_body_with_several_records_names_several_objects() -> None:
-    assert [s.key for s in created_objects(body(s3_record("x"), s3_record("y")))] == ["x", "y"]
-
-
-def test_the_test_event_of_s3_names_nothing() -> None:
-    event = {"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "b"}
-    assert created_objects(json.dumps(event)) == ()
+@pytest.mark.parametrize("key", ["runs/a.result.json", "runs/a b+c%2B/\xe4=1.result.json"])
+def test_a_key_is_taken_as_it_stands_there(key: str) -> None:
+    assert created_object(event(key)) == ObjectCreated(bucket="b", key=key)
 
 
 @pytest.mark.parametrize(
@@ -38,23 +30,23 @@ def test_the_test_event_of_s3_names_nothing() -> None:
         ("not json", "message body is not an S3 event: not JSON: "),
         ("[1]", "message body is not an S3 event: given list, allowed: an object: '[1]'"),
         ("[" * 100_000, "not JSON: too deep"),
-        ('{"Records": 1e999}', "1e999 is more than a number can hold"),
-        ('{"Records": "\\ud800"}', "text that UTF-8 cannot hold"),
-        ('{"Event": "other"}', "it has no Records"),
-        ('{"Records": []}', "it has no Records"),
-        (body("text"), "not an S3 event record"),
-        (body({"eventName": "ObjectCreated:Put"}), "not an S3 event record"),
-        (body(s3_record(s3={"bucket": {"name": 1}, "object": {"key": "k"}})), "not an S3 event"),
-        (body(s3_record(eventName="ObjectRemoved:Delete")), "only ObjectCreated:* can be publi"),
+        ('{"detail": 1e999}', "1e999 is more than a number can hold"),
+        ('{"detail": "\\ud800"}', "text that UTF-8 cannot hold"),
+        ("{}", "message body is not an S3 event"),
+        (event(detail="text"), "message body is not an S3 event"),
+        (event(detail={"object": {"key": "k"}}), "message body is not an S3 event"),
+        (event(detail={"bucket": {"name": 1}, "object": {"key": "k"}}), "is not an S3 event"),
+        (event(kind=1), "message body is not an S3 event"),
+        (event(kind="Object Deleted"), "only 'Object Created' can be published"),
     ],
 )
 def test_a_body_that_is_no_event_of_a_written_object_is_refused(text: str, reason: str) -> None:
     with pytest.raises(UnusableError) as refused:
-        created_objects(text)
+        created_object(text)
     assert reason in str(refused.value)
 
 
 def test_a_long_body_is_cut_in_the_reason() -> None:
     with pytest.raises(UnusableError) as refused:
-        created_objects("x" * 100_000)
+        created_object("x" * 100_000)
     assert len(str(refused.value)) < 400

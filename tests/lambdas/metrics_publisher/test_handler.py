@@ -1,4 +1,4 @@
-"""A batch, and the whole chain: bucket, notification, queue, function, metrics, dead letters."""
+"""A batch, and the whole chain: bucket, EventBridge, queue, function, metrics, dead letters."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from charts.shipped import METRICS_PUBLISHER
 from draftworth.analysis.metrics import TTFT
 from draftworth.records.codec import dump_record
-from draftworth.records.results import MAX_RECEIVE_COUNT, RESULT_LIMIT_BYTES
+from draftworth.records.results import MAX_RECEIVE_COUNT, OBJECT_CREATED, RESULT_LIMIT_BYTES
 from lambdas.metrics_publisher import handler as handler_module
-from lambdas.metrics_publisher.events import created_objects
+from lambdas.metrics_publisher.events import created_object
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws, key_of
 from tests.support.blocks import make_block, make_record
 from tests.support.shipped import lay_out
@@ -23,20 +23,20 @@ from tests.support.shipped import lay_out
 pytestmark = pytest.mark.emulator
 
 
-def s3_record(key: str, bucket: str = BUCKET) -> dict[str, Any]:
-    s3 = {"bucket": {"name": bucket}, "object": {"key": key}}
-    return {"eventName": "ObjectCreated:Put", "s3": s3}
+def s3_event(key: str, bucket: str = BUCKET) -> dict[str, Any]:
+    about = {"bucket": {"name": bucket}, "object": {"key": key}}
+    return {"detail-type": OBJECT_CREATED, "detail": about}
 
 
-def message(message_id: str, *records: object) -> dict[str, str]:
-    return {"messageId": message_id, "body": json.dumps({"Records": records})}
+def message(message_id: str, event: object) -> dict[str, str]:
+    return {"messageId": message_id, "body": json.dumps(event)}
 
 
 def failed_ids(answer: Any) -> list[str]:
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
-def test_an_upload_reaches_the_metrics_through_notification_and_queue(aws: Aws) -> None:
+def test_an_upload_reaches_the_metrics_through_eventbridge_and_queue(aws: Aws) -> None:
     block = make_block()
     key = aws.upload(block)
     aws.s3.put_object(Bucket=BUCKET, Key=key.replace(".result.json", "_summary.json"), Body=b"{}")
@@ -64,7 +64,7 @@ def test_a_malformed_file_becomes_a_dead_letter_and_its_neighbours_do_not(aws: A
         aws.deliver()
     assert aws.messages(aws.queue) == []
     (dead,) = aws.messages(aws.dead_letters)
-    assert [source.key for source in created_objects(dead["Body"])] == [bad_key]
+    assert created_object(dead["Body"]).key == bad_key
     assert aws.total(block, TTFT, "SampleCount") == 3
     failures = [entry for entry in aws.log if entry["level"] == "ERROR"]
     assert len(failures) == MAX_RECEIVE_COUNT
@@ -111,7 +111,7 @@ def _ttft(number: bytes) -> bytes:
 def test_a_malformed_file_fails_alone_with_its_reason(aws: Aws, data: bytes, reason: str) -> None:
     good = make_block(block=7)
     bad_key, good_key = aws.upload_bytes(key_of(make_block()), data), aws.upload(good)
-    batch = [message("bad", s3_record(bad_key)), message("good", s3_record(good_key))]
+    batch = [message("bad", s3_event(bad_key)), message("good", s3_event(good_key))]
     assert failed_ids(aws.handle({"Records": batch})) == ["bad"]
     failure, success = aws.log
     assert (failure["message_id"], failure["bucket"], failure["key"]) == ("bad", BUCKET, bad_key)
@@ -122,34 +122,28 @@ def test_a_malformed_file_fails_alone_with_its_reason(aws: Aws, data: bytes, rea
 
 
 @pytest.mark.parametrize(
-    ("record", "reason"),
+    ("event", "reason"),
     [
-        (s3_record("runs/a/blocks/gone.result.json"), "no object 'runs/a/blocks/gone.result.json'"),
-        (s3_record("runs/a/blocks/b.result.json", bucket="other"), "bucket: given 'other'"),
-        ({"eventName": "x"}, "not an S3 event record"),
+        (s3_event("runs/a/blocks/gone.result.json"), "no object 'runs/a/blocks/gone.result.json'"),
+        (s3_event("runs/a/blocks/b.result.json", bucket="other"), "bucket: given 'other'"),
+        ({"detail-type": "x"}, "not an S3 event"),
     ],
 )
 def test_an_event_of_nothing_publishable_fails_with_its_reason(
-    aws: Aws, record: object, reason: str
+    aws: Aws, event: object, reason: str
 ) -> None:
-    assert failed_ids(aws.handle({"Records": [message("m", record)]})) == ["m"]
+    assert failed_ids(aws.handle({"Records": [message("m", event)]})) == ["m"]
     assert reason in aws.log[0]["reason"]
 
 
-def test_a_message_with_several_records_publishes_all_that_it_can(aws: Aws) -> None:
+def test_a_message_that_comes_again_counts_nothing_again(aws: Aws) -> None:
     one, two = make_block(block=1), make_block(block=2)
     keys = [aws.upload(one), "runs/a/blocks/gone.result.json", aws.upload(two)]
-    batch = {"Records": [message("m", *map(s3_record, keys))]}
-    assert failed_ids(aws.handle(batch)) == ["m"]
+    batch = {"Records": [message(key, s3_event(key)) for key in keys]}
+    assert failed_ids(aws.handle(batch)) == [keys[1]]
     assert [entry["event"] for entry in aws.log] == ["published", "not published", "published"]
-    assert failed_ids(aws.handle(batch)) == ["m"]
+    assert failed_ids(aws.handle(batch)) == [keys[1]]
     assert aws.total(one, TTFT, "SampleCount") == 6, "the second delivery counted nothing again"
-
-
-def test_the_test_event_of_s3_is_done_without_publishing(aws: Aws) -> None:
-    body = json.dumps({"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": BUCKET})
-    assert failed_ids(aws.handle({"Records": [{"messageId": "m", "body": body}]})) == []
-    assert [(e["event"], e["message_id"]) for e in aws.log] == [("ignored", "m")]
 
 
 def test_a_failure_of_aws_fails_its_message_and_the_next_delivery_publishes(aws: Aws) -> None:
@@ -162,7 +156,7 @@ def test_a_failure_of_aws_fails_its_message_and_the_next_delivery_publishes(aws:
         return (_Answer(), error) if next(failing, False) else None
 
     aws.cloudwatch.meta.events.register("before-call.cloudwatch.PutMetricData", fail_once)
-    batch = {"Records": [message("m", s3_record(key))]}
+    batch = {"Records": [message("m", s3_event(key))]}
     assert failed_ids(aws.handle(batch)) == ["m"]
     assert aws.log[0]["error"] == "ClientError"
     assert "InternalServiceFault" in aws.log[0]["reason"]
@@ -186,7 +180,7 @@ def test_an_unforeseen_error_is_logged_with_its_class_message_and_traceback(
         return publish(source, **keywords)
 
     monkeypatch.setattr(aws.publisher, "publish", broken)
-    batch = [message("bad", s3_record("runs/broken")), message("good", s3_record(aws.upload(good)))]
+    batch = [message("bad", s3_event("runs/broken")), message("good", s3_event(aws.upload(good)))]
     assert failed_ids(aws.handle({"Records": batch})) == ["bad"]
     failure = aws.log[0]
     assert (failure["error"], failure["reason"]) == ("ZeroDivisionError", "nobody foresaw this")
@@ -197,7 +191,7 @@ def test_an_unforeseen_error_is_logged_with_its_class_message_and_traceback(
 
 def test_a_message_without_a_body_fails_alone(aws: Aws) -> None:
     key = aws.upload(make_block())
-    batch = [{"messageId": "bad"}, message("good", s3_record(key))]
+    batch = [{"messageId": "bad"}, message("good", s3_event(key))]
     assert failed_ids(aws.handle({"Records": batch})) == ["bad"]
     assert aws.log[0]["error"] == "KeyError"
 
@@ -209,7 +203,7 @@ def test_what_does_not_fit_the_invocation_is_left_for_the_next(aws: Aws) -> None
         aws.now += 57
 
     aws.on_put(pass_time)
-    batch = [message(key, s3_record(key)) for key in keys]
+    batch = [message(key, s3_event(key)) for key in keys]
     assert failed_ids(aws.handle({"Records": batch}, seconds=60)) == [keys[1]]
     assert aws.log[1]["retry_helps"] is True
     assert aws.log[1]["level"] == "WARNING"
@@ -220,7 +214,7 @@ def test_the_entry_point_makes_its_clients_once_from_the_environment(
 ) -> None:
     monkeypatch.setenv("RESULTS_BUCKET", BUCKET)
     handler_module._publisher.cache_clear()
-    batch = {"Records": [message("m", s3_record("runs/a/blocks/gone.result.json"))]}
+    batch = {"Records": [message("m", s3_event("runs/a/blocks/gone.result.json"))]}
     try:
         assert failed_ids(handler_module.handler(batch, None)) == ["m"]
         monkeypatch.delenv("RESULTS_BUCKET")
@@ -242,7 +236,7 @@ def test_the_function_runs_from_its_own_files_alone(tmp_path: Path) -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); before = set(sys.modules)\n"
         "from lambdas.metrics_publisher.handler import handler\n"
-        'body = \'{"Event": "s3:TestEvent"}\'\n'
+        "body = '{}'\n"
         "print(handler({'Records': [{'messageId': 'm', 'body': body}]}, None))\n"
         "print(*sorted({name.split('.')[0] for name in set(sys.modules) - before}))\n"
     )
@@ -256,8 +250,8 @@ def test_the_function_runs_from_its_own_files_alone(tmp_path: Path) -> None:
         timeout=60,
     )
     log, answer, modules = done.stdout.splitlines()
-    assert json.loads(log)["event"] == "ignored"
-    assert answer == "{'batchItemFailures': []}"
+    assert json.loads(log)["error"] == "UnusableError"
+    assert answer == "{'batchItemFailures': [{'itemIdentifier': 'm'}]}"
     boto3_and_what_it_needs = {
         *(
             "boto3",
