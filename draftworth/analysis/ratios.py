@@ -131,10 +131,12 @@ def log_ratio_of_sums(
         for pair, both in found:
             over[pair.prompt_class] += both[side][0]
             under[pair.prompt_class] += both[side][1]
-        if not all(under.values()) or not any(over.values()):
+        if not all(under.values()):
             return None
         sides.append(_Sums(over, under, weights))
     baseline, variant = sides
+    if not (baseline.total and variant.total):
+        return None
     parts = tuple(
         pair.sample(
             variant.part(pair.prompt_class, *drafted) - baseline.part(pair.prompt_class, *plain)

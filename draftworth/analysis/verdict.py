@@ -219,7 +219,8 @@ def _speedup(pairs: Sequence[Pair], traffic: Traffic, metric: Metric) -> Estimat
 def _share_ratio(price: Price | None, variant: str, baseline: str) -> float:
     """Of the parts of a node that both take; 1 where they are not known."""
     shares = price.node_shares if price else {}
-    return shares[variant] / shares[baseline] if {variant, baseline} <= shares.keys() else 1.0
+    own, others = shares.get(variant), shares.get(baseline)
+    return own / others if own and others else 1.0
 
 
 def _usd(

@@ -165,6 +165,30 @@ def test_a_latency_of_zero_is_a_latency() -> None:
     assert found.samples == 16
 
 
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_a_sum_of_nothing_has_no_ratio(weight: float) -> None:
+    """As in a run's file that somebody made: all weight on a class that took no time."""
+    zero = [
+        replace(
+            block,
+            prompt_class="instant",
+            requests=tuple(replace(r, inter_token_latency_s=0.0) for r in block.requests),
+        )
+        for block in paired_blocks(factor=2.0)
+    ]
+    blocks = [*paired_blocks(factor=2.0), *zero]
+    weights = {"structured": 1 - weight, "instant": weight}
+    found = compared(blocks, traffic=Traffic(weights=weights, load=LOAD)).itl_speedup
+    assert (found is None) is (weight == 1.0)
+
+
+def test_a_part_of_a_node_that_is_none_changes_nothing() -> None:
+    price = make_price(node_shares={"baseline": 0.0, "k7": 0.5})
+    ratio = compared(paired_blocks(factor=2.0), price=price).cost_ratio
+    assert ratio is not None
+    assert ratio.value == pytest.approx(0.5)
+
+
 def test_arrivals_at_a_rate_have_no_cost_and_are_judged_by_the_limits() -> None:
     load = PoissonLoad(requests_per_second=2.0)
     blocks = [replace(b, load=load) for b in paired_blocks(factor=2.0, prompts=60)]
