@@ -56,6 +56,7 @@ MEASURING_IMAGE = (
     "draftworth/report",
     "pods/__init__.py",
     "pods/log.py",
+    "pods/termination.py",
     "pods/canary",
     "pods/checkpoint_stager",
     "pods/llmperf",

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ from draftworth.records.staging import ready_key
 from draftworth.untrusted import one_line
 from pods.canary.mounts import Mounts
 from pods.log import log_line
+from pods.termination import end_at_sigterm
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -151,8 +151,7 @@ class Canary:
 def main(argv: Sequence[str]) -> int:
     """Try once."""
     arguments = _parser().parse_args(argv)
-    # Process 1 of a container does not get signals without a handler.
-    signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
+    end_at_sigterm()
     try:
         is_well = _canary(arguments).run()
     except (BotoCoreError, ClientError) as error:

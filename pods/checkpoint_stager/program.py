@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from pods.checkpoint_stager.hub_token import read_token
 from pods.checkpoint_stager.stager import ScratchSpace, Staging
 from pods.checkpoint_stager.store import PARTS_AT_ONCE, Store
 from pods.log import log_line
+from pods.termination import end_at_sigterm
 
 PARALLEL_FILES = 4
 SCRATCH_GIB = 24
@@ -38,8 +38,7 @@ _RETRYING = Config(retries={"mode": "standard", "max_attempts": 8})
 def main(argv: Sequence[str]) -> int:
     """Stage once."""
     arguments = _parser().parse_args(argv)
-    # Process 1 of a container does not get signals without a handler. Staging may end anywhere.
-    signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
+    end_at_sigterm()
     try:
         _stage(arguments)
     except DraftworthError as error:

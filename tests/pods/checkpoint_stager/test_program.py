@@ -122,7 +122,7 @@ def main(pods: Pods, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     """The program in this process: its exit code and its log."""
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     monkeypatch.setattr(program, "HfApi", functools.partial(HfApi, endpoint=pods.hub.url))
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(program, "end_at_sigterm", lambda: None)
     monkeypatch.setenv("AWS_ENDPOINT_URL", pods.aws)
 
     def run(*arguments: str) -> tuple[int, str]:

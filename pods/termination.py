@@ -1,0 +1,22 @@
+"""The end of a pod's program that may end anywhere: at once, when Kubernetes asks for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+
+def end_at_sigterm() -> None:
+    """End the process with the shell's exit code for SIGTERM, 143, from now on.
+
+    By a thread that waits for the signal, which is blocked everywhere else. Process 1 of a
+    container gets no signal without a handler, but for a blocked one it is kept; and a handler in
+    Python runs when the main thread does, which may be about to wait for a download for minutes.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    threading.Thread(target=_wait, name="SIGTERM", daemon=True).start()
+
+
+def _wait() -> None:
+    os._exit(128 + signal.sigwait({signal.SIGTERM}))

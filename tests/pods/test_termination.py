@@ -1,0 +1,42 @@
+"""SIGTERM ends a program whatever its main thread waits for."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+
+# Long after any test has given up.
+PATIENCE_SECONDS = 60.0
+WAITING = {
+    "a lock": "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()",
+    "nothing": "while True: pass",
+}
+
+
+@pytest.mark.parametrize("waiting", WAITING.values(), ids=WAITING)
+def test_a_program_ends_at_once_whatever_it_waits_for(waiting: str) -> None:
+    script = (
+        "from pods.termination import end_at_sigterm; end_at_sigterm(); "
+        f"print('up', flush=True); exec({waiting!r})"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_a_program_that_is_done_is_not_kept_by_it() -> None:
+    script = "from pods.termination import end_at_sigterm; end_at_sigterm()"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, timeout=PATIENCE_SECONDS, check=False
+    )
+    assert done.returncode == 0
