@@ -157,7 +157,8 @@ def quantile_estimate(
     Raises:
         ValueError: there are no samples.
     """
-    values = [sample.value for sample in samples]
+    # Sorted once: each of the three quantiles sorts what it is given.
+    values = sorted(sample.value for sample in samples)
     value = quantile(values, share)
     low = high = None
     found = _spread_of_share(samples, value, share)

@@ -7,7 +7,6 @@ name is replaced: what a chart says wrongly fails here.
 from __future__ import annotations
 
 import re
-from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from draftworth.cli import report
+from draftworth.cli import main
 from draftworth.records.codec import load_record
 from draftworth.records.results import RESULT_SUFFIX, RunResult
 from draftworth.records.staging import READY_MARKER
@@ -110,7 +109,7 @@ def test_a_run_from_its_deploy_to_its_verdict_and_its_end(
         eventually(partial(world.has_ended, container, "Complete"))
     capsys.readouterr()
     where = f"s3://{world.cloud.bucket.results}/runs/{run.run_id}"
-    assert report.run(Namespace(run=where, against=None, out=None, score=None)) == 0
+    assert main(["report", where]) == 0
     # By how much, and how sure, hangs on what else the machine does.
     assert re.search(
         r"at c\d+, [a-z0-9.-]+: (cheaper per token|inconclusive)", capsys.readouterr().out

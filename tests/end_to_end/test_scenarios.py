@@ -19,7 +19,7 @@ import pytest
 
 from account import artifacts, delete_assets, stop
 from draftworth.analysis.metrics import NAMESPACE, TTFT
-from draftworth.cli import report
+from draftworth.cli import main
 from draftworth.errors import DraftworthError
 from draftworth.measuring.job import EXIT_COMPLETE, EXIT_INTERRUPTED
 from draftworth.records.codec import load_record
@@ -109,7 +109,7 @@ def test_the_report_of_the_run_in_s3_has_a_verdict(
     env.put("results", first_run.contents["results"])
     capsys.readouterr()
     where = f"s3://{env.cloud.bucket.results}/runs/{first_run.run_id}"
-    assert report.run(Namespace(run=where, against=None, out=None, score=None)) == 0
+    assert main(["report", where]) == 0
     said = capsys.readouterr().out
     # By how much, and how sure, hangs on what else the machine does.
     assert re.search(r"at c\d+, [a-z0-9.-]+: (cheaper per token|inconclusive)", said)

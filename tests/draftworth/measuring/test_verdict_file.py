@@ -10,7 +10,7 @@ import pytest
 from draftworth.analysis.answer import verdict_of
 from draftworth.analysis.facts import facts_of
 from draftworth.measuring.runfiles import RunFiles
-from draftworth.measuring.sink import FolderSink, SinkError
+from draftworth.measuring.sink import FolderSink
 from draftworth.measuring.verdict_file import write_verdict
 from draftworth.records.codec import load_record
 from draftworth.records.reading import read_run
@@ -18,26 +18,12 @@ from draftworth.records.results import RUN_FILE
 from draftworth.records.verdict import VERDICT_FILE, Verdict
 from tests.draftworth.measuring.test_runner import case, run, server, spec
 from tests.draftworth.report.runs import make_run
+from tests.support.sinks import RefusingSink
 from tests.support.stream_server import stream_server
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 
-class Ordered(FolderSink):
-    """Remembers the names in the order of writing, and refuses some."""
-
-    def __init__(self, folder: Path, *refused: str) -> None:
-        super().__init__(folder)
-        self.refused = refused
-        self.written: list[str] = []
-
-    def write(self, name: str, data: bytes) -> None:
-        if name.endswith(self.refused):
-            raise SinkError(f"{name}: refused")
-        super().write(name, data)
-        self.written.append(name.partition("/")[2])
-
-
-def measured(sink: Ordered, *, variants: int = 2) -> str:
+def measured(sink: RefusingSink, *, variants: int = 2) -> str:
     """A run against so many servers; its status."""
     with stream_server(server(1, 1)) as a, stream_server(server(2)) as b:
         urls = (a.base_url, b.base_url)[:variants]
@@ -45,9 +31,9 @@ def measured(sink: Ordered, *, variants: int = 2) -> str:
 
 
 def test_a_complete_run_has_its_verdict_just_before_its_end(tmp_path: Path) -> None:
-    sink = Ordered(tmp_path)
+    sink = RefusingSink(tmp_path)
     assert measured(sink) == "complete"
-    assert sink.written[-2:] == [VERDICT_FILE, RUN_FILE]
+    assert sink.written_in_run[-2:] == [VERDICT_FILE, RUN_FILE]
     folder = tmp_path / "test-1"
     verdict = load_record(Verdict, (folder / VERDICT_FILE).read_bytes())
     # The one that the report of the files gives.
@@ -55,10 +41,10 @@ def test_a_complete_run_has_its_verdict_just_before_its_end(tmp_path: Path) -> N
 
 
 def test_a_verdict_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
-    sink = Ordered(tmp_path, VERDICT_FILE)
+    sink = RefusingSink(tmp_path, VERDICT_FILE)
     assert measured(sink) == "complete"
-    assert sink.written[-1] == RUN_FILE
-    assert VERDICT_FILE not in sink.written
+    assert sink.written_in_run[-1] == RUN_FILE
+    assert VERDICT_FILE not in sink.written_in_run
 
 
 def test_a_defect_in_the_analysis_changes_nothing(
@@ -68,21 +54,21 @@ def test_a_defect_in_the_analysis_changes_nothing(
         raise ZeroDivisionError
 
     monkeypatch.setattr("draftworth.measuring.verdict_file.facts_of", divide)
-    sink = Ordered(tmp_path)
+    sink = RefusingSink(tmp_path)
     assert measured(sink) == "complete"
-    assert sink.written[-1] == RUN_FILE
+    assert sink.written_in_run[-1] == RUN_FILE
 
 
 def test_a_run_that_failed_has_no_verdict(tmp_path: Path) -> None:
-    sink = Ordered(tmp_path, ".result.json")
+    sink = RefusingSink(tmp_path, ".result.json")
     assert measured(sink) == "failed"
-    assert VERDICT_FILE not in sink.written
+    assert VERDICT_FILE not in sink.written_in_run
 
 
 def test_a_run_of_one_endpoint_has_no_verdict(tmp_path: Path) -> None:
-    sink = Ordered(tmp_path)
+    sink = RefusingSink(tmp_path)
     assert measured(sink, variants=1) == "complete"
-    assert VERDICT_FILE not in sink.written
+    assert VERDICT_FILE not in sink.written_in_run
 
 
 def test_the_end_of_a_run_does_not_wait_for_a_verdict_that_takes_long(tmp_path: Path) -> None:

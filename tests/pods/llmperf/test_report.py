@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from pathlib import Path
 
 import boto3
 import pytest
 from moto import mock_aws
 
-from draftworth.cli import report
-from draftworth.measuring.sink import FolderSink, SinkError
+from draftworth.cli import main
+from draftworth.measuring.sink import FolderSink
 from draftworth.records.codec import dump_record
 from draftworth.records.results import RUN_FILE
 from draftworth.records.verdict import REPORT_FOLDER, REPORT_PAGE
 from pods.llmperf.report import add_report
 from pods.llmperf.s3_sink import S3Sink
 from tests.draftworth.report.runs import make_run, make_run_result, write_run
+from tests.support.sinks import RefusingSink
 
 RUN_ID = "built-run"
-
-
-class Refusing(FolderSink):
-    """Takes no file of such a name, and remembers what it took."""
-
-    def __init__(self, folder: Path, *refused: str) -> None:
-        super().__init__(folder)
-        self.refused = refused
-        self.written: list[str] = []
-
-    def write(self, name: str, data: bytes) -> None:
-        if name.endswith(self.refused):
-            raise SinkError(f"{name}: refused")
-        super().write(name, data)
-        self.written.append(name)
 
 
 @pytest.fixture
@@ -50,29 +35,29 @@ def added(store: FolderSink) -> list[str]:
 
 
 def test_it_is_what_the_command_writes(results: Path, tmp_path: Path) -> None:
-    store = Refusing(results)
+    store = RefusingSink(results)
     assert added(store) == [f"report: {RUN_ID}/{REPORT_FOLDER}/{REPORT_PAGE}"]
     assert store.written[-1] == f"{RUN_ID}/{REPORT_FOLDER}/{REPORT_PAGE}"
 
     run = str(results / RUN_ID)
-    assert report.run(Namespace(run=run, against=None, out=str(tmp_path / "out"), score=None)) == 0
+    assert main(["report", run, "--out", str(tmp_path / "out")]) == 0
     made = {file.name: file.read_bytes() for file in (results / RUN_ID / REPORT_FOLDER).iterdir()}
     assert made == {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
     assert {"report.html", "report.md", "figures.csv", "cost.png"} <= made.keys()
 
 
 def test_it_is_written_once_and_half_a_report_is_completed(results: Path) -> None:
-    half = Refusing(results, "report.md")
+    half = RefusingSink(results, "report.md")
     (told,) = added(half)
     assert told.startswith("no report is written: SinkError: ")
     assert half.written
 
-    whole = Refusing(results)
+    whole = RefusingSink(results)
     added(whole)
     assert not set(half.written) & set(whole.written)
     assert (results / RUN_ID / REPORT_FOLDER / REPORT_PAGE).exists()
 
-    again = Refusing(results)
+    again = RefusingSink(results)
     assert added(again) == []
     assert again.written == []
 
@@ -81,7 +66,7 @@ def test_transcripts_that_do_not_fit_the_pod_are_left_out_and_that_is_told(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pods.llmperf.report.MAX_TRANSCRIPT_BYTES", 10)
-    left_out, written = added(Refusing(results))
+    left_out, written = added(RefusingSink(results))
     assert left_out.startswith("transcripts of ")
     assert written.startswith("report: ")
     page = (results / RUN_ID / REPORT_FOLDER / "report.md").read_text()
@@ -92,7 +77,7 @@ def test_a_run_that_measured_nothing_has_none(tmp_path: Path) -> None:
     folder = tmp_path / RUN_ID
     folder.mkdir()
     (folder / RUN_FILE).write_bytes(dump_record(make_run_result(status="failed", reason="x")))
-    store = Refusing(tmp_path)
+    store = RefusingSink(tmp_path)
     assert added(store) == []
     assert store.written == []
 
@@ -104,7 +89,7 @@ def test_a_run_that_cannot_be_read_is_told_and_nothing_is_written(
     results: Path, damaged: str
 ) -> None:
     next((results / RUN_ID).glob(damaged)).write_bytes(b"nonsense")
-    store = Refusing(results)
+    store = RefusingSink(results)
     (told,) = added(store)
     assert told.startswith("no report is written: UserInputError: ")
     assert store.written == []
