@@ -39,7 +39,8 @@ from draftworth.experiment.workload import Workload
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 # Each starts all servers again.
-Repetitions = Annotated[int, Field(ge=1, le=16)]
+MAX_REPETITIONS = 16
+Repetitions = Annotated[int, Field(ge=1, le=MAX_REPETITIONS)]
 V = TypeVar("V", bound=Baseline | Speculative)
 
 

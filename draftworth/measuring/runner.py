@@ -70,7 +70,9 @@ def new_run_id(experiment: str) -> str:
     return f"{experiment}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
-def measure_here(spec: RunSpec, sink: Sink, progress: Progress) -> RunResult:
+def measure_here(
+    spec: RunSpec, sink: Sink, progress: Progress, *, servers: Servers | None = None
+) -> RunResult:
     """A run that belongs to this process and ends with it."""
     runner = Runner(
         spec=spec,
@@ -79,6 +81,7 @@ def measure_here(spec: RunSpec, sink: Sink, progress: Progress) -> RunResult:
         progress=progress,
         scheduling=raise_scheduling_class(),
         api_key=os.environ.get(API_KEY_VARIABLE),
+        servers=servers or FixedServers(),
     )
     return asyncio.run(runner.run())
 
