@@ -35,13 +35,13 @@ from draftworth.measuring.journal import (
 )
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.precision import Precision
-from draftworth.measuring.readiness import GivenUpError, NotReadyError, Readiness, ReadServerState
+from draftworth.measuring.readiness import Readiness, ReadServerState
 from draftworth.measuring.rounds import Round, Rounds
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.scheduling import raise_scheduling_class
 from draftworth.measuring.servers import FixedServers, Servers, StageServers
-from draftworth.measuring.sink import Sink
+from draftworth.measuring.sink import Sink, SinkError
 from draftworth.measuring.stages import Stage, stages
 from draftworth.measuring.verdict_file import write_verdict
 from draftworth.records.codec import dump_record
@@ -204,8 +204,8 @@ class Runner:
                 watching = asyncio.ensure_future(self._watch_deadline(scope))
                 try:
                     await self._measure_all()
-                except (NotReadyError, GivenUpError) as error:
-                    if not self._shorten(str(error)):
+                except DraftworthError as error:
+                    if isinstance(error, SinkError) or not self._shorten(str(error)):
                         raise
                 finally:
                     watching.cancel()
@@ -350,10 +350,11 @@ class Runner:
         ended_at_unix_s: float,
     ) -> RunResult:
         spec, entries = self.spec, self._journal.entries
-        # The control once it was measured.
-        control = [e for e in self._stage.measured if e.variant == CONTROL] if self._stage else []
-        servers = (*spec.variants, *control)
-        most = {e.variant: e.max_tokens_per_step for e in servers if e.max_tokens_per_step}
+        variants = [e.variant for e in spec.variants]
+        most = {e.variant: n for e in spec.variants if (n := e.max_tokens_per_step) is not None}
+        if any(block.variant == CONTROL for block in blocks):
+            variants.append(CONTROL)
+            most |= {CONTROL: most[spec.baseline]} if spec.baseline in most else {}
         return RunResult(
             run_id=self.run_id,
             experiment=spec.experiment,
@@ -361,7 +362,7 @@ class Runner:
             reason=reason,
             started_at_unix_s=self._journal.started_at_unix_s,
             ended_at_unix_s=ended_at_unix_s,
-            variants=tuple(e.variant for e in servers),
+            variants=tuple(variants),
             baseline=spec.baseline,
             blocks=tuple(dict.fromkeys(block.stem for block in blocks)),
             max_tokens_per_step=most,
