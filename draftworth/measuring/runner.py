@@ -228,19 +228,27 @@ class Runner:
                 scope.reschedule(asyncio.get_running_loop().time() + left_seconds)
             await asyncio.sleep(self.deadline_poll_seconds)
 
-    def _was_begun(self, repetition: int) -> bool:
+    def _was_begun(self, stage: Stage) -> bool:
+        """Whether its servers have answered already, this pod's or an earlier one's."""
         blocks = itertools.chain(self._blocks, self._earlier.values())
-        return any(block.repetition == repetition for block in blocks)
+        return any(
+            block.repetition == stage.repetition and (block.variant == CONTROL) == stage.is_control
+            for block in blocks
+        )
 
     async def _prepare(self, stage: Stage) -> None:
-        """Have the stage's servers run, alone and ready; those of a new repetition are new."""
+        """Have the stage's servers run, alone and ready; those of a new stage are new.
+
+        In a control too: a server that has met the prompts before would have them in its cache.
+        """
         if self._stage == stage:
             return
         begins, self._stage = self._stage is None, stage
         self._doing = "while waiting for the servers"
         if self.spec.repetitions > 1 or self.spec.control:
             self.progress(stage.label)
-        restart = stage.repetition > 1 and not self._was_begun(stage.repetition)
+        is_first = stage == next(stages(self.spec))
+        restart = not is_first and not self._was_begun(stage)
         if begins and not restart:
             await self._stage_servers.find(stage.running)
         else:

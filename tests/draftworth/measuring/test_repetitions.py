@@ -101,7 +101,7 @@ def test_every_block_says_its_repetition_and_slot_and_servers_start_again(
     assert found.result.shortened == ""
 
 
-def test_the_control_is_a_variant_of_the_run_and_its_servers_are_no_restart(
+def test_the_control_is_a_variant_of_the_run_and_both_its_servers_are_new(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     servers = RecordingServers()
@@ -110,7 +110,7 @@ def test_the_control_is_a_variant_of_the_run_and_its_servers_are_no_restart(
     assert found
     assert servers.calls == [
         (("baseline-0", "k7-1"), False),
-        (("baseline-0", "baseline-1"), False),
+        (("baseline-0", "baseline-1"), True),
     ]
     assert found.result.variants == ("baseline", "k7", "control")
     assert {b.slot for b in found.blocks if b.variant == "control"} == {1}
