@@ -29,6 +29,8 @@ class Method(StrictModel):
     """Whether the draft must bring a tokenizer of its own, equal to the target's."""
     fixed_window: bool = False
     """The draft was trained for one window and works with no other."""
+    step_cost_per_draft: tuple[float, float] | None = None
+    """What each drafted token adds to a step, in baseline steps, best to worst; None: not known."""
 
 
 class UnservedMethod(StrictModel):
