@@ -345,6 +345,7 @@ class Runner:
                 if e.max_tokens_per_step is not None
             },
             target_interval_width=self.spec.sampling.target_interval_width,
+            temperature=self.spec.shape.temperature,
             class_weights=self.spec.class_weights,
             limits=self.spec.limits,
             price=self.spec.price,
