@@ -185,8 +185,8 @@ def outputs(facts: RunFacts) -> tuple[Section, ...]:
     shares = ((v, _identical_cells(c)) for v in facts.speculative if (c := v.comparison))
     identical = variant_table(("identical", "share"), shares)
     if temperature := facts.run.result.temperature:
-        about = ABOUT["sampled"].format(temperature=f"{temperature:g}")
-        return (Section(title="Outputs", paragraphs=(about,), tables=identical, brief=True),)
+        about = (ABOUT["sampled"].format(temperature=f"{temperature:g}"),) if identical else ()
+        return (Section(title="Outputs", paragraphs=about, tables=identical, brief=True),)
     places = ((v, _difference_cells(v)) for v in facts.speculative)
     examples = (
         (

@@ -156,6 +156,18 @@ def test_sampled_outputs_are_not_checked_and_their_lengths_are_told(
         assert page.count("length 16") == 4
 
 
+def test_a_sampled_run_of_one_endpoint_has_no_outputs_to_compare(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = tuple(block for block in make_run().blocks if block.variant == BASELINE)
+    alone = make_run(blocks=blocks, variants=(BASELINE,), temperature=0.7)
+    assert main(["report", str(write_run(alone, tmp_path / "alone"))]) == 0
+    told = capsys.readouterr().out
+    assert "sampling: temperature 0.7" in told
+    assert "Sampled at temperature" not in told
+    assert "Outputs were sampled" not in told
+
+
 def test_runs_at_two_temperatures_are_not_compared(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
