@@ -83,9 +83,9 @@ def _job(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) -> Pro
         annotations={
             "draftworth/model": model.model,
             "draftworth/revision": model.revision,
-            # A Job that gave up, as for lack of a token, is tried again by a raised repetition;
+            # A Job that gave up, as for lack of a token, is tried again by a raised rerun;
             # one of a model that is READY has nothing to do.
-            "draftworth/repetition": str(experiment.spec.repetition),
+            "draftworth/rerun": str(experiment.spec.rerun),
         },
         # Files pass through in pieces: memory does not grow with the model. What the kernel caches
         # of them counts too, and is given back when asked for.

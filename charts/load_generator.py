@@ -99,7 +99,7 @@ def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) 
         # and so is what the user wants measured once more.
         annotations={
             "draftworth/serving-content": stable_hash(serving.content, length=16),
-            "draftworth/repetition": str(experiment.spec.repetition),
+            "draftworth/rerun": str(experiment.spec.rerun),
         },
         # No CPU limit: a client that is throttled would report its own waiting as latency.
         resources=resources(cpus=LOAD_GENERATOR_CPUS, memory_gib=LOAD_GENERATOR_MEMORY_GIB),

@@ -99,7 +99,7 @@ def pod_template(
     labels = variant_labels(experiment, variant)
     # A server that was given up stays so as long as its pod: who raises it, as on a node that is
     # paid for anyway, gets servers that were started anew.
-    annotations = {"draftworth/repetition": str(experiment.spec.repetition)}
+    annotations = {"draftworth/rerun": str(experiment.spec.rerun)}
     metadata = k8s.ObjectMeta(labels=labels, annotations=annotations)
     return k8s.PodTemplateSpec(metadata=metadata, spec=spec)
 

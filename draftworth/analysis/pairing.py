@@ -77,7 +77,7 @@ def paired(
 ) -> tuple[Pair, ...]:
     """All pairs of requests in the traffic, whether they count or not.
 
-    Matched by case, round, prompt and its repetition in the block.
+    Matched by case, round, prompt and its occurrence in the block.
     """
     return tuple(
         pair
@@ -155,9 +155,9 @@ def _by_identity(
 ) -> dict[tuple[str, str, int, int], RequestRecord]:
     found: dict[tuple[str, str, int, int], RequestRecord] = {}
     for block in blocks:
-        repetitions: defaultdict[str, int] = defaultdict(int)
+        occurrences: defaultdict[str, int] = defaultdict(int)
         for record in block.requests:
-            repetition = repetitions[record.prompt_id]
-            found[block.case, record.prompt_id, block.round, repetition] = record
-            repetitions[record.prompt_id] += 1
+            occurrence = occurrences[record.prompt_id]
+            found[block.case, record.prompt_id, block.round, occurrence] = record
+            occurrences[record.prompt_id] += 1
     return found

@@ -38,6 +38,9 @@ from draftworth.experiment.variants import (
 from draftworth.experiment.workload import Workload
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+# Each starts all servers again.
+MAX_REPETITIONS = 16
+Repetitions = Annotated[int, Field(ge=1, le=MAX_REPETITIONS)]
 V = TypeVar("V", bound=Baseline | Speculative)
 
 
@@ -77,8 +80,13 @@ class ExperimentBase(StrictModel):
     release: str = Field(json_schema_extra={"enum": [*catalog().releases]})
     """an entry of the catalogue"""
     workload: Workload
-    repetition: PositiveInt = 1
+    rerun: PositiveInt = 1
     """raise it to measure once more what is otherwise unchanged"""
+    repetitions: Repetitions = 1
+    """times that the run measures with servers that were started anew, in swapped slots every
+    second time"""
+    control: bool = False
+    """true: measure the baseline against itself too: what that shows is no effect of speculation"""
 
     @property
     def release_facts(self) -> Release:
@@ -101,6 +109,9 @@ class NeuronExperiment(ExperimentBase):
     """two or more; exactly one has method none"""
     baseline_as_shipped: bool = False
     """one more variant: no speculation, with the engine's own defaults; costs a slot"""
+    repetitions: Repetitions = 2
+    """times that the run measures with servers that were started anew, in swapped slots every
+    second time"""
     aws: Aws
 
     @property

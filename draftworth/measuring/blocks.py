@@ -21,9 +21,9 @@ from draftworth.measuring.history import BlockKey
 from draftworth.measuring.load import Batch, LoadEngine, Planned
 from draftworth.measuring.readiness import READY, Readiness
 from draftworth.measuring.request import max_tokens_of, request_seed
+from draftworth.measuring.rounds import Round
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
 from draftworth.measuring.scheduling import EventLoopLag
-from draftworth.records.load import Load
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.results import BlockResult, OtherRequests, ServerStart
 
@@ -43,16 +43,15 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseRound:
-    """A case's part of a round at one load: every variant is measured in it once."""
+    """A case's part of a round: every variant of its stage is measured in it once."""
 
     case: Case
-    load: Load
-    round: int
+    turn: Round
 
     def key(self, endpoint: Endpoint) -> BlockKey:
         """The key of the block for one variant."""
-        case = self.case
-        return BlockKey(self.load, self.round, case.prompt_class, case.name, endpoint.variant)
+        case, turn = self.case, self.turn
+        return BlockKey(turn.load, turn.number, case.prompt_class, case.name, endpoint.variant)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,19 +69,22 @@ class BlockSender:
     async def send(self, case_round: CaseRound, endpoint: Endpoint, *, number: int) -> Sent:
         """Send one block; `number` is its own in the run."""
         shape = self.spec.shape
+        turn = case_round.turn
         client = self.make_client(base_url=endpoint.base_url, shape=shape, api_key=self.api_key)
         batch = self._batch(case_round, number)
         before = await read_metrics(endpoint.base_url, api_key=self.api_key)
         started_at_unix_s = self.wall_clock()
         with EventLoopLag() as lag:
-            seed = shape.seed + case_round.round
-            outcome = await self.engine.send(client, batch, case_round.load, seed=seed)
+            seed = shape.seed + turn.number
+            outcome = await self.engine.send(client, batch, turn.load, seed=seed)
         ended_at_unix_s = self.wall_clock()
         after = await read_metrics(endpoint.base_url, api_key=self.api_key)
         block = BlockResult(
             **case_round.key(endpoint)._asdict(),
             run_id=self.run_id,
             experiment=self.spec.experiment,
+            repetition=turn.stage.repetition,
+            slot=endpoint.slot,
             block=number,
             model=shape.model,
             started_at_unix_s=started_at_unix_s,
@@ -123,7 +125,7 @@ class BlockSender:
         """
         sampling, shape = self.spec.sampling, self.spec.shape
         measured = sampling.requests_per_round
-        first = (case_round.round - 1) * measured
+        first = (case_round.turn.number - 1) * measured
 
         def planned(index: int, name: str, place: int, share: float = 1.0) -> Planned:
             prompts = case_round.case.prompts
@@ -134,7 +136,7 @@ class BlockSender:
                 seed=request_seed(shape, place),
             )
 
-        shares = case_round.load.warmup_shares(sampling.warmup_requests)
+        shares = case_round.turn.load.warmup_shares(sampling.warmup_requests)
         return Batch(
             warmup=[
                 planned(i, "warmup-", first - len(shares) + i, share)

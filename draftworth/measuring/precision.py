@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,6 +42,11 @@ class Precision:
             return True
         return self._is_at_its_best(group, missing, requests)
 
+    def width(self, blocks: Sequence[BlockResult], group: Group) -> float:
+        """Of the widest interval of a group, relative; infinite where there is one to come."""
+        widths = [r.relative_width if r else None for r in self._ratios(blocks, group).values()]
+        return max((math.inf if width is None else width for width in widths), default=0.0)
+
     def report_missing(self, blocks: Sequence[BlockResult], group: Group) -> None:
         """Report how well a group is known that got all its requests, and what more would take."""
         target = self.spec.sampling.target_interval_width
@@ -79,7 +85,7 @@ class Precision:
             endpoint.variant: log_cost_ratio(
                 paired(blocks, traffic, variant=endpoint.variant, baseline=baseline), traffic
             )
-            for endpoint in self.spec.endpoints
+            for endpoint in self.spec.variants
             if not endpoint.is_baseline
         }
         return {variant: ratio.estimate() if ratio else None for variant, ratio in found.items()}

@@ -12,20 +12,24 @@ from draftworth.records.load import Load, LoadGenerator
 from draftworth.records.prompts import Case
 from draftworth.records.results import Limits, Price, check_temperature
 
-RUN_SPEC_SCHEMA = "draftworth.runspec/6"
+RUN_SPEC_SCHEMA = "draftworth.runspec/7"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """One variant's OpenAI-compatible server.
+    """A variant's OpenAI-compatible server in one slot.
 
     base_url: without the trailing `/v1`. max_tokens_per_step: None for a server that nobody knows.
+    slot: None where it is not known. server: by what name it is started and stopped
+        (`servers.Servers`); empty: it is there already, and stays.
     """
 
     variant: str
     base_url: str
     max_tokens_per_step: int | None
     is_baseline: bool
+    slot: int | None = None
+    server: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +59,10 @@ class RequestShape:
 class Sampling:
     """How many requests: a consequence of how narrow the speedup's interval has to be.
 
-    All counts are of measured requests of one case, variant and load. A round adds
-    `requests_per_round` to each; rounds continue until every class has `min_requests` and an
-    interval no wider than `target_interval_width` (relative to the speedup), or `max_requests`.
+    All counts are of measured requests of one case and variant. A round adds `requests_per_round`
+    at one load; rounds continue until every class has `min_requests` at every load and an interval
+    no wider than `target_interval_width` (relative to the cost ratio), or `max_requests` at all
+    loads and in all repetitions together.
     """
 
     requests_per_round: int
@@ -69,7 +74,11 @@ class Sampling:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """What to measure: every case against every endpoint, in every load.
+    """What to measure: every case against every variant, in every load and repetition.
+
+    endpoints: all servers that there are, one for each variant and slot, each variant's first slot
+        first (`stages`).
+    control: the baseline is measured against itself in its other slot too.
 
     ready_deadline_seconds: how long servers are waited for; None: as the run's deadline says.
     start_allowance_seconds: how long servers that have never answered are waited for, from the
@@ -90,8 +99,11 @@ class RunSpec:
     price: Price | None
     ready_deadline_seconds: float | None
     start_allowance_seconds: float | None = None
+    repetitions: int = 1
+    control: bool = False
 
     def __post_init__(self) -> None:
+        self._check_servers()
         most = self.shape.output_tokens
         for case in self.cases:
             if any((prompt.max_tokens or 0) > most for prompt in case.prompts):
@@ -99,6 +111,32 @@ class RunSpec:
                     f"cases: {case.prompt_class:.64}/{case.name:.64}: a prompt's max_tokens, "
                     f"allowed: at most the {most} of shape.output_tokens"
                 )
+
+    def _check_servers(self) -> None:
+        """Servers that change must be such that somebody here can start and stop them."""
+        if self.repetitions < 1:
+            raise ValueError(f"repetitions: given {self.repetitions}, allowed: 1 or more")
+        changing = self.repetitions > 1 or self.control
+        if changing and not all(endpoint.server for endpoint in self.endpoints):
+            raise ValueError(
+                f"repetitions: given {self.repetitions}, control: given {self.control}, allowed: 1 "
+                "and false where an endpoint has no `server` that can be started and stopped"
+            )
+        if self.control and len(self._of(self.baseline)) < 2:
+            raise ValueError("control: given True, allowed: with two endpoints of the baseline")
+
+    def _of(self, variant: str) -> tuple[Endpoint, ...]:
+        return tuple(e for e in self.endpoints if e.variant == variant)
+
+    @property
+    def variants(self) -> tuple[Endpoint, ...]:
+        """One endpoint of each variant, in the order of the experiment."""
+        return tuple(self._of(name)[0] for name in dict.fromkeys(e.variant for e in self.endpoints))
+
+    def in_repetition(self, repetition: int) -> tuple[Endpoint, ...]:
+        """Each variant's server in a repetition: in every second one, in its other slot."""
+        own = [self._of(endpoint.variant) for endpoint in self.variants]
+        return tuple(servers[(repetition - 1) % len(servers)] for servers in own)
 
     @property
     def baseline(self) -> str:

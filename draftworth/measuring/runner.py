@@ -1,9 +1,11 @@
 """The measuring program: rounds of every case against every variant, until the answer is known.
 
-Result files are written as each block completes; `run.json` comes last, when the run is over, and
-just before it, of a run that is complete, the verdict. With a `history` the run is one that several
-pods share: what is measured already is taken as it is, in its place, so every decision is that of a
-run without interruptions; and a pod that is terminated leaves the run open for the next one.
+A run measures its stages one after the other (`stages`), and in each first what every load and
+class gets, then more where intervals are too wide (`rounds`). Result files are written as each
+block completes; `run.json` comes last, when the run is over, and just before it, of a run that is
+complete, the verdict. With a `history` the run is one that several pods share: what is measured
+already is taken as it is, in its place, so every decision is that of a run without interruptions;
+and a pod that is terminated leaves the run open for the next one.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from draftworth.analysis.summary import Group
 from draftworth.errors import DraftworthError
 from draftworth.measuring.blocks import BlockSender, CaseRound, Sent, describe, first_error
 from draftworth.measuring.client import Client
@@ -28,7 +29,6 @@ from draftworth.measuring.journal import (
     Entry,
     Journal,
     account,
-    elapsed_seconds,
     interruptions,
     subject_of,
     times_lost,
@@ -36,15 +36,24 @@ from draftworth.measuring.journal import (
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.precision import Precision
 from draftworth.measuring.readiness import Readiness, ReadServerState
-from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
+from draftworth.measuring.rounds import Round, Rounds
+from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.scheduling import raise_scheduling_class
-from draftworth.measuring.sink import Sink
+from draftworth.measuring.servers import FixedServers, Servers, StageServers
+from draftworth.measuring.sink import Sink, SinkError
+from draftworth.measuring.stages import Stage, stages
 from draftworth.measuring.verdict_file import write_verdict
 from draftworth.records.codec import dump_record
-from draftworth.records.load import Load
 from draftworth.records.reading import Run
-from draftworth.records.results import RUN_FILE, BlockResult, RunResult, RunStatus, ServerStart
+from draftworth.records.results import (
+    CONTROL,
+    RUN_FILE,
+    BlockResult,
+    RunResult,
+    RunStatus,
+    ServerStart,
+)
 
 Progress = Callable[[str], None]
 
@@ -56,17 +65,14 @@ DEFECT = "ended before the last block: a program error; see the log"
 TERMINATED = "its pod was terminated, as when its node is drained"
 
 
-def rounds(sampling: Sampling) -> int:
-    """Rounds that `max_requests` has room for, at least one."""
-    return max(1, sampling.max_requests // sampling.requests_per_round)
-
-
 def new_run_id(experiment: str) -> str:
     """A run's id: sorts by time and cannot collide."""
     return f"{experiment}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
-def measure_here(spec: RunSpec, sink: Sink, progress: Progress) -> RunResult:
+def measure_here(
+    spec: RunSpec, sink: Sink, progress: Progress, *, servers: Servers | None = None
+) -> RunResult:
     """A run that belongs to this process and ends with it."""
     runner = Runner(
         spec=spec,
@@ -75,6 +81,7 @@ def measure_here(spec: RunSpec, sink: Sink, progress: Progress) -> RunResult:
         progress=progress,
         scheduling=raise_scheduling_class(),
         api_key=os.environ.get(API_KEY_VARIABLE),
+        servers=servers or FixedServers(),
     )
     return asyncio.run(runner.run())
 
@@ -87,6 +94,7 @@ class Runner:
     deadline_seconds: for the whole run, from the start of its first pod; asked again and again, so
         that it may be moved while the run lasts. None: without an end.
     server_state: what servers say of themselves, where they do.
+    servers: starts and stops them, where the run repeats or has a control.
     """
 
     spec: RunSpec
@@ -103,8 +111,11 @@ class Runner:
     ready_poll_seconds: float = 1.0
     deadline_poll_seconds: float = 30.0
     server_state: ReadServerState = lambda _: None
+    servers: Servers = field(default_factory=FixedServers)
     _blocks: list[BlockResult] = field(default_factory=list)
     _starts: dict[str, ServerStart] = field(default_factory=dict)
+    _stage: Stage | None = None
+    _shortened: str = ""
     _doing: str = ""
 
     def __post_init__(self) -> None:
@@ -125,6 +136,13 @@ class Runner:
             clock=self.wall_clock,
             poll_seconds=self.ready_poll_seconds,
             server_state=self.server_state,
+        )
+        self._stage_servers = StageServers(
+            spec=self.spec,
+            servers=self.servers,
+            readiness=self._readiness,
+            journal=self._journal,
+            clock=self.wall_clock,
         )
         self._sender = BlockSender(
             spec=self.spec,
@@ -185,84 +203,76 @@ class Runner:
             async with asyncio.timeout(None) as scope:
                 watching = asyncio.ensure_future(self._watch_deadline(scope))
                 try:
-                    await self._wait_until_ready()
                     await self._measure_all()
+                except DraftworthError as error:
+                    if isinstance(error, SinkError) or not self._shorten(str(error)):
+                        raise
                 finally:
                     watching.cancel()
         except TimeoutError:
             if not scope.expired():
                 raise
             minutes = (self.deadline_seconds() or 0) / 60
-            return (
+            reason = (
                 f"the deadline, {minutes:g} minutes from the run's start, passed {self._doing}; "
                 f"{len(self._blocks)} blocks are measured"
             )
+            if not self._shorten(reason):
+                return reason
         return self._shortfall()
 
     async def _watch_deadline(self, scope: asyncio.Timeout) -> None:
         while not scope.expired():
-            if (left_seconds := self._seconds_left(self.deadline_seconds())) is not None:
+            if (total_seconds := self.deadline_seconds()) is not None:
+                left_seconds = self._stage_servers.seconds_left(total_seconds)
                 scope.reschedule(asyncio.get_running_loop().time() + left_seconds)
             await asyncio.sleep(self.deadline_poll_seconds)
 
-    def _seconds_left(self, total: float | None) -> float | None:
-        """Of so many from the run's start; None: as long as it takes."""
-        if total is None:
-            return None
-        elapsed = elapsed_seconds(self._journal.entries, until_unix_s=self.wall_clock())
-        return max(0.0, total - elapsed)
+    def _was_begun(self, stage: Stage) -> bool:
+        """Whether its servers have answered already, this pod's or an earlier one's."""
+        blocks = itertools.chain(self._blocks, self._earlier.values())
+        return any(
+            block.repetition == stage.repetition and (block.variant == CONTROL) == stage.is_control
+            for block in blocks
+        )
 
-    async def _wait_until_ready(self) -> None:
-        """Wait for every server, as long as the specification or the deadline allows.
+    async def _prepare(self, stage: Stage) -> None:
+        """Have the stage's servers run, alone and ready; those of a new stage are new.
 
-        For those that have never answered no longer than a start may take: whatever keeps them, it
-        is not that they are slow.
+        In a control too: a server that has met the prompts before would have them in its cache.
         """
-        at_most_seconds = self.spec.ready_deadline_seconds
-        were_ready = any(e.kind in ("measured", "lost") for e in self._journal.entries)
-        if at_most_seconds is None and not were_ready:
-            at_most_seconds = self._seconds_left(self.spec.start_allowance_seconds)
+        if self._stage == stage:
+            return
+        begins, self._stage = self._stage is None, stage
         self._doing = "while waiting for the servers"
-        started_at_unix_s = self.wall_clock()
-        try:
-            await self._readiness.wait(
-                self.spec.endpoints,
-                at_most_seconds=at_most_seconds,
-                since_unix_s=self._journal.started_at_unix_s,
-            )
-        finally:
-            self._journal.note("waited", started_at_unix_s)
+        if self.spec.repetitions > 1 or self.spec.control:
+            self.progress(stage.label)
+        is_first = stage == next(stages(self.spec))
+        restart = not is_first and not self._was_begun(stage)
+        if begins and not restart:
+            await self._stage_servers.find(stage.running)
+        else:
+            await self._stage_servers.change(stage.running, restart=restart)
 
     async def _measure_all(self) -> None:
         """Round after round, until every class has its interval or its requests."""
-        is_enough = self._precision.is_enough
-        for load in self.spec.loads:
-            classes = dict.fromkeys(case.prompt_class for case in self.spec.cases)
-            unknown = [Group(prompt_class=name, load=load) for name in classes]
-            for number in range(1, rounds(self.spec.sampling) + 1):
-                await self._measure_round(load, number, {group.prompt_class for group in unknown})
-                sent = number * self.spec.sampling.requests_per_round
-                unknown = [g for g in unknown if not is_enough(self._blocks, g, requests=sent)]
-                if not unknown:
-                    break
-            for group in unknown:
-                self._precision.report_missing(self._blocks, group)
+        for turn in Rounds(spec=self.spec, precision=self._precision, blocks=self._blocks):
+            await self._measure_round(turn)
 
-    async def _measure_round(self, load: Load, round_number: int, classes: set[str]) -> None:
-        """Every case of the open classes against every variant, one variant loaded at a time.
+    async def _measure_round(self, turn: Round) -> None:
+        """Every case of its classes against every variant, one variant loaded at a time.
 
         The order turns around from case to case and from round to round (ABBA), so that a drift of
         the machine falls on both variants alike.
         """
         for index, case in enumerate(self.spec.cases):
-            if case.prompt_class not in classes:
+            if case.prompt_class not in turn.classes:
                 continue
-            turned = (index + round_number) % 2 == 0
-            endpoints = self.spec.endpoints[::-1] if turned else self.spec.endpoints
+            turned = (index + turn.number) % 2 == 0
+            endpoints = turn.stage.measured[::-1] if turned else turn.stage.measured
             together = [endpoints] if self.spec.parallel else [(e,) for e in endpoints]
-            case_round = CaseRound(case=case, load=load, round=round_number)
             for loaded in together:
-                await self._measure_together(case_round, loaded)
+                await self._measure_together(CaseRound(case=case, turn=turn), loaded)
 
     async def _measure_together(self, case_round: CaseRound, endpoints: Sequence[Endpoint]) -> None:
         """The variants that are loaded at once, unless they are measured; again when lost."""
@@ -270,11 +280,13 @@ class Runner:
         if all(key in self._earlier for key in keys):
             self._blocks += [self._earlier[key] for key in keys]
             return
+        stage = case_round.turn.stage
+        await self._prepare(stage)
         started_at_unix_s = self.wall_clock()
         sent = await self._send_together(case_round, endpoints)
         while lost := [s.lost for s in sent if s.lost]:
             await self._give_up(sent, started_at_unix_s, "; ".join(lost))
-            await self._wait_until_ready()
+            await self._stage_servers.again(stage.running)
             started_at_unix_s = self.wall_clock()
             sent = await self._send_together(case_round, endpoints)
         # A variant that was measured before the pod ended, and the one loaded beside it was not,
@@ -285,7 +297,7 @@ class Runner:
             await _in_thread(self._files.write_block, s.block, s.measured)
             if s.start:
                 self._starts[s.block.variant] = s.start
-            self.progress(f"[block {s.block.block}, round {case_round.round}] {describe(s.block)}")
+            self.progress(f"[block {s.block.block}, round {s.block.round}] {describe(s.block)}")
         stems = tuple(s.block.stem for s in new)
         self._journal.note("measured", started_at_unix_s, blocks=stems)
 
@@ -329,38 +341,60 @@ class Runner:
         status: RunStatus = "failed" if reason else "complete"
         # Also those of earlier pods that this one did not come to: only what is listed is read.
         blocks = (*self._blocks, *self._earlier.values())
-        result = RunResult(
-            run_id=self.run_id,
-            experiment=self.spec.experiment,
-            status=status,
-            reason=reason,
-            started_at_unix_s=self._journal.started_at_unix_s,
-            ended_at_unix_s=ended_at_unix_s,
-            variants=tuple(e.variant for e in self.spec.endpoints),
-            baseline=self.spec.baseline,
-            blocks=tuple(dict.fromkeys(block.stem for block in blocks)),
-            max_tokens_per_step={
-                e.variant: e.max_tokens_per_step
-                for e in self.spec.endpoints
-                if e.max_tokens_per_step is not None
-            },
-            target_interval_width=self.spec.sampling.target_interval_width,
-            temperature=self.spec.shape.temperature,
-            class_weights=self.spec.class_weights,
-            limits=self.spec.limits,
-            price=self.spec.price,
-            load_generator=self.spec.load_generator,
-            scheduling=self.scheduling,
-            time=account(self._journal.entries, ended_at_unix_s=ended_at_unix_s),
-            interruptions=interruptions(self._journal.entries),
-            server_starts=self._starts,
-        )
+        result = self._result(blocks, status=status, reason=reason, ended_at_unix_s=ended_at_unix_s)
         if status == "complete" and len(result.variants) > 1:
             measured = {block.stem: block for block in blocks}
             listed = tuple(measured[stem] for stem in sorted(result.blocks))
             write_verdict(Run(result=result, blocks=listed), self._files)
         self._files.write_now(RUN_FILE, dump_record(result))
         return result
+
+    def _result(
+        self,
+        blocks: Sequence[BlockResult],
+        *,
+        status: RunStatus,
+        reason: str,
+        ended_at_unix_s: float,
+    ) -> RunResult:
+        spec, entries = self.spec, self._journal.entries
+        variants = [e.variant for e in spec.variants]
+        most = {e.variant: n for e in spec.variants if (n := e.max_tokens_per_step) is not None}
+        if any(block.variant == CONTROL for block in blocks):
+            variants.append(CONTROL)
+            most |= {CONTROL: most[spec.baseline]} if spec.baseline in most else {}
+        return RunResult(
+            run_id=self.run_id,
+            experiment=spec.experiment,
+            status=status,
+            reason=reason,
+            started_at_unix_s=self._journal.started_at_unix_s,
+            ended_at_unix_s=ended_at_unix_s,
+            variants=tuple(variants),
+            baseline=spec.baseline,
+            blocks=tuple(dict.fromkeys(block.stem for block in blocks)),
+            max_tokens_per_step=most,
+            target_interval_width=spec.sampling.target_interval_width,
+            temperature=spec.shape.temperature,
+            class_weights=spec.class_weights,
+            limits=spec.limits,
+            price=spec.price,
+            load_generator=spec.load_generator,
+            scheduling=self.scheduling,
+            repetitions=spec.repetitions,
+            shortened=self._shortened,
+            time=account(entries, ended_at_unix_s=ended_at_unix_s),
+            interruptions=interruptions(entries),
+            server_starts=self._starts,
+        )
+
+    def _shorten(self, reason: str) -> bool:
+        """Take the run for complete without the rest, where its first stage is whole."""
+        if self._stage is None or self._stage == next(stages(self.spec)):
+            return False
+        self._shortened = f"{self._stage.label}: {reason}"
+        self.progress(f"the run ends here, with what it has: {self._shortened}")
+        return True
 
     def _shortfall(self) -> str:
         """Why a run that measured every block is not complete; empty if it is."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from draftworth.experiment.workload import Workload
-from draftworth.measuring.runner import rounds
+from draftworth.measuring.rounds import least_rounds, most_rounds
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds, exactly, longest, total
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
@@ -63,6 +61,7 @@ def round_counts(work: Workload) -> Bounds:
 
     The first is what a run with narrow intervals takes, the second one with wide ones.
     """
-    most = rounds(sampling(work))
-    counts = Bounds(min(math.ceil(work.min_requests / work.requests_per_round), most), most)
+    asked = sampling(work)
+    least, most = (count(asked, repetitions=1, loads=1) for count in (least_rounds, most_rounds))
+    counts = Bounds(least, most)
     return counts.called("rounds", digits=None)

@@ -155,7 +155,7 @@ def _block_lines(first: Forecast, second: Forecast, capacity: CapacityBlock) -> 
     more, room = block.further_runs(first, second), free_slots(first.experiment, block.instances)
     yield (
         f"  would fit   {more.text()} more runs on compiled graphs, one after the other (raise "
-        f"`repetition`, or change the workload), and {room} more variants at the same time; the "
+        f"`rerun`, or change the workload), and {room} more variants at the same time; the "
         f"nodes go {BLOCK_MARGIN_SECONDS // 60} minutes before the block ends"
     )
 

@@ -15,9 +15,10 @@ and, where servers were lost, or where the run belongs to a Job whose pods conti
                                                     count for nothing and were measured again
     <run id>/journal/0002-0003-measured.json        what the second pod did from when to when
 
-A block is one case against one variant in one round. Seconds everywhere; `started_at_unix_s` is
-wall-clock time (UTC), every duration comes from one monotonic clock. A figure that was not measured
-is None, never 0.
+A block is one case against one variant in one round. Rounds are numbered over a run's repetitions,
+between which all servers are started again. Seconds everywhere; `started_at_unix_s` is wall-clock
+time (UTC), every duration comes from one monotonic clock. A figure that was not measured is None,
+never 0.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ RESULT_LIMIT_BYTES = 11 * MIB
 # The variant that decodes without speculation as the engine does when it is told nothing: what a
 # buyer would run, beside the baseline, which is told whatever the speculative side needs.
 AS_SHIPPED: Final = "baseline-as-shipped"
+# The baseline once more, in another slot: what differs between the two is no effect of speculation.
+CONTROL: Final = "control"
 # Each has a server of its own; every one more makes a report slower.
 MAX_VARIANTS = 100
 
@@ -240,6 +243,8 @@ class OtherRequests:
 class BlockResult:
     """One result file: one case against one variant in one round.
 
+    repetition: from 1; all servers are started again before the next one.
+    slot: where the server ran: the number of its slot, counted over the nodes; None: nobody said.
     started_at_unix_s: of the warm-up.
     warmup_requests, fillers: that were sent before the measured ones, and while the last of them
         ran, so that the load was always whole; neither is in `requests`.
@@ -255,7 +260,9 @@ class BlockResult:
     variant: str
     prompt_class: str
     case: str
+    repetition: int = 1
     round: int
+    slot: int | None = None
     block: int
     model: str
     load: Load
@@ -276,6 +283,10 @@ class BlockResult:
             raise ValueError(
                 f"max_tokens_per_step: given {self.max_tokens_per_step}, allowed: 1 or more"
             )
+        if self.repetition < 1:
+            raise ValueError(f"repetition: given {self.repetition}, allowed: 1 or more")
+        if self.slot is not None and self.slot < 0:
+            raise ValueError(f"slot: given {self.slot}, allowed: 0 or more")
 
     @property
     def stem(self) -> str:
@@ -429,6 +440,8 @@ class RunResult:
     class_weights: each prompt class's part of the user's traffic; the parts add up to 1.
     temperature: that outputs were sampled at; 0: greedy, so both sides should say the same.
     scheduling: the scheduling class that the client got, in words.
+    repetitions: as many as were asked for. shortened: why the run ended with fewer, or before the
+        last of them was whole; what it had by then is complete in itself.
     started_at_unix_s: of the first pod, where a Job resumed the run.
     server_starts: by variant, of the servers that say how they started.
     """
@@ -451,6 +464,8 @@ class RunResult:
     price: Price | None = None
     load_generator: LoadGenerator | None = None
     scheduling: str = ""
+    repetitions: int = 1
+    shortened: str = ""
     time: TimeAccount = TimeAccount()
     interruptions: tuple[Interruption, ...] = ()
     server_starts: Mapping[str, ServerStart] = field(default_factory=dict)

@@ -78,7 +78,7 @@ class Controller:
             bucket=self.settings.results_bucket,
             key=STATE_KEY,
             kind=State,
-            repair="restore it, or delete it and deploy again with another `repetition`",
+            repair="restore it, or delete it and deploy again with another `rerun`",
         )
 
     def reconcile(self, trigger: str, *, function_arn: str) -> bool:

@@ -21,7 +21,7 @@ from lambdas.capacity_controller.state import Deployment, LastDecision, Notifica
 
 # Amazon SNS: "must be less than 100 characters long", ASCII, no line breaks.
 MAX_SUBJECT_CHARACTERS = 99
-_RUN_AGAIN = "To measure again, raise `repetition` in the experiment and deploy."
+_RUN_AGAIN = "To measure again, raise `rerun` in the experiment and deploy."
 _RESUMES = "A run whose run.json does not say failed by then goes on where it stopped."
 # Only for who has access to the cluster: a default one is private.
 _KUBECTL = (
@@ -68,10 +68,10 @@ NEXT: Mapping[Reason, str] = {
     "block_over": "name another Capacity Block in the experiment and deploy, or extend this "
     "one: what counts is its end when the function looks.",
     "waiting_for_models": "nothing. `make logs` shows the staging Jobs at work.",
-    "staging_failed": "put that right; then raise `repetition` and deploy. No accelerator was "
+    "staging_failed": "put that right; then raise `rerun` and deploy. No accelerator was "
     "started for it.",
     "waiting_for_canary": "nothing. A canary takes minutes; `make logs` shows it.",
-    "canary_failed": "put that right; then raise `repetition` and deploy, unless a later try of "
+    "canary_failed": "put that right; then raise `rerun` and deploy, unless a later try of "
     "the canary comes back. `make logs` has its whole log.",
     "no_node_group": "deploy again; a deploy that replaces the node group ends this by itself.",
     "foreign_node_group": "give the experiment another name.",
@@ -234,7 +234,7 @@ def of_lost_state(plan: CapacityPlan, why: str, *, now: float, zero: bool = True
     lines = [
         f"The accelerator nodes of {plan.experiment} {what}: {one_line(why)}.",
         "Without it nobody knows their deadline and what they have cost.",
-        f"Next: see that there is no object {STATE_KEY}, raise `repetition`, deploy.",
+        f"Next: see that there is no object {STATE_KEY}, raise `rerun`, deploy.",
     ]
     subject = Subject.LOST_STATE_TO_ZERO if zero else Subject.LOST_STATE
     return _notification(plan, subject, lines, now)

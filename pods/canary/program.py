@@ -48,7 +48,7 @@ _RETRIES = Config(retries={"mode": "standard", "max_attempts": 4})
 _NOT_THERE = frozenset(("404", "NoSuchKey", "NotFound"))
 _NEXT = (
     "next: compare the pod's events, the log of the S3 CSI driver and the Pod Identity "
-    "association of the variant's service account, then deploy again with a raised `repetition`"
+    "association of the variant's service account, then deploy again with a raised `rerun`"
 )
 
 T = TypeVar("T")

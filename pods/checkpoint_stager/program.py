@@ -31,7 +31,7 @@ PARALLEL_FILES = 4
 SCRATCH_GIB = 24
 ALLOWED = "allowed"
 RETRIES = 8
-_NEXT = "when that is mended, raise `repetition` in the experiment and deploy again"
+_NEXT = "when that is mended, raise `rerun` in the experiment and deploy again"
 _RETRYING = Config(retries={"mode": "standard", "max_attempts": 8})
 
 

@@ -177,7 +177,7 @@ class Parent:
         ended = min(self.starts.without_health, self._limits.starts)
         return (
             f"its server ended {ended} times and was never healthy, the last time {last}; next: "
-            "mend what its log names and deploy again with a raised `repetition`; where only the "
+            "mend what its log names and deploy again with a raised `rerun`; where only the "
             "compiler failed, another node may do without a change"
         )
 
@@ -185,7 +185,7 @@ class Parent:
         return (
             f"its server was not healthy {limit_seconds / 60:g} minutes after its first start; "
             "next: look in its log for what it was doing, and deploy again with a raised "
-            "`repetition`"
+            "`rerun`"
         )
 
 

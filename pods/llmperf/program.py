@@ -109,7 +109,7 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
         server_state=_server_states(arguments.results),
     )
     if history and history.result:
-        log_line(f"run {run_id} is over already; to measure again, raise `repetition`")
+        log_line(f"run {run_id} is over already; to measure again, raise `rerun`")
         return history.result
     if history and (ends := unrecorded_ends(history.entries)) >= MAX_UNRECORDED_ENDS:
         return make_runner().fail(

@@ -211,7 +211,7 @@ def changed_revision() -> ResolvedNeuron:
     "experiment",
     [
         with_aws(hub_token_secret="another"),
-        changed(resolved(), repetition=2),
+        changed(resolved(), rerun=2),
     ],
     ids=["another secret", "the same once more"],
 )

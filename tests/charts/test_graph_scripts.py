@@ -132,9 +132,9 @@ def test_nothing_is_compiled_onto_the_mount(name: str) -> None:
         assert mounts["/scratch"] is False
 
 
-def test_a_repetition_starts_the_servers_anew_also_those_that_were_given_up() -> None:
+def test_a_rerun_starts_the_servers_anew_also_those_that_were_given_up() -> None:
     """Their count is on the pod's own disk."""
-    again = render(changed(resolved(), repetition=2))["serving"]
+    again = render(changed(resolved(), rerun=2))["serving"]
     for server in (o for o in again if o["kind"] == "Deployment"):
         (before,) = (d for d in of_kind("Deployment") if d["metadata"] == server["metadata"])
         assert before["spec"]["template"] != server["spec"]["template"]

@@ -60,7 +60,7 @@ def test_the_same_experiment_gives_the_same_names(copied: Path) -> None:
     [
         changed_in(resolved(), "workload", output_tokens=500),
         changed_in(resolved(), "serving", neuron_config={"fused_qkv": True}),
-        changed(resolved(), repetition=2),
+        changed(resolved(), rerun=2),
     ],
     ids=["the run specification", "the servers it measures", "the same once more"],
 )
@@ -68,8 +68,8 @@ def test_another_experiment_is_another_job(experiment: ResolvedNeuron) -> None:
     assert names(experiment)["Job"] != names()["Job"]
 
 
-def test_repetition_changes_the_job_and_nothing_else() -> None:
-    before, after = names(), names(changed(resolved(), repetition=2))
+def test_rerun_changes_the_job_and_nothing_else() -> None:
+    before, after = names(), names(changed(resolved(), rerun=2))
     assert before.pop("Job") != after.pop("Job")
     assert before == after
 

@@ -51,7 +51,7 @@ CHANGES: Mapping[str, Edit | None] = {
         put("serving", "slot_devices", value=16), put("serving", "tensor_parallel_size", value=64)
     ),
     "other settings": both(
-        put("repetition", value=2),
+        put("rerun", value=2),
         put("target", "revision", value="v1.1"),
         put("serving", "max_num_seqs", value=2),
         put("workload", "load", "concurrency", value=2),

@@ -91,9 +91,9 @@ def templates(
 
 @pytest.fixture(scope="session")
 def repeated_templates(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Template]:
-    """The same with a raised repetition: measured once more, nothing else."""
+    """The same with a raised rerun: measured once more, nothing else."""
     folder = tmp_path_factory.mktemp("second")
-    return synthesized(write(folder, repetition=2), folder)
+    return synthesized(write(folder, rerun=2), folder)
 
 
 def synthesized(path: Path, folder: Path) -> Mapping[str, Template]:

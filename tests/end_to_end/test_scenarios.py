@@ -117,7 +117,7 @@ def test_the_report_of_the_run_in_s3_has_a_verdict(
     assert DRAFT.partition("/")[2].lower()[:5] in said
 
 
-def test_a_repetition_downloads_nothing_and_compiles_nothing(
+def test_a_rerun_downloads_nothing_and_compiles_nothing(
     env: Environment,
     first_run: FirstRun,
     repeated_templates: Mapping[str, Template],
@@ -361,7 +361,7 @@ def test_a_heartbeat_sees_the_end_of_a_run_whose_event_was_lost(
     assert cloud.desired_nodes == 0
 
 
-def test_a_repetition_that_reaches_its_deadline_keeps_no_node(
+def test_a_rerun_that_reaches_its_deadline_keeps_no_node(
     env: Environment, first_run: FirstRun, repeated_templates: Mapping[str, Template]
 ) -> None:
     cloud = env.cloud

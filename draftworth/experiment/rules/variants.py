@@ -11,7 +11,7 @@ from draftworth.experiment.methods import methods_on, unserved_method
 from draftworth.experiment.model import Experiment, variants_of
 from draftworth.experiment.naming import dns_label
 from draftworth.experiment.variants import Baseline, HubSpeculative, Speculative
-from draftworth.records.results import AS_SHIPPED
+from draftworth.records.results import AS_SHIPPED, CONTROL
 
 
 def _exactly_one_baseline(experiment: Experiment) -> Iterator[Problem]:
@@ -38,14 +38,20 @@ def _unique_variant_names(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
+_RESERVED = {
+    AS_SHIPPED: "reports call the variant so that `baseline_as_shipped: true` adds",
+    CONTROL: "reports call the baseline's second server so that `control: true` measures",
+}
+
+
 def _reserved_name(experiment: Experiment) -> Iterator[Problem]:
     for index, variant in enumerate(experiment.variants):
-        if dns_label(variant.name) == AS_SHIPPED:
+        if reason := _RESERVED.get(dns_label(variant.name)):
             yield Problem(
                 key=("variants", index, "name"),
                 given=f'"{variant.name}"',
                 allowed="another name",
-                reason="reports call the variant so that `baseline_as_shipped: true` adds",
+                reason=reason,
             )
 
 

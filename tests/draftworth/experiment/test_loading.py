@@ -494,13 +494,13 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("budget_usd", value=60),
         "budget_usd",
         "unknown key, 'budget_usd'",
-        "repetition",
+        "rerun",
         "belongs into aws",
     ),
-    "a repetition inside aws": (
-        put("aws", "repetition", value=2),
-        "aws.repetition",
-        "unknown key, 'repetition'",
+    "a rerun inside aws": (
+        put("aws", "rerun", value=2),
+        "aws.rerun",
+        "unknown key, 'rerun'",
         "budget_usd",
         "belongs to the top level",
     ),

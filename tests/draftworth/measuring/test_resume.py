@@ -7,7 +7,6 @@ the decisions that hang on the figures must be the same too.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import hashlib
 import itertools
 import threading
@@ -65,7 +64,13 @@ def case(prompt_class: str) -> Case:
     return Case(prompt_class=prompt_class, name="case", prompts=tuple(prompts))
 
 
-def spec(url: str, *, parallel: bool = False, loads: tuple[Load, ...] = ONE) -> RunSpec:
+def spec(
+    url: str,
+    *,
+    parallel: bool = False,
+    loads: tuple[Load, ...] = ONE,
+    start_allowance_seconds: float | None = None,
+) -> RunSpec:
     return RunSpec(
         experiment="x",
         endpoints=tuple(
@@ -100,6 +105,7 @@ def spec(url: str, *, parallel: bool = False, loads: tuple[Load, ...] = ONE) -> 
         class_weights=dict.fromkeys(SPREAD, 0.5),
         price=None,
         ready_deadline_seconds=None,
+        start_allowance_seconds=start_allowance_seconds,
     )
 
 
@@ -420,8 +426,7 @@ def test_only_the_first_wait_has_less_than_the_deadline(
         journal.note("started")
         journal.note("lost", blocks=("0001-a",), reason="gone")
     with stream_server(lambda _: plain("503 Service Unavailable", b"")) as loading:
-        made = runner(loading.base_url, tmp_path)
-        made.spec = dataclasses.replace(made.spec, start_allowance_seconds=1.0)
+        made = runner(loading.base_url, tmp_path, start_allowance_seconds=1.0)
         made.deadline_seconds = lambda: 4.0
         result = run_pod(made)
 

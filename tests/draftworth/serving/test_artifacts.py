@@ -61,7 +61,9 @@ NOT_IN_THE_KEY = {
     "description",
     # Adds a variant, which has a key of its own.
     "baseline_as_shipped",
-    "repetition",
+    "rerun",
+    "repetitions",
+    "control",
     "target.allow_pickle_weights",
     "target.tokenizer_family",
     # Follows from the tensor parallel size and the logical cores of a device.

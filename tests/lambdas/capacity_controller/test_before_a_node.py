@@ -184,7 +184,7 @@ def test_a_staging_that_was_given_up_is_told_at_once_and_costs_nothing(account: 
     account.handle(FAILED_EVENT)
     (mail,) = account.mail()
     assert mail["subject"] == "draftworth qwen3-32b: 0 nodes, staging failed"
-    for words in ("Qwen/Qwen3-32B at main", "accept the conditions", "repetition"):
+    for words in ("Qwen/Qwen3-32B at main", "accept the conditions", "rerun"):
         assert words in mail["text"]
     account.heartbeat(after=HOUR)
     assert (account.mail(), account.desired, paid_seconds(account)) == ([], 0, 0.0)

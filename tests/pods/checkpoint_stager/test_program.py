@@ -219,7 +219,7 @@ def test_a_wrong_input_is_said_in_the_bucket_at_once(pods: Pods, main: Main) -> 
     assert said
     assert (said.model, said.revision) == (MODEL, REVISION)
     assert "a gated model, and no token was given; next: " in said.reason
-    assert said.reason.endswith("raise `repetition` in the experiment and deploy again")
+    assert said.reason.endswith("raise `rerun` in the experiment and deploy again")
     assert before <= said.failed_at_unix_s <= time.time()
 
 
