@@ -123,7 +123,8 @@ class RunFacts:
     @cached_property
     def attention(self) -> tuple[str, ...]:
         """What a reader must know before believing the figures, one sentence each."""
-        return tuple(line for variant in self.variants for line in _attention(variant))
+        of_variants = (line for variant in self.variants for line in _attention(variant))
+        return (*_sampling_attention(self), *of_variants)
 
 
 def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
@@ -170,6 +171,7 @@ def _compare(run: Run, traffic: Traffic, *, variant: str, baseline: str) -> Comp
         baseline=baseline,
         limits=run.result.limits,
         price=run.result.price,
+        sampled=run.result.temperature > 0,
     )
 
 
@@ -205,7 +207,8 @@ def _variant_facts(
         if AS_SHIPPED in run.result.variants and name != AS_SHIPPED:
             shipped = _compare(run, traffic, variant=name, baseline=AS_SHIPPED)
         pairs = counting(paired(run.blocks, traffic, **against))
-        differing = divergences(pairs, transcripts)
+        if comparison.compared_outputs:
+            differing = divergences(pairs, transcripts)
         predicted = break_even(records, acceptance, baseline_itl_s=plain_itl_s)
     ratio = comparison.cost_ratio if comparison else None
     return VariantFacts(
@@ -243,6 +246,15 @@ def _step_latencies_s(
 ) -> tuple[float, ...]:
     known = (transcripts[r.request_id] for r in records if r.counts and r.request_id in transcripts)
     return tuple(latency for transcript in known for latency in transcript.step_latencies_s)
+
+
+def _sampling_attention(facts: RunFacts) -> Iterator[str]:
+    if facts.run.result.temperature and facts.speculative:
+        yield (
+            f"Outputs were sampled at temperature {facts.run.result.temperature:g}: whether "
+            "speculation changes them is not checked. A server that samples wrongly with a draft "
+            "has speeds too: read some texts of both sides, or let `--score` judge all."
+        )
 
 
 def _attention(variant: VariantFacts) -> Iterator[str]:

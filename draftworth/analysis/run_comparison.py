@@ -80,13 +80,14 @@ def across(facts: RunFacts, other: RunFacts) -> tuple[Across, ...]:
     """Every variant of this run beside every one of the other, group by group.
 
     Raises:
-        UserInputError: they were not asked the same prompts at the same loads.
+        UserInputError: they were not asked the same prompts at the same loads and temperature.
     """
-    mine, others = _measured(facts.run), _measured(other.run)
-    if mine != others:
+    different = list(_different(facts.run, other.run))
+    if different:
         raise UserInputError(
             f"--against: {facts.run.result.run_id} and {other.run.result.run_id} cannot be "
-            f"compared: {_different(mine, others)}. Measure both with the same prompts and loads"
+            f"compared: {'; '.join(different)}. Measure both with the same prompts, loads and "
+            "temperature"
         )
     groups = {group.group: group for group in other.groups}
     return tuple(
@@ -166,16 +167,20 @@ def _differences(run: Run, other: Run) -> Iterator[str]:
         yield f"baseline {ours.baseline!r} and {theirs.baseline!r}"
     if not (set(ours.variants) & set(theirs.variants)) - {ours.baseline}:
         yield f"no speculative variant in both: {list(ours.variants)} and {list(theirs.variants)}"
+    yield from _different(run, other)
+
+
+def _different(run: Run, other: Run) -> Iterator[str]:
+    """What the two runs' servers were not asked alike."""
     mine, others = _measured(run), _measured(other)
     if mine != others:
-        yield _different(mine, others)
-
-
-def _different(mine: set[str], others: set[str]) -> str:
-    return (
-        f"classes, cases or loads: only in the first {_few(sorted(mine - others))}, only in the "
-        f"second {_few(sorted(others - mine))}"
-    )
+        yield (
+            f"classes, cases or loads: only in the first {_few(sorted(mine - others))}, only in "
+            f"the second {_few(sorted(others - mine))}"
+        )
+    ours, theirs = run.result.temperature, other.result.temperature
+    if ours != theirs:
+        yield f"temperature {ours:g} and {theirs:g}"
 
 
 def _measured(run: Run) -> set[str]:

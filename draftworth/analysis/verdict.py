@@ -46,7 +46,7 @@ class Comparison:
     """One variant against the baseline in a traffic.
 
     cost_ratio: variant / baseline of the cost of an output token; None where it cannot be told.
-    compared_outputs: pairs in which there is a text to compare.
+    compared_outputs: pairs in which there is a text to compare; none of outputs that were sampled.
     speedups: baseline / variant of the means of every metric that has one.
     ttft_ratio, ttft_p95_ratio: variant / baseline, typical and at the 95th percentile, with 93%
         intervals.
@@ -132,8 +132,9 @@ def compare(
     baseline: str,
     limits: Limits = _NO_LIMITS,
     price: Price | None = None,
+    sampled: bool = False,
 ) -> Comparison:
-    """The verdict on one variant in a traffic."""
+    """The verdict on one variant in a traffic; `sampled`: outputs were drawn, not greedy."""
     all_pairs = paired(blocks, traffic, variant=variant, baseline=baseline)
     pairs = counting(all_pairs)
     known = log_cost_ratio(all_pairs, traffic)
@@ -143,7 +144,7 @@ def compare(
         [p.sample(s) for p in pairs if (s := getattr(p, side).ttft_s)]
         for side in ("plain", "drafted")
     )
-    texts = _outputs(pairs)
+    texts = [] if sampled else _outputs(pairs)
     return Comparison(
         traffic=traffic,
         variant=variant,

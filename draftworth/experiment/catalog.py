@@ -98,6 +98,10 @@ class Release(StrictModel):
     """Set for every server."""
     per_request_acceptance: bool = False
     """Its servers can tell with each answer how many of its drafts were accepted."""
+    refuses_sampling: str = ""
+    """Why nothing is measured on it at a temperature above 0; empty: it is."""
+    doubtful_sampling: str = ""
+    """What is known to be wrong with it at a temperature above 0, where it is measured."""
     sources: tuple[str, ...]
 
     @property

@@ -16,7 +16,7 @@ from draftworth.experiment.patterns import (
 from draftworth.experiment.strict import StrictModel
 from draftworth.records import load as load_shapes
 from draftworth.records.codec import INT64
-from draftworth.records.results import MAX_REQUESTS_PER_BLOCK
+from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, MAX_TEMPERATURE
 
 
 class PromptClass(StrictModel):
@@ -109,8 +109,9 @@ class Workload(StrictModel):
     )
     fixed_output_length: bool = False
     """true: every output has output_tokens, whatever the model says: it writes past its own end"""
-    temperature: Annotated[float, Field(ge=0)] = 0.0
-    """0: greedy, the outputs of the variants can be compared"""
+    temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] = 0.0
+    """0: greedy, the outputs of the variants can be compared; above: sampled, where the release's
+    servers do so with a draft too"""
     load: LoadSpec = Field(description="how requests are sent")
     load_generator: load_shapes.LoadGenerator = Field(
         default="asyncio",
@@ -141,7 +142,8 @@ class Workload(StrictModel):
         default=0,
         ge=INT64[0],
         le=INT64[-1],
-        description="sent with every request; Poisson arrivals have it plus the round's number",
+        description="each request's own seed is drawn from it, the same one for every variant; "
+        "Poisson arrivals have it plus the round's number",
     )
     token_ids: bool = False
     """true: ask for the ids of output tokens, which are kept in the transcripts"""

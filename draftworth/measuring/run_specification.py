@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from draftworth.records.load import Load, LoadGenerator
 from draftworth.records.prompts import Case
-from draftworth.records.results import Limits, Price
+from draftworth.records.results import Limits, Price, check_temperature
 
 RUN_SPEC_SCHEMA = "draftworth.runspec/7"
 
@@ -38,6 +38,7 @@ class RequestShape:
 
     output_tokens: most tokens of an output; a prompt's own `max_tokens` is no more.
     fixed_output_length: every output has as many, whether the model has ended it or not.
+    seed: of random arrivals, and of the seed that each request has of its own (`request_seed`).
     token_ids: the ids of output tokens are asked for.
     """
 
@@ -49,6 +50,9 @@ class RequestShape:
     enable_thinking: bool
     timeout_seconds: float
     token_ids: bool = False
+
+    def __post_init__(self) -> None:
+        check_temperature(self.temperature)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -375,6 +375,7 @@ class Runner:
             blocks=tuple(dict.fromkeys(block.stem for block in blocks)),
             max_tokens_per_step=most,
             target_interval_width=spec.sampling.target_interval_width,
+            temperature=spec.shape.temperature,
             class_weights=spec.class_weights,
             limits=spec.limits,
             price=spec.price,

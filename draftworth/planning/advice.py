@@ -103,6 +103,14 @@ def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
             "workload.fixed_output_length makes the model write past its own end, where it often "
             "repeats itself and drafts are accepted more or less often than in your traffic"
         )
+    if work.temperature:
+        yield (
+            f"outputs are sampled at temperature {work.temperature:g}: that speculation changes "
+            "none of them is not checked; give another run another workload.seed, or its baseline "
+            "draws the same outputs again"
+        )
+    if work.temperature and (doubt := spec.release_facts.doubtful_sampling):
+        yield f"workload.temperature {work.temperature:g} on {spec.release}: {doubt}"
     if isinstance(spec, NeuronExperiment):
         yield from _aws_advice(spec)
 

@@ -96,6 +96,8 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     yield "measured", f"{start:%Y-%m-%d %H:%M} UTC, {minutes:.1f} min"
     yield "requests", f"{requests}, {failed} failed, {excluded} excluded (client was descheduled)"
     yield "interruptions", _interruption_count(result)
+    if result.temperature:
+        yield "sampling", f"temperature {result.temperature:g}"
     yield "load generator", result.load_generator or MISSING
     yield "client scheduling", result.scheduling
     if price := result.price:

@@ -177,9 +177,16 @@ def _break_even_cells(prediction: BreakEven) -> tuple[str, ...]:
     )
 
 
-def outputs(facts: RunFacts) -> tuple[Section, Section]:
-    """How many greedy outputs are the baseline's, and where others begin to differ."""
+def outputs(facts: RunFacts) -> tuple[Section, ...]:
+    """How many greedy outputs are the baseline's, and where others begin to differ.
+
+    Of sampled ones, that nothing was checked.
+    """
     shares = ((v, _identical_cells(c)) for v in facts.speculative if (c := v.comparison))
+    identical = variant_table(("identical", "share"), shares)
+    if temperature := facts.run.result.temperature:
+        about = (ABOUT["sampled"].format(temperature=f"{temperature:g}"),) if identical else ()
+        return (Section(title="Outputs", paragraphs=about, tables=identical, brief=True),)
     places = ((v, _difference_cells(v)) for v in facts.speculative)
     examples = (
         (
@@ -193,11 +200,7 @@ def outputs(facts: RunFacts) -> tuple[Section, Section]:
         for d in v.divergences[:MOST_DIVERGENCES]
     )
     return (
-        Section(
-            title="Greedy outputs",
-            tables=variant_table(("identical", "share"), shares),
-            brief=True,
-        ),
+        Section(title="Greedy outputs", tables=identical, brief=True),
         Section(
             title="Where greedy outputs differ",
             paragraphs=(ABOUT["outputs"],),

@@ -1,4 +1,4 @@
-"""The workload: greedy, a load generator that can send it, counts that agree, no class twice."""
+"""The workload: sampled alike, sent by what can send it, counts that agree, no class twice."""
 
 from __future__ import annotations
 
@@ -8,19 +8,33 @@ from collections.abc import Iterator
 from draftworth.errors import Key, Problem
 from draftworth.experiment.model import Experiment, LocalExperiment
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT, ConcurrencyLoad
+from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE
 
 # An event of a stream has at most 1 MB, and an id with its comma up to eight bytes.
 MAX_TOLD_INPUT_TOKENS = 100_000
 
 
-def _greedy(experiment: Experiment) -> Iterator[Problem]:
-    if experiment.workload.temperature != 0:
+def _all_variants_sample_alike(experiment: Experiment) -> Iterator[Problem]:
+    """Greedily, or on a release whose servers are known to sample with a draft and without one."""
+    temperature, why = experiment.workload.temperature, experiment.release_facts.refuses_sampling
+    if temperature >= MIN_TEMPERATURE and why:
         yield Problem(
             key=("workload", "temperature"),
-            given=str(experiment.workload.temperature),
-            allowed="0",
-            reason="only greedy outputs can be compared token for token, and the variants share a "
-            "greedy sampler",
+            given=f"{temperature:g} on release {experiment.release}",
+            allowed="0; or serve each variant yourself, measure each with `python -m draftworth "
+            "measure --temperature`, and compare their texts before their speeds",
+            reason=why,
+        )
+
+
+def _temperature_is_taken_as_it_is(experiment: Experiment) -> Iterator[Problem]:
+    temperature = experiment.workload.temperature
+    if 0 < temperature < MIN_TEMPERATURE:
+        yield Problem(
+            key=("workload", "temperature"),
+            given=f"{temperature:g}",
+            allowed=f"0, which is greedy, or {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g}",
+            reason=f"vLLM takes a lower one for {MIN_TEMPERATURE:g}",
         )
 
 
@@ -117,7 +131,8 @@ def _classes_once(experiment: Experiment) -> Iterator[Problem]:
 
 
 COMMON = (
-    _greedy,
+    _temperature_is_taken_as_it_is,
+    _all_variants_sample_alike,
     _token_ids_can_be_told,
     _load_generator_can_send,
     _request_counts_agree,

@@ -45,6 +45,15 @@ def test_a_run_of_one_endpoint_has_no_mix() -> None:
     assert make_facts(make_run(variants=(BASELINE,))).mixes == ()
 
 
+def test_a_sampled_run_says_that_its_outputs_are_not_compared() -> None:
+    greedy, sampled = (make_facts(make_run(temperature=t)) for t in (0.0, 0.7))
+    assert not any("sampled" in line for line in greedy.attention)
+    assert sampled.attention[0].startswith("Outputs were sampled at temperature 0.7")
+    assert "is not checked" in sampled.attention[0]
+    alone = make_facts(make_run(temperature=0.7, variants=(BASELINE,)))
+    assert not any("sampled" in line for line in alone.attention)
+
+
 def test_what_is_missing_is_counted_in_what_helps() -> None:
     wide, narrow = (make_facts(make_run(target_interval_width=w)) for w in (0.9, 0.01))
     assert missing_requests(wide, wide.speculative[0]) == ""

@@ -302,6 +302,16 @@ def test_outputs_without_a_text_are_not_checked() -> None:
     assert comparison.compared_outputs == 0
 
 
+def test_sampled_outputs_are_never_called_the_same() -> None:
+    requests = tuple(make_record(prompt_id=f"p{i}", output_sha256="a" * 64) for i in range(8))
+    blocks = [make_block(variant=name, requests=requests) for name in ("baseline", "k7")]
+    assert compared(blocks).identical_share == 1.0
+    sampled = compared(blocks, sampled=True)
+    assert sampled.identical_share is None
+    assert sampled.compared_outputs == sampled.identical_outputs == 0
+    assert sampled.cost_ratio == compared(blocks).cost_ratio
+
+
 def test_loads_are_judged_apart() -> None:
     other = PoissonLoad(requests_per_second=2.0)
     blocks = [make_block(variant="baseline"), make_block(variant="baseline", load=other)]

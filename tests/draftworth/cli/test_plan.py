@@ -155,6 +155,22 @@ def test_a_limit_that_cuts_the_run_is_noted(
     assert f"note: {message}" in text
 
 
+def test_sampling_is_noted_and_what_is_wrong_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = ROOT / "rehearsal/tiny_pair"
+    here = both(
+        put("target", "path", value=str(pair / "target")),
+        put("variants", 1, "draft", "path", value=str(pair / "draft")),
+    )
+    for temperature, noted in ((0.0, False), (0.7, True)):
+        edit = both(here, put("workload", "temperature", value=temperature))
+        assert main(["plan", str(write_experiment(tmp_path, edit, base="rehearsal"))]) == 0
+        text = capsys.readouterr().out
+        assert ("note: outputs are sampled at temperature 0.7" in text) == noted
+        assert ("vLLM 0.32.0's CPU build samples noise" in text) == noted
+
+
 def test_a_deadline_of_what_the_note_says_is_enough(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

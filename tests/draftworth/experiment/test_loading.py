@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from draftworth.errors import ExperimentError, UserInputError
+from draftworth.experiment.catalog import catalog
 from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment
 from draftworth.experiment.rules import prompts as rules_prompts
@@ -573,12 +574,45 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "each class once",
         "count double",
     ),
-    "sampling": (
+    "sampling where a fused graph samples greedily": (
         put("workload", "temperature", value=0.7),
         "workload.temperature",
-        "0.7",
-        "0",
-        "greedy",
+        "0.7 on release neuron-2.26.1",
+        "`python -m draftworth measure --temperature`",
+        "the baseline would draw its tokens",
+    ),
+    "sampling where nothing documents it": (
+        both(
+            put("release", value="neuron-2.31.1"),
+            put("variants", 1, "method", value="eagle3"),
+            put("variants", 1, "draft", "model", value="AngelSlim/Qwen3-32B_eagle3"),
+            put("workload", "temperature", value=0.7),
+        ),
+        "workload.temperature",
+        "0.7 on release neuron-2.31.1",
+        "0; or serve each variant yourself",
+        "have the sampler compiled in",
+    ),
+    "sampling where the documentation contradicts itself": (
+        both(DFLASH_ON_QWEN, put("workload", "temperature", value=0.7)),
+        "workload.temperature",
+        "0.7 on release neuron-2.33.0",
+        "0; or serve each variant yourself",
+        "all but 0 is not yet supported",
+    ),
+    "a temperature that vLLM raises": (
+        put("workload", "temperature", value=0.001),
+        "workload.temperature",
+        "0.001",
+        "0, which is greedy, or 0.01 to 2",
+        "vLLM takes a lower one for 0.01",
+    ),
+    "a temperature that no API promises": (
+        put("workload", "temperature", value=2.5),
+        "workload.temperature",
+        "2.5",
+        "2.0 or less",
+        "",
     ),
     "token ids of a server that does not know them": (
         put("workload", "token_ids", value=True),
@@ -1136,6 +1170,22 @@ def test_a_local_experiment_may_not_ask_for_llmperf(tmp_path: Path) -> None:
     problem = next(p for p in caught.value.problems if p.key == ("workload", "load_generator"))
     assert (problem.given, problem.allowed) == ("llmperf", "asyncio, which is the default")
     assert "measuring Job" in problem.reason
+
+
+def test_a_local_experiment_may_sample(tmp_path: Path) -> None:
+    edit = both(
+        put("workload", "temperature", value=0.7),
+        put("target", "path", value=str(ROOT / "rehearsal/tiny_pair/target")),
+        put("variants", 1, "draft", "path", value=str(ROOT / "rehearsal/tiny_pair/draft")),
+    )
+    loaded = load_experiment(write_experiment(tmp_path, edit, base="rehearsal"))
+    assert loaded.spec.workload.temperature == 0.7
+
+
+def test_every_release_that_is_rented_refuses_to_sample() -> None:
+    """Until a source says that one samples with a draft as without: then this list changes."""
+    releases = catalog().releases.items()
+    assert {name for name, r in releases if not r.refuses_sampling} == {"cpu-vllm-0.32.0"}
 
 
 def test_every_problem_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:

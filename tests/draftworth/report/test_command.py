@@ -133,6 +133,51 @@ def test_two_runs_of_different_prompts_are_refused_before_anything_is_written(
     assert not (folder / "report").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_sampled_outputs_are_not_checked_and_their_lengths_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = {r.request_id: f"text {r.request_id}" for b in make_run().blocks for r in b.requests}
+    shown = []
+    for temperature in (0.0, 0.7):
+        run = make_run(temperature=temperature)
+        folder = write_run(run, tmp_path / str(temperature), texts=texts)
+        assert main(["report", str(folder), "--out"]) == 0
+        shown.append((capsys.readouterr().out, (folder / "report" / "report.md").read_text()))
+    (greedy, greedy_page), (sampled, sampled_page) = shown
+    assert "Greedy outputs" in greedy
+    assert "not checked" not in greedy_page
+    assert "Where greedy outputs differ" in greedy_page
+    assert "Outputs were sampled at temperature 0.7" in sampled
+    assert "temperature 0.7" in sampled_page
+    assert sampled_page.count("| k7 | not checked | - |") == 2
+    assert "reedy" not in sampled_page
+    for page in (greedy, sampled):
+        assert page.count("length 16") == 4
+
+
+def test_a_sampled_run_of_one_endpoint_has_no_outputs_to_compare(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = tuple(block for block in make_run().blocks if block.variant == BASELINE)
+    alone = make_run(blocks=blocks, variants=(BASELINE,), temperature=0.7)
+    assert main(["report", str(write_run(alone, tmp_path / "alone"))]) == 0
+    told = capsys.readouterr().out
+    assert "sampling: temperature 0.7" in told
+    assert "Sampled at temperature" not in told
+    assert "Outputs were sampled" not in told
+
+
+def test_runs_at_two_temperatures_are_not_compared(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run in (make_run(temperature=0.7), make_run(temperature=0.7, experiment="measure")):
+        other = write_run(run, tmp_path / run.result.experiment)
+        assert main(["report", str(folder), "--against", str(other)]) == 2
+        assert "cannot be compared: " in (told := capsys.readouterr().err)
+        assert "temperature 0 and 0.7" in told
+
+
 def test_a_stray_copy_changes_no_figure_and_is_named_in_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
