@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from draftworth.cli.runs import local_run
 from draftworth.errors import UserInputError
+from draftworth.estimating.agreement import Agreement, agreements
 from draftworth.estimating.estimate import estimate_of, json_lines, text_lines
 from draftworth.estimating.forecast import PriorStepCosts, Range
 from draftworth.estimating.outputs import outputs_of_log, outputs_of_run
@@ -24,9 +26,9 @@ from draftworth.experiment.variants import LocalSpeculative, Speculative
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, load
 from draftworth.records.answers import answers_path, load_answers
 from draftworth.records.prompts import CASE_SUFFIX
-from draftworth.records.reading import read_run
-from draftworth.records.readings import Output
-from draftworth.records.transcripts import read_transcripts
+from draftworth.records.reading import Run, read_run
+from draftworth.records.readings import Output, Reading
+from draftworth.records.transcripts import Transcripts, read_transcripts
 from rehearsal.install import install_engine
 from rehearsal.teacher_forcing import Reader
 
@@ -79,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     method, windows = _method(experiment)
     drafts = arguments.draft or _own_drafts(experiment)
     target = arguments.target or _own_target(experiment)
-    outputs = _outputs(experiment, arguments.answers)
+    answers = _answers(experiment, arguments.answers)
     reader = Reader(
         python=install_engine(arguments.engine, progress=_progress),
         target=target,
@@ -87,16 +89,12 @@ def run(arguments: argparse.Namespace) -> int:
         enable_thinking=experiment.spec.workload.enable_thinking,
     )
     weights = {c.name: c.weight for c in experiment.spec.workload.classes}
-    estimates = [
-        estimate_of(
-            draft.name,
-            reader.readings(draft, outputs),
-            weights,
-            windows=windows,
-            step_costs=_step_costs(method),
-        )
-        for draft in drafts
-    ]
+    costs, estimates = _step_costs(method), []
+    for draft in drafts:
+        readings = reader.readings(draft, answers.outputs)
+        found = estimate_of(draft.name, readings, weights, windows=windows, step_costs=costs)
+        measured = tuple(_measured(experiment, answers, draft, readings))
+        estimates.append(replace(found, agreements=measured))
     print(*(json_lines if arguments.json else text_lines)(estimates), sep="\n")  # noqa: T201
     return 0
 
@@ -142,12 +140,22 @@ def _own_target(experiment: ResolvedExperiment) -> Path:
     return beside(experiment.path, experiment.spec.target.path)
 
 
-def _outputs(experiment: ResolvedExperiment, run_at: str | None) -> list[Output]:
+@dataclass(frozen=True, kw_only=True)
+class _Answers:
+    """The outputs to be read, and the run that they are from, if they are of one."""
+
+    outputs: Sequence[Output]
+    run: Run | None = None
+    transcripts: Transcripts = field(default_factory=dict)
+
+
+def _answers(experiment: ResolvedExperiment, run_at: str | None) -> _Answers:
     if run_at is not None:
         with local_run(run_at) as folder:
             found = read_run(folder)
             transcripts = read_transcripts(folder, found.blocks)
-            return outputs_of_run(found, transcripts, experiment.cases)
+            outputs = outputs_of_run(found, transcripts, experiment.cases)
+            return _Answers(outputs=outputs, run=found, transcripts=transcripts)
     outputs = list(_logged(experiment))
     if not outputs:
         raise UserInputError(
@@ -155,7 +163,23 @@ def _outputs(experiment: ResolvedExperiment, run_at: str | None) -> list[Output]
             "of this experiment, or `python -m draftworth prompts import`, which keeps the answers "
             "of a log"
         )
-    return outputs
+    return _Answers(outputs=outputs)
+
+
+def _measured(
+    experiment: ResolvedExperiment, answers: _Answers, draft: Path, readings: Sequence[Reading]
+) -> Iterator[Agreement]:
+    """What the run's own servers did with this draft; nothing where outputs are of no run."""
+    if answers.run is None:
+        return
+    checked = {
+        variant.name: most - 1
+        for variant in experiment.variants
+        if isinstance(variant.spec, LocalSpeculative)
+        and beside(experiment.path, variant.spec.draft.path) == draft
+        and (most := answers.run.result.max_tokens_per_step.get(variant.name))
+    }
+    yield from agreements(answers.run, answers.transcripts, readings, checked)
 
 
 def _logged(experiment: ResolvedExperiment) -> Iterator[Output]:

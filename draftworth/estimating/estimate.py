@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from draftworth.analysis.statistics import Estimate
 from draftworth.estimating.acceptance import hit_rate, yields
+from draftworth.estimating.agreement import Agreement
 from draftworth.estimating.forecast import Range, StepCosts, WindowForecast, answer, forecast
 from draftworth.records.readings import Reading
 from draftworth.terminal import table_lines
@@ -15,7 +16,10 @@ from draftworth.terminal import table_lines
 
 @dataclass(frozen=True, kw_only=True)
 class DraftEstimate:
-    """What came of one draft."""
+    """What came of one draft.
+
+    agreements: beside what servers with this draft did, where the outputs are of a run with some.
+    """
 
     draft: str
     outputs: int
@@ -23,6 +27,7 @@ class DraftEstimate:
     hit_rate: float
     step_cost_source: str
     forecasts: tuple[WindowForecast, ...]
+    agreements: tuple[Agreement, ...] = ()
 
     @property
     def answer(self) -> str:
@@ -86,6 +91,25 @@ def _lines(estimate: DraftEstimate) -> Iterator[str]:
         "breaks even at a step of",
     ]
     yield from table_lines(rows, headings, numbers=range(len(headings)), ruled=True)
+    if estimate.agreements:
+        yield from _agreement_lines(estimate.agreements)
+
+
+def _agreement_lines(agreements: Sequence[Agreement]) -> Iterator[str]:
+    yield "Predicted beside measured, tokens a step:"
+    rows = (
+        [
+            *(a.variant, a.prompt_class, str(a.requests)),
+            *(f"{a.predicted:.3f}", f"{a.measured:.3f}", f"{a.difference:+.2%}"),
+            "not told" if a.same_sequence is None else f"{a.same_sequence} of {a.requests}",
+        ]
+        for a in agreements
+    )
+    headings = [
+        *("variant", "class", "requests", "predicted", "measured", "difference"),
+        "with exactly these steps",
+    ]
+    yield from table_lines(rows, headings, numbers=range(2, len(headings)), ruled=True)
 
 
 def _range(found: Range) -> str:
@@ -105,6 +129,7 @@ def _as_json(estimate: DraftEstimate) -> dict[str, object]:
         "tokens": estimate.tokens,
         "hit_rate": estimate.hit_rate,
         "step_cost_source": estimate.step_cost_source,
+        "agreements": [{**vars(a), "difference": a.difference} for a in estimate.agreements],
         "windows": [
             {
                 "window": f.window,
