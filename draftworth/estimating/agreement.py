@@ -17,8 +17,8 @@ class Agreement:
     """One variant in one prompt class.
 
     requests: of the variant, to prompts whose output was read. predicted, measured: tokens a step,
-    over the same requests. same_sequence: requests whose steps are the predicted ones, each and in
-    order; None where chunks do not show steps.
+    over the same requests. shown: requests whose chunks show each step, none merged on the way;
+    same_sequence: those of them whose steps are the predicted ones, each and in order.
     """
 
     variant: str
@@ -26,7 +26,8 @@ class Agreement:
     requests: int
     predicted: float
     measured: float
-    same_sequence: int | None
+    shown: int
+    same_sequence: int
 
     @property
     def difference(self) -> float:
@@ -90,5 +91,6 @@ def _agreement(
         requests=len(pairs),
         predicted=tokens / predicted_steps,
         measured=tokens / steps,
-        same_sequence=same if shown else None,
+        shown=shown,
+        same_sequence=same,
     )

@@ -101,13 +101,13 @@ def _agreement_lines(agreements: Sequence[Agreement]) -> Iterator[str]:
         [
             *(a.variant, a.prompt_class, str(a.requests)),
             *(f"{a.predicted:.3f}", f"{a.measured:.3f}", f"{a.difference:+.2%}"),
-            "not told" if a.same_sequence is None else f"{a.same_sequence} of {a.requests}",
+            f"{a.same_sequence} of {a.shown}",
         ]
         for a in agreements
     )
     headings = [
         *("variant", "class", "requests", "predicted", "measured", "difference"),
-        "with exactly these steps",
+        "each step as predicted",
     ]
     yield from table_lines(rows, headings, numbers=range(2, len(headings)), ruled=True)
 

@@ -59,7 +59,8 @@ def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
     for agreement in agreements:
         assert abs(agreement["difference"]) <= 0.01, agreement
         assert agreement["requests"] == 8
-        assert agreement["same_sequence"] >= 6, agreement
+        # A machine that is busy merges chunks, and those requests do not show their steps.
+        assert agreement["same_sequence"] >= 0.75 * agreement["shown"], agreement
 
 
 def test_heads_are_refused_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
