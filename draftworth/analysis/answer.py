@@ -32,7 +32,7 @@ def verdict_of(facts: RunFacts) -> Verdict:
         experiment=facts.run.result.experiment,
         headline=headline(facts),
         findings=tuple(findings(facts)),
-        notes=(*rate_sentences(facts), *facts.attention),
+        notes=(*reach_sentences(facts), *rate_sentences(facts), *facts.attention),
     )
 
 
@@ -47,7 +47,16 @@ def headline(facts: RunFacts) -> str:
         return " ".join(rates)
     best = min(asked, key=_preference)
     among = f" (the best of {len(asked)} comparisons)" if len(asked) > 1 else ""
-    return f"{_ANSWERS[best.judgement]}: {best.traffic.label}, {best.name}: {best.reason}{among}."
+    answer = f"{_ANSWERS[best.judgement]}: {best.traffic.label}, {best.name}: {best.reason}{among}."
+    return " ".join([answer, *_reach_of(facts, best)])
+
+
+def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
+    """How far up the loads the best one gets."""
+    for ladder in facts.ladders:
+        if ladder.traffic == best.traffic.name and best.variant in ladder.speculative:
+            reach = ladder.reach(best.variant)
+            yield f"{reach[0].upper()}{reach[1:]}."
 
 
 def _preference(c: Comparison) -> tuple[int, float]:
@@ -105,6 +114,12 @@ def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
         return ""
     words = variant.shortfall.words(facts.run.result.target_interval_width)
     return f" {words[0].upper()}{words[1:]}."
+
+
+def reach_sentences(facts: RunFacts) -> Iterator[str]:
+    """Where it stops paying, of every variant, where more than one concurrency was measured."""
+    for ladder in facts.ladders:
+        yield from ladder.sentences
 
 
 def rate_sentences(facts: RunFacts) -> Iterator[str]:

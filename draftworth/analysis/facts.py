@@ -17,6 +17,8 @@ from draftworth.analysis.checks import (
     break_even,
     server_check,
 )
+from draftworth.analysis.goodput import Goodput, goodput
+from draftworth.analysis.ladder import Ladder, ladders_of
 from draftworth.analysis.limits import highest_rate
 from draftworth.analysis.metrics import (
     ACCEPTANCE_RATE,
@@ -34,7 +36,7 @@ from draftworth.analysis.statistics import (
 )
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
 from draftworth.analysis.verdict import Comparison, compare
-from draftworth.records.load import PoissonLoad
+from draftworth.records.load import Load, PoissonLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, BlockResult, RequestRecord
 from draftworth.records.transcripts import Transcripts
@@ -103,12 +105,16 @@ class RunFacts:
     """A run and all that is known about it.
 
     highest_rates: by variant, where arrivals came at rates and latencies are limited.
+    ladders: of the traffic mix, or of each class where there is none, over the concurrencies.
+    goodputs: of every variant in each traffic that a verdict is given on, where there are limits.
     """
 
     run: Run
     groups: tuple[GroupFacts, ...]
     mixes: tuple[Comparison, ...]
     highest_rates: Mapping[str, PoissonLoad | None]
+    ladders: tuple[Ladder, ...] = ()
+    goodputs: tuple[Goodput, ...] = ()
 
     @cached_property
     def speculative(self) -> tuple[VariantFacts, ...]:
@@ -129,12 +135,27 @@ class RunFacts:
 
 def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
     """Compute everything about a run."""
+    groups = tuple(_group_facts(run, group, transcripts) for group in groups_of(run.blocks))
+    mixes = tuple(_mixes(run))
+    of_classes = (v.comparison for group in groups for v in group.speculative)
     return RunFacts(
         run=run,
-        groups=tuple(_group_facts(run, group, transcripts) for group in groups_of(run.blocks)),
-        mixes=tuple(_mixes(run)),
+        groups=groups,
+        mixes=mixes,
         highest_rates=_highest_rates(run),
+        ladders=ladders_of(run, mixes or [c for c in of_classes if c]),
+        goodputs=tuple(_goodputs(run, [*dict.fromkeys(mix.traffic.load for mix in mixes)])),
     )
+
+
+def _goodputs(run: Run, mixed_loads: Sequence[Load]) -> Iterator[Goodput]:
+    """Of the traffic mix at each load, then of each class."""
+    weights = run.result.class_weights
+    mixes = [Traffic(weights=weights, load=load) for load in mixed_loads]
+    for traffic in (*mixes, *(Traffic.of(group) for group in groups_of(run.blocks))):
+        for variant in run.result.variants:
+            if found := goodput(run.blocks, traffic, run.result.limits, variant):
+                yield found
 
 
 def _highest_rates(run: Run) -> Mapping[str, PoissonLoad | None]:

@@ -76,6 +76,12 @@ class RatesLoad(StrictModel):
         return tuple(load_shapes.PoissonLoad(requests_per_second=rate) for rate in self.rates)
 
 
+def ladder(highest: int) -> LadderLoad:
+    """1, 2, 4 .. and the highest, which need not be a power of two."""
+    doubled = (2**n for n in range((highest - 1).bit_length()))
+    return LadderLoad(kind="ladder", concurrencies=(*doubled, highest))
+
+
 LoadSpec = Annotated[
     ConcurrencyLoad | PoissonLoad | LadderLoad | RatesLoad, Field(discriminator="kind")
 ]
@@ -112,7 +118,8 @@ class Workload(StrictModel):
     temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] = 0.0
     """0: greedy, the outputs of the variants can be compared; above: sampled, where the release's
     servers do so with a draft too"""
-    load: LoadSpec = Field(description="how requests are sent")
+    load: LoadSpec | None = None
+    """how requests are sent; a ladder 1, 2, 4 .. serving.max_num_seqs when left out"""
     load_generator: load_shapes.LoadGenerator = Field(
         default="asyncio",
         description="what sends them: `asyncio`, one process; `llmperf`, its library on Ray, a "
@@ -121,9 +128,10 @@ class Workload(StrictModel):
     requests_per_round: Annotated[int, Field(ge=1, le=MAX_REQUESTS_PER_BLOCK)] = 8
     """measured requests of each case and variant in one round"""
     min_requests: PositiveInt = 16
-    """measured requests of each case and variant, at least"""
+    """measured requests of each case and variant at each load, at least"""
     max_requests: PositiveInt = 64
-    """measured requests of each case and variant, at most"""
+    """measured requests of each case and variant, at most: at all loads and in all repetitions
+    together; what no load needs goes where the interval is widest"""
     target_interval_width: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.1,
         description="rounds go on until the interval of every class's cost ratio is no wider than "
@@ -151,3 +159,7 @@ class Workload(StrictModel):
     """chat template switch of reasoning models such as Qwen3"""
     request_timeout_seconds: Annotated[float, Field(ge=0.001, le=86_400)] = 300.0
     """a request that takes longer is recorded as failed"""
+
+    def load_spec(self, max_num_seqs: int) -> LoadSpec:
+        """How requests are sent to servers that decode so many at once."""
+        return self.load or ladder(max_num_seqs)

@@ -26,9 +26,19 @@ class Precision:
     spec: RunSpec
     progress: Callable[[str], None]
 
-    def is_enough(self, blocks: Sequence[BlockResult], group: Group, *, requests: int) -> bool:
-        """Whether a group needs no more than the requests it has of each case and variant."""
-        if requests < self.spec.sampling.min_requests:
+    def is_enough(
+        self,
+        blocks: Sequence[BlockResult],
+        group: Group,
+        *,
+        requests: int,
+        least: float | None = None,
+    ) -> bool:
+        """Whether a group needs no more than the requests it has of each case and variant.
+
+        least: below it never; `min_requests` where it is not given.
+        """
+        if requests < (self.spec.sampling.min_requests if least is None else least):
             return False
         target = self.spec.sampling.target_interval_width
         missing = [

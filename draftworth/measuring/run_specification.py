@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from draftworth.records.load import Load, LoadGenerator
 from draftworth.records.prompts import Case
 from draftworth.records.results import Limits, Price, check_temperature
+from draftworth.records.serving_facts import ServingFacts
 
 RUN_SPEC_SCHEMA = "draftworth.runspec/7"
 
@@ -79,7 +80,7 @@ class RunSpec:
     endpoints: all servers that there are, one for each variant and slot, each variant's first slot
         first (`stages`).
     control: the baseline is measured against itself in its other slot too.
-
+    serving: what serves the endpoints; None: nobody knows.
     ready_deadline_seconds: how long servers are waited for; None: as the run's deadline says.
     start_allowance_seconds: how long servers that have never answered are waited for, from the
         run's start; None: as long as any.
@@ -101,6 +102,7 @@ class RunSpec:
     start_allowance_seconds: float | None = None
     repetitions: int = 1
     control: bool = False
+    serving: ServingFacts | None = None
 
     def __post_init__(self) -> None:
         self._check_servers()

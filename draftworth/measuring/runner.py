@@ -3,7 +3,7 @@
 A run measures its stages one after the other (`stages`), and in each first what every load and
 class gets, then more where intervals are too wide (`rounds`). Result files are written as each
 block completes; `run.json` comes last, when the run is over, and just before it, of a run that is
-complete, the verdict. With a `history` the run is one that several pods share: what is measured
+complete, its findings. With a `history` the run is one that several pods share: what is measured
 already is taken as it is, in its place, so every decision is that of a run without interruptions;
 and a pod that is terminated leaves the run open for the next one.
 """
@@ -23,6 +23,7 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring.blocks import BlockSender, CaseRound, Sent, describe, first_error
 from draftworth.measuring.client import Client
 from draftworth.measuring.clock import WallClock, unix_clock
+from draftworth.measuring.findings import write_findings
 from draftworth.measuring.history import BlockKey, History
 from draftworth.measuring.http import API_KEY_VARIABLE
 from draftworth.measuring.journal import (
@@ -43,7 +44,6 @@ from draftworth.measuring.scheduling import raise_scheduling_class
 from draftworth.measuring.servers import FixedServers, Servers, StageServers
 from draftworth.measuring.sink import Sink, SinkError
 from draftworth.measuring.stages import Stage, stages
-from draftworth.measuring.verdict_file import write_verdict
 from draftworth.records.codec import dump_record
 from draftworth.records.reading import Run
 from draftworth.records.results import (
@@ -342,10 +342,10 @@ class Runner:
         # Also those of earlier pods that this one did not come to: only what is listed is read.
         blocks = (*self._blocks, *self._earlier.values())
         result = self._result(blocks, status=status, reason=reason, ended_at_unix_s=ended_at_unix_s)
-        if status == "complete" and len(result.variants) > 1:
+        if status == "complete":
             measured = {block.stem: block for block in blocks}
             listed = tuple(measured[stem] for stem in sorted(result.blocks))
-            write_verdict(Run(result=result, blocks=listed), self._files)
+            write_findings(Run(result=result, blocks=listed), self._files)
         self._files.write_now(RUN_FILE, dump_record(result))
         return result
 
@@ -386,6 +386,7 @@ class Runner:
             time=account(entries, ended_at_unix_s=ended_at_unix_s),
             interruptions=interruptions(entries),
             server_starts=self._starts,
+            serving=spec.serving,
         )
 
     def _shorten(self, reason: str) -> bool:

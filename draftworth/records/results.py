@@ -6,6 +6,7 @@ Standard library only. A run is a folder (or S3 prefix) named by its run id:
     <run id>/blocks/0003-..._individual_responses.json, ..._summary.json   the same for llmperf
     <run id>/blocks/0003-....transcript.jsonl.gz    each request's text and chunk times, raw
     <run id>/verdict.json                           of a complete run with something to compare
+    <run id>/step_costs.json                        of a complete run: what a step takes
     <run id>/run.json                               written last: the run is over, complete or not
     <run id>/report/report.html, ...                what the measuring Job's pod writes after that
 
@@ -28,6 +29,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from draftworth.records.load import ConcurrencyLoad, Load, LoadGenerator
+from draftworth.records.serving_facts import ServingFacts
 from draftworth.untrusted import MIB
 
 RESULT_SCHEMA = "draftworth.result/6"
@@ -444,6 +446,7 @@ class RunResult:
         last of them was whole; what it had by then is complete in itself.
     started_at_unix_s: of the first pod, where a Job resumed the run.
     server_starts: by variant, of the servers that say how they started.
+    serving: None: nobody knows what serves the endpoints.
     """
 
     schema: str = RUN_SCHEMA
@@ -469,6 +472,7 @@ class RunResult:
     time: TimeAccount = TimeAccount()
     interruptions: tuple[Interruption, ...] = ()
     server_starts: Mapping[str, ServerStart] = field(default_factory=dict)
+    serving: ServingFacts | None = None
 
     def __post_init__(self) -> None:
         _check_times(self)

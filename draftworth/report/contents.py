@@ -5,19 +5,21 @@ Tables of figures and cross-checks are in `figures`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from draftworth.analysis import metrics
-from draftworth.analysis.answer import NO_COMPARISON, findings, rate_sentences
+from draftworth.analysis.answer import NO_COMPARISON, findings, rate_sentences, reach_sentences
 from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.goodput import Goodput
 from draftworth.analysis.metrics import COST
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY as ITL
 from draftworth.analysis.pairing import MANY_CASES
 from draftworth.analysis.run_comparison import Across, Change
 from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.statistics import CONFIDENCE
+from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
 from draftworth.records.results import AS_SHIPPED, RUN_FILE, Interruption, RunResult, ServerStart
 from draftworth.report.document import Card, Document, Section, Table, table, variant_table
@@ -135,12 +137,13 @@ def _verdict(facts: RunFacts) -> Section:
     if not compared:
         sentences = [NO_COMPARISON]
     else:
-        sentences += [*rate_sentences(facts), *_spoken_of(facts)]
+        sentences += [*reach_sentences(facts), *rate_sentences(facts), *_spoken_of(facts)]
     return Section(
         title="Verdict",
         paragraphs=tuple(sentences),
         tables=(
             *_comparisons(facts),
+            *_goodputs(facts),
             *variant_table(
                 (
                     *("TTFT, typical", f"{TTFT_CONFIDENCE:.0%} interval", "unchanged"),
@@ -185,6 +188,35 @@ def _comparisons(facts: RunFacts) -> tuple[Table, ...]:
         rows,
         names=4,
     )
+
+
+def _goodputs(facts: RunFacts) -> tuple[Table, ...]:
+    """What keeps the limits, where there are some, and what a million tokens cost beside it."""
+    costs = {(v.summary.group, v.name): v.value(COST) for v in facts.variants}
+    rows = (
+        (
+            *(g.traffic.name, g.traffic.load.label, g.variant),
+            *(number(g.requests_per_s, digits=2), number(g.tokens_per_s)),
+            *(f"{g.kept} of {g.requests}", figure(COST, _cost_of(g, facts, costs))),
+        )
+        for g in facts.goodputs
+    )
+    headings = ("class", "load", "variant", "goodput requests/s", "goodput tokens/s")
+    return table((*headings, "within the limits", "USD/M tokens"), rows, names=3)
+
+
+def _cost_of(
+    found: Goodput, facts: RunFacts, costs: Mapping[tuple[Group, str], float | None]
+) -> float | None:
+    if len(found.traffic.weights) == 1:
+        return costs.get((found.traffic.groups[0], found.variant))
+    for mix in facts.mixes:
+        if mix.traffic == found.traffic and mix.baseline == facts.run.result.baseline:
+            if found.variant == mix.baseline:
+                return mix.baseline_usd
+            if found.variant == mix.variant:
+                return mix.variant_usd
+    return None
 
 
 def _comparison_row(c: Comparison) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from draftworth.analysis.statistics import Estimate, quantile
 from draftworth.analysis.verdict import INDIFFERENCE, Comparison
 from draftworth.records.results import values_of
 from draftworth.report.drawing import Plot, legend, look, short, themed
+from draftworth.report.ladder_plot import ladder_plot
 from draftworth.report.words import FINDINGS, INTERVAL, change, ratio
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def overview_plots(facts: RunFacts) -> Iterator[Plot]:
     compared = [(v, c, c.cost_ratio) for v in facts.speculative if (c := v.comparison)]
     if known := [(v, c, r) for v, c, r in compared if r]:
         yield _cost_plot(known)
+    for ladder in facts.ladders:
+        yield ladder_plot(ladder, _slug(ladder.traffic))
     if predicted := [(v, b) for v in facts.speculative if (b := v.break_even)]:
         yield _tokens_per_step_plot(predicted)
 

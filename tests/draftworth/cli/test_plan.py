@@ -102,7 +102,8 @@ def test_an_experiment_of_this_machine_has_no_time_line(
     ("least", "most", "said"),
     [
         (8, 8, "x 8 requests at c4 = 128 requests"),
-        (8, 9, "x 8 to 9 requests at c4 = 128 to 144 req"),
+        (8, 9, "x 8 requests at c4 = 128 requests"),
+        (8, 12, "x 8 to 12 requests at c4 = 128 to 192 req"),
     ],
 )
 def test_a_range_that_is_none_is_one_number(

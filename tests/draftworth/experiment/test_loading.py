@@ -11,7 +11,7 @@ import pytest
 from draftworth.errors import ExperimentError, UserInputError
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.model import LocalExperiment, NeuronExperiment
+from draftworth.experiment.model import LocalExperiment, NeuronExperiment, loads_of
 from draftworth.experiment.rules import prompts as rules_prompts
 from draftworth.experiment.rules.aws import is_pinned_image
 from tests.conftest import ROOT
@@ -742,15 +742,43 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("workload", "min_requests", value=100),
         "workload.min_requests",
         "100 with max_requests 64",
-        "at most 64",
-        "cannot need more",
+        "at most 64, or max_requests of 104 or more",
+        "more requests than its part: 64, in whole rounds of 8",
     ),
     "a round longer than the run": (
         put("workload", "requests_per_round", value=100),
-        "workload.requests_per_round",
-        "100 with max_requests 64",
-        "at most 64",
+        "workload.max_requests",
+        "64 with requests_per_round 100",
+        "100 or more",
         "one round",
+    ),
+    "a budget that gives a load no round": (
+        both(
+            put("workload", "load", value={"kind": "ladder", "concurrencies": [1, 2, 4]}),
+            put("repetitions", value=3),
+        ),
+        "workload.max_requests",
+        "64 with requests_per_round 8, shared by loads c1, c2, c4 in 3 repetitions",
+        "72 or more, or fewer requests a round, loads or repetitions",
+        "one round of each takes 72 requests of every case and variant",
+    ),
+    "a budget that gives no load what it needs": (
+        both(
+            put("workload", "load", value={"kind": "ladder", "concurrencies": [1, 2]}),
+            put("workload", "min_requests", value=40),
+            put("repetitions", value=2),
+        ),
+        "workload.min_requests",
+        "40 with max_requests 64, shared by loads c1, c2 in 2 repetitions",
+        "at most 32, or max_requests of 96 or more",
+        "32, in whole rounds of 8",
+    ),
+    "a ladder by default whose last rung a round cannot fill": (
+        both(drop("workload", "load"), put("serving", "max_num_seqs", value=9)),
+        "workload.load",
+        "workload.requests_per_round 8; load is left out: the ladder to serving.max_num_seqs 9",
+        "requests_per_round of 9 or more",
+        "c9",
     ),
     "more requests in a round than a result file holds": (
         put("workload", "requests_per_round", value=10_001),
@@ -1369,8 +1397,21 @@ def test_the_published_experiment_is_the_published_one() -> None:
     assert experiment.release == "neuron-2.26.1"
     assert (experiment.serving.tensor_parallel_size, experiment.serving.lnc) == (32, 2)
     assert experiment.serving.max_num_seqs == 4
-    assert experiment.workload.load.model_dump() == {"kind": "concurrency", "concurrency": 4}
+    assert [load.label for load in loads_of(experiment)] == ["c1", "c2", "c4"]
     assert (experiment.workload.input_tokens, experiment.workload.output_tokens) == (64, 600)
+
+
+@pytest.mark.parametrize(
+    ("most", "labels"),
+    [(1, ["c1"]), (2, ["c1", "c2"]), (6, ["c1", "c2", "c4", "c6"]), (8, ["c1", "c2", "c4", "c8"])],
+)
+def test_without_a_load_it_is_a_ladder_to_what_the_server_decodes_at_once(
+    tmp_path: Path, most: int, labels: list[str]
+) -> None:
+    edit = both(drop("workload", "load"), put("serving", "max_num_seqs", value=most))
+    experiment = load_experiment(write_experiment(tmp_path, edit)).spec
+
+    assert [load.label for load in loads_of(experiment)] == labels
 
 
 def test_a_secret_may_be_named_after_the_hub(tmp_path: Path) -> None:

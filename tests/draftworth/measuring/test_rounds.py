@@ -25,8 +25,16 @@ class Told(Precision):
 
     widths: dict[tuple[str, str], float]
 
-    def is_enough(self, blocks: Sequence[BlockResult], group: Group, *, requests: int) -> bool:
-        return self._width(group) / (requests or 1) <= self.spec.sampling.target_interval_width
+    def is_enough(
+        self,
+        blocks: Sequence[BlockResult],
+        group: Group,
+        *,
+        requests: int,
+        least: float | None = None,
+    ) -> bool:
+        wide = self._width(group) / (requests or 1) > self.spec.sampling.target_interval_width
+        return not wide and requests >= (least or 0)
 
     def width(self, blocks: Sequence[BlockResult], group: Group) -> float:
         return self._width(group)
