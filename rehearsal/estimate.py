@@ -17,8 +17,9 @@ from pathlib import Path
 from draftworth.cli.runs import local_run
 from draftworth.errors import UserInputError
 from draftworth.estimating.agreement import Agreement, agreements
+from draftworth.estimating.card import costs_by_load
 from draftworth.estimating.estimate import estimate_of, json_lines, text_lines
-from draftworth.estimating.forecast import PriorStepCosts, Range
+from draftworth.estimating.forecast import PriorStepCosts, Range, StepCosts
 from draftworth.estimating.outputs import outputs_of_log, outputs_of_run
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
@@ -28,6 +29,7 @@ from draftworth.records.answers import answers_path, load_answers
 from draftworth.records.prompts import CASE_SUFFIX
 from draftworth.records.reading import Run, read_run
 from draftworth.records.readings import Output, Reading
+from draftworth.records.step_costs import read_step_costs
 from draftworth.records.transcripts import Transcripts, read_transcripts
 from rehearsal.install import install_engine
 from rehearsal.teacher_forcing import Reader
@@ -65,6 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path("estimates"),
         help="where readings are kept, so that an interrupted pass goes on (%(default)s)",
     )
+    parser.add_argument(
+        "--card",
+        metavar="PATH",
+        type=Path,
+        help="step-cost card of a run, anybody's: step_costs.json or the run's folder (default: "
+        "what is published of the method, as a range)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument(
         "--engine",
@@ -89,12 +98,13 @@ def run(arguments: argparse.Namespace) -> int:
         enable_thinking=experiment.spec.workload.enable_thinking,
     )
     weights = {c.name: c.weight for c in experiment.spec.workload.classes}
-    costs, estimates = _step_costs(method), []
+    estimates = []
     for draft in drafts:
         readings = reader.readings(draft, answers.outputs)
-        found = estimate_of(draft.name, readings, weights, windows=windows, step_costs=costs)
         measured = tuple(_measured(experiment, answers, draft, readings))
-        estimates.append(replace(found, agreements=measured))
+        for costs in _step_costs(arguments.card, method):
+            found = estimate_of(draft.name, readings, weights, windows=windows, step_costs=costs)
+            estimates.append(replace(found, agreements=measured))
     print(*(json_lines if arguments.json else text_lines)(estimates), sep="\n")  # noqa: T201
     return 0
 
@@ -191,9 +201,10 @@ def _logged(experiment: ResolvedExperiment) -> Iterator[Output]:
             yield from outputs_of_log(case, known)
 
 
-def _step_costs(method: str) -> PriorStepCosts:
+def _step_costs(card: Path | None, method: str) -> Sequence[StepCosts]:
+    """Of each load of the card; without one, what is published."""
+    if card is not None:
+        return [*costs_by_load(read_step_costs(card), method).values()]
     low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
-    return PriorStepCosts(
-        per_drafted_token=Range(low=low, high=high),
-        source=f"published for {method}: each drafted token adds {low:g} to {high:g} of a step",
-    )
+    source = f"published for {method}: each drafted token adds {low:g} to {high:g} of a step"
+    return [PriorStepCosts(per_drafted_token=Range(low=low, high=high), source=source)]
