@@ -26,12 +26,8 @@ from draftworth.analysis.metrics import (
 )
 from draftworth.analysis.outputs import Divergence, divergences
 from draftworth.analysis.pairing import Traffic, counting, paired, samples_of
-from draftworth.analysis.statistics import (
-    Estimate,
-    Shortfall,
-    quantile_estimate,
-    shortfall,
-)
+from draftworth.analysis.shortfall import Shortfall, shortfall
+from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
 from draftworth.analysis.verdict import Comparison, compare
 from draftworth.records.load import PoissonLoad

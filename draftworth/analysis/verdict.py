@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis import metrics
+from draftworth.analysis.clustering import MANY_REPETITIONS, MIN_PROMPTS
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
 from draftworth.analysis.metrics import COST, INTER_TOKEN_LATENCY, TTFT, Metric
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
@@ -23,7 +24,7 @@ from draftworth.analysis.ratios import (
     ratio_of_quantiles,
     ratio_of_typical,
 )
-from draftworth.analysis.statistics import MIN_PROMPTS, Estimate, within
+from draftworth.analysis.statistics import Estimate, within
 from draftworth.analysis.summary import summarize
 from draftworth.records.load import PoissonLoad
 from draftworth.records.results import AS_SHIPPED, BlockResult, Limits, Price
@@ -111,17 +112,26 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
             f"{cost_ratio.samples} pairs give no interval: it takes {MIN_PROMPTS} prompts and two "
             "rounds, and more where they differ much"
         )
+    where = spoken_of(cost_ratio)
     if cost_ratio.low > 1 + INDIFFERENCE:
-        return "dearer", f"a token costs at least {cost_ratio.low - 1:.0%} more"
+        return "dearer", f"a token costs at least {cost_ratio.low - 1:.0%} more{where}"
     if check.kept is None:
         return "inconclusive", check.reason
     if cost_ratio.high < 1 / (1 + INDIFFERENCE):
-        return "cheaper per token", f"a token costs at least {1 - cost_ratio.high:.0%} less"
+        return "cheaper per token", f"a token costs at least {1 - cost_ratio.high:.0%} less{where}"
     if cost_ratio.low >= 1 / (1 + INDIFFERENCE) and cost_ratio.high <= 1 + INDIFFERENCE:
-        return "no difference", f"a token costs the same to {INDIFFERENCE:.0%} either way"
+        return "no difference", f"a token costs the same to {INDIFFERENCE:.0%} either way{where}"
     return "inconclusive", (
-        f"{cost_ratio.low - 1:+.0%} to {cost_ratio.high - 1:+.0%} does not decide it"
+        f"{cost_ratio.low - 1:+.0%} to {cost_ratio.high - 1:+.0%}{where} does not decide it"
     )
+
+
+def spoken_of(ratio: Estimate) -> str:
+    """Of which starts of the servers an interval speaks; empty where of any like these."""
+    if ratio.repetitions >= MANY_REPETITIONS:
+        return ""
+    several = f" in these {ratio.repetitions} repetitions"
+    return " in this run" if ratio.repetitions < 2 else several
 
 
 def compare(

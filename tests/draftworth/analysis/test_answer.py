@@ -29,7 +29,7 @@ def judged(*judgements: Judgement) -> RunFacts:
 def test_the_answer_is_that_of_the_traffic_mix() -> None:
     facts = make_facts(make_run(class_weights={"structured": 0.9, "open_ended": 0.1}))
     assert headline(facts) == (
-        "Speculation pays: traffic mix at c4, k7: a token costs at least 32% less."
+        "Speculation pays: traffic mix at c4, k7: a token costs at least 32% less in this run."
     )
 
 

@@ -18,7 +18,7 @@ def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
     sentence = mix_sentence(facts, *facts.mixes)
     assert sentence == (
         "traffic mix (80% structured, 20% open_ended) at c4, k7: dearer; a token costs at least 9% "
-        "more. A million output tokens cost 1.97 USD instead of 1.77."
+        "more in this run. A million output tokens cost 1.97 USD instead of 1.77."
     )
     document = document_of(facts)
     assert document.cards[0].label == "traffic mix at c4, k7"
