@@ -14,13 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from draftworth.analysis.clustering import Part, Sample, Spread, spread, student_t
-from draftworth.analysis.pairing import Pair
+from draftworth.analysis.pairing import Pair, Traffic
 from draftworth.analysis.statistics import (
     CONFIDENCE,
     Estimate,
     quantile_estimate,
     ratio_estimate,
 )
+from draftworth.records.load import PoissonLoad
 from draftworth.records.results import RequestRecord
 
 # What a request adds to both sums; None: it adds nothing, and its pair is left out.
@@ -144,6 +145,16 @@ def log_ratio_of_sums(
         for pair, (plain, drafted) in found
     )
     return LogRatio(value=math.log(variant.total / baseline.total), parts=parts)
+
+
+def log_cost_ratio(pairs: Sequence[Pair], traffic: Traffic) -> LogRatio | None:
+    """Variant / baseline of the cost of an output token; None where it cannot be told.
+
+    So also with arrivals at a rate: a server that waits for them costs no less.
+    """
+    if isinstance(traffic.load, PoissonLoad):
+        return None
+    return log_ratio_of_sums(pairs, traffic.weights, cost_amounts)
 
 
 def ratio_of_typical(

@@ -9,10 +9,9 @@ from draftworth.analysis.costs import slot_usd_per_second
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.metrics import COST, INTER_TOKEN_LATENCY
 from draftworth.analysis.pairing import Traffic, paired, samples_of
-from draftworth.analysis.ratios import LogRatio, cost_amounts, log_of_sums
+from draftworth.analysis.ratios import LogRatio, cost_amounts, log_cost_ratio, log_of_sums
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group
-from draftworth.analysis.verdict import log_cost_ratio
 from draftworth.errors import UserInputError
 from draftworth.records.load import PoissonLoad
 from draftworth.records.reading import Run

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.pairing import Traffic, paired
+from draftworth.analysis.ratios import log_cost_ratio
 from draftworth.analysis.shortfall import Shortfall, more_rounds_help, shortfall
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group
-from draftworth.analysis.verdict import log_cost_ratio
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.results import BlockResult
 

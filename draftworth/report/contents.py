@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from draftworth.analysis import metrics
 from draftworth.analysis.answer import NO_COMPARISON, findings, rate_sentences
+from draftworth.analysis.attention import attention_of
 from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.metrics import COST
@@ -23,6 +24,7 @@ from draftworth.records.results import AS_SHIPPED, RUN_FILE, Interruption, RunRe
 from draftworth.report.document import Card, Document, Section, Table, table, variant_table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
 from draftworth.report.plots import group_plots, overview_plots
+from draftworth.report.repetitions import control_tables, repetition_sections
 from draftworth.report.words import (
     ABOUT,
     INTERVAL,
@@ -56,7 +58,7 @@ def document_of(
 ) -> Document:
     """The report of a run, with another run beside it when there are changes."""
     result = facts.run.result
-    sections = [_verdict(facts)]
+    sections = [_verdict(facts), *repetition_sections(facts)]
     if changes:
         sections.append(_against(changes, result.run_id, other_run))
     if elsewhere:
@@ -66,7 +68,7 @@ def document_of(
     return Document(
         title=f"{result.experiment}: does speculation pay?",
         facts=tuple(_header(facts)),
-        attention=(*_unlisted(facts.run.unlisted), *facts.attention),
+        attention=(*_unlisted(facts.run.unlisted), *attention_of(facts)),
         cards=tuple(_cards(facts)),
         sections=tuple(sections),
     )
@@ -139,6 +141,7 @@ def _verdict(facts: RunFacts) -> Section:
         paragraphs=tuple(sentences),
         tables=(
             *_comparisons(facts),
+            *control_tables(facts),
             *variant_table(
                 (
                     *("TTFT, typical", f"{TTFT_CONFIDENCE:.0%} interval", "unchanged"),
