@@ -81,7 +81,7 @@ def across(facts: RunFacts, other: RunFacts) -> tuple[Across, ...]:
     Raises:
         UserInputError: they were not asked the same prompts at the same loads.
     """
-    mine, others = _measured(facts.run), _measured(other.run)
+    mine, others = measured(facts.run), measured(other.run)
     if mine != others:
         raise UserInputError(
             f"--against: {facts.run.result.run_id} and {other.run.result.run_id} cannot be "
@@ -165,22 +165,24 @@ def _differences(run: Run, other: Run) -> Iterator[str]:
         yield f"baseline {ours.baseline!r} and {theirs.baseline!r}"
     if not (set(ours.variants) & set(theirs.variants)) - {ours.baseline}:
         yield f"no speculative variant in both: {list(ours.variants)} and {list(theirs.variants)}"
-    mine, others = _measured(run), _measured(other)
+    mine, others = measured(run), measured(other)
     if mine != others:
         yield _different(mine, others)
 
 
 def _different(mine: set[str], others: set[str]) -> str:
     return (
-        f"classes, cases or loads: only in the first {_few(sorted(mine - others))}, only in the "
-        f"second {_few(sorted(others - mine))}"
+        f"classes, cases or loads: only in the first {few(sorted(mine - others))}, only in the "
+        f"second {few(sorted(others - mine))}"
     )
 
 
-def _measured(run: Run) -> set[str]:
+def measured(run: Run) -> set[str]:
+    """Every class, case and load of a run."""
     return {f"{b.prompt_class}/{b.case} at {b.load.label}" for b in run.blocks}
 
 
-def _few(names: list[str]) -> str:
+def few(names: list[str]) -> str:
+    """The first of them, for a message."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{more}" if names else "nothing"

@@ -86,7 +86,8 @@ def _unlisted(names: Sequence[str]) -> Iterator[str]:
 def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     result = facts.run.result
     start = datetime.fromtimestamp(result.started_at_unix_s, UTC)
-    minutes = (result.ended_at_unix_s - result.started_at_unix_s) / 60
+    seconds = result.ended_at_unix_s - result.started_at_unix_s
+    minutes = (total(run_parts(result)).seconds if facts.run.is_pool else seconds) / 60
     requests, failed, excluded = (
         sum(getattr(v.summary, name) for v in facts.variants)
         for name in ("requests", "failed", "excluded")
@@ -95,7 +96,8 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     yield "run", result.run_id
     yield "status", f"{result.status} ({result.reason})" if result.reason else result.status
     yield "model", ", ".join(models) or MISSING
-    yield "measured", f"{start:%Y-%m-%d %H:%M} UTC, {minutes:.1f} min"
+    first = "first run started " if facts.run.is_pool else ""
+    yield "measured", f"{first}{start:%Y-%m-%d %H:%M} UTC, {minutes:.1f} min"
     yield "requests", f"{requests}, {failed} failed, {excluded} excluded (client was descheduled)"
     yield "interruptions", _interruption_count(result)
     yield "load generator", result.load_generator or MISSING
