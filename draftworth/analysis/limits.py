@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Traffic, samples_of
-from draftworth.analysis.statistics import SAMPLES_BEYOND, Sample, quantile_estimate
+from draftworth.analysis.statistics import SAMPLES_BEYOND, quantile_estimate
 from draftworth.analysis.summary import Group, summarize
 from draftworth.records.load import PoissonLoad
 from draftworth.records.results import BlockResult, Limits, RequestRecord

@@ -9,10 +9,9 @@ from draftworth.analysis.costs import slot_usd_per_second
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.metrics import COST, INTER_TOKEN_LATENCY
 from draftworth.analysis.pairing import Traffic, paired, samples_of
-from draftworth.analysis.ratios import LogRatio, cost_amounts, log_of_sums
+from draftworth.analysis.ratios import LogRatio, cost_amounts, log_cost_ratio, log_of_sums
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group
-from draftworth.analysis.verdict import log_cost_ratio
 from draftworth.errors import UserInputError
 from draftworth.records.load import PoissonLoad
 from draftworth.records.reading import Run
@@ -172,21 +171,23 @@ def _differences(run: Run, other: Run) -> Iterator[str]:
 
 def _different(run: Run, other: Run) -> Iterator[str]:
     """What the two runs' servers were not asked alike."""
-    mine, others = _measured(run), _measured(other)
+    mine, others = measured(run), measured(other)
     if mine != others:
         yield (
-            f"classes, cases or loads: only in the first {_few(sorted(mine - others))}, only in "
-            f"the second {_few(sorted(others - mine))}"
+            f"classes, cases or loads: only in the first {few(sorted(mine - others))}, only in "
+            f"the second {few(sorted(others - mine))}"
         )
     ours, theirs = run.result.temperature, other.result.temperature
     if ours != theirs:
         yield f"temperature {ours:g} and {theirs:g}"
 
 
-def _measured(run: Run) -> set[str]:
+def measured(run: Run) -> set[str]:
+    """Every class, case and load of a run."""
     return {f"{b.prompt_class}/{b.case} at {b.load.label}" for b in run.blocks}
 
 
-def _few(names: list[str]) -> str:
+def few(names: list[str]) -> str:
+    """The first of them, for a message."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{more}" if names else "nothing"

@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from draftworth.analysis.clustering import Sample, spread
 from draftworth.analysis.speculation import steps_of
-from draftworth.analysis.statistics import Estimate, Sample, ratio_estimate, spread
+from draftworth.analysis.statistics import Estimate, ratio_estimate
 from draftworth.records.readings import Reading
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from draftworth.analysis import metrics
 from draftworth.analysis.answer import NO_COMPARISON, findings, rate_sentences, reach_sentences
+from draftworth.analysis.attention import attention_of
 from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.goodput import Goodput
@@ -25,6 +26,7 @@ from draftworth.records.results import AS_SHIPPED, RUN_FILE, Interruption, RunRe
 from draftworth.report.document import Card, Document, Section, Table, table, variant_table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
 from draftworth.report.plots import group_plots, overview_plots
+from draftworth.report.repetitions import control_tables, repetition_sections
 from draftworth.report.words import (
     ABOUT,
     INTERVAL,
@@ -58,7 +60,7 @@ def document_of(
 ) -> Document:
     """The report of a run, with another run beside it when there are changes."""
     result = facts.run.result
-    sections = [_verdict(facts)]
+    sections = [_verdict(facts), *repetition_sections(facts)]
     if changes:
         sections.append(_against(changes, result.run_id, other_run))
     if elsewhere:
@@ -68,7 +70,7 @@ def document_of(
     return Document(
         title=f"{result.experiment}: does speculation pay?",
         facts=tuple(_header(facts)),
-        attention=(*_unlisted(facts.run.unlisted), *facts.attention),
+        attention=(*_unlisted(facts.run.unlisted), *attention_of(facts)),
         cards=tuple(_cards(facts)),
         sections=tuple(sections),
     )
@@ -86,7 +88,8 @@ def _unlisted(names: Sequence[str]) -> Iterator[str]:
 def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     result = facts.run.result
     start = datetime.fromtimestamp(result.started_at_unix_s, UTC)
-    minutes = (result.ended_at_unix_s - result.started_at_unix_s) / 60
+    seconds = result.ended_at_unix_s - result.started_at_unix_s
+    minutes = (total(run_parts(result)).seconds if facts.run.is_pool else seconds) / 60
     requests, failed, excluded = (
         sum(getattr(v.summary, name) for v in facts.variants)
         for name in ("requests", "failed", "excluded")
@@ -95,7 +98,8 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     yield "run", result.run_id
     yield "status", f"{result.status} ({result.reason})" if result.reason else result.status
     yield "model", ", ".join(models) or MISSING
-    yield "measured", f"{start:%Y-%m-%d %H:%M} UTC, {minutes:.1f} min"
+    first = "first run started " if facts.run.is_pool else ""
+    yield "measured", f"{first}{start:%Y-%m-%d %H:%M} UTC, {minutes:.1f} min"
     yield "requests", f"{requests}, {failed} failed, {excluded} excluded (client was descheduled)"
     yield "interruptions", _interruption_count(result)
     if result.temperature:
@@ -144,6 +148,7 @@ def _verdict(facts: RunFacts) -> Section:
         tables=(
             *_comparisons(facts),
             *_goodputs(facts),
+            *control_tables(facts),
             *variant_table(
                 (
                     *("TTFT, typical", f"{TTFT_CONFIDENCE:.0%} interval", "unchanged"),

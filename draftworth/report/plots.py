@@ -41,7 +41,8 @@ def overview_plots(facts: RunFacts) -> Iterator[Plot]:
 def group_plots(facts: RunFacts, number: int, group: GroupFacts) -> Iterator[Plot]:
     """The plots of one group; `number` makes their names unique."""
     suffix = f"{number:02d}-{_slug(group.group.label)}"
-    for metric in metrics.shown_latencies():
+    # Runs put together are hours or months apart: there is no one time to show them over.
+    for metric in () if facts.run.is_pool else metrics.shown_latencies():
         if any(v.value(metric) is not None for v in group.variants):
             yield _over_time_plot(facts, group, metric, suffix)
     if any(v.value(INTER_TOKEN_LATENCY) is not None for v in group.variants):

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.calibration import GROUP, planted_blocks, planted_spec
-from benchmarks.calibration import Cell as Planted
+from benchmarks.planted import GROUP, planted_blocks, planted_spec
+from benchmarks.planted import Cell as Planted
 from draftworth.measuring.precision import Precision
 from draftworth.measuring.run_specification import RunSpec, Sampling
 from draftworth.records.load import PoissonLoad

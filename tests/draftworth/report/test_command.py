@@ -269,3 +269,54 @@ def test_the_terminals_tables_are_the_documents(
         for table in section.tables if section.brief else ():
             for row in table.rows:
                 assert " ".join(row).split() in printed
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_several_runs_are_put_together(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, out = write_run(make_run(run_id="another"), tmp_path / "other"), tmp_path / "out"
+    assert main(["report", str(folder), str(other), "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "run: built-run + another" in said
+    assert "\nRepetitions\n" in said
+    assert "built-run, 1" in said
+    assert "all 2" in said
+    for name in ("report.md", "report.html"):
+        assert "another, 1" in (out / name).read_text()
+    assert not list(out.glob("*over-time*"))
+
+
+def test_runs_put_together_stand_against_others(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [write_run(make_run(run_id=f"run-{i}"), tmp_path / str(i)) for i in range(3)]
+    first, *others = map(str, runs)
+    against = [word for other in others for word in ("--against", other)]
+    assert main(["report", str(folder), first, *against]) == 0
+    said = capsys.readouterr().out
+    assert "This run is built-run + run-0, the other one is run-1 + run-2." in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["{folder}", "{folder}"], "RUN: given built-run twice"),
+        (["{folder}", "{other}"], "cannot be put together: experiment 'built' and 'another'"),
+        (["{folder}", "{same}", "--out"], "--out: several runs have no folder of their own"),
+        (["{folder}", "s3://results"], "RUN: given s3://results, which names many runs"),
+    ],
+)
+@pytest.mark.usefixtures("bucket")
+def test_runs_that_cannot_be_put_together_are_refused(
+    folder: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    other = write_run(make_run(run_id="o", experiment="another"), tmp_path / "other")
+    same = write_run(make_run(run_id="same"), tmp_path / "same")
+    places = [a.format(folder=folder, other=other, same=same) for a in arguments]
+    assert main(["report", *places]) == 2
+    assert said in capsys.readouterr().err
