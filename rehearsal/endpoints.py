@@ -13,7 +13,7 @@ from draftworth.experiment.model import beside
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import Progress
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, ResolvedVariant
-from draftworth.planning.run_specification import run_spec
+from draftworth.planning.run_specification import Server, run_spec
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
 from rehearsal.engine import EngineServer, serve_together
@@ -39,7 +39,8 @@ def own_endpoints(
         speculating[0].name: arguments.base_url(speculative_url, option="--speculative-url"),
     }
     name = arguments.model_name(model)
-    spec = run_spec(experiment, base_urls=urls, ready_deadline_seconds=READY_DEADLINE_SECONDS)
+    servers = {variant: [Server(base_url=url)] for variant, url in urls.items()}
+    spec = run_spec(experiment, servers=servers, ready_deadline_seconds=READY_DEADLINE_SECONDS)
     yield dataclasses.replace(spec, shape=dataclasses.replace(spec.shape, model=name))
 
 
@@ -67,7 +68,7 @@ def local_engines(
     with serve_together(list(servers.values())):
         yield run_spec(
             experiment,
-            base_urls={name: server.base_url for name, server in servers.items()},
+            servers={n: [Server(base_url=server.base_url)] for n, server in servers.items()},
             ready_deadline_seconds=READY_DEADLINE_SECONDS,
         )
 

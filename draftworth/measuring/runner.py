@@ -40,7 +40,7 @@ from draftworth.measuring.rounds import Round, Rounds
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.scheduling import raise_scheduling_class
-from draftworth.measuring.servers import FixedServers, Servers, StageServers
+from draftworth.measuring.servers import FixedServers, Servers, ServersError, StageServers
 from draftworth.measuring.sink import Sink
 from draftworth.measuring.stages import Stage, stages
 from draftworth.measuring.verdict_file import write_verdict
@@ -201,7 +201,7 @@ class Runner:
                 watching = asyncio.ensure_future(self._watch_deadline(scope))
                 try:
                     await self._measure_all()
-                except (NotReadyError, GivenUpError) as error:
+                except (NotReadyError, GivenUpError, ServersError) as error:
                     if not self._shorten(str(error)):
                         raise
                 finally:
