@@ -71,14 +71,15 @@ class LoadGeneratorChart(cdk8s.Chart):
         super().__init__(
             scope, id_, disable_resource_name_hashes=True, labels=load_generator_labels(experiment)
         )
+        # First in the chart, and so in the cluster before the pod that needs it.
+        if experiment.spec.changes_servers:
+            self._let_scale(server_names(experiment))
         k8s.KubeConfigMap(
             self,
             "deadline",
             metadata=metadata(DEADLINE_CONFIG_MAP),
             data={DEADLINE_FILE: str(experiment.spec.aws.deadline_minutes)},
         )
-        if experiment.spec.changes_servers:
-            self._let_scale(server_names(experiment))
         self.job_name = add_job(self, _job(experiment, bindings, serving), bindings)
 
     def _let_scale(self, deployments: Sequence[str]) -> None:
