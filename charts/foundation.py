@@ -28,7 +28,9 @@ POD_IDENTITY_AGENT_CIDR = "169.254.170.23/32"
 POD_IDENTITY_AGENT_PORT = 80
 # Everything that is not the public Internet. S3 answers on public addresses, also through a gateway
 # endpoint, and they cannot be listed here; other pods, nodes and the metadata service stay shut.
-PRIVATE_CIDRS = ["10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"]
+CLUSTER_CIDRS = ["10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16"]
+LINK_LOCAL_CIDR = "169.254.0.0/16"
+PRIVATE_CIDRS = sorted([*CLUSTER_CIDRS, LINK_LOCAL_CIDR])
 
 
 class FoundationChart(cdk8s.Chart):
@@ -41,8 +43,9 @@ class FoundationChart(cdk8s.Chart):
         self._namespace()
         serving = [service_name(variant.name) for variant in experiment.variants]
         for name in (STAGER_SERVICE_ACCOUNT, *serving, LOAD_GENERATOR_SERVICE_ACCOUNT):
-            # None talks to the Kubernetes API. Pod Identity and the S3 driver bring their own
-            # tokens, which this does not switch off.
+            # None talks to the Kubernetes API but the measuring Job's pod where it starts and stops
+            # servers, which asks for its token itself. Pod Identity and the S3 driver bring their
+            # own tokens, which this does not switch off.
             k8s.KubeServiceAccount(
                 self,
                 f"account-{name}",
@@ -55,9 +58,11 @@ class FoundationChart(cdk8s.Chart):
         self._policy("stager", STAGER_COMPONENT, ingress=[], egress=out)
         self._policy("canary", CANARY_COMPONENT, ingress=[], egress=out)
         self._serving_policy()
-        # In: nobody. Out: names, the services, credentials, S3.
-        servers = _to(_pods(SERVING_COMPONENT), _port(SERVING_PORT))
+        # In: nobody. Out: names, the services, credentials, S3, and where servers are started and
+        # stopped, the Kubernetes API.
+        servers = _to(_pods(SERVING_COMPONENT), ports=[_port(SERVING_PORT)])
         out = [_dns(), servers, _credentials(), _public_https()]
+        out += [_kubernetes_api()] * experiment.spec.changes_servers
         self._policy("load-generator", LOAD_GENERATOR_COMPONENT, ingress=[], egress=out)
 
     def _namespace(self) -> None:
@@ -110,8 +115,10 @@ def _addresses(cidr: str, *, except_: list[str] | None = None) -> k8s.NetworkPol
     return k8s.NetworkPolicyPeer(ip_block=k8s.IpBlock(cidr=cidr, except_=except_))
 
 
-def _to(peer: k8s.NetworkPolicyPeer, *ports: k8s.NetworkPolicyPort) -> k8s.NetworkPolicyEgressRule:
-    return k8s.NetworkPolicyEgressRule(to=[peer], ports=list(ports))
+def _to(
+    *peers: k8s.NetworkPolicyPeer, ports: list[k8s.NetworkPolicyPort]
+) -> k8s.NetworkPolicyEgressRule:
+    return k8s.NetworkPolicyEgressRule(to=list(peers), ports=ports)
 
 
 def _port(number: int, protocol: str = "TCP") -> k8s.NetworkPolicyPort:
@@ -119,12 +126,21 @@ def _port(number: int, protocol: str = "TCP") -> k8s.NetworkPolicyPort:
 
 
 def _credentials() -> k8s.NetworkPolicyEgressRule:
-    return _to(_addresses(POD_IDENTITY_AGENT_CIDR), _port(POD_IDENTITY_AGENT_PORT))
+    return _to(_addresses(POD_IDENTITY_AGENT_CIDR), ports=[_port(POD_IDENTITY_AGENT_PORT)])
 
 
 def _public_https() -> k8s.NetworkPolicyEgressRule:
     """S3, which answers on public addresses only, and for the stager the model hub."""
-    return _to(_addresses("0.0.0.0/0", except_=PRIVATE_CIDRS), _port(443))
+    return _to(_addresses("0.0.0.0/0", except_=PRIVATE_CIDRS), ports=[_port(443)])
+
+
+def _kubernetes_api() -> k8s.NetworkPolicyEgressRule:
+    """Its Service's address and its interfaces in the VPC: private both, and generated.
+
+    Of what else is there nothing that listens on this port lets a pod in without a secret that this
+    one does not have.
+    """
+    return _to(*[_addresses(cidr) for cidr in CLUSTER_CIDRS], ports=[_port(443)])
 
 
 def _dns() -> k8s.NetworkPolicyEgressRule:
@@ -134,4 +150,4 @@ def _dns() -> k8s.NetworkPolicyEgressRule:
         ),
         pod_selector=k8s.LabelSelector(match_labels={"k8s-app": "kube-dns"}),
     )
-    return _to(dns, _port(53, "UDP"), _port(53))
+    return _to(dns, ports=[_port(53, "UDP"), _port(53)])

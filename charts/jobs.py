@@ -20,6 +20,7 @@ class ProgramJob:
 
     retries: how often a pod that failed is replaced, where no failure rule decides.
     failure_rules: beside the one for pods that lost their node, which does not count.
+    calls_kubernetes: its pod holds a token of its service account.
     job_settings, pod_settings: further fields of JobSpec and PodSpec.
     """
 
@@ -38,6 +39,7 @@ class ProgramJob:
     retries: int
     failure_rules: Sequence[k8s.PodFailurePolicyRule]
     security_context: k8s.PodSecurityContext = field(default_factory=ordinary_user)
+    calls_kubernetes: bool = False
     job_settings: Mapping[str, Any] = field(default_factory=dict)
     pod_settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -98,7 +100,7 @@ def _pod_spec(job: ProgramJob, bindings: Bindings) -> k8s.PodSpec:
         # A failure policy asks for it: each try is a pod of its own.
         restart_policy="Never",
         service_account_name=job.service_account,
-        automount_service_account_token=False,
+        automount_service_account_token=job.calls_kubernetes,
         enable_service_links=False,
         # And no toleration: never on an accelerator node.
         node_selector=CPU_NODE_LABELS,

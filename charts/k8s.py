@@ -26,6 +26,8 @@ else:
         "PersistentVolume": "v1",
         "PersistentVolumeClaim": "v1",
         "ResourceClaimTemplate": "resource.k8s.io/v1",
+        "Role": "rbac.authorization.k8s.io/v1",
+        "RoleBinding": "rbac.authorization.k8s.io/v1",
         "Service": "v1",
         "ServiceAccount": "v1",
     }

@@ -1,6 +1,8 @@
-"""The measuring Job, and the deadline that may be moved while it runs."""
+"""The measuring Job, its rights, and the deadline that may be moved while it runs."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import cdk8s
 from constructs import Construct
@@ -10,8 +12,10 @@ from charts.bindings import Bindings
 from charts.jobs import ProgramJob, add_job, on_exit
 from charts.names import (
     LOAD_GENERATOR_SERVICE_ACCOUNT,
+    NAMESPACE,
     SERVING_COMPONENT,
     load_generator_labels,
+    server_names,
     stable_hash,
 )
 from charts.pods import empty_folder, field_variable, metadata, resources
@@ -37,6 +41,7 @@ DEADLINE_CONFIG_MAP = "llmperf-deadline"
 DEADLINE_FOLDER = "/etc/draftworth-deadline"
 DEADLINE_FILE = "deadline-minutes"
 HOME = "/home/llmperf"
+SCALING_ROLE = "scale-servers"
 
 # Time to finish an upload and write the journal after SIGTERM.
 TERMINATION_GRACE_SECONDS = 60
@@ -66,6 +71,9 @@ class LoadGeneratorChart(cdk8s.Chart):
         super().__init__(
             scope, id_, disable_resource_name_hashes=True, labels=load_generator_labels(experiment)
         )
+        # First in the chart, and so in the cluster before the pod that needs it.
+        if experiment.spec.changes_servers:
+            self._let_scale(server_names(experiment))
         k8s.KubeConfigMap(
             self,
             "deadline",
@@ -73,6 +81,34 @@ class LoadGeneratorChart(cdk8s.Chart):
             data={DEADLINE_FILE: str(experiment.spec.aws.deadline_minutes)},
         )
         self.job_name = add_job(self, _job(experiment, bindings, serving), bindings)
+
+    def _let_scale(self, deployments: Sequence[str]) -> None:
+        """The scale of these Deployments and nothing else: not even to look at them."""
+        k8s.KubeRole(
+            self,
+            "role",
+            metadata=metadata(SCALING_ROLE),
+            rules=[
+                k8s.PolicyRule(
+                    api_groups=["apps"],
+                    resources=["deployments/scale"],
+                    resource_names=list(deployments),
+                    verbs=["patch"],
+                )
+            ],
+        )
+        account = k8s.Subject(
+            kind="ServiceAccount", name=LOAD_GENERATOR_SERVICE_ACCOUNT, namespace=NAMESPACE
+        )
+        k8s.KubeRoleBinding(
+            self,
+            "role-binding",
+            metadata=metadata(SCALING_ROLE),
+            role_ref=k8s.RoleRef(
+                api_group="rbac.authorization.k8s.io", kind="Role", name=SCALING_ROLE
+            ),
+            subjects=[account],
+        )
 
 
 def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) -> ProgramJob:
@@ -113,6 +149,7 @@ def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) 
         # Of pods that died on their own, out of memory for one: the next goes on where they were,
         # under one deadline. A run that failed says so by its exit code and is not retried.
         retries=POD_RETRIES,
+        calls_kubernetes=experiment.spec.changes_servers,
         failure_rules=[
             on_exit("FailJob", CONTAINER_NAME, EXIT_FAILED, EXIT_WRONG_INPUT),
             # A pod that was told to end did not fail.

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from draftworth.experiment.naming import PROJECT, content_hash, dns_label
-from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.experiment.placement import PlacedSlot
+from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.serving.command import SERVING_PORT
 
 # One experiment at a time: its Services are named by variant only.
@@ -31,6 +32,8 @@ STAGER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "checkpoin
 CANARY_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "canary"}
 
 VARIANT_LABEL = "draftworth/variant"
+# Whose value is `server_name`.
+SERVER_LABEL = "app.kubernetes.io/instance"
 
 CONTENT_HASH_LENGTH = 8
 # A CDK token's text is a number that moves when unrelated code does.
@@ -38,13 +41,28 @@ _CDK_TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
 
 
 def service_name(variant_name: str) -> str:
-    """The Service of a variant, its Deployment and its service account."""
+    """The Service of a variant's home, its Deployment, and the service account of both slots."""
     return f"vllm-{dns_label(variant_name)}"
 
 
-def base_url(variant_name: str) -> str:
-    """Where a variant's server answers inside the cluster, without `/v1`."""
-    return f"http://{service_name(variant_name)}.{NAMESPACE}.svc:{SERVING_PORT}"
+def server_name(slot: PlacedSlot) -> str:
+    """The Deployment of a variant in one slot, and its Service: `slot1-vllm-baseline`.
+
+    Its home is called as the variant's only server would be. No name of a variant makes the name
+    of another one's second server: a home begins with `vllm-`.
+    """
+    home = service_name(slot.variant)
+    return home if slot.is_home else f"slot{slot.number}-{home}"
+
+
+def server_names(experiment: ResolvedNeuron) -> tuple[str, ...]:
+    """Every server that the experiment has, whether it runs from the start or not."""
+    return tuple(server_name(slot) for variant in experiment.variants for slot in variant.slots)
+
+
+def base_url(server: str) -> str:
+    """Where a server answers inside the cluster, without `/v1`."""
+    return f"http://{server}.{NAMESPACE}.svc:{SERVING_PORT}"
 
 
 def experiment_labels(experiment: ResolvedNeuron) -> dict[str, str]:
@@ -55,15 +73,18 @@ def experiment_labels(experiment: ResolvedNeuron) -> dict[str, str]:
     }
 
 
-def selector_labels(variant: NeuronVariant) -> dict[str, str]:
-    """What selects one variant's pods. A Deployment's selector cannot be changed: no more in it."""
-    return {**SERVING_COMPONENT, VARIANT_LABEL: variant.name}
+def selector_labels(slot: PlacedSlot) -> dict[str, str]:
+    """What selects one server's pods, and not those of the variant's other one.
+
+    A Deployment's selector cannot be changed: no more in it.
+    """
+    return {**SERVING_COMPONENT, SERVER_LABEL: server_name(slot)}
 
 
-def variant_labels(experiment: ResolvedNeuron, variant: NeuronVariant) -> dict[str, str]:
-    """Labels of one variant's objects."""
-    instance = {"app.kubernetes.io/instance": service_name(variant.name)}
-    return _labels("vllm", {**instance, **selector_labels(variant)}, experiment)
+def server_labels(experiment: ResolvedNeuron, slot: PlacedSlot) -> dict[str, str]:
+    """Labels of one server's objects."""
+    variant = {VARIANT_LABEL: slot.variant}
+    return _labels("vllm", {**selector_labels(slot), **variant}, experiment)
 
 
 def load_generator_labels(experiment: ResolvedNeuron) -> dict[str, str]:

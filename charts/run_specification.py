@@ -10,9 +10,10 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
-from charts.names import base_url
+from charts.names import base_url, server_name
+from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.planning.run_specification import run_spec
+from draftworth.planning.run_specification import Server, run_spec
 from draftworth.records.codec import dump_record
 from draftworth.records.server_state import START_ALLOWANCE_MINUTES
 
@@ -38,9 +39,19 @@ def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
     """What the measuring Job of an experiment is given."""
     spec = run_spec(
         experiment,
-        base_urls={variant.name: base_url(variant.name) for variant in experiment.variants},
+        servers={
+            variant.name: [_server(experiment, slot) for slot in variant.slots]
+            for variant in experiment.variants
+        },
         # The pod reads its deadline from a file: in here it would be part of the Job's content.
         ready_deadline_seconds=None,
         start_allowance_seconds=60 * START_ALLOWANCE_MINUTES,
     )
     return RunSpecFile(data=dump_record(spec))
+
+
+def _server(experiment: ResolvedNeuron, slot: PlacedSlot) -> Server:
+    name = server_name(slot)
+    # Of servers that stay nobody knows the slot: their claims take whatever is free.
+    number = slot.number if experiment.spec.changes_servers else None
+    return Server(base_url=base_url(name), slot=number, name=name)

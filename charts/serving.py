@@ -1,4 +1,4 @@
-"""The vLLM services: one Deployment and Service a variant, devices by DRA."""
+"""The vLLM services: a Deployment and a Service for each variant and slot, devices by DRA."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from charts.names import (
     content_name,
     experiment_labels,
     selector_labels,
-    service_name,
-    variant_labels,
+    server_labels,
+    server_name,
 )
 from charts.pods import metadata
 from charts.vllm_pod import PORT_NAME, pod_template
-from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.experiment.placement import PlacedSlot
+from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.server_state import COMPILE_LIMIT_MINUTES
 from draftworth.serving.command import SERVING_PORT
 
@@ -30,7 +31,10 @@ ROLLOUT_MARGIN_MINUTES = 30
 
 
 class ServingChart(cdk8s.Chart):
-    """Every variant's server.
+    """Every variant's server, and a second one for its other slot where servers start and stop.
+
+    The first one runs from the start, in its variant's home; the other one when the load generator
+    scales it (`pods/llmperf/kubernetes_servers.py`).
 
     No PodDisruptionBudget: EKS drains a node that Spot wants back, or that is scaled down, for
     about 15 minutes whatever a budget says, and ends it then. One that refuses evictions would save
@@ -47,39 +51,50 @@ class ServingChart(cdk8s.Chart):
         )
         self._experiment = experiment
         self.content: list[Any] = []
-        claim_template = self._claim_template()
+        self._claim_templates: dict[int | None, str] = {}
         for variant in experiment.variants:
-            template = pod_template(experiment, variant, bindings, claim_template=claim_template)
-            spec = _deployment_spec(variant, template)
-            self.content.append(k8s.KubeDeployment.manifest(spec=spec))
-            self._deployment(variant, spec)
-            self._service(variant)
+            for slot in variant.slots:
+                template = pod_template(
+                    experiment, variant, slot, bindings, claim_template=self._claim_template(slot)
+                )
+                spec = _deployment_spec(slot, template)
+                self.content.append(k8s.KubeDeployment.manifest(spec=spec))
+                self._deployment(slot, spec)
+                self._service(slot)
 
-    def _claim_template(self) -> str:
-        """Its name carries a content hash: a ResourceClaimTemplate cannot be changed in place."""
-        spec = _claim_template_spec(self._experiment)
+    def _claim_template(self, slot: PlacedSlot) -> str:
+        """One for each place on a node that is asked for, or one for all.
+
+        Its name carries a content hash: a ResourceClaimTemplate cannot be changed in place.
+        """
+        place = _asked_place(self._experiment, slot)
+        if place in self._claim_templates:
+            return self._claim_templates[place]
+        spec = _claim_template_spec(self._experiment, place)
+        of_place, id_ = ("", "devices") if place is None else (f"-{place}", f"devices-{place}")
         name = content_name(
-            f"neuron-{self._experiment.spec.serving.slot_devices}-devices",
+            f"neuron-{self._experiment.spec.serving.slot_devices}-devices{of_place}",
             k8s.KubeResourceClaimTemplate.manifest(spec=spec),
         )
-        k8s.KubeResourceClaimTemplate(self, "devices", metadata=metadata(name), spec=spec)
+        k8s.KubeResourceClaimTemplate(self, id_, metadata=metadata(name), spec=spec)
+        self._claim_templates[place] = name
         return name
 
-    def _deployment(self, variant: NeuronVariant, spec: k8s.DeploymentSpec) -> None:
-        labels = variant_labels(self._experiment, variant)
+    def _deployment(self, slot: PlacedSlot, spec: k8s.DeploymentSpec) -> None:
+        labels = server_labels(self._experiment, slot)
         startup = (
             f"up to {COMPILE_LIMIT_MINUTES} minutes: a start that finds no compiled graphs "
             "compiles the model first"
         )
         k8s.KubeDeployment(
             self,
-            f"deployment-{variant.name}",
-            metadata=metadata(service_name(variant.name), labels, {"draftworth/startup": startup}),
+            f"deployment-{server_name(slot)}",
+            metadata=metadata(server_name(slot), labels, {"draftworth/startup": startup}),
             spec=spec,
         )
 
-    def _service(self, variant: NeuronVariant) -> None:
-        labels = variant_labels(self._experiment, variant)
+    def _service(self, slot: PlacedSlot) -> None:
+        labels = server_labels(self._experiment, slot)
         # The same number outside and inside: the VPC CNI wants it so to enforce network policies.
         port = k8s.ServicePort(
             name=PORT_NAME,
@@ -89,41 +104,58 @@ class ServingChart(cdk8s.Chart):
         )
         k8s.KubeService(
             self,
-            f"service-{variant.name}",
-            metadata=metadata(service_name(variant.name), labels),
-            spec=k8s.ServiceSpec(type="ClusterIP", selector=selector_labels(variant), ports=[port]),
+            f"service-{server_name(slot)}",
+            metadata=metadata(server_name(slot), labels),
+            spec=k8s.ServiceSpec(type="ClusterIP", selector=selector_labels(slot), ports=[port]),
         )
 
 
-def _deployment_spec(variant: NeuronVariant, template: k8s.PodTemplateSpec) -> k8s.DeploymentSpec:
+def _deployment_spec(slot: PlacedSlot, template: k8s.PodTemplateSpec) -> k8s.DeploymentSpec:
     return k8s.DeploymentSpec(
-        replicas=1,
+        replicas=1 if slot.is_home else 0,
         # A rolling update would need a second slot beside the running one.
         strategy=k8s.DeploymentStrategy(type="Recreate"),
         revision_history_limit=1,
         progress_deadline_seconds=60 * (COMPILE_LIMIT_MINUTES + ROLLOUT_MARGIN_MINUTES),
-        selector=k8s.LabelSelector(match_labels=selector_labels(variant)),
+        selector=k8s.LabelSelector(match_labels=selector_labels(slot)),
         template=template,
     )
 
 
-def _claim_template_spec(experiment: ResolvedNeuron) -> k8s.ResourceClaimTemplateSpec:
+def _asked_place(experiment: ResolvedNeuron, slot: PlacedSlot) -> int | None:
+    """The place on a node that a claim asks for; None: any.
+
+    Where servers stay, or a node has one place, nothing depends on it.
+    """
+    placement = experiment.placement
+    asked = experiment.spec.changes_servers and placement.slots_a_node > 1
+    return placement.place(slot) if asked else None
+
+
+def _claim_template_spec(
+    experiment: ResolvedNeuron, place: int | None
+) -> k8s.ResourceClaimTemplateSpec:
     """Connected devices, configured for the experiment's logical cores.
 
     Every pod made from the template gets a claim of its own, and its devices when it is scheduled,
     before any init container runs: an init container that waits for devices would wait for ever.
     """
     serving = experiment.spec.serving
-    selector = (
+    selectors = [
         f"device.attributes['{NEURON_DRIVER}'].instanceType == '{experiment.spec.instance_type}'"
-    )
+    ]
+    if place is not None:
+        selectors.append(_not_of_other_places(experiment, place))
     request = k8s.DeviceRequest(
         name=DEVICE_REQUEST,
         exactly=k8s.ExactDeviceRequest(
             device_class_name=DEVICE_CLASS,
             allocation_mode="ExactCount",
             count=serving.slot_devices,
-            selectors=[k8s.DeviceSelector(cel=k8s.CelDeviceSelector(expression=selector))],
+            selectors=[
+                k8s.DeviceSelector(cel=k8s.CelDeviceSelector(expression=expression))
+                for expression in selectors
+            ],
         ),
     )
     cores = {
@@ -139,6 +171,18 @@ def _claim_template_spec(experiment: ResolvedNeuron) -> k8s.ResourceClaimTemplat
         requests=[request], constraints=_connected(serving.slot_devices), config=[config]
     )
     return k8s.ResourceClaimTemplateSpec(spec=k8s.ResourceClaimSpec(devices=devices))
+
+
+def _not_of_other_places(experiment: ResolvedNeuron, place: int) -> str:
+    """Selects a place by what it must not hold: one device of each other place.
+
+    A group of connected devices that lacks one is too small for a claim. So the driver's groups
+    decide which devices a place has, and not numbers that are written here: a driver that counts
+    or groups in another way makes claims that fit as they do without a place, and not claims that
+    fit nowhere (docs/decisions/0018-repetitions.md).
+    """
+    others = [d for n, d in enumerate(experiment.placement.first_devices()) if n != place]
+    return f"!(device.attributes['{NEURON_DRIVER}'].deviceId in {others})"
 
 
 def _connected(devices: int) -> list[k8s.DeviceConstraint] | None:

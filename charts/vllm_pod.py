@@ -13,7 +13,13 @@ from charts import k8s
 from charts.bindings import Bindings
 from charts.graph_scripts import MOUNT_PATH as SCRIPTS_PATH
 from charts.graph_scripts import graph_scripts_mount, graph_scripts_volume
-from charts.names import ACCELERATOR_TAINT_KEY, VARIANT_LABEL, service_name, variant_labels
+from charts.names import (
+    ACCELERATOR_TAINT_KEY,
+    SERVER_LABEL,
+    VARIANT_LABEL,
+    server_labels,
+    service_name,
+)
 from charts.pods import (
     aws_environment,
     default_capabilities,
@@ -31,11 +37,13 @@ from charts.slot import (
 )
 from charts.storage import ARTIFACTS_PATH, pod_mounts, pod_volumes
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
+from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.server_state import (
     COMPILE_LIMIT_MINUTES,
     LOAD_LIMIT_MINUTES,
     POD_VARIABLE,
+    SERVER_VARIABLE,
     VARIANT_VARIABLE,
 )
 from draftworth.serving.command import SERVING_PORT, ModelPaths
@@ -68,9 +76,18 @@ _COMMON_ENVIRONMENT: Mapping[str, str] = {
 
 
 def pod_template(
-    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, *, claim_template: str
+    experiment: ResolvedNeuron,
+    variant: NeuronVariant,
+    slot: PlacedSlot,
+    bindings: Bindings,
+    *,
+    claim_template: str,
 ) -> k8s.PodTemplateSpec:
-    """The pod of one variant; `claim_template` names the ResourceClaimTemplate of its devices."""
+    """The pod of one variant in one of its slots.
+
+    `claim_template` names the ResourceClaimTemplate of its devices. A variant's two servers differ
+    in that and in one label.
+    """
     claim = k8s.PodResourceClaim(
         name=DEVICE_CLAIM_NAME, resource_claim_template_name=claim_template
     )
@@ -96,7 +113,7 @@ def pod_template(
         ],
         volumes=_volumes(experiment, variant, bindings),
     )
-    labels = variant_labels(experiment, variant)
+    labels = server_labels(experiment, slot)
     # A server that was given up stays so as long as its pod: who raises it, as on a node that is
     # paid for anyway, gets servers that were started anew.
     annotations = {"draftworth/rerun": str(experiment.spec.rerun)}
@@ -118,6 +135,7 @@ def _container(
             *variables(_environment(variant)),
             # Not written out: two variants' pods differ in nothing that they need not.
             field_variable(VARIANT_VARIABLE, f"metadata.labels['{VARIANT_LABEL}']"),
+            field_variable(SERVER_VARIABLE, f"metadata.labels['{SERVER_LABEL}']"),
             field_variable(POD_VARIABLE, "metadata.name"),
         ],
         ports=[k8s.ContainerPort(name=PORT_NAME, container_port=SERVING_PORT, protocol="TCP")],

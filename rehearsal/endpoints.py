@@ -15,7 +15,7 @@ from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import Progress
 from draftworth.measuring.servers import FixedServers, Servers
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, ResolvedVariant
-from draftworth.planning.run_specification import run_spec
+from draftworth.planning.run_specification import Server, run_spec
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
 from rehearsal.engine import EngineServer, serve_together
@@ -33,6 +33,8 @@ def own_endpoints(
 
     They are measured as they are, once: nobody here can start them again.
     """
+    changes = {"repetitions": 1, "control": False}
+    once = dataclasses.replace(experiment, spec=experiment.spec.model_copy(update=changes))
     plain = [variant for variant in experiment.variants if variant.is_baseline]
     speculating = [variant for variant in experiment.variants if not variant.is_baseline]
     if len(speculating) != 1:
@@ -45,9 +47,10 @@ def own_endpoints(
         speculating[0].name: arguments.base_url(speculative_url, option="--speculative-url"),
     }
     name = arguments.model_name(model)
-    spec = run_spec(experiment, base_urls=urls, ready_deadline_seconds=READY_DEADLINE_SECONDS)
+    servers = {variant: [Server(base_url=url)] for variant, url in urls.items()}
+    spec = run_spec(once, servers=servers, ready_deadline_seconds=READY_DEADLINE_SECONDS)
     shape = dataclasses.replace(spec.shape, model=name)
-    yield dataclasses.replace(spec, shape=shape, repetitions=1, control=False), FixedServers()
+    yield dataclasses.replace(spec, shape=shape), FixedServers()
 
 
 @contextmanager
@@ -71,15 +74,17 @@ def local_engines(
     servers = {
         place.name: _server(experiment, place, python, engine_dir, progress) for place in places
     }
-    first = [place.name for place in places if place.is_home]
     with ExitStack() as stack:
         for server in servers.values():
             stack.callback(server.stop)
+        first = [place.name for place in places if place.is_home]
         stack.enter_context(serve_together([servers[name] for name in first]))
-        yield (
-            _run_spec(experiment, places, {name: s.base_url for name, s in servers.items()}),
-            ProcessServers(by_name=servers, running=set(first)),
+        spec = run_spec(
+            experiment,
+            servers=_by_variant(places, servers),
+            ready_deadline_seconds=READY_DEADLINE_SECONDS,
         )
+        yield spec, ProcessServers(by_name=servers, running=set(first))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,25 +110,14 @@ def _places(experiment: ResolvedLocal) -> Iterator[_Place]:
             yield _Place(variant=variant, slot=(slot + 1) % len(variants), is_home=False)
 
 
-def _run_spec(
-    experiment: ResolvedLocal, places: Sequence[_Place], base_urls: Mapping[str, str]
-) -> RunSpec:
-    spec = run_spec(experiment, base_urls=base_urls, ready_deadline_seconds=READY_DEADLINE_SECONDS)
-    by_variant = {endpoint.variant: endpoint for endpoint in spec.endpoints}
-    return dataclasses.replace(
-        spec,
-        endpoints=tuple(
-            dataclasses.replace(
-                by_variant[place.variant.name],
-                base_url=base_urls[place.name],
-                slot=place.slot,
-                server=place.name,
-            )
-            for place in places
-        ),
-        repetitions=experiment.spec.repetitions,
-        control=experiment.spec.control,
-    )
+def _by_variant(
+    places: Sequence[_Place], servers: Mapping[str, EngineServer]
+) -> dict[str, list[Server]]:
+    found: dict[str, list[Server]] = {}
+    for place in places:
+        server = Server(base_url=servers[place.name].base_url, slot=place.slot, name=place.name)
+        found.setdefault(place.variant.name, []).append(server)
+    return found
 
 
 def _server(

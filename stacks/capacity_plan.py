@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from charts.names import server_names
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.variants import HubModel
@@ -24,6 +25,7 @@ def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
         nodegroup_tags=names.tags("cluster"),
         nodes=experiment.placement.nodes,
         variants=tuple(variant.name for variant in experiment.spec.variants),
+        servers=server_names(experiment),
         startup_minutes=START_ALLOWANCE_MINUTES,
         target=_reference(experiment.spec.target),
         drafts=tuple(dict.fromkeys(_drafts(experiment))),

@@ -94,6 +94,11 @@ class ExperimentBase(StrictModel):
         """The catalogue's entry."""
         return catalog().releases[self.release]
 
+    @property
+    def changes_servers(self) -> bool:
+        """Whether servers are started and stopped while the run lasts."""
+        return self.repetitions > 1 or self.control
+
     def max_tokens_per_step(self, variant: Variant) -> int:
         """Most output tokens a step can yield: 1 for the baseline, else by the release's rule."""
         if not isinstance(variant, Speculative):

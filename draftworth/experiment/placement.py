@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.variants import Baseline, Variant
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlacedSlot:
-    """One variant's slot: `devices` connected devices of node number `node` (from 0)."""
+    """One variant's slot: `devices` connected devices of node number `node` (from 0).
+
+    number: of all nodes' slots, from 0. is_home: it is where the variant is in the first
+        repetition, and in every run whose servers stay.
+    """
 
     variant: str
+    number: int
     node: int
     devices: int
+    is_home: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """All slots of an experiment, on nodes of `devices_per_node` devices."""
+    """All slots of an experiment, on nodes of `devices_per_node` devices.
+
+    slots: each variant's home, in the order of the file. others: those of them that have another
+        variant's slot too, at other times of the run.
+    """
 
     slots: tuple[PlacedSlot, ...]
+    others: tuple[PlacedSlot, ...] = ()
     devices_per_node: int
 
     @property
@@ -37,16 +50,61 @@ class Placement:
         """The part of a node that a slot holds, between 0 and 1."""
         return slot.devices / self.devices_per_node
 
+    def of(self, variant: str) -> tuple[PlacedSlot, ...]:
+        """A variant's slots, its home first."""
+        return tuple(s for s in (*self.slots, *self.others) if s.variant == variant)
+
+    def place(self, slot: PlacedSlot) -> int:
+        """Which part of its node a slot is, from 0.
+
+        Which of several nodes has it is for the scheduler to choose: a claim can say what it wants
+        of a node, and not which node of one kind it means.
+        """
+        return slot.number % self.slots_a_node
+
+    def first_devices(self) -> tuple[int, ...]:
+        """One device of each place of a node, by which the places are told apart (`deviceId`).
+
+        Corners of the torus, as far from each other as there are: 0 and 15 of two places, 0, 5, 10
+        and 15 of four.
+        """
+        places, devices = self.slots_a_node, self.slots[0].devices
+        return tuple(n * devices + n * (devices - 1) // max(1, places - 1) for n in range(places))
+
 
 def place(experiment: NeuronExperiment) -> Placement:
     """Fill node after node in file order.
 
     Legal slot sizes (1, 4, 8, 16) divide a node's devices, and all slots of an experiment are of
     one size, so filling in order leaves no gap and needs the fewest nodes.
+
+    Where servers start and stop, a variant has the next one's slot too, the last one the first
+    one's: two variants swap. No two of them ever want one slot at the same time.
     """
-    devices, of_a_slot = experiment.accelerator.devices, experiment.serving.slot_devices
-    slots = (
-        PlacedSlot(variant=v.name, node=index * of_a_slot // devices, devices=of_a_slot)
-        for index, v in enumerate(experiment.served_variants)
+    variants = experiment.served_variants
+    homes = tuple(_slot(experiment, v, number) for number, v in enumerate(variants))
+    return Placement(
+        devices_per_node=experiment.accelerator.devices,
+        slots=homes,
+        others=tuple(_others(experiment, variants)),
     )
-    return Placement(devices_per_node=devices, slots=tuple(slots))
+
+
+def _others(experiment: NeuronExperiment, variants: tuple[Variant, ...]) -> Iterator[PlacedSlot]:
+    for number, variant in enumerate(variants):
+        in_control = experiment.control and isinstance(variant, Baseline)
+        if experiment.repetitions > 1 or in_control:
+            yield _slot(experiment, variant, (number + 1) % len(variants), is_home=False)
+
+
+def _slot(
+    experiment: NeuronExperiment, variant: Variant, number: int, *, is_home: bool = True
+) -> PlacedSlot:
+    devices, of_a_slot = experiment.accelerator.devices, experiment.serving.slot_devices
+    return PlacedSlot(
+        variant=variant.name,
+        number=number,
+        node=number * of_a_slot // devices,
+        devices=of_a_slot,
+        is_home=is_home,
+    )

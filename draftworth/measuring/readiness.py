@@ -33,7 +33,7 @@ class GivenUpError(DraftworthError):
     """A server will not be ready: it was given up where it runs."""
 
 
-# What a variant's server said of itself last; None where nothing is known.
+# What a server of this name said of itself last; None where nothing is known.
 ReadServerState = Callable[[str], ServerState | None]
 
 
@@ -81,7 +81,7 @@ class Readiness:
         """Look whether a server was given up, until it was; raises GivenUpError."""
         while True:
             for endpoint in endpoints:
-                state = await asyncio.to_thread(self.server_state, endpoint.variant)
+                state = await asyncio.to_thread(self.server_state, endpoint.server)
                 if state and state.phase == "given_up" and state.since_unix_s >= since_unix_s:
                     raise GivenUpError(_words_of(state))
             await asyncio.sleep(STATE_SECONDS)

@@ -10,10 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from draftworth.errors import DraftworthError
 from draftworth.measuring.clock import WallClock
 from draftworth.measuring.journal import Journal, elapsed_seconds
 from draftworth.measuring.readiness import Readiness
 from draftworth.measuring.run_specification import Endpoint, RunSpec
+
+
+class ServersError(DraftworthError):
+    """A server cannot be started or stopped."""
 
 
 class Servers(Protocol):
@@ -30,7 +35,7 @@ class Servers(Protocol):
             restart: every server that runs is stopped first, these too.
 
         Raises:
-            DraftworthError: a server cannot be started or stopped.
+            ServersError: a server cannot be started or stopped.
         """
 
 
@@ -58,7 +63,8 @@ class StageServers:
         run's own start on: whatever keeps them, it is not that they are slow.
 
         Raises:
-            DraftworthError: one cannot be started, or is not ready in time.
+            ServersError: one cannot be started or stopped.
+            NotReadyError, GivenUpError: one is not ready in time, or will never be.
         """
         were_ready = any(e.kind in ("measured", "lost") for e in self.journal.entries)
         allowance_seconds = None if were_ready else self.spec.start_allowance_seconds

@@ -63,16 +63,22 @@ class ResolvedVariant:
 
 @dataclass(frozen=True, kw_only=True)
 class NeuronVariant(ResolvedVariant):
-    """A variant on Neuron devices: its slot, its server's command, its compiled graph's address.
+    """A variant on Neuron devices: its slots, its server's command, its compiled graph's address.
 
+    slots: its home first; a second one where servers start and stop.
     checkpoints: what its server loads, by role (`target`, `draft`).
     artifact_inputs: everything that changes its compiled graph.
     """
 
-    slot: PlacedSlot
+    slots: tuple[PlacedSlot, ...]
     command: ServingCommand
     checkpoints: Mapping[str, HubModel]
     artifact_inputs: Mapping[str, Any]
+
+    @property
+    def slot(self) -> PlacedSlot:
+        """Its home."""
+        return self.slots[0]
 
     @property
     def artifact_key(self) -> str:
@@ -189,17 +195,21 @@ def resolve(loaded: LoadedExperiment) -> ResolvedNeuron | ResolvedLocal:
         )
         return ResolvedLocal(**vars(loaded), loads=loads, variants=local)
     placement = place(spec)
-    slots = zip(spec.served_variants, placement.slots, strict=True)
     return ResolvedNeuron(
         **vars(loaded),
         loads=loads,
-        variants=tuple(_neuron_variant(spec, variant, slot) for variant, slot in slots),
+        variants=tuple(
+            _neuron_variant(spec, variant, placement.of(variant.name))
+            for variant in spec.served_variants
+        ),
         names=Names(experiment=spec.name),
         placement=placement,
     )
 
 
-def _neuron_variant(spec: NeuronExperiment, variant: Variant, slot: PlacedSlot) -> NeuronVariant:
+def _neuron_variant(
+    spec: NeuronExperiment, variant: Variant, slots: tuple[PlacedSlot, ...]
+) -> NeuronVariant:
     checkpoints = {"target": spec.target}
     if isinstance(variant, HubSpeculative):
         checkpoints["draft"] = variant.draft
@@ -207,7 +217,7 @@ def _neuron_variant(spec: NeuronExperiment, variant: Variant, slot: PlacedSlot) 
         spec=variant,
         draft=checkpoints["draft"].model if "draft" in checkpoints else None,
         max_tokens_per_step=spec.max_tokens_per_step(variant),
-        slot=slot,
+        slots=slots,
         command=serving_command(spec, variant, ModelPaths()),
         checkpoints=checkpoints,
         artifact_inputs=artifact_inputs(spec, variant),

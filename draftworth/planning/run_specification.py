@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment
 from draftworth.experiment.variants import Speculative
@@ -15,14 +15,23 @@ from draftworth.records.serving_facts import Decoding, ServingFacts
 from draftworth.serving.command import served_model_name
 
 
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A server of a variant: `slot`, `name` and `base_url` as `Endpoint` has them."""
+
+    base_url: str
+    slot: int | None = None
+    name: str = ""
+
+
 def run_spec(
     experiment: ResolvedExperiment,
     *,
-    base_urls: Mapping[str, str],
+    servers: Mapping[str, Sequence[Server]],
     ready_deadline_seconds: float | None,
     start_allowance_seconds: float | None = None,
 ) -> RunSpec:
-    """The run specification; `base_urls` gives each variant's server, without `/v1`."""
+    """The run specification; `servers` gives each variant's, the one in its first slot first."""
     work = experiment.spec.workload
     all_weights = sum(c.weight for c in work.classes)
     return RunSpec(
@@ -30,11 +39,14 @@ def run_spec(
         endpoints=tuple(
             Endpoint(
                 variant=variant.name,
-                base_url=base_urls[variant.name],
+                base_url=server.base_url,
                 max_tokens_per_step=variant.max_tokens_per_step,
                 is_baseline=variant.is_baseline,
+                slot=server.slot,
+                server=server.name,
             )
             for variant in experiment.variants
+            for server in servers[variant.name]
         ),
         shape=RequestShape(
             model=served_model_name(experiment.spec),
@@ -57,6 +69,8 @@ def run_spec(
         ready_deadline_seconds=ready_deadline_seconds,
         start_allowance_seconds=start_allowance_seconds,
         serving=serving_facts(experiment),
+        repetitions=experiment.spec.repetitions,
+        control=experiment.spec.control,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-PLAN_SCHEMA = "draftworth.capacity-plan/2"
+PLAN_SCHEMA = "draftworth.capacity-plan/3"
 # A folder of the results bucket, beside the runs.
 CONTROL_PREFIX = "control/"
 # What the controller knows: deployments, their spend, the last decision.
@@ -62,7 +62,8 @@ class CapacityPlan:
     job_name: the measuring Job; its runs lie below `runs/JOB_NAME-`. A new name is a new deployment
         with a deadline and a spend of its own.
     nodes: accelerator nodes that the placement needs.
-    variants: names; each has a canary, and a server that reports its starts.
+    variants: names; each has a canary.
+    servers: names; each reports its starts. Not all of them run at the same time.
     startup_minutes: paid for each node, without any server ready, before the nodes go.
     nodegroup_tags: tags by which the controller knows that the node group is its own.
     deadline_minutes: from the deployment of this Job to the end of its nodes.
@@ -77,6 +78,7 @@ class CapacityPlan:
     nodegroup_tags: Mapping[str, str]
     nodes: int
     variants: tuple[str, ...]
+    servers: tuple[str, ...]
     startup_minutes: int
     target: ModelRef
     drafts: tuple[DraftRef, ...]
@@ -99,8 +101,8 @@ class CapacityPlan:
         if not min(amounts) > 0:
             words = "nodes, startup_minutes, budget and price"
             raise ValueError(f"{words}: given {amounts}, allowed: above 0")
-        if not self.variants:
-            raise ValueError("variants: given none, allowed: one or more")
+        if not self.variants or not self.servers:
+            raise ValueError("variants and servers: given none, allowed: one or more")
 
     @property
     def models(self) -> tuple[ModelRef, ...]:

@@ -1,4 +1,4 @@
-"""What a variant's server says of its starts: ONE definition, for who writes and who reads it.
+"""What a server says of its starts: ONE definition, for who writes and who reads it.
 
 Written into the results bucket by the program that stays the parent of vLLM, each time something
 changed, over what was there: the capacity controller and the measuring pod must learn that a server
@@ -16,6 +16,7 @@ from draftworth.untrusted import one_line
 SERVERS_FOLDER = f"{CONTROL_PREFIX}serving/"
 # Variables that tell the program which server it is.
 VARIANT_VARIABLE = "DRAFTWORTH_VARIANT"
+SERVER_VARIABLE = "DRAFTWORTH_SERVER"
 POD_VARIABLE = "DRAFTWORTH_POD"
 # What a server's starts may take, from its pod's first one without health: where there are compiled
 # graphs, and where there are none. Then it is given up. `plan` assumes at most 10 for a load; with
@@ -36,8 +37,11 @@ ServerPhase = Literal["starting", "healthy", "ended", "given_up"]
 
 @dataclass(frozen=True, kw_only=True)
 class ServerState:
-    """`control/serving/VARIANT.json`: the last change of one variant's server.
+    """`control/serving/SERVER.json`: the last change of one server.
 
+    server: its name, which is its Deployment's; a variant has two where servers start and stop. One
+        that was stopped has ended, or was killed and says what it said last: neither means that it
+        should run.
     pod: its name; another pod counts its starts anew.
     start: number of this start in its pod, from 1.
     since_unix_s: when the phase began.
@@ -46,7 +50,8 @@ class ServerState:
     reason: why it was given up; empty in every other phase.
     """
 
-    schema: str = "draftworth.server-state/1"
+    schema: str = "draftworth.server-state/2"
+    server: str
     variant: str
     pod: str
     start: int
@@ -63,9 +68,9 @@ class ServerState:
             raise ValueError("reason: there is one exactly where the phase is given_up")
 
 
-def server_state_key(variant: str) -> str:
-    """Object key of a variant's server state."""
-    return f"{SERVERS_FOLDER}{variant}.json"
+def server_state_key(server: str) -> str:
+    """Object key of a server's state."""
+    return f"{SERVERS_FOLDER}{server}.json"
 
 
 def last_lines(log: tuple[str, ...]) -> tuple[str, ...]:

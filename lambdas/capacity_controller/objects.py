@@ -117,9 +117,11 @@ def _report(s3: S3Client, bucket: str, job_name: str, variant: str) -> CanaryRep
 def servers_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> Servers:
     """What the servers said since this time.
 
-    Bytes that are no state of a server's say nothing; the paid minutes go on counting.
+    One that was stopped on purpose has ended: that says nothing either, for servers start and stop
+    while a run lasts, and which of them should run is known to the run alone. Bytes that are no
+    state of a server's say nothing; the paid minutes go on counting.
     """
-    found = [_server(s3, bucket, variant) for variant in plan.variants]
+    found = [_server(s3, bucket, server) for server in plan.servers]
     states = [state for state in found if state is not None and state.since_unix_s >= since]
     healthy = [state.since_unix_s for state in states if state.phase == "healthy"]
     healthy_since = max(healthy, default=None)
@@ -133,9 +135,9 @@ def servers_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -
     return Servers(healthy_since_unix_s=healthy_since)
 
 
-def _server(s3: S3Client, bucket: str, variant: str) -> ServerState | None:
+def _server(s3: S3Client, bucket: str, server: str) -> ServerState | None:
     try:
-        return _record(ServerState, s3, bucket, server_state_key(variant))
+        return _record(ServerState, s3, bucket, server_state_key(server))
     except (RecordError, TooLargeError):
         return None
 

@@ -192,8 +192,9 @@ class Parent:
 class Reports:
     """What is said of a server: in the container's log, and as its state."""
 
-    def __init__(self, *, variant: str, pod: str, states: StateReports) -> None:
+    def __init__(self, *, server: str, variant: str, pod: str, states: StateReports) -> None:
         self.tail = LogTail()
+        self._server = server
         self._variant = variant
         self._pod = pod
         self._states = states
@@ -208,6 +209,7 @@ class Reports:
     ) -> None:
         """A new phase, since now."""
         state = ServerState(
+            server=self._server,
             variant=self._variant,
             pod=self._pod,
             start=starts.number,

@@ -14,6 +14,7 @@ from draftworth.records.server_state import (
     COMPILE_LIMIT_MINUTES,
     LOAD_LIMIT_MINUTES,
     POD_VARIABLE,
+    SERVER_VARIABLE,
     VARIANT_VARIABLE,
 )
 from pods.compiled_graphs.engine_folders import EngineFolders
@@ -40,7 +41,10 @@ def main(argv: list[str]) -> int:
     adopt_orphans()
     states = StateReports(StateBucket(arguments.results, arguments.region).put, say)
     reports = Reports(
-        variant=os.environ[VARIANT_VARIABLE], pod=os.environ[POD_VARIABLE], states=states
+        server=os.environ[SERVER_VARIABLE],
+        variant=os.environ[VARIANT_VARIABLE],
+        pod=os.environ[POD_VARIABLE],
+        states=states,
     )
     parent = Parent(
         command=argv[split + 1 :],

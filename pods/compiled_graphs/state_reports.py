@@ -90,7 +90,7 @@ class StateBucket:
         """Put a state over the one before it; raises what boto3 raises."""
         self._client.put_object(
             Bucket=self._bucket,
-            Key=server_state_key(state.variant),
+            Key=server_state_key(state.server),
             Body=dump_record(state),
             ContentType="application/json",
         )

@@ -43,6 +43,7 @@ from draftworth.records.codec import dump_record
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult
 from pods.llmperf.engines import open_engine
+from pods.llmperf.kubernetes_servers import servers_of
 from pods.llmperf.report import add_report
 from pods.llmperf.s3_sink import S3Sink
 from pods.llmperf.server_states import ServerStates
@@ -107,6 +108,7 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
         history=history,
         deadline_seconds=_deadline(arguments.deadline_minutes_file),
         server_state=_server_states(arguments.results),
+        servers=servers_of(spec, os.environ, log_line),
     )
     if history and history.result:
         log_line(f"run {run_id} is over already; to measure again, raise `rerun`")

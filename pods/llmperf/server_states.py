@@ -26,9 +26,9 @@ class ServerStates:
     log: Callable[[str], None]
     _told: set[str] = field(default_factory=set)
 
-    def read(self, variant: str) -> ServerState | None:
+    def read(self, server: str) -> ServerState | None:
         """A server's state; None where there is none that can be read, or it is another's."""
-        key = server_state_key(variant)
+        key = server_state_key(server)
         try:
             body = self.client.get_object(Bucket=self.bucket, Key=key)["Body"]
             state = load_record(ServerState, read_at_most(body))
@@ -39,7 +39,7 @@ class ServerStates:
             if _code(error) not in ("NoSuchKey", "AccessDenied"):
                 self._tell(key, error)
             return None
-        return state if state.variant == variant else None
+        return state if state.server == server else None
 
     def _tell(self, key: str, error: Exception) -> None:
         if key not in self._told:

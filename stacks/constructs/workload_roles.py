@@ -12,6 +12,7 @@ from charts.names import (
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
+    server_name,
     service_name,
 )
 from draftworth.experiment.naming import RUNS_PREFIX
@@ -153,12 +154,13 @@ def _let_read_secret(role: aws_iam.Role, name: str) -> None:
 
 
 def _let_report(role: aws_iam.Role, variant: NeuronVariant, bucket: aws_s3.IBucket) -> None:
-    """The server's own state and its canary's reports, over the ones before; to be read by others.
+    """The servers' own states and their canary's reports, over the ones before, to be read by
+    others; the role is of both servers that a variant may have.
 
     Neither decides more than that paid nodes go, or come later.
     """
     reports = canary_key("*", variant.name)
-    keys = (server_state_key(variant.name), reports)
+    keys = (*(server_state_key(server_name(slot)) for slot in variant.slots), reports)
     objects = [bucket.arn_for_objects(key) for key in keys]
     grant(role, allow("ReportServerState", ["s3:PutObject"], objects))
     accept_folders(role, bucket, reports)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -74,6 +74,13 @@ def all_objects(name: str = "qwen3-32b") -> list[Object]:
 def of_kind(kind: str, name: str = "qwen3-32b") -> list[Object]:
     found = [item for item in all_objects(name) if item["kind"] == kind]
     assert found, f"no {kind} among the objects: the test would prove nothing"
+    return found
+
+
+def homes(objects: Iterable[Object]) -> list[Object]:
+    """The Deployments that run from the start, one a variant."""
+    found = [o for o in objects if o["kind"] == "Deployment" and o["spec"]["replicas"]]
+    assert found
     return found
 
 

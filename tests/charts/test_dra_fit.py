@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.charts.rendering import EXPERIMENTS, Object, render, rendered
+from tests.charts.rendering import EXPERIMENTS, Object, homes, render, rendered
 from tests.support.dra import Device, UnallocatableError, allocate_all, devices_of
-from tests.support.experiments import on_small_nodes, resolved
+from tests.support.experiments import changed, on_small_nodes, resolved, with_third_variant
 
 pytestmark = pytest.mark.synth
 
@@ -34,18 +36,19 @@ def node() -> tuple[Device, ...]:
 
 
 def claims_of_pods(name: str = "qwen3-32b") -> list[Object]:
-    return claims_in(rendered(name)["serving"])
+    return list(claims_in(homes(rendered(name)["serving"]), rendered(name)["serving"]).values())
 
 
-def claims_in(objects: list[Object]) -> list[Object]:
-    """The claim that each serving pod gets, found the way Kubernetes finds it."""
+def claims_in(servers: list[Object], objects: list[Object]) -> dict[str, Object]:
+    """The claim that the pod of each server gets, found the way Kubernetes finds it."""
     templates = {t["metadata"]["name"]: t for t in objects if t["kind"] == "ResourceClaimTemplate"}
-    claims = []
-    for deployment in (item for item in objects if item["kind"] == "Deployment"):
+    claims = {}
+    for deployment in servers:
         pod = deployment["spec"]["template"]["spec"]
         (claim,) = pod["resourceClaims"]
         assert pod["containers"][0]["resources"]["claims"] == [{"name": claim["name"]}]
-        claims.append(templates[claim["resourceClaimTemplateName"]]["spec"]["spec"])
+        template = templates[claim["resourceClaimTemplateName"]]
+        claims[deployment["metadata"]["name"]] = template["spec"]["spec"]
     return claims
 
 
@@ -77,9 +80,114 @@ def test_eight_devices_of_two_groups_are_no_slot(node: tuple[Device, ...]) -> No
         allocate_all(claims_of_pods()[:1], scattered)
 
 
+def sides(objects: list[Object], node: tuple[Device, ...]) -> dict[str, set[Any]]:
+    """The devices of each server, by its number, when the two of its time run."""
+    found: dict[str, set[Any]] = {}
+    for at_first in (True, False):
+        servers = [
+            o
+            for o in objects
+            if o["kind"] == "Deployment" and bool(o["spec"]["replicas"]) is at_first
+        ]
+        claims = claims_in(servers, objects)
+        devices = allocate_all(claims.values(), node)
+        numbers = ({d.attribute("neuron.aws.com/deviceId") for d in a} for a in devices)
+        found |= dict(zip(claims, numbers, strict=True))
+    return found
+
+
+def in_other_groups(node: tuple[Device, ...], group: Callable[[int], object]) -> tuple[Device, ...]:
+    """The node with other groups of connected devices than the recorded ones."""
+    changed_node = []
+    for device in node:
+        number = device.attribute("neuron.aws.com/deviceId")
+        attributes = {domain: dict(values) for domain, values in device.attributes.items()}
+        domain, _, name = EIGHT.partition("/")
+        attributes[domain][name] = str(group(number))
+        changed_node.append(dataclasses.replace(device, attributes=attributes))
+    return tuple(changed_node)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_swap_is_a_swap_in_whatever_order_devices_and_servers_come(
+    node: tuple[Device, ...], *, backwards: bool
+) -> None:
+    objects = list(rendered()["serving"])
+    if backwards:
+        objects, node = objects[::-1], node[::-1]
+    low, high = set(range(8)), set(range(8, 16))
+    assert sides(objects, node) == {
+        "vllm-baseline": low,
+        "vllm-qwen3-1-7b-k7": high,
+        "slot1-vllm-baseline": high,
+        "slot0-vllm-qwen3-1-7b-k7": low,
+    }
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        lambda n: n % 2,  # every second one
+        lambda n: n % 4 // 2,  # columns of the torus and not rows
+        lambda n: n // 4 % 2,  # every second row
+    ],
+)
+def test_it_is_a_swap_with_other_groups_of_eight_too(node: tuple[Device, ...], group: Any) -> None:
+    other = in_other_groups(node, group)
+    found = sides(rendered()["serving"], other)
+    assert found["vllm-baseline"] == found["slot0-vllm-qwen3-1-7b-k7"]
+    assert found["vllm-qwen3-1-7b-k7"] == found["slot1-vllm-baseline"]
+    assert not found["vllm-baseline"] & found["vllm-qwen3-1-7b-k7"]
+
+
+def test_numbers_that_are_others_than_the_recorded_ones_keep_no_server_out(
+    node: tuple[Device, ...],
+) -> None:
+    """Then nothing says which slot a server gets; it gets one."""
+    other = []
+    for device in node:
+        attributes = {domain: dict(values) for domain, values in device.attributes.items()}
+        attributes["neuron.aws.com"]["deviceId"] += 100
+        other.append(dataclasses.replace(device, attributes=attributes))
+    assert len(sides(rendered()["serving"], tuple(other))) == 4
+
+
+def test_the_control_takes_the_slot_of_the_variant_that_is_down(node: tuple[Device, ...]) -> None:
+    objects = render(changed(resolved(), repetitions=1, control=True))["serving"]
+    servers = [o for o in objects if o["kind"] == "Deployment"]
+    names = [server["metadata"]["name"] for server in servers]
+    assert names == ["vllm-baseline", "slot1-vllm-baseline", "vllm-qwen3-1-7b-k7"]
+    claims = claims_in(servers, objects)
+    own, control = allocate_all([claims[name] for name in names[:2]], node)
+    (down,) = allocate_all([claims[names[2]]], node)
+    assert control == down != own
+
+
+def test_three_variants_on_two_nodes_each_have_a_slot_at_both_times(
+    node: tuple[Device, ...],
+) -> None:
+    """On which of the nodes is the scheduler's choice; each node has so many of each place."""
+    objects = render(with_third_variant(resolved()))["serving"]
+    places = []
+    for at_first in (1, 0):
+        servers = [
+            o for o in objects if o["kind"] == "Deployment" and o["spec"]["replicas"] == at_first
+        ]
+        claims = claims_in(servers, objects)
+        places.append(["0" if "[15]" in str(claim) else "1" for claim in claims.values()])
+    assert places == [["0", "1", "0"], ["1", "0", "0"]]
+
+
+def test_where_servers_stay_a_claim_asks_for_no_slot() -> None:
+    objects = render(changed(resolved(), repetitions=1))["serving"]
+    (template,) = (o for o in objects if o["kind"] == "ResourceClaimTemplate")
+    assert "deviceId" not in str(template)
+    assert len([o for o in objects if o["kind"] == "Deployment"]) == 2
+
+
 def test_another_instance_type_is_not_taken(node: tuple[Device, ...]) -> None:
     claim = copy.deepcopy(claims_of_pods()[0])
-    (selector,) = claim["devices"]["requests"][0]["exactly"]["selectors"]
+    selector = claim["devices"]["requests"][0]["exactly"]["selectors"][0]
     selector["cel"]["expression"] = selector["cel"]["expression"].replace("trn2", "trn1")
     with pytest.raises(UnallocatableError, match="0 of 16 free devices fit"):
         allocate_all([claim], node)
@@ -87,7 +195,8 @@ def test_another_instance_type_is_not_taken(node: tuple[Device, ...]) -> None:
 
 def test_a_device_of_no_group_is_enough_for_a_slot_of_one() -> None:
     small = on_small_nodes(resolved("llama-3.1-8b-eagle3"))
-    claims = claims_in(render(small)["serving"])
+    objects = render(small)["serving"]
+    claims = list(claims_in(homes(objects), objects).values())
     assert small.placement.nodes == len(claims) == 2
     for claim in claims:
         assert "constraints" not in claim["devices"]
@@ -99,7 +208,8 @@ def test_a_device_of_no_group_is_enough_for_a_slot_of_one() -> None:
 
 def test_a_slot_of_one_that_asked_for_a_group_would_wait_for_ever() -> None:
     small = on_small_nodes(resolved("llama-3.1-8b-eagle3"))
-    claim = copy.deepcopy(claims_in(render(small)["serving"])[0])
+    objects = render(small)["serving"]
+    claim = copy.deepcopy(next(iter(claims_in(homes(objects), objects).values())))
     (request,) = claim["devices"]["requests"]
     group = {"requests": [request["name"]], "matchAttribute": "resource.aws.com/devicegroup1_id"}
     claim["devices"]["constraints"] = [group]

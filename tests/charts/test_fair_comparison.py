@@ -1,12 +1,14 @@
 """Fair by construction.
 
 Two variants' pods differ in the speculation flags, the draft mount, the artifact key and the names
-(the service account's is one: a role of its own), and in nothing else.
+(the service account's is one: a role of its own), and in nothing else. In two slots they differ in
+the names and in the one selector that says which slot it is.
 """
 
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +17,31 @@ import pytest
 from draftworth.planning.resolved import load_neuron
 from draftworth.records.results import AS_SHIPPED
 from draftworth.serving.command import PER_REQUEST_ACCEPTANCE
-from tests.charts.rendering import EXPERIMENTS, Object, of_kind, render
+from tests.charts.rendering import EXPERIMENTS, Object, all_objects, homes, of_kind, render
 from tests.support.experiments import DFLASH, both, on_small_nodes, put, resolved, write_experiment
 
 pytestmark = pytest.mark.synth
 
+# Of a claim template's name: the place on a node, and the hash of its content.
+_OF_A_PLACE = re.compile(r"(-\d)?-[0-9a-f]{8}$")
 NAME_LABELS = ("app.kubernetes.io/instance", "draftworth/variant")
 
 
 def what_must_be_equal(deployment: Object) -> Object:
-    """A Deployment without what a variant may decide, and with everything else."""
+    """A Deployment without what variant and slot may decide, and with everything else."""
     shared = copy.deepcopy(deployment)
     spec = shared["spec"]
-    del shared["metadata"]["name"]
-    del spec["selector"]["matchLabels"]["draftworth/variant"]
+    name = shared["metadata"].pop("name")
+    assert spec["selector"]["matchLabels"].pop("app.kubernetes.io/instance") == name
+    home = re.sub(r"^slot\d+-", "", name)
+    assert spec.pop("replicas") == (name == home)
     for metadata in (shared["metadata"], spec["template"]["metadata"]):
         for label in NAME_LABELS:
             del metadata["labels"][label]
     pod = spec["template"]["spec"]
-    assert pod.pop("serviceAccountName") == deployment["metadata"]["name"]
+    assert pod.pop("serviceAccountName") == home
+    (claim,) = pod["resourceClaims"]
+    claim["resourceClaimTemplateName"] = _OF_A_PLACE.sub("", claim["resourceClaimTemplateName"])
     pod["volumes"] = _without_draft(pod["volumes"])
     # The container beside it is compared whole.
     container, _ = pod["containers"]
@@ -54,23 +62,55 @@ def _without_draft(items: list[Any]) -> list[Any]:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_variants_differ_in_speculation_and_names_only(name: str) -> None:
     baseline, *others = of_kind("Deployment", name)
-    assert others, "one variant alone compares nothing"
+    assert len(others) == 3, "each variant in both slots"
     for other in others:
         assert what_must_be_equal(other) == what_must_be_equal(baseline)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_variants_do_differ_in_speculation(name: str) -> None:
-    baseline, speculative = of_kind("Deployment", name)
-    assert _speculates(speculative)
-    assert not _speculates(baseline)
+    plain, drafted = _by_variant(name)
+    assert all(_speculates(server) for server in drafted)
+    assert not any(_speculates(server) for server in plain)
+
+
+def _by_variant(name: str) -> tuple[list[Object], list[Object]]:
+    """The baseline's servers, and the other variant's."""
+    servers = of_kind("Deployment", name)
+    plain = [s for s in servers if s["metadata"]["labels"]["draftworth/variant"] == "baseline"]
+    return plain, [server for server in servers if server not in plain]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_variants_two_servers_differ_in_the_slot_and_names_only(name: str) -> None:
+    for home, other in _by_variant(name):
+        containers = [s["spec"]["template"]["spec"]["containers"] for s in (home, other)]
+        assert containers[0] == containers[1], "flags, graphs and mounts too"
+
+
+@pytest.mark.parametrize("name", ["qwen3-32b", "llama-3.1-8b-eagle3"])
+def test_both_sides_ask_for_a_slot_in_the_same_words(name: str) -> None:
+    (plain, plain_other), (drafted, drafted_other) = _by_variant(name)
+    assert _claim(plain) == _claim(drafted_other) != _claim(plain_other) == _claim(drafted)
+    templates = [copy.deepcopy(t["spec"]) for t in of_kind("ResourceClaimTemplate", name)]
+    assert len(templates) == 2
+    for template in templates:
+        (request,) = template["spec"]["devices"]["requests"]
+        _, place = request["exactly"]["selectors"]
+        assert "deviceId" in place.pop("cel")["expression"]
+    assert templates[0] == templates[1]
+
+
+def _claim(deployment: Object) -> str:
+    (claim,) = deployment["spec"]["template"]["spec"]["resourceClaims"]
+    return str(claim["resourceClaimTemplateName"])
 
 
 def deployments_with_dflash(folder: Path, *, as_shipped: bool) -> list[Object]:
     edit = both(DFLASH, put("baseline_as_shipped", value=as_shipped))
     path = write_experiment(folder, edit, base="llama-3.1-8b-eagle3")
     charts = render(load_neuron(path))
-    return [item for item in charts["serving"] if item["kind"] == "Deployment"]
+    return homes(charts["serving"])
 
 
 def test_what_dflash_needs_is_on_both_sides(tmp_path: Path) -> None:
@@ -142,12 +182,15 @@ def _a_busier_neighbour(pod: Object) -> None:
     ],
 )
 def test_a_planted_difference_is_found(plant: Any) -> None:
-    baseline, speculative = copy.deepcopy(of_kind("Deployment"))
+    baseline, speculative = copy.deepcopy(homes(all_objects()))
     plant(speculative["spec"]["template"]["spec"])
     assert what_must_be_equal(speculative) != what_must_be_equal(baseline)
 
 
 def test_variants_on_small_nodes_differ_in_speculation_and_names_only() -> None:
     objects = render(on_small_nodes(resolved("llama-3.1-8b-eagle3")))["serving"]
-    baseline, other = (item for item in objects if item["kind"] == "Deployment")
-    assert what_must_be_equal(other) == what_must_be_equal(baseline)
+    baseline, *others = (item for item in objects if item["kind"] == "Deployment")
+    assert len(others) == 3
+    for other in others:
+        assert what_must_be_equal(other) == what_must_be_equal(baseline)
+        assert _claim(other) == _claim(baseline), "a node of one place has no other"

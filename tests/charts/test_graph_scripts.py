@@ -10,9 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from charts.names import server_name
 from draftworth.experiment.naming import content_hash
 from draftworth.serving.artifacts import KEY_LENGTH
-from tests.charts.rendering import BINDINGS, EXPERIMENTS, Object, of_kind, render
+from tests.charts.rendering import (
+    BINDINGS,
+    EXPERIMENTS,
+    Object,
+    all_objects,
+    homes,
+    of_kind,
+    render,
+)
 from tests.support.experiments import changed, changed_aws, resolved
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -30,7 +39,7 @@ def start(name: str, root: Path) -> tuple[int, list[str]]:
     The programs are those of the ConfigMap, where the pod's volume puts them. Returns the process
     id of the command and the lines that vllm wrote.
     """
-    pod = of_kind("Deployment", name)[1]["spec"]["template"]["spec"]
+    pod = homes(all_objects(name))[1]["spec"]["template"]["spec"]
     lay_out(name, pod, root)
     program = root / "vllm"
     program.write_text(FAKE_VLLM, encoding="utf-8")
@@ -70,7 +79,7 @@ def lay_out(name: str, pod: Object, root: Path) -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_server_starts_from_the_files_of_its_config_map_alone(name: str, tmp_path: Path) -> None:
     started, (graphs, pid, python_path, *arguments) = start(name, tmp_path)
-    server = of_kind("Deployment", name)[1]["spec"]["template"]["spec"]["containers"][0]
+    server = homes(all_objects(name))[1]["spec"]["template"]["spec"]["containers"][0]
     assert graphs.startswith(f"{tmp_path}/scratch/graphs/")
     assert arguments == ["serve", *server["args"]]
     assert any(json.loads(a.partition("=")[2])["model"] for a in arguments if "specul" in a)
@@ -100,7 +109,10 @@ def test_a_server_is_told_of_graphs_in_its_releases_way(name: str, flags: list[s
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_server_is_told_the_key_and_what_it_is_the_address_of(name: str) -> None:
     experiment = resolved(name)
-    for deployment, variant in zip(of_kind("Deployment", name), experiment.variants, strict=True):
+    slots = [(variant, slot) for variant in experiment.variants for slot in variant.slots]
+    assert len(slots) == 4
+    for deployment, (variant, slot) in zip(of_kind("Deployment", name), slots, strict=True):
+        assert deployment["metadata"]["name"] == server_name(slot)
         server = deployment["spec"]["template"]["spec"]["containers"][0]
         environment = {e["name"]: e.get("value") for e in server["env"]}
         assert environment["ARTIFACT_KEY"] == variant.artifact_key
@@ -141,7 +153,7 @@ def test_a_rerun_starts_the_servers_anew_also_those_that_were_given_up() -> None
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_a_server_says_of_itself_which_variant_and_pod_it_is(name: str) -> None:
+def test_a_server_says_of_itself_which_variant_and_server_and_pod_it_is(name: str) -> None:
     for deployment in of_kind("Deployment", name):
         template = deployment["spec"]["template"]
         server = template["spec"]["containers"][0]
@@ -152,11 +164,12 @@ def test_a_server_says_of_itself_which_variant_and_pod_it_is(name: str) -> None:
         }
         assert paths == {
             "DRAFTWORTH_VARIANT": "metadata.labels['draftworth/variant']",
+            "DRAFTWORTH_SERVER": "metadata.labels['app.kubernetes.io/instance']",
             "DRAFTWORTH_POD": "metadata.name",
         }
-        assert template["metadata"]["labels"]["draftworth/variant"] in {
-            variant.name for variant in resolved(name).variants
-        }
+        labels = template["metadata"]["labels"]
+        assert labels["app.kubernetes.io/instance"] == deployment["metadata"]["name"]
+        assert labels["draftworth/variant"] in {variant.name for variant in resolved(name).variants}
         assert f"--results={BINDINGS.results_bucket}" in server["command"]
 
 

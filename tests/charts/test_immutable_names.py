@@ -124,7 +124,7 @@ def test_every_image_of_every_pod_stays() -> None:
     for items in rendered().values():
         pods += [i["spec"]["template"]["spec"] for i in items if "template" in i.get("spec", {})]
     images = [container["image"] for pod in pods for container in pod["containers"]]
-    assert len(images) == 9
+    assert len(images) == 13
     assert [i for i in images if i.endswith(":latest") or ":" not in i.rpartition("/")[2]] == []
 
 

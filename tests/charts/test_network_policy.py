@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from draftworth.serving.command import SERVING_PORT
-from tests.charts.rendering import EXPERIMENTS, Object, of_kind
+from tests.charts.rendering import EXPERIMENTS, Object, of_kind, render
+from tests.support.experiments import changed, resolved
 
 pytestmark = pytest.mark.synth
 
@@ -111,7 +112,7 @@ def test_a_policy_that_lets_everybody_in_is_noticed() -> None:
     policies = copy.deepcopy(of_kind("NetworkPolicy"))
     (serving,) = [p for p in policies if p["metadata"]["name"] == "serving"]
     serving["spec"]["ingress"][0]["from"].append({"podSelector": {}})
-    (server, _) = pods("Deployment")
+    server = pods("Deployment")[0]
     assert may_enter(policies, STRANGER, server, SERVING_PORT)
     assert may_enter([], STRANGER, server, SERVING_PORT)
 
@@ -150,16 +151,31 @@ def test_a_stager_without_its_policy_reaches_neither_the_hub_nor_its_credentials
         ("169.254.170.23", 80, True),  # EKS Pod Identity agent
         ("169.254.170.23", 443, False),
         ("169.254.169.254", 80, False),  # instance metadata: the node's credentials
-        ("10.0.1.10", 443, False),  # nodes and the Kubernetes API
-        ("172.20.0.1", 443, False),
+        ("10.0.1.10", 443, "scales"),  # nodes and the Kubernetes API
+        ("172.20.0.1", 443, "scales"),
+        ("10.0.1.10", 10250, False),  # the kubelet
+        ("172.20.0.1", 80, False),
+        ("169.254.169.254", 443, False),
     ],
 )
 def test_pods_that_write_to_s3_reach_it_and_their_credentials_and_no_more(
-    kind: str, address: str, port: int, *, allowed: bool
+    kind: str, address: str, port: int, *, allowed: bool | str
 ) -> None:
+    """But for the pod that scales servers, which reaches the Kubernetes API."""
     policies = of_kind("NetworkPolicy")
     for labels in pods(kind):
-        assert pod_may_reach_address(policies, labels, address, port) is allowed
+        scales = labels["app.kubernetes.io/component"] == "load-generator"
+        expected = scales if allowed == "scales" else allowed
+        assert pod_may_reach_address(policies, labels, address, port) is expected
+
+
+def test_where_servers_stay_nobody_reaches_the_kubernetes_api() -> None:
+    objects = render(changed(resolved(), repetitions=1))
+    policies = [o for o in objects["foundation"] if o["kind"] == "NetworkPolicy"]
+    (job,) = (o for o in objects["load-generator"] if o["kind"] == "Job")
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    for address in ("10.0.1.10", "172.20.0.1"):
+        assert not pod_may_reach_address(policies, labels, address, 443)
 
 
 def test_servers_reach_no_pod() -> None:
@@ -179,7 +195,7 @@ def test_every_pod_can_look_names_up(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_services_select_one_variants_pods_on_the_port_they_listen_on(name: str) -> None:
+def test_services_select_one_servers_pods_on_the_port_they_listen_on(name: str) -> None:
     for service in of_kind("Service", name):
         spec = service["spec"]
         assert spec["type"] == "ClusterIP"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from charts.names import LOAD_GENERATOR_SERVICE_ACCOUNT
 from charts.run_specification import run_spec_file
 from draftworth.measuring.job import (
     EXIT_FAILED,
@@ -24,19 +25,23 @@ from tests.charts.rendering import (
     EXPERIMENTS,
     Object,
     all_objects,
+    homes,
     load_generator,
     of_kind,
     pod_templates,
+    render,
 )
-from tests.support.experiments import resolved
+from tests.support.experiments import changed, resolved
 
 pytestmark = pytest.mark.synth
 
 
 def what_is_too_free(template: Object) -> list[str]:
-    """Rights of a pod that none of ours needs."""
+    """Rights of a pod that none of ours needs; the one that scales servers needs a token."""
     pod = template["spec"]
-    found = ["API token"] if pod.get("automountServiceAccountToken", True) else []
+    scales = pod["serviceAccountName"] == LOAD_GENERATOR_SERVICE_ACCOUNT
+    token = pod.get("automountServiceAccountToken", True)
+    found = ["API token"] if token and not scales else []
     found += [key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
     if pod["securityContext"].get("seccompProfile") != {"type": "RuntimeDefault"}:
         found.append("seccomp")
@@ -52,7 +57,40 @@ def what_is_too_free(template: Object) -> list[str]:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_pods_have_no_rights_they_do_not_need(name: str) -> None:
-    assert [what_is_too_free(template) for template in pod_templates(name)] == [[]] * 7
+    assert [what_is_too_free(template) for template in pod_templates(name)] == [[]] * 9
+
+
+@pytest.mark.parametrize(("repetitions", "control"), [(1, False), (1, True), (2, False)])
+def test_a_token_and_its_right_are_there_where_servers_change_and_nowhere_else(
+    repetitions: int, *, control: bool
+) -> None:
+    charts = render(changed(resolved(), repetitions=repetitions, control=control))
+    objects = [item for items in charts.values() for item in items]
+    changing = repetitions > 1 or control
+    pods = [o["spec"]["template"]["spec"] for o in objects if "template" in o.get("spec", {})]
+    holders = [p["serviceAccountName"] for p in pods if p["automountServiceAccountToken"]]
+    assert holders == [LOAD_GENERATOR_SERVICE_ACCOUNT] * changing
+    assert len([o for o in objects if o["kind"] in ("Role", "RoleBinding")]) == 2 * changing
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_token_is_good_for_the_scale_of_the_servers_alone(name: str) -> None:
+    (role,) = of_kind("Role", name)
+    (rule,) = role["rules"]
+    servers = [d["metadata"]["name"] for d in of_kind("Deployment", name)]
+    assert rule == {
+        "apiGroups": ["apps"],
+        "resources": ["deployments/scale"],
+        "resourceNames": servers,
+        "verbs": ["patch"],
+    }
+    (binding,) = of_kind("RoleBinding", name)
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    account = {"kind": "ServiceAccount", "name": "llmperf", "namespace": "draftworth"}
+    assert binding["subjects"] == [account]
+    assert {
+        e.server for e in load_record(RunSpec, run_spec_file(resolved(name)).data).endpoints
+    } == {*servers}
 
 
 @pytest.mark.parametrize(
@@ -223,7 +261,7 @@ def test_the_deadline_starts_when_a_server_has_its_devices(name: str) -> None:
 def test_a_job_that_would_start_early_or_twice_is_found(change: Any, finding: str) -> None:
     job = copy.deepcopy(load_generator("qwen3-32b"))
     change(job["spec"])
-    assert what_starts_too_early_or_twice(job, of_kind("Deployment")) == [finding]
+    assert what_starts_too_early_or_twice(job, homes(all_objects())) == [finding]
 
 
 def _terms(job_spec: Object) -> list[Object]:

@@ -80,7 +80,7 @@ def test_compiled_graphs_are_mounted_for_every_engine(name: str) -> None:
 
 def test_variants_with_the_same_draft_share_its_volume() -> None:
     more = render(with_third_variant(resolved()))
-    assert len(more["serving"]) == len(rendered()["serving"]) + 2
+    assert len(more["serving"]) == len(rendered()["serving"]) + 4
     assert more["storage"] == rendered()["storage"]
 
 
@@ -120,8 +120,9 @@ def _claims_mounted_read_only(pod: Object) -> list[str]:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_model_a_server_is_told_of_is_mounted_there(name: str) -> None:
-    baseline, speculative = of_kind("Deployment", name)
-    for deployment, models in ((baseline, {"target"}), (speculative, {"target", "draft"})):
+    plain, drafted = {"target"}, {"target", "draft"}
+    wanted = (plain, plain, drafted, drafted)
+    for deployment, models in zip(of_kind("Deployment", name), wanted, strict=True):
         container, _ = deployment["spec"]["template"]["spec"]["containers"]
         mounted = {m["mountPath"]: m["name"] for m in container["volumeMounts"]}
         arguments = " ".join(container["args"])

@@ -35,6 +35,8 @@ KINDS: Mapping[str, tuple[str, str, bool]] = {
     "ResourceClaim": ("apis/resource.k8s.io/v1", "resourceclaims", True),
     "ResourceClaimTemplate": ("apis/resource.k8s.io/v1", "resourceclaimtemplates", True),
     "ResourceSlice": ("apis/resource.k8s.io/v1", "resourceslices", False),
+    "Role": ("apis/rbac.authorization.k8s.io/v1", "roles", True),
+    "RoleBinding": ("apis/rbac.authorization.k8s.io/v1", "rolebindings", True),
     "Service": ("api/v1", "services", True),
     "ServiceAccount": ("api/v1", "serviceaccounts", True),
 }

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from charts.names import SERVING_COMPONENT
+from charts.names import (
+    LOAD_GENERATOR_SERVICE_ACCOUNT,
+    NAMESPACE,
+    SERVER_LABEL,
+    SERVING_COMPONENT,
+    server_names,
+)
+from charts.run_specification import run_spec_file
+from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.records.codec import load_record
+from pods.llmperf.kubernetes_servers import KubernetesApi, KubernetesServers
 from tests.charts.rendering import all_objects
 from tests.cluster.api import Api, Object, path_of, path_of_object
 from tests.cluster.nodes import NodeKind, Nodes, node_kinds, nodes_of, recorded_slice
@@ -108,7 +120,7 @@ def allocated(api: Api) -> dict[str, list[str]]:
 def third_server() -> Object:
     """One more server that asks for nothing but devices."""
     third: Object = copy.deepcopy(next(i for i in all_objects() if i["kind"] == "Deployment"))
-    labels = {**SERVING_COMPONENT, "draftworth/variant": "third"}
+    labels = {**SERVING_COMPONENT, "draftworth/variant": "third", SERVER_LABEL: "vllm-third"}
     third["metadata"]["name"] = "vllm-third"
     third["spec"]["selector"]["matchLabels"] = labels
     template = third["spec"]["template"]
@@ -228,3 +240,88 @@ def test_no_server_lands_on_a_node_of_another_type(
     applied.join(ACCELERATOR, other)
     eventually(lambda: "/3 nodes" in stays_pending(api, "baseline"))
     assert allocated(api) == {}
+
+
+@pytest.fixture
+def kubernetes(api: Api, applied: Nodes, tmp_path: Path) -> KubernetesServers:
+    """What the measuring pod has: its account's token, and the names of all servers."""
+    path = f"{path_of('ServiceAccount', LOAD_GENERATOR_SERVICE_ACCOUNT)}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    (tmp_path / "token").write_text(api.ask("POST", path, request)["status"]["token"])
+    (tmp_path / "namespace").write_text(NAMESPACE)
+    (tmp_path / "ca.crt").write_bytes(api.certificate.read_bytes())
+    return KubernetesServers(
+        api=KubernetesApi(url=api.url, folder=tmp_path),
+        names=server_names(resolved()),
+        log=lambda _: None,
+    )
+
+
+def endpoints_of(repetition: int) -> tuple[Endpoint, ...]:
+    spec = load_record(RunSpec, run_spec_file(resolved()).data)
+    return spec.in_repetition(repetition)
+
+
+def sides(api: Api, names: Iterable[str]) -> dict[str, set[int]]:
+    """The devices of the named servers once all of them have some; a pod that has to end ends."""
+    wanted = set(names)
+
+    def found() -> dict[str, set[int]]:
+        devices = allocated(api)
+        servers = {}
+        for pod in api.all("Pod", labelSelector="app.kubernetes.io/component=serving"):
+            if "deletionTimestamp" in pod["metadata"]:
+                api.delete(path_of_object(pod), grace_seconds=0)
+            elif pod["metadata"]["name"] in devices:
+                name = pod["metadata"]["labels"][SERVER_LABEL]
+                given = devices[pod["metadata"]["name"]]
+                servers[name] = {int(device.rpartition("-")[2]) for device in given}
+        return servers if set(servers) == wanted else {}
+
+    return dict(eventually(found))
+
+
+def test_a_swap_moves_both_servers_to_the_other_half_of_the_devices(
+    api: Api, applied: Nodes, kinds: Mapping[str, NodeKind], kubernetes: KubernetesServers
+) -> None:
+    """Repetition after repetition, with the measuring pod's own token."""
+    applied.join(ACCELERATOR, kinds["accelerator"])
+    low, high = set(range(8)), set(range(8, 16))
+    at_first = {"vllm-baseline": low, "vllm-qwen3-1-7b-k7": high}
+    swapped = {"slot1-vllm-baseline": high, "slot0-vllm-qwen3-1-7b-k7": low}
+    assert sides(api, at_first) == at_first
+    for repetition, expected in ((2, swapped), (3, at_first)):
+        endpoints = endpoints_of(repetition)
+        asyncio.run(kubernetes.run_only(endpoints, restart=True))
+        assert sides(api, expected) == expected
+        assert {e.server for e in endpoints} == set(expected)
+
+
+def test_a_restart_in_place_is_another_pod(
+    api: Api, applied: Nodes, kinds: Mapping[str, NodeKind], kubernetes: KubernetesServers
+) -> None:
+    applied.join(ACCELERATOR, kinds["accelerator"])
+    names = [endpoint.server for endpoint in endpoints_of(1)]
+    sides(api, names)
+    before = {pod["metadata"]["uid"] for pod in pods(api, "serving").values()}
+    asyncio.run(kubernetes.run_only(endpoints_of(1), restart=False))
+    assert {pod["metadata"]["uid"] for pod in pods(api, "serving").values()} == before
+    asyncio.run(kubernetes.run_only(endpoints_of(1), restart=True))
+    eventually(lambda: sides(api, names) and not _uids(api) & before)
+
+
+def _uids(api: Api) -> set[str]:
+    return {
+        p["metadata"]["uid"] for p in api.all("Pod") if "deletionTimestamp" not in p["metadata"]
+    }
+
+
+def test_a_server_that_is_stopped_lets_another_one_have_its_slot(
+    api: Api, applied: Nodes, kinds: Mapping[str, NodeKind], kubernetes: KubernetesServers
+) -> None:
+    """As a control does: the baseline twice, and the other variant down."""
+    applied.join(ACCELERATOR, kinds["accelerator"])
+    own, control = endpoints_of(1)[0], endpoints_of(2)[0]
+    asyncio.run(kubernetes.run_only([own, control], restart=False))
+    found = sides(api, [own.server, control.server])
+    assert found == {"vllm-baseline": set(range(8)), "slot1-vllm-baseline": set(range(8, 16))}

@@ -1,23 +1,27 @@
-"""What a pod may ask of Kubernetes: nothing, whoever's account it runs as.
+"""What a pod may ask of Kubernetes: nothing, whoever's account it runs as, but for the scale of the
+servers that the measuring pod starts and stops.
 
 What each account must be able to do is in AWS, through the role that EKS Pod Identity gives it.
 """
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator
 
 import pytest
+import requests
 
 from charts.names import (
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
+    server_names,
     service_name,
 )
-from tests.charts.rendering import all_objects, of_kind
-from tests.cluster.api import KINDS, Api, Object
+from tests.charts.rendering import all_objects, homes, of_kind
+from tests.cluster.api import KINDS, Api, Object, path_of
 from tests.cluster.conftest import empty
 from tests.cluster.control_plane import ControlPlane
 from tests.pods.compiled_graphs.pods import eventually
@@ -30,6 +34,7 @@ ACCOUNTS = (
     STAGER_SERVICE_ACCOUNT,
     *(service_name(variant.name) for variant in resolved().variants),
 )
+SERVERS = server_names(resolved())
 VERBS = ("create", "delete", "get", "list", "patch", "update", "watch")
 MORE = (("", "secrets"), ("", "pods/exec"), ("", "pods/log"), ("", "serviceaccounts/token"))
 # What Kubernetes lets everybody do who is known to it: ask who they are and what they may.
@@ -86,7 +91,7 @@ def listed(plane: ControlPlane, account: str) -> set[str]:
     assert said.returncode == 0, said.stderr
     rows = (line.split() for line in said.stdout.splitlines()[1:])
     return {
-        f"{verb} {_group_first(row[0])}"
+        " ".join([verb, _group_first(row[0]), *_names(row)])
         for row in rows
         # Rows that begin with an address are of addresses, such as /healthz.
         if not row[0].startswith("[")
@@ -95,8 +100,14 @@ def listed(plane: ControlPlane, account: str) -> set[str]:
 
 
 def _group_first(resource: str) -> str:
-    name, _, group = resource.partition(".")
-    return f"{group}/{name}" if group else name
+    whole, _, part = resource.partition("/")
+    name, _, group = whole.partition(".")
+    return "/".join(word for word in (group, name, part) if word)
+
+
+def _names(row: list[str]) -> list[str]:
+    """Of the objects that a right is for; none: for all."""
+    return [word.strip("[]") for word in row[2:-1] if word.strip("[]")]
 
 
 @pytest.mark.parametrize("account", ACCOUNTS)
@@ -108,16 +119,68 @@ def test_no_account_of_a_pod_may_do_anything(applied: Api, account: str) -> None
 def test_no_account_has_more_rights_than_everybody_who_is_known(
     plane: ControlPlane, applied: Api, account: str
 ) -> None:
-    assert listed(plane, account) == OF_EVERYBODY
+    own = {f"patch apps/deployments/scale {server}" for server in SERVERS}
+    measures = account == LOAD_GENERATOR_SERVICE_ACCOUNT
+    assert listed(plane, account) - OF_EVERYBODY == (own if measures else set())
 
 
-def test_every_pod_runs_as_one_of_these_accounts_and_holds_no_token(applied: Api) -> None:
-    count = len(of_kind("Deployment")) + len(of_kind("Job"))
+@pytest.fixture
+def measuring(applied: Api) -> Api:
+    """The API as the measuring pod meets it: with a token of its account."""
+    path = f"{path_of('ServiceAccount', LOAD_GENERATOR_SERVICE_ACCOUNT)}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = applied.ask("POST", path, request)["status"]["token"]
+    return Api(url=applied.url, token=token, certificate=applied.certificate)
+
+
+def scale_of(name: str) -> str:
+    return f"{path_of('Deployment', name)}/scale"
+
+
+def test_the_measuring_pods_token_scales_every_server(applied: Api, measuring: Api) -> None:
+    assert len(SERVERS) == 4
+    for name in SERVERS:
+        given = applied.one("Deployment", name)["spec"]["replicas"]
+        for replicas in (1, 0, given):
+            scale = measuring.change(scale_of(name), {"spec": {"replicas": replicas}})
+            assert scale["spec"].get("replicas", 0) == replicas
+            assert "replicas" in scale["status"]
+
+
+def test_the_measuring_pods_token_is_good_for_nothing_else(applied: Api, measuring: Api) -> None:
+    other = copy.deepcopy(of_kind("Deployment")[0])
+    other["metadata"]["name"] = "of-somebody"
+    other["spec"]["replicas"] = 0
+    applied.create(other)
+    server = path_of("Deployment", SERVERS[0])
+    for method, path in (
+        ("PATCH", scale_of("of-somebody")),
+        ("PATCH", server),
+        ("PATCH", f"{server}/status"),
+        *((method, scale_of(SERVERS[0])) for method in ("GET", "PUT", "DELETE")),
+        *(("GET", path_of(kind)) for kind in ("Deployment", "Pod", "ConfigMap", "Role")),
+        ("GET", "/api/v1/namespaces/draftworth/secrets"),
+        ("DELETE", server),
+        ("POST", path_of("Job")),
+    ):
+        body = {"spec": {"replicas": 0}} if method in ("PATCH", "PUT", "POST") else None
+        with_patch = {"content_type": "application/merge-patch+json"} if method == "PATCH" else {}
+        answer = measuring.call(method, path, body, **with_patch)
+        assert answer.status_code == requests.codes.forbidden, f"{method} {path}: {answer.text}"
+    applied.delete(path_of("Deployment", "of-somebody"))
+
+
+def test_every_pod_runs_as_one_of_these_accounts_and_only_the_measuring_one_holds_a_token(
+    applied: Api,
+) -> None:
+    count = len(homes(all_objects())) + len(of_kind("Job"))
     pods = eventually(lambda: len(found := applied.all("Pod")) == count and found)
     assert {pod["spec"]["serviceAccountName"] for pod in pods} == set(ACCOUNTS)
     assert {item["metadata"]["name"] for item in of_kind("ServiceAccount")} == set(ACCOUNTS)
     for pod in pods:
-        assert not [v for v in pod["spec"]["volumes"] if "projected" in v or "secret" in v]
+        tokens = [v for v in pod["spec"]["volumes"] if "projected" in v or "secret" in v]
+        measures = pod["spec"]["serviceAccountName"] == LOAD_GENERATOR_SERVICE_ACCOUNT
+        assert len(tokens) == measures
 
 
 def test_a_right_that_somebody_gave_is_seen(plane: ControlPlane, applied: Api) -> None:

@@ -59,6 +59,8 @@ def experiment_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def write(folder: Path, **changes: Any) -> Path:
     """The experiment with changes at its top level, as a file."""
     data = shipped("qwen3-32b")
+    # Nothing here starts and stops servers: that is of the cluster tier.
+    data["repetitions"] = 1
     data["workload"] |= {
         "classes": [{"name": "structured", "cases": ["count", "repeat_line"]}],
         "output_tokens": 40,

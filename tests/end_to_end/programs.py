@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from charts.names import service_name
 from draftworth.records.canary import CanaryReport, canary_key
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.server_state import ServerPhase, ServerState, server_state_key
@@ -81,7 +82,7 @@ def start_server(env: Environment, variant: str, *, trouble: str = "", **limits:
 
 def wait_for_server(env: Environment, variant: str, phase: ServerPhase) -> None:
     """Until the start wrapper says that its server has come to this phase."""
-    key = server_state_key(variant)
+    key = server_state_key(service_name(variant))
     eventually(
         lambda: (
             key in env.keys("results")
@@ -92,7 +93,7 @@ def wait_for_server(env: Environment, variant: str, phase: ServerPhase) -> None:
 
 def hear_of_server(env: Environment, variant: str) -> None:
     """What the start wrapper said last; one that has to end waits for the bucket a while only."""
-    key = server_state_key(variant)
+    key = server_state_key(service_name(variant))
     if key in env.keys("results"):
         _move(env, "results", key, ServerState, "since_unix_s")
     env.cloud.events()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from charts.names import service_name
 from draftworth.records.codec import dump_record
 from draftworth.records.server_state import ServerPhase, ServerState, server_state_key
 
@@ -27,6 +28,7 @@ class Wrapper:
         """One change; a new start counts on."""
         self.start += phase == "starting"
         state = ServerState(
+            server=service_name(self.variant),
             variant=self.variant,
             pod=f"vllm-{self.variant}-1",
             start=max(self.start, 1),
@@ -34,7 +36,7 @@ class Wrapper:
             since_unix_s=self.env.cloud.now_unix_s,
             **more,
         )
-        self.env.put("results", {server_state_key(self.variant): dump_record(state)})
+        self.env.put("results", {server_state_key(state.server): dump_record(state)})
         self.env.cloud.events()
 
 

@@ -34,6 +34,7 @@ from tests.lambdas.capacity_controller.plans import (
     JOB,
     MINUTE,
     RUN_ID,
+    SERVERS,
     TARGET,
     VARIANTS,
     finished_run,
@@ -60,7 +61,7 @@ KEYS = {
     "draft": (CHECKPOINTS, ready_key(DRAFT.model, DRAFT.revision)),
     "given up": (CHECKPOINTS, failed_key(DRAFT.model, DRAFT.revision)),
     "canary": (RESULTS, canary_key(JOB, VARIANTS[0])),
-    "server": (RESULTS, server_state_key(VARIANTS[0])),
+    "server": (RESULTS, server_state_key(SERVERS[0])),
 }
 NOT_STATE = tuple(name for name in KEYS if name != "state")
 FAILURES: dict[str, Exception] = {

@@ -16,7 +16,7 @@ import pytest
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.planning.resolved import load
-from draftworth.planning.run_specification import run_spec
+from draftworth.planning.run_specification import Server, run_spec
 from draftworth.records.prompts import Prompt, load_case
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
@@ -49,8 +49,8 @@ def engine(folder: Path, *, speculates: bool) -> Iterator[tuple[str, RequestShap
         environment=command.environment,
         log_path=folder / "engine.log",
     )
-    urls = {variant.name: "http://127.0.0.1:1" for variant in experiment.variants}
-    shape = run_spec(experiment, base_urls=urls, ready_deadline_seconds=60.0).shape
+    servers = {v.name: [Server(base_url="http://127.0.0.1:1")] for v in experiment.variants}
+    shape = run_spec(experiment, servers=servers, ready_deadline_seconds=60.0).shape
     shape = dataclasses.replace(shape, fixed_output_length=False, token_ids=True, output_tokens=40)
     with serve_together([server]):
         yield server.base_url, shape

@@ -10,7 +10,7 @@ import pytest
 
 from draftworth.measuring.client import Client
 from draftworth.planning.resolved import load
-from draftworth.planning.run_specification import run_spec
+from draftworth.planning.run_specification import Server, run_spec
 from draftworth.serving.command import PER_REQUEST_ACCEPTANCE, ModelPaths
 from draftworth.serving.dialects import serving_command
 from rehearsal.engine import EngineServer, serve_together
@@ -35,8 +35,8 @@ def test_the_real_server_tells_what_became_of_each_requests_drafts(tmp_path: Pat
         environment=command.environment,
         log_path=tmp_path / "engine.log",
     )
-    urls = {variant.name: "http://127.0.0.1:1" for variant in experiment.variants}
-    shape = run_spec(experiment, base_urls=urls, ready_deadline_seconds=60.0).shape
+    servers = {v.name: [Server(base_url="http://127.0.0.1:1")] for v in experiment.variants}
+    shape = run_spec(experiment, servers=servers, ready_deadline_seconds=60.0).shape
 
     with serve_together([server]):
         client = Client(base_url=server.base_url, shape=shape)

@@ -16,6 +16,7 @@ from charts.names import (
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
+    server_name,
     service_name,
 )
 from charts.shipped import METRICS_PUBLISHER
@@ -188,7 +189,8 @@ def wrong_about_reports(template: Template, experiment: ResolvedNeuron) -> list[
     wrong = []
     for variant in experiment.variants:
         role, name = server_role(variant), variant.name
-        own = {f"control/serving/{name}.json", f"control/canary/*/{name}.json"}
+        own = {f"control/canary/*/{name}.json"}
+        own |= {f"control/serving/{server_name(slot)}.json" for slot in variant.slots}
         found = {
             line.removeprefix(f"{role} | ")
             for line in rights(template)
@@ -207,9 +209,10 @@ def test_servers_report_their_state_and_know_neither_results_nor_prompts(name: s
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("/control/serving/baseline.json", "/control/serving/*"),
+        ("/control/serving/vllm-baseline.json", "/control/serving/*"),
+        ("/control/serving/slot1-vllm-baseline.json", "/control/serving/vllm-other.json"),
         ("/control/canary/*/baseline.json", "/control/canary/*"),
-        ("/control/serving/baseline.json", "/runs/baseline.json"),
+        ("/control/serving/vllm-baseline.json", "/runs/baseline.json"),
     ],
 )
 def test_a_report_too_many_or_too_few_is_found(old: str, new: str) -> None:

@@ -26,6 +26,7 @@ STEP_SECONDS = 300
 # The runner itself asks for the time, too.
 ABOUT_SECONDS = 10 * STEP_SECONDS
 GIVEN_UP = ServerState(
+    server="vllm-baseline",
     variant="baseline",
     pod="vllm-baseline-1",
     start=3,
@@ -55,9 +56,11 @@ def run(
     allowance_seconds: float | None = None,
     history: History | None = None,
 ) -> RunResult:
+    given = spec(url, cases=[case("count")])
     made = Runner(
         spec=replace(
-            spec(url, cases=[case("count")]),
+            given,
+            endpoints=tuple(replace(e, server=f"vllm-{e.variant}") for e in given.endpoints),
             ready_deadline_seconds=None,
             start_allowance_seconds=allowance_seconds,
         ),
@@ -141,11 +144,11 @@ def test_a_server_that_is_given_up_later_is_noticed(
     monkeypatch.setattr(readiness, "STATE_SECONDS", 0.01)
     asked: list[str] = []
 
-    def state(variant: str) -> ServerState | None:
-        asked.append(variant)
+    def state(server: str) -> ServerState | None:
+        asked.append(server)
         return GIVEN_UP if len(asked) > 3 else None
 
     with stream_server(lambda _: LOADING) as late:
         result = run(tmp_path, late.base_url, state=state)
     assert "was given up" in result.reason
-    assert set(asked) == {"baseline"}
+    assert set(asked) == {"vllm-baseline"}

@@ -16,6 +16,7 @@ from draftworth.records.server_state import (
 )
 
 STATE = ServerState(
+    server="vllm-k7",
     variant="k7",
     pod="vllm-k7-6d5f",
     start=3,
@@ -29,7 +30,7 @@ STATE = ServerState(
 
 def test_a_state_reads_back_as_it_was_written() -> None:
     assert load_record(ServerState, dump_record(STATE)) == STATE
-    assert server_state_key("k7") == "control/serving/k7.json"
+    assert server_state_key(STATE.server) == "control/serving/vllm-k7.json"
 
 
 @pytest.mark.parametrize(

@@ -297,7 +297,7 @@ class Account:
 
     def say(self, state: ServerState) -> None:
         """A server's wrapper writes what has changed."""
-        key = server_state_key(state.variant)
+        key = server_state_key(state.server)
         self.s3.put_object(Bucket=RESULTS, Key=key, Body=dump_record(state))
 
     def end_run(self, run_id: str = RUN_ID, **overrides: Any) -> None:

@@ -32,6 +32,13 @@ TARGET = ModelRef(model="Qwen/Qwen3-32B", revision="main")
 DRAFT = ModelRef(model="Qwen/Qwen3-1.7B", revision="main")
 BLOCK_ID = "cr-0123456789abcdef0"
 VARIANTS = ("baseline", "qwen3-1.7b-k7")
+# Of which two are stopped while the other two run.
+SERVERS = (
+    "vllm-baseline",
+    "slot1-vllm-baseline",
+    "vllm-qwen3-1-7b-k7",
+    "slot0-vllm-qwen3-1-7b-k7",
+)
 VOCABULARY = "aa" * 32
 
 
@@ -44,6 +51,7 @@ def make_plan(**overrides: Any) -> CapacityPlan:
         "nodegroup_tags": TAGS,
         "nodes": 1,
         "variants": VARIANTS,
+        "servers": SERVERS,
         "startup_minutes": 130,
         "target": TARGET,
         "drafts": (DraftRef(checkpoint=DRAFT, vocabulary="own"),),
@@ -110,6 +118,7 @@ def make_report(job_name: str = JOB, variant: str = VARIANTS[0], **overrides: An
 
 def make_server(variant: str = VARIANTS[0], **overrides: Any) -> ServerState:
     fields: dict[str, Any] = {
+        "server": SERVERS[2 * VARIANTS.index(variant)],
         "pod": f"vllm-{variant}-1",
         "start": 1,
         "phase": "healthy",

@@ -139,7 +139,7 @@ def _forget_reports(aws: FakeAws) -> None:
 def _say(make: Callable[..., ServerState], **overrides: Any) -> Callable[[FakeAws], None]:
     def say(aws: FakeAws) -> None:
         state = make(**{"since_unix_s": aws.now, **overrides})
-        aws.objects[RESULTS, server_state_key(state.variant)] = (dump_record(state), "e")
+        aws.objects[RESULTS, server_state_key(state.server)] = (dump_record(state), "e")
 
     return say
 

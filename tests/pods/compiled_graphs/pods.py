@@ -24,6 +24,7 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 BUCKET = "artifacts"
 RESULTS = "results"
 VARIANT = "k7"
+SERVER = f"slot1-vllm-{VARIANT}"
 KEY = "0123456789abcdef01234567"
 INPUTS = {"image": "neuron:1", "window": 7, "target": {"model": "a/b", "revision": "main"}}
 FOLDER_FLAGS = ("--artifact-folder=NEURON_COMPILED_ARTIFACTS",)
@@ -72,7 +73,8 @@ class Pod:
             *("--", "vllm", "serve", "--port", str(self.port), "--speculative-config={}"),
         ]
         order = {"ARTIFACT_KEY": KEY, "ARTIFACT_INPUTS": json.dumps(self.inputs)}
-        order |= {"DRAFTWORTH_VARIANT": VARIANT, "DRAFTWORTH_POD": self.root.name}
+        order |= {"DRAFTWORTH_VARIANT": VARIANT, "DRAFTWORTH_SERVER": SERVER}
+        order |= {"DRAFTWORTH_POD": self.root.name}
         self.said.unlink(missing_ok=True)
         with (
             self.log.open("a") as log,

@@ -21,6 +21,7 @@ from tests.pods.compiled_graphs.pods import (
     CACHE_FLAGS,
     FOLDER_FLAGS,
     RESULTS,
+    SERVER,
     STAND_IN,
     VARIANT,
     Pod,
@@ -56,7 +57,7 @@ def with_trouble(pod: Pod) -> Pod:
 
 def state(s3: Any) -> ServerState | None:
     try:
-        body = s3.get_object(Bucket=RESULTS, Key=server_state_key(VARIANT))["Body"]
+        body = s3.get_object(Bucket=RESULTS, Key=server_state_key(SERVER))["Body"]
     except s3.exceptions.NoSuchKey:
         return None
     return load_record(ServerState, body.read())
@@ -335,7 +336,13 @@ def test_what_a_log_says_can_be_a_record() -> None:
     tail = LogTail()
     tail.feed("\ud800".encode("utf-8", "surrogatepass") + b"\x00\n" * 60)
     given = ServerState(
-        variant="a", pod="b", start=1, phase="ended", since_unix_s=1.0, last_lines=tail.lines()
+        server="vllm-a",
+        variant="a",
+        pod="b",
+        start=1,
+        phase="ended",
+        since_unix_s=1.0,
+        last_lines=tail.lines(),
     )
     assert load_record(ServerState, dump_record(given)) == given
     with pytest.raises(RecordError):

@@ -522,6 +522,7 @@ def test_a_server_that_was_given_up_ends_the_run_of_the_job_with_its_reason(
     where = {"LocationConstraint": "us-east-2"}
     s3.create_bucket(Bucket="results", CreateBucketConfiguration=where)
     state = ServerState(
+        server="vllm-baseline",
         variant="baseline",
         pod="vllm-baseline-1",
         start=3,
@@ -530,8 +531,11 @@ def test_a_server_that_was_given_up_ends_the_run_of_the_job_with_its_reason(
         last_lines=("RuntimeError: no",),
         reason="its server ended 3 times",
     )
-    s3.put_object(Bucket="results", Key=server_state_key("baseline"), Body=dump_record(state))
+    s3.put_object(Bucket="results", Key=server_state_key(state.server), Body=dump_record(state))
     spec = dataclasses.replace(spec_for("http://127.0.0.1:9"), ready_deadline_seconds=None)
+    first, *others = spec.endpoints
+    first = dataclasses.replace(first, server=state.server)
+    spec = dataclasses.replace(spec, endpoints=(first, *others))
     (tmp_path / "spec.json").write_text(dump_text(spec))
     arguments = ["--run-spec", str(tmp_path / "spec.json"), "--results", "s3://results/runs/"]
     process = start(image, *arguments, AWS_ENDPOINT_URL=endpoint, **IN_A_JOB)

@@ -16,7 +16,10 @@ from draftworth.records.server_state import ServerState, server_state_key
 from pods.llmperf.server_states import ServerStates
 
 BUCKET = "results"
-STATE = ServerState(variant="k7", pod="vllm-k7-1", start=1, phase="starting", since_unix_s=1.0)
+SERVER = "slot1-vllm-k7"
+STATE = ServerState(
+    server=SERVER, variant="k7", pod=f"{SERVER}-1", start=1, phase="starting", since_unix_s=1.0
+)
 
 
 @pytest.fixture
@@ -28,17 +31,17 @@ def s3() -> Iterator[Any]:
 
 
 def put(s3: Any, data: bytes) -> None:
-    s3.put_object(Bucket=BUCKET, Key=server_state_key("k7"), Body=data)
+    s3.put_object(Bucket=BUCKET, Key=server_state_key(SERVER), Body=data)
 
 
 def test_a_state_is_read(s3: Any) -> None:
     put(s3, dump_record(STATE))
-    assert ServerStates(s3, BUCKET, print).read("k7") == STATE
+    assert ServerStates(s3, BUCKET, print).read(SERVER) == STATE
 
 
 def test_no_state_is_none_and_not_a_word(s3: Any) -> None:
     log: list[str] = []
-    assert ServerStates(s3, BUCKET, log.append).read("k7") is None
+    assert ServerStates(s3, BUCKET, log.append).read(SERVER) is None
     assert log == []
 
 
@@ -47,7 +50,7 @@ def test_a_folder_that_may_not_be_listed_is_none_and_not_a_word() -> None:
     client = boto3.client("s3", region_name="us-east-1")
     with Stubber(client) as stub:
         stub.add_client_error("get_object", "AccessDenied", http_status_code=403)
-        assert ServerStates(client, BUCKET, log.append).read("k7") is None
+        assert ServerStates(client, BUCKET, log.append).read(SERVER) is None
     assert log == []
 
 
@@ -66,13 +69,13 @@ def test_what_cannot_be_read_is_said_once(s3: Any, data: bytes) -> None:
     log: list[str] = []
     put(s3, data)
     states = ServerStates(s3, BUCKET, log.append)
-    assert [states.read("k7"), states.read("k7")] == [None, None]
+    assert [states.read(SERVER), states.read(SERVER)] == [None, None]
     assert len(log) == 1
 
 
 def test_another_s_state_is_none(s3: Any) -> None:
-    put(s3, dump_record(replace(STATE, variant="another")))
-    assert ServerStates(s3, BUCKET, print).read("k7") is None
+    put(s3, dump_record(replace(STATE, server="vllm-k7")))
+    assert ServerStates(s3, BUCKET, print).read(SERVER) is None
 
 
 def test_a_bucket_that_fails_ends_nothing() -> None:
@@ -80,5 +83,5 @@ def test_a_bucket_that_fails_ends_nothing() -> None:
     client = boto3.client("s3", region_name="us-east-1")
     with Stubber(client) as stub:
         stub.add_client_error("get_object", "SlowDown", http_status_code=503)
-        assert ServerStates(client, BUCKET, log.append).read("k7") is None
+        assert ServerStates(client, BUCKET, log.append).read(SERVER) is None
     assert "SlowDown" in log[0]

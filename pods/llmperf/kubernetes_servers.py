@@ -1,0 +1,222 @@
+"""Starts and stops the vLLM servers: their Deployments have one replica or none.
+
+The one thing that this program may ask of Kubernetes is to change the `scale` of these Deployments
+(`charts/load_generator.py`). So it looks at nothing: the answer to a change says how many pods
+there are. urllib3, which boto3 brings, and not a client of Kubernetes: it is one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import urllib3
+from urllib3.util import Retry, Timeout
+
+from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.measuring.servers import FixedServers, Servers, ServersError
+from draftworth.untrusted import one_line
+
+# What Kubernetes gives a pod that may call it. The token is replaced while the pod lives.
+POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+HOST_VARIABLE, PORT_VARIABLE = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
+
+# With the pauses between them some two minutes, as long as a control plane is away for.
+TRIES = 8
+PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 30.0
+_TIMEOUT = Timeout(connect=10.0, read=30.0)
+# Too many requests, a change that met another one, and a server's own trouble.
+_PASSING = (409, 429, 500, 502, 503, 504)
+# Kubernetes counts a pod no more as soon as it has to end: this takes seconds.
+STOPPED_WITHIN_SECONDS = 120.0
+STOPPED_POLL_SECONDS = 1.0
+_WORDS_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubernetesApi:
+    """The API server, as a pod meets it.
+
+    pause_seconds: before the second try; it doubles.
+    """
+
+    url: str
+    folder: Path = POD_FOLDER
+    pause_seconds: float = PAUSE_SECONDS
+
+    @classmethod
+    def of_this_pod(
+        cls, environment: Mapping[str, str], folder: Path | None = None
+    ) -> KubernetesApi:
+        """Raises ServersError where this is no pod that may call it."""
+        folder = folder or POD_FOLDER
+        host, port = (environment.get(name) for name in (HOST_VARIABLE, PORT_VARIABLE))
+        if not host or not port or not (folder / "token").is_file():
+            raise ServersError(
+                f"servers cannot be started and stopped here: there is no {HOST_VARIABLE}, or no "
+                f"token in {folder}; allowed: in a pod of the cluster whose service account may "
+                "patch deployments/scale (the manifests of this experiment make one); next: "
+                "`repetitions: 1` and `control: false` in the experiment where servers stay"
+            )
+        shown = f"[{host}]" if ":" in host else host
+        return cls(url=f"https://{shown}:{port}", folder=folder)
+
+    def scale(self, deployment: str, replicas: int) -> int:
+        """Ask for so many replicas; how many there are now.
+
+        Raises:
+            ServersError: refused, or not answered after all tries.
+        """
+        namespace = self._read("namespace")
+        path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{deployment}/scale"
+        what = f"PATCH {self.url}{path} to {replicas} replica{'' if replicas == 1 else 's'}"
+        body = {"spec": {"replicas": replicas}}
+        headers = {
+            "Authorization": f"Bearer {self._read('token')}",
+            "Content-Type": "application/merge-patch+json",
+            "Accept": "application/json",
+        }
+        try:
+            answer = self._pool.request(
+                "PATCH", f"{self.url}{path}", body=json.dumps(body), headers=headers
+            )
+        except urllib3.exceptions.HTTPError as error:
+            reason = one_line(str(error), characters=300)
+            raise ServersError(
+                f"{what}: no answer of Kubernetes after {TRIES} tries: {reason}; next: whether the "
+                "network policy `load-generator` lets this pod reach the API server"
+            ) from error
+        if answer.status != 200:
+            raise ServersError(f"{what}: {_refusal(answer, namespace, deployment)}")
+        return _replicas(answer, what)
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self.folder / name).read_text(encoding="utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise ServersError(f"{self.folder / name}: cannot be read: {error}") from error
+
+    @cached_property
+    def _pool(self) -> urllib3.PoolManager:
+        # The same number of replicas twice changes nothing: whatever got lost may be asked again.
+        retries = Retry(
+            total=TRIES - 1,
+            redirect=False,
+            allowed_methods=["PATCH"],
+            status_forcelist=_PASSING,
+            backoff_factor=self.pause_seconds,
+            backoff_max=LONGEST_PAUSE_SECONDS,
+            retry_after_max=int(LONGEST_PAUSE_SECONDS),
+            raise_on_status=False,
+        )
+        return urllib3.PoolManager(
+            retries=retries, timeout=_TIMEOUT, ca_certs=str(self.folder / "ca.crt")
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubernetesServers:
+    """The servers of a run: Deployments by the name `Endpoint.server`.
+
+    names: of all of them.
+    """
+
+    api: KubernetesApi
+    names: Sequence[str]
+    log: Callable[[str], None]
+    stopped_poll_seconds: float = STOPPED_POLL_SECONDS
+    stopped_within_seconds: float = STOPPED_WITHIN_SECONDS
+
+    async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
+        """As `Servers` says. A run that is cancelled ends when it is done.
+
+        Between the last stop and the first start there is no server, and so no place where another
+        pod of this Job could be: it is placed beside them.
+        """
+        wanted = tuple(endpoint.server for endpoint in endpoints)
+        changing = asyncio.ensure_future(asyncio.to_thread(self._run_only, wanted, restart=restart))
+        try:
+            await asyncio.shield(changing)
+        except asyncio.CancelledError:
+            await changing
+            raise
+
+    def _run_only(self, wanted: Sequence[str], *, restart: bool) -> None:
+        others = [name for name in self.names if name not in wanted]
+        stopped = [*others, *wanted] if restart else others
+        self.log(f"servers: {', '.join(wanted)}{', started anew' if restart else ''}")
+        self._stop(stopped)
+        for name in wanted:
+            self.api.scale(name, 1)
+
+    def _stop(self, names: Iterable[str]) -> None:
+        """Until none of them has a pod that is not ending.
+
+        A server whose number went from one to none and to one again at once would go on. Whether a
+        pod has ended cannot be seen from here; the devices that it holds go to nobody before.
+        """
+        running = list(names)
+        give_up_at_seconds = time.monotonic() + self.stopped_within_seconds
+        while running := [name for name in running if self.api.scale(name, 0)]:
+            if time.monotonic() >= give_up_at_seconds:
+                raise ServersError(
+                    f"{', '.join(running)}: still with pods {self.stopped_within_seconds:g} s "
+                    "after they were stopped; next: `kubectl get deployments,pods` and the events "
+                    "there, and whether something else sets their number of replicas"
+                )
+            time.sleep(self.stopped_poll_seconds)
+
+
+def servers_of(
+    spec: RunSpec, environment: Mapping[str, str], log: Callable[[str], None]
+) -> Servers:
+    """Who starts and stops the servers of a run; raises ServersError where nobody can."""
+    if spec.repetitions == 1 and not spec.control:
+        return FixedServers()
+    names = tuple(dict.fromkeys(endpoint.server for endpoint in spec.endpoints))
+    return KubernetesServers(api=KubernetesApi.of_this_pod(environment), names=names, log=log)
+
+
+def _refusal(answer: urllib3.BaseHTTPResponse, namespace: str, deployment: str) -> str:
+    """What Kubernetes said, and what to do."""
+    said = f"HTTP {answer.status}: {_message(answer)}"
+    match answer.status:
+        case 401 | 403:
+            return (
+                f"{said}; allowed: for a service account with `patch` on deployments/scale of "
+                f"{deployment}; next: kubectl get role,rolebinding --namespace {namespace}, and "
+                "deploy again where the role `scale-servers` is missing or does not name it"
+            )
+        case 404:
+            return (
+                f"{said}; next: kubectl get deployments --namespace {namespace}; where it is "
+                "missing, deploy again: servers and measuring Job are of different deploys"
+            )
+        case status if status in _PASSING:
+            return f"{said}, after {TRIES} tries; next: `rerun` once the API server is well"
+    return said
+
+
+def _message(answer: urllib3.BaseHTTPResponse) -> str:
+    """Of a `Status`, else how the body begins."""
+    text = answer.data[:_WORDS_BYTES].decode("utf-8", "replace")
+    try:
+        said = json.loads(text)["message"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        said = text
+    return one_line(str(said), characters=300)
+
+
+def _replicas(answer: urllib3.BaseHTTPResponse, what: str) -> int:
+    try:
+        scale: Any = json.loads(answer.data)
+        return int(scale["status"]["replicas"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ServersError(f"{what}: the answer is no Scale: {_message(answer)}") from error

@@ -1,0 +1,109 @@
+"""An API server that knows the scale of Deployments, over TLS, and may misbehave."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from tests.support.certificates import own_authority
+
+NAMESPACE = "draftworth"
+TOKEN = "a-token"
+_MERGE = "application/merge-patch+json"
+
+# A status with a body instead of the answer; `DROPPED`: the connection is closed; None: all well.
+Trouble = tuple[int, bytes] | None
+DROPPED: Trouble = (0, b"")
+
+
+@dataclass(kw_only=True)
+class StandInKubernetes:
+    """Deployments by name, with the replicas that they should have.
+
+    slow: to so many questions one that was stopped still says that it has a pod. trouble: asked at
+        each request, with its number from 1. asked: every change, in its order.
+    """
+
+    replicas: dict[str, int]
+    slow: int = 0
+    trouble: Callable[[int], Trouble] = lambda _: None
+    asked: list[tuple[str, int]] = field(default_factory=list)
+    folder: Path = Path()
+    url: str = ""
+    _ending: dict[str, int] = field(default_factory=dict)
+
+    def scale(self, name: str, replicas: int) -> dict[str, Any]:
+        """What Kubernetes answers: the pods that there are, and not those that are asked for."""
+        if self.replicas[name] and not replicas:
+            self._ending[name] = self.slow
+        pods = self.replicas[name] if replicas else int(self._ending.get(name, 0) > 0)
+        self._ending[name] = max(0, self._ending.get(name, 0) - 1)
+        self.replicas[name] = replicas
+        metadata = {"name": name, "namespace": NAMESPACE}
+        scale = {"spec": {"replicas": replicas}, "status": {"replicas": pods}}
+        return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, **scale}
+
+
+@contextmanager
+def stand_in_kubernetes(folder: Path, api: StandInKubernetes) -> Iterator[StandInKubernetes]:
+    """Serve it; `folder` becomes what a pod that may call it finds mounted."""
+    authority, context = own_authority(folder)
+    authority.rename(folder / "ca.crt")
+    (folder / "token").write_text(f"{TOKEN}\n")
+    (folder / "namespace").write_text(NAMESPACE)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(api))
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    api.folder, api.url = folder, f"https://127.0.0.1:{server.server_port}"
+    serving = threading.Thread(target=server.serve_forever, args=(0.01,))
+    serving.start()
+    try:
+        yield api
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
+
+
+def _handler(api: StandInKubernetes) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_PATCH(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            *folder, name, last = self.path.split("/")
+            assert folder == ["", "apis", "apps", "v1", "namespaces", NAMESPACE, "deployments"]
+            assert (last, self.headers["Content-Type"]) == ("scale", _MERGE)
+            replicas = json.loads(body)["spec"]["replicas"]
+            api.asked.append((name, replicas))
+            self._say(*self._answer(name, replicas))
+
+        def _answer(self, name: str, replicas: int) -> tuple[int, bytes]:
+            if trouble := api.trouble(len(api.asked)):
+                return trouble
+            if self.headers["Authorization"] != f"Bearer {TOKEN}":
+                return 401, status_of("Unauthorized")
+            if name not in api.replicas:
+                return 404, status_of(f'deployments.apps "{name}" not found')
+            return 200, json.dumps(api.scale(name, replicas)).encode()
+
+        def _say(self, status: int, body: bytes) -> None:
+            if (status, body) == DROPPED:
+                return
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+    return Handler
+
+
+def status_of(message: str) -> bytes:
+    """How Kubernetes refuses."""
+    return json.dumps({"kind": "Status", "status": "Failure", "message": message}).encode()
