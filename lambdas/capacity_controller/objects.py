@@ -123,7 +123,10 @@ def servers_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -
     """
     found = [_server(s3, bucket, server) for server in plan.servers]
     states = [state for state in found if state is not None and state.since_unix_s >= since]
-    healthy = [state.since_unix_s for state in states if state.phase == "healthy"]
+    # Of a variant's two servers the one that spoke last: one that was killed when it was stopped
+    # has left a word that nobody takes back.
+    newest = {s.variant: s for s in sorted(states, key=lambda state: state.since_unix_s)}
+    healthy = [state.since_unix_s for state in newest.values() if state.phase == "healthy"]
     healthy_since = max(healthy, default=None)
     for state in states:
         if state.phase == "given_up":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from draftworth.records.server_state import server_state_key
 from lambdas.capacity_controller.state import Deployment
 from tests.lambdas.capacity_controller.conftest import (
     RESULTS,
@@ -18,6 +19,7 @@ from tests.lambdas.capacity_controller.plans import (
     JOB,
     MINUTE,
     NOW,
+    SERVERS,
     VARIANTS,
     make_given_up,
     make_plan,
@@ -27,7 +29,7 @@ from tests.lambdas.capacity_controller.test_invariants import Scenario, current
 
 pytestmark = pytest.mark.emulator
 OTHER_JOB = "llmperf-qwen3-32b-11112222"
-SERVER_EVENT = s3_event(RESULTS, "control/serving/baseline.json")
+SERVER_EVENT = s3_event(RESULTS, server_state_key(SERVERS[0]))
 NODE = ("i-0", "InService")
 
 
@@ -252,3 +254,69 @@ def test_the_state_says_when_stopped_nodes_are_gone(account: Account) -> None:
     account.instances = []
     account.heartbeat(after=2 * MINUTE)
     assert deployment(account).node_time.instances == 0
+
+
+# Servers that start and stop while a run lasts.
+
+
+def swap(account: Account) -> None:
+    """Both servers are stopped on purpose, and both variants start in their other slots."""
+    for variant in VARIANTS:
+        account.say(make_server(variant, phase="ended", exit_code=0, since_unix_s=account.now))
+    for variant, server in zip(VARIANTS, (SERVERS[1], SERVERS[3]), strict=True):
+        account.say(
+            make_server(variant, server=server, phase="starting", since_unix_s=account.now + 1)
+        )
+
+
+def test_servers_that_were_stopped_on_purpose_end_nothing(account: Account) -> None:
+    starting(account)
+    account.say(make_server(since_unix_s=account.now))
+    pass_minutes(account, 60)
+    swap(account)
+    account.handle(SERVER_EVENT)
+    pass_minutes(account, 20)
+    assert (account.desired, account.mail()) == (1, [])
+    account.say(make_server(server=SERVERS[1], since_unix_s=account.now))
+    pass_minutes(account, 60)
+    assert (account.desired, account.mail()) == (1, [])
+
+
+def test_a_second_server_that_is_given_up_ends_the_nodes_like_a_first_one(
+    account: Account,
+) -> None:
+    starting(account)
+    swap(account)
+    account.say(make_given_up(VARIANTS[1], server=SERVERS[3], since_unix_s=account.now + 2))
+    account.handle(SERVER_EVENT)
+    assert (account.desired, account.reason) == (0, "server_gave_up")
+
+
+def test_a_run_that_ends_with_what_it_has_is_told_after_its_server_was_given_up(
+    account: Account,
+) -> None:
+    """The controller is the quicker one; the answer comes by mail all the same."""
+    starting(account)
+    swap(account)
+    account.say(make_given_up(VARIANTS[1], server=SERVERS[3], since_unix_s=account.now + 2))
+    account.handle(SERVER_EVENT)
+    account.mail()
+    account.end_run()
+    account.handle(RUN_EVENT)
+    (mail,) = account.mail()
+    assert "complete" in mail["subject"]
+    assert (account.desired, account.reason) == (0, "complete")
+
+
+def test_a_server_that_was_killed_when_it_was_stopped_does_not_stay_healthy(
+    account: Account,
+) -> None:
+    """It could not say that it has ended; the one in the other slot never comes."""
+    starting(account)
+    account.say(make_server(since_unix_s=account.now))
+    pass_minutes(account, 10)
+    account.say(make_server(server=SERVERS[1], phase="starting", since_unix_s=account.now))
+    pass_minutes(account, 128)
+    assert account.desired == 1
+    pass_minutes(account, 4)
+    assert (account.desired, account.reason) == (0, "no_server_ready")
