@@ -24,6 +24,7 @@ from rich.table import Table
 
 from benchmarks.planted import BASELINE, CLASS, LOADS, VARIANT, Cell, PlantedRun
 from draftworth.analysis.clustering import MANY_REPETITIONS
+from draftworth.analysis.control import without_control
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.verdict import INDIFFERENCE, Comparison, compare
 from draftworth.records.verdict import Judgement
@@ -57,15 +58,17 @@ def planted_run(cell: Cell, seed: int) -> tuple[Outcome, ...]:
     """One run of a cell, stopped and judged as a deployed one: an outcome for each load."""
     run = PlantedRun(cell, seed)
     run.measure()
+    measured, control = without_control(run.blocks)
     return tuple(
         Outcome(
             comparison=compare(
-                run.blocks,
+                measured,
                 Traffic(weights={CLASS: 1.0}, load=load),
                 variant=VARIANT,
                 baseline=BASELINE,
+                control=control,
             ),
-            rounds=len({block.round for block in run.blocks if block.load == load}),
+            rounds=len({block.round for block in measured if block.load == load}),
             truth=run.truth_of(load),
         )
         for load in LOADS[: cell.loads]
@@ -132,6 +135,25 @@ def start_cells() -> list[Cell]:
     return [*grid, *loads, Cell(cost_ratio=1.0, cases=4, repetitions=4, between=0.05)]
 
 
+def control_cells() -> list[Cell]:
+    """Slots and starts that differ, without and with a control that may show it."""
+    return [
+        Cell(
+            cost_ratio=truth,
+            cases=cases,
+            spread=0.05,
+            repetitions=repetitions,
+            slots=slots,
+            between=between,
+            control=control,
+        )
+        for truth in (1.0, 0.8)
+        for cases, repetitions in ((1, 1), (4, 1), (4, 2))
+        for slots, between in ((0.0, 0.0), (0.1, 0.0), (0.0, 0.08))
+        for control in (False, True)
+    ]
+
+
 # What a table says of a cell, by heading.
 Columns = Mapping[str, Callable[[Cell, Sequence[Outcome]], str]]
 
@@ -190,9 +212,19 @@ START_COLUMNS: Columns = {
     **_VERDICTS,
     **_TTFT,
 }
+CONTROL_COLUMNS: Columns = {
+    **_TRUTH,
+    "repetitions": lambda c, _: str(c.repetitions),
+    "slots": lambda c, _: f"{c.slots:.0%}",
+    "between": lambda c, _: f"{c.between:.0%}",
+    "control": lambda c, _: "yes" if c.control else "no",
+    **_VERDICTS,
+    "and clear": lambda _, f: f"{share([o.comparison.clears_floor is True for o in f]):.3f}",
+}
 TABLES: Mapping[str, tuple[Columns, Callable[[], list[Cell]]]] = {
     "prompts": (PROMPT_COLUMNS, prompt_cells),
     "starts": (START_COLUMNS, start_cells),
+    "control": (CONTROL_COLUMNS, control_cells),
 }
 
 
@@ -223,7 +255,7 @@ def _summary(results: Iterable[tuple[Cell, Sequence[Outcome]]]) -> str:
     general = [
         (cell, found)
         for cell, found in results
-        if not cell.between or cell.repetitions >= MANY_REPETITIONS
+        if not (cell.between or cell.slots) or cell.repetitions >= MANY_REPETITIONS
     ]
     least = min(_coverage(cell, found) for cell, found in general)
     false = [

@@ -21,7 +21,7 @@ from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSp
 from draftworth.measuring.stages import stages
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.prompts import Case, Prompt
-from draftworth.records.results import BlockResult, RequestRecord
+from draftworth.records.results import CONTROL, BlockResult, RequestRecord
 
 BASELINE, VARIANT, CLASS = "baseline", "variant", "planted"
 LOADS = tuple(ConcurrencyLoad(concurrency=c) for c in (1, 2, 4))
@@ -48,6 +48,8 @@ class Cell:
     take five times as long. errors: part of both sides' that fail. time_outs: of the variant's.
     repetitions: starts of the servers. between: how much they differ. loads: how many are measured,
         which take the rounds from each other.
+    slots: how much slots differ, run by run; both servers of a control differ in it and, as a
+        variant's do, by what a start does.
     """
 
     cost_ratio: float
@@ -64,6 +66,8 @@ class Cell:
     repetitions: int = 1
     between: float = 0.0
     loads: int = 1
+    control: bool = False
+    slots: float = 0.0
     sampling: Sampling = field(default=SAMPLING)
 
     @property
@@ -97,10 +101,14 @@ class PlantedRun:
         self._drift = cell.drift * self._generator.choice((-1, 1))
         # Of its own, so that cells that differ in their repetitions alone have the same prompts.
         of_starts = random.Random(f"starts {seed}")  # noqa: S311
-        self.starts = [
-            of_starts.lognormvariate(-(cell.between**2) / 2, cell.between)
-            for _ in range(cell.repetitions)
-        ]
+        self.starts, self._control_starts = (
+            [
+                of_starts.lognormvariate(-(cell.between**2) / 2, cell.between)
+                for _ in range(cell.repetitions)
+            ]
+            for _ in range(2)
+        )
+        self._second_slot = of_starts.lognormvariate(-(cell.slots**2) / 2, cell.slots)
 
     def measure(self) -> None:
         """All rounds, as the deployed rules ask for them."""
@@ -111,21 +119,26 @@ class PlantedRun:
 
     def add(self, turn: Round) -> None:
         """A round's blocks in the deployed order (ABBA)."""
-        cell, repetition = self.cell, turn.stage.repetition
+        cell = self.cell
         per_round = cell.sampling.requests_per_round
         last = cell.rounds * len(self._cases) * 2
         for index, (case, prompts) in enumerate(self._cases.items()):
             first = (turn.number - 1) * per_round
             chosen = [prompts[(first + i) % len(prompts)] for i in range(per_round)]
-            sides = (BASELINE, VARIANT) if (index + turn.number) % 2 else (VARIANT, BASELINE)
-            for side in sides:
-                number = len(self.blocks)
+            measured = turn.stage.measured
+            for endpoint in measured if (index + turn.number) % 2 else measured[::-1]:
+                number, side = len(self.blocks), endpoint.variant
                 error = self._generator.gauss(0, _BLOCK_ERROR)
                 factor = math.exp(self._drift * number / last + error)
-                if side == VARIANT:
-                    factor *= self.starts[repetition - 1]
+                factor *= self._server(endpoint, turn.stage.repetition)
                 records = (_record(cell, side, p, factor, self._generator) for p in chosen)
                 self.blocks.append(_block(number, turn, case, side, tuple(records)))
+
+    def _server(self, endpoint: Endpoint, repetition: int) -> float:
+        """What its slot and its start do."""
+        starts = {VARIANT: self.starts, CONTROL: self._control_starts}.get(endpoint.variant)
+        start = starts[repetition - 1] if starts else 1.0
+        return start * (self._second_slot if endpoint.slot else 1.0)
 
     def truth_of(self, load: ConcurrencyLoad) -> float:
         """What is true of the starts that were measured at a load, each with its rounds."""
@@ -189,7 +202,7 @@ def _record(
     factor *= math.exp(generator.gauss(0, _REQUEST_ERROR))
     if cell.outliers and generator.random() < cell.outliers:
         factor *= 5
-    ratio, ttft_ratio = (1.0, 1.0) if side == BASELINE else (prompt.cost_ratio, prompt.ttft_ratio)
+    ratio, ttft_ratio = (prompt.cost_ratio, prompt.ttft_ratio) if side == VARIANT else (1.0, 1.0)
     e2e_s = _BASELINE_S_PER_TOKEN * prompt.tokens * ratio * factor
     ttft_s = min(_TTFT_S * prompt.ttft_factor * ttft_ratio * factor, e2e_s)
     return RequestRecord(
@@ -251,9 +264,11 @@ def planted_spec(cell: Cell) -> RunSpec:
                 base_url="",
                 max_tokens_per_step=1,
                 is_baseline=name == BASELINE,
-                server=name,
+                slot=slot,
+                server=f"{name}-{slot}",
             )
-            for name in (BASELINE, VARIANT)
+            for name, slots in ((BASELINE, (0, 1)), (VARIANT, (1, 0)))
+            for slot in slots
         ),
         shape=RequestShape(
             model="planted",
@@ -280,4 +295,5 @@ def planted_spec(cell: Cell) -> RunSpec:
         price=None,
         ready_deadline_seconds=None,
         repetitions=cell.repetitions,
+        control=cell.control,
     )

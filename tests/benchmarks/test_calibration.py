@@ -82,3 +82,21 @@ def test_few_repetitions_cover_what_is_true_of_them_and_no_more() -> None:
     found = outcomes(replace(STARTS, repetitions=2), RUNS)
     assert share([o.covers(o.truth) is True for o in found]) >= LEAST_COVERAGE
     assert share([o.covers(BOUNDARY) is True for o in found]) < LEAST_COVERAGE - 0.1
+
+
+def test_a_control_takes_back_what_a_slot_does() -> None:
+    """Two slots that differ by 10% or more make a variant cheaper that is not; the control sees it.
+
+    It has no part in a gain that is one.
+    """
+    planted = Cell(cost_ratio=1.0, cases=4, spread=0.05, slots=0.15)
+    said = {
+        control: [
+            o.comparison.judgement for o in outcomes(replace(planted, control=control), RUNS // 3)
+        ]
+        for control in (False, True)
+    }
+    assert said[False].count("cheaper per token") > RUNS // 3 / 10
+    assert said[True].count("cheaper per token") <= 1
+    gain = outcomes(replace(planted, cost_ratio=0.7, slots=0.0, control=True), 20)
+    assert all(o.comparison.clears_floor for o in gain)

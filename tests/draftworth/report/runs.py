@@ -213,8 +213,7 @@ def with_control(run: Run, *, factor: float = 1.0, rounds: int = 3) -> Run:
                 replace(
                     r,
                     request_id=f"{run.result.run_id}/{variant}-{number}-{place}-{i}",
-                    end_to_end_latency_s=(r.end_to_end_latency_s or 0.0)
-                    * (1.0 if index == 0 else factor * (1 + 0.002 * number)),
+                    **_scaled(r, 1.0 if index == 0 else factor * (1 + 0.002 * number)),
                 )
                 for i, r in enumerate(make_plain_block(1, name).requests)
             ),
@@ -230,6 +229,11 @@ def with_control(run: Run, *, factor: float = 1.0, rounds: int = 3) -> Run:
         blocks=tuple(block.stem for block in blocks),
     )
     return Run(result=result, blocks=blocks)
+
+
+def _scaled(record: RequestRecord, factor: float) -> dict[str, Any]:
+    names = ("end_to_end_latency_s", "inter_token_latency_s")
+    return {name: getattr(record, name) * factor for name in names}
 
 
 def with_repetitions(run: Run, count: int, *, between: float = 0.1) -> Run:
