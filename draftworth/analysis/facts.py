@@ -18,7 +18,8 @@ from draftworth.analysis.checks import (
     server_check,
 )
 from draftworth.analysis.goodput import Goodput, goodput
-from draftworth.analysis.ladder import Ladder, ladders_of
+from draftworth.analysis.ladder import Contexts, Ladder, contexts_of, ladders_of
+from draftworth.analysis.lengths import wrong_input_tokens
 from draftworth.analysis.limits import highest_rate
 from draftworth.analysis.metrics import (
     ACCEPTANCE_RATE,
@@ -106,6 +107,7 @@ class RunFacts:
 
     highest_rates: by variant, where arrivals came at rates and latencies are limited.
     ladders: of the traffic mix, or of each class where there is none, over the concurrencies.
+    contexts: of the same over the lengths of prompts, where there are several.
     goodputs: of every variant in each traffic that a verdict is given on, where there are limits.
     """
 
@@ -114,6 +116,7 @@ class RunFacts:
     mixes: tuple[Comparison, ...]
     highest_rates: Mapping[str, PoissonLoad | None]
     ladders: tuple[Ladder, ...] = ()
+    contexts: tuple[Contexts, ...] = ()
     goodputs: tuple[Goodput, ...] = ()
 
     @cached_property
@@ -137,12 +140,14 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
     groups = tuple(_group_facts(run, group, transcripts) for group in groups_of(run.blocks))
     mixes = tuple(_mixes(run))
     of_classes = (v.comparison for group in groups for v in group.speculative)
+    ladders = ladders_of(run, mixes or [c for c in of_classes if c])
     return RunFacts(
         run=run,
         groups=groups,
         mixes=mixes,
         highest_rates=_highest_rates(run),
-        ladders=ladders_of(run, mixes or [c for c in of_classes if c]),
+        ladders=ladders,
+        contexts=contexts_of(ladders),
         goodputs=tuple(_goodputs(run, [*dict.fromkeys(mix.traffic.load for mix in mixes)])),
     )
 
@@ -293,6 +298,12 @@ def _attention(variant: VariantFacts) -> Iterator[str]:
         )
     if acceptance.merged:
         yield _merged_chunks(variant.label, acceptance)
+    load = variant.summary.group.load
+    if (tokens := wrong_input_tokens(variant.records, load)) is not None:
+        yield (
+            f"{variant.label}: prompts have {tokens:.0f} tokens by the server's usage, and were "
+            f"made {load.input_tokens} tokens long by its tokenizer: it adds or drops something."
+        )
     share = variant.comparison.identical_share if variant.comparison else None
     if share is not None and share < 1:
         yield (

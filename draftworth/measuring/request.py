@@ -24,7 +24,7 @@ def request_body(shape: RequestShape, prompt: Prompt) -> bytes:
     max_tokens = max_tokens_of(shape, prompt)
     body: dict[str, Any] = {
         "model": shape.model,
-        **_asked(prompt),
+        **asked_of(prompt),
         "max_tokens": max_tokens,
         "temperature": shape.temperature,
         "seed": shape.seed,
@@ -40,7 +40,8 @@ def request_body(shape: RequestShape, prompt: Prompt) -> bytes:
     return json.dumps(body).encode()
 
 
-def _asked(prompt: Prompt) -> dict[str, Any]:
+def asked_of(prompt: Prompt) -> dict[str, Any]:
+    """The conversation with its tools, or the text."""
     if prompt.text_to_continue is not None:
         return {"prompt": prompt.text_to_continue}
     beside = {
