@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.ladder import Contexts, Ladder
 from draftworth.analysis.metrics import COST
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.analysis.verdict import Comparison
@@ -55,9 +56,10 @@ def headline(facts: RunFacts) -> str:
 
 def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
     """How far up the loads the best one gets."""
-    for ladder in facts.ladders:
-        if ladder.traffic == best.traffic.name and best.variant in ladder.speculative:
-            reach = ladder.reach(best.variant)
+    several = [ladder for ladder in facts.ladders if len(ladder.rungs) > 1]
+    for found in facts.contexts or several:
+        if found.traffic == best.traffic.name and best.variant in found.speculative:
+            reach = found.reach(best.variant)
             yield f"{reach[0].upper()}{reach[1:]}."
 
 
@@ -136,8 +138,9 @@ def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
 
 def reach_sentences(facts: RunFacts) -> Iterator[str]:
     """Where it stops paying, of every variant, where more than one concurrency was measured."""
-    for ladder in facts.ladders:
-        yield from ladder.sentences
+    measured: tuple[Contexts | Ladder, ...] = (*facts.contexts, *facts.ladders)
+    for found in measured:
+        yield from found.sentences
 
 
 def rate_sentences(facts: RunFacts) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from draftworth.analysis.checks import ACCEPTANCE_TOLERANCE, SERVER_TOLERANCE, AcceptanceCheck
 from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.lengths import wrong_input_tokens
 from draftworth.analysis.verdict import Comparison
 from draftworth.records.results import RunResult
 
@@ -43,6 +44,12 @@ def _attention(variant: VariantFacts) -> Iterator[str]:
         )
     if acceptance.merged:
         yield _merged_chunks(variant.label, acceptance)
+    load = variant.summary.group.load
+    if (tokens := wrong_input_tokens(variant.records, load)) is not None:
+        yield (
+            f"{variant.label}: prompts have {tokens:.0f} tokens by the server's usage, and were "
+            f"made {load.input_tokens} tokens long by its tokenizer: it adds or drops something."
+        )
     if variant.comparison:
         yield from _different_outputs(variant.label, variant.comparison)
     if variant.summary.failed:

@@ -17,7 +17,7 @@ from draftworth.analysis.checks import (
 )
 from draftworth.analysis.control import without_control
 from draftworth.analysis.goodput import Goodput, goodput
-from draftworth.analysis.ladder import Ladder, ladders_of
+from draftworth.analysis.ladder import Contexts, Ladder, contexts_of, ladders_of
 from draftworth.analysis.limits import highest_rate
 from draftworth.analysis.metrics import (
     ACCEPTANCE_RATE,
@@ -108,6 +108,7 @@ class RunFacts:
     run: without its control, which is no variant to choose. control: the blocks of its rounds.
     highest_rates: by variant, where arrivals came at rates and latencies are limited.
     ladders: of the traffic mix, or of each class where there is none, over the concurrencies.
+    contexts: of the same over the lengths of prompts, where there are several.
     goodputs: of every variant in each traffic that a verdict is given on, where there are limits.
     repetitions: what each says alone, where there are several.
     """
@@ -118,6 +119,7 @@ class RunFacts:
     mixes: tuple[Comparison, ...]
     highest_rates: Mapping[str, PoissonLoad | None]
     ladders: tuple[Ladder, ...] = ()
+    contexts: tuple[Contexts, ...] = ()
     goodputs: tuple[Goodput, ...] = ()
     repetitions: tuple[RepetitionFacts, ...]
 
@@ -160,13 +162,15 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
     groups = tuple(_group_facts(source, group) for group in groups_of(source.run.blocks))
     mixes = tuple(_mixes(source))
     of_classes = [c for g in groups for v in g.speculative if (c := v.comparison)]
+    ladders = ladders_of(source.run, mixes or of_classes)
     return RunFacts(
         run=source.run,
         control=source.control,
         groups=groups,
         mixes=mixes,
         highest_rates=_highest_rates(source.run),
-        ladders=ladders_of(source.run, mixes or of_classes),
+        ladders=ladders,
+        contexts=contexts_of(ladders),
         goodputs=tuple(_goodputs(source.run, [*dict.fromkeys(mix.traffic.load for mix in mixes)])),
         repetitions=tuple(r for c in (*mixes, *of_classes) for r in repetitions_of(source.run, c)),
     )

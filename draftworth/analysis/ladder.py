@@ -1,4 +1,4 @@
-"""Where it stops paying: a traffic from the lowest measured concurrency to the highest.
+"""Where it stops paying: a traffic over the concurrencies measured, and over lengths of prompts.
 
 A variant is cheaper up to the highest concurrency at which it is judged so, as it is at every lower
 one that was measured. What lies above is said as it was judged, load by load: between two measured
@@ -37,12 +37,22 @@ class Rung:
 
 @dataclass(frozen=True, kw_only=True)
 class Ladder:
-    """A traffic at several concurrencies, from the lowest on; variants: the baseline first."""
+    """A traffic at its concurrencies, from the lowest on; variants: the baseline first.
+
+    input_tokens: of every prompt; None: prompts are as long as they are.
+    """
 
     traffic: str
+    input_tokens: int | None
     variants: tuple[str, ...]
     rungs: tuple[Rung, ...]
     has_price: bool
+
+    @property
+    def label(self) -> str:
+        """`traffic mix`, or `traffic mix of 2,000 input tokens`."""
+        length = "" if self.input_tokens is None else f" of {self.input_tokens:,} input tokens"
+        return f"{self.traffic}{length}"
 
     @property
     def speculative(self) -> tuple[str, ...]:
@@ -76,23 +86,89 @@ class Ladder:
 
     @property
     def sentences(self) -> Iterator[str]:
+        """Of each variant that may be chosen; none of one concurrency alone."""
+        for variant in self.speculative if len(self.rungs) > 1 else ():
+            yield f"{self.label}, {variant}: {self.reach(variant)}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contexts:
+    """A traffic's ladders from the shortest prompts to the longest."""
+
+    ladders: tuple[Ladder, ...]
+
+    @property
+    def traffic(self) -> str:
+        """What they are of."""
+        return self.ladders[0].traffic
+
+    @property
+    def speculative(self) -> tuple[str, ...]:
+        """Variants that may be chosen."""
+        return self.ladders[0].speculative
+
+    def reach(self, variant: str) -> str:
+        """`cheaper up to 4 requests at a time and 2,000 tokens of context, up to 1 and 8,000`.
+
+        So far, and not only there: at every lower load and shorter length too.
+        """
+        corners = list(self._corners(variant))
+        if not corners:
+            return "not shown to be cheaper at the lowest load with the shortest context"
+        (most, tokens), *others = corners
+        requests = f"{most} request{'s' * (most > 1)} at a time"
+        more = "".join(f", up to {n} and {length:,}" for n, length in others)
+        return f"cheaper up to {requests} and {tokens:,} tokens of context{more}"
+
+    def _corners(self, variant: str) -> Iterator[tuple[int, int]]:
+        """Concurrency and length, of each concurrency the longest."""
+        most, corner = math.inf, None
+        for ladder in self.ladders:
+            last = ladder.cheaper_up_to(variant)
+            reached = min(most, last.concurrency if last else 0)
+            if corner and reached < most:
+                yield corner
+            if not reached:
+                return
+            most, corner = reached, (int(reached), ladder.input_tokens or 0)
+        if corner:
+            yield corner
+
+    @property
+    def sentences(self) -> Iterator[str]:
         """Of each variant that may be chosen."""
         for variant in self.speculative:
             yield f"{self.traffic}, {variant}: {self.reach(variant)}."
 
 
+def contexts_of(ladders: Sequence[Ladder]) -> tuple[Contexts, ...]:
+    """Of every traffic that was measured with prompts of more than one length."""
+    by_traffic: dict[str, list[Ladder]] = {}
+    for ladder in ladders:
+        if ladder.input_tokens is not None:
+            by_traffic.setdefault(ladder.traffic, []).append(ladder)
+    return tuple(
+        Contexts(ladders=tuple(sorted(found, key=lambda ladder: ladder.input_tokens or 0)))
+        for found in by_traffic.values()
+        if len(found) > 1
+    )
+
+
 def ladders_of(run: Run, comparisons: Iterable[Comparison]) -> tuple[Ladder, ...]:
-    """Of every traffic that was compared with the baseline at more than one concurrency."""
-    by_traffic: dict[str, list[Comparison]] = {}
+    """Of every traffic, and length of prompts, that was compared with the baseline at a load that
+    is kept full."""
+    found: dict[tuple[str, int | None], list[Comparison]] = {}
     for comparison in comparisons:
-        is_kept_full = isinstance(comparison.traffic.load, ConcurrencyLoad)
+        traffic = comparison.traffic
+        is_kept_full = isinstance(traffic.load, ConcurrencyLoad)
         if is_kept_full and comparison.baseline == run.result.baseline:
-            by_traffic.setdefault(comparison.traffic.name, []).append(comparison)
-    ladders = (_ladder(run, name, found) for name, found in by_traffic.items())
-    return tuple(ladder for ladder in ladders if len(ladder.rungs) > 1)
+            found.setdefault((traffic.name, traffic.load.input_tokens), []).append(comparison)
+    return tuple(_ladder(run, *key, compared) for key, compared in found.items())
 
 
-def _ladder(run: Run, traffic: str, comparisons: Sequence[Comparison]) -> Ladder:
+def _ladder(
+    run: Run, traffic: str, input_tokens: int | None, comparisons: Sequence[Comparison]
+) -> Ladder:
     variants = (run.result.baseline, *dict.fromkeys(c.variant for c in comparisons))
     loads = dict.fromkeys(c.traffic.load for c in comparisons)
     kept_full = [load for load in loads if isinstance(load, ConcurrencyLoad)]
@@ -100,8 +176,13 @@ def _ladder(run: Run, traffic: str, comparisons: Sequence[Comparison]) -> Ladder
         _rung(run, load.concurrency, variants, [c for c in comparisons if c.traffic.load == load])
         for load in sorted(kept_full, key=lambda load: load.concurrency)
     )
-    has_price = all(slot_usd_per_second(run.result.price, name) for name in variants)
-    return Ladder(traffic=traffic, variants=variants, rungs=tuple(rungs), has_price=has_price)
+    return Ladder(
+        traffic=traffic,
+        input_tokens=input_tokens,
+        variants=variants,
+        rungs=tuple(rungs),
+        has_price=all(slot_usd_per_second(run.result.price, name) for name in variants),
+    )
 
 
 def _rung(

@@ -185,7 +185,7 @@ def variants_of(experiment: Experiment, kind: type[V]) -> Iterator[tuple[Key, V]
 
 def loads_of(experiment: Experiment) -> tuple[Load, ...]:
     """What every variant is measured at, one after the other."""
-    return experiment.workload.load_spec(experiment.serving.max_num_seqs).shapes()
+    return experiment.workload.loads(experiment.serving.max_num_seqs)
 
 
 def beside(experiment_path: Path, relative: str) -> Path:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Annotated, Literal, cast
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from draftworth.experiment.patterns import (
     MAX_NAME_LENGTH,
@@ -17,6 +18,19 @@ from draftworth.experiment.strict import StrictModel
 from draftworth.records import load as load_shapes
 from draftworth.records.codec import INT64
 from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, MAX_TEMPERATURE
+
+
+def _length_tag(value: object) -> str:
+    return SEVERAL_LENGTHS if isinstance(value, list | tuple) else ONE_LENGTH
+
+
+# Which of the two a file's `input_tokens` is, in pydantic's places of errors.
+ONE_LENGTH, SEVERAL_LENGTHS = "one length", "several lengths"
+InputTokens = Annotated[
+    Annotated[PositiveInt, Tag(ONE_LENGTH)]
+    | Annotated[tuple[PositiveInt, ...], Field(min_length=1), EachOnce, Tag(SEVERAL_LENGTHS)],
+    Discriminator(_length_tag),
+]
 
 
 class PromptClass(StrictModel):
@@ -108,8 +122,9 @@ class Workload(StrictModel):
     """folder of prompt classes, relative to the experiment file"""
     classes: Annotated[tuple[PromptClass, ...], Field(min_length=1)]
     """the prompt classes to measure"""
-    input_tokens: PositiveInt
-    """longest prompt, chat template included, tokens; used to check max_model_len"""
+    input_tokens: InputTokens
+    """longest prompt, chat template included, tokens; used to check max_model_len. A list: every
+    prompt is made so long, one length after the other, by padding or cutting"""
     output_tokens: PositiveInt = Field(
         description="max_tokens of every request; a prompt's own max_tokens is no more"
     )
@@ -160,6 +175,18 @@ class Workload(StrictModel):
     request_timeout_seconds: Annotated[float, Field(ge=0.001, le=86_400)] = 300.0
     """a request that takes longer is recorded as failed"""
 
-    def load_spec(self, max_num_seqs: int) -> LoadSpec:
-        """How requests are sent to servers that decode so many at once."""
-        return self.load or ladder(max_num_seqs)
+    @property
+    def input_lengths(self) -> tuple[int, ...]:
+        """The lengths that prompts are made; empty: they stay as long as they are."""
+        return self.input_tokens if isinstance(self.input_tokens, tuple) else ()
+
+    @property
+    def most_input_tokens(self) -> int:
+        """Of the longest prompt."""
+        return max(self.input_lengths) if self.input_lengths else cast(int, self.input_tokens)
+
+    def loads(self, max_num_seqs: int) -> tuple[load_shapes.Load, ...]:
+        """What servers that decode so many at once get, one after the other."""
+        shapes = (self.load or ladder(max_num_seqs)).shapes()
+        lengths = self.input_lengths or (None,)
+        return tuple(replace(shape, input_tokens=n) for n in lengths for shape in shapes)

@@ -35,7 +35,7 @@ def request_body(shape: RequestShape, prompt: Prompt, *, seed: int) -> bytes:
     max_tokens = max_tokens_of(shape, prompt)
     body: dict[str, Any] = {
         "model": shape.model,
-        **_asked(prompt),
+        **asked_of(prompt),
         "max_tokens": max_tokens,
         "temperature": shape.temperature,
         "seed": seed,
@@ -51,7 +51,8 @@ def request_body(shape: RequestShape, prompt: Prompt, *, seed: int) -> bytes:
     return json.dumps(body).encode()
 
 
-def _asked(prompt: Prompt) -> dict[str, Any]:
+def asked_of(prompt: Prompt) -> dict[str, Any]:
+    """The conversation with its tools, or the text."""
     if prompt.text_to_continue is not None:
         return {"prompt": prompt.text_to_continue}
     beside = {

@@ -15,7 +15,7 @@ import itertools
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +23,7 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring.blocks import BlockSender, CaseRound, Sent, describe, first_error
 from draftworth.measuring.client import Client
 from draftworth.measuring.clock import WallClock, unix_clock
+from draftworth.measuring.context import ContextCases
 from draftworth.measuring.findings import write_findings
 from draftworth.measuring.history import BlockKey, History
 from draftworth.measuring.http import API_KEY_VARIABLE
@@ -45,6 +46,7 @@ from draftworth.measuring.servers import FixedServers, Servers, StageServers
 from draftworth.measuring.sink import Sink, SinkError
 from draftworth.measuring.stages import Stage, stages
 from draftworth.records.codec import dump_record
+from draftworth.records.prompts import Case
 from draftworth.records.reading import Run
 from draftworth.records.results import (
     CONTROL,
@@ -144,6 +146,7 @@ class Runner:
             journal=self._journal,
             clock=self.wall_clock,
         )
+        self._context = ContextCases(spec=self.spec, api_key=self.api_key, progress=self.progress)
         self._sender = BlockSender(
             spec=self.spec,
             run_id=self.run_id,
@@ -282,6 +285,7 @@ class Runner:
             return
         stage = case_round.turn.stage
         await self._prepare(stage)
+        case_round = replace(case_round, case=await self._case(case_round))
         started_at_unix_s = self.wall_clock()
         sent = await self._send_together(case_round, endpoints)
         while lost := [s.lost for s in sent if s.lost]:
@@ -300,6 +304,16 @@ class Runner:
             self.progress(f"[block {s.block.block}, round {s.block.round}] {describe(s.block)}")
         stems = tuple(s.block.stem for s in new)
         self._journal.note("measured", started_at_unix_s, blocks=stems)
+
+    async def _case(self, case_round: CaseRound) -> Case:
+        """With prompts as long as the load wants them; all are made before the first block."""
+        running = case_round.turn.stage.running
+        return await self._context.of(
+            case_round.case,
+            case_round.turn.load,
+            baseline=next(endpoint for endpoint in running if endpoint.is_baseline),
+            wait=lambda: self._stage_servers.again(running),
+        )
 
     async def _send_together(
         self, case_round: CaseRound, endpoints: Sequence[Endpoint]

@@ -93,10 +93,10 @@ def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
     # Words: a lower bound of the tokens in languages with spaces.
     prompts = (prompt for case in experiment.cases for prompt in case.prompts)
     longest = max(sum(len(text.split()) for text in prompt.texts) for prompt in prompts)
-    if longest > work.input_tokens:
+    if not work.input_lengths and longest > work.most_input_tokens:
         yield (
             f"the longest prompt has {longest} words, so more tokens than workload.input_tokens "
-            f"{work.input_tokens}: requests may not fit serving.max_model_len"
+            f"{work.most_input_tokens}: requests may not fit serving.max_model_len"
         )
     if work.fixed_output_length:
         yield (

@@ -14,6 +14,7 @@ from draftworth.analysis.attention import attention_of
 from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.goodput import Goodput
+from draftworth.analysis.ladder import Ladder
 from draftworth.analysis.metrics import COST
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY as ITL
 from draftworth.analysis.pairing import MANY_CASES
@@ -147,6 +148,7 @@ def _verdict(facts: RunFacts) -> Section:
         paragraphs=tuple(sentences),
         tables=(
             *_comparisons(facts),
+            *_contexts(facts),
             *_goodputs(facts),
             *control_tables(facts),
             *variant_table(
@@ -193,6 +195,31 @@ def _comparisons(facts: RunFacts) -> tuple[Table, ...]:
         rows,
         names=4,
     )
+
+
+def _contexts(facts: RunFacts) -> Iterator[Table]:
+    """What a token costs by load and length of prompts."""
+    for found in facts.contexts:
+        counts = sorted({r.concurrency for ladder in found.ladders for r in ladder.rungs})
+        rows = (
+            (
+                *(found.traffic, variant, str(count)),
+                *(_context_cell(ladder, variant, count) for ladder in found.ladders),
+            )
+            for variant in found.speculative
+            for count in counts
+        )
+        lengths = (f"{ladder.input_tokens:,} input tokens" for ladder in found.ladders)
+        yield from table(("class", "variant", "in flight", *lengths), rows, names=3)
+
+
+def _context_cell(ladder: Ladder, variant: str, concurrency: int) -> str:
+    rungs = {rung.concurrency: rung.comparisons for rung in ladder.rungs}
+    comparison = rungs.get(concurrency, {}).get(variant)
+    if comparison is None:
+        return MISSING
+    ratio = comparison.cost_ratio
+    return f"{change(ratio)} ({change_interval(ratio)}), {comparison.judgement}"
 
 
 def _goodputs(facts: RunFacts) -> tuple[Table, ...]:

@@ -22,7 +22,7 @@ def ladder_plot(ladder: Ladder, suffix: str) -> Plot:
     unit = "US dollars" if ladder.has_price else "hours of a server"
     return Plot(
         name=f"over-concurrency-{suffix}",
-        title=f"{short(ladder.traffic)}: {reaches}",
+        title=f"{short(ladder.label)}: {reaches}",
         caption=f"Above: {unit} for a million output tokens, bars: the baseline's x the ends of "
         f"the cost ratio's {INTERVAL}. Below: the median ITL of each class, weighted like its "
         "tokens. Lines join what was measured; between two loads nothing was.",

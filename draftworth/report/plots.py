@@ -33,7 +33,8 @@ def overview_plots(facts: RunFacts) -> Iterator[Plot]:
     if known := [(v, c, r) for v, c, r in compared if r]:
         yield _cost_plot(known)
     for ladder in facts.ladders:
-        yield ladder_plot(ladder, _slug(ladder.traffic))
+        if len(ladder.rungs) > 1:
+            yield ladder_plot(ladder, _slug(ladder.label))
     if predicted := [(v, b) for v in facts.speculative if (b := v.break_even)]:
         yield _tokens_per_step_plot(predicted)
 

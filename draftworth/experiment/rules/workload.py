@@ -76,10 +76,10 @@ def _token_ids_can_be_told(experiment: Experiment) -> Iterator[Problem]:
             allowed="false, or a release with vLLM 0.10.2 or later",
             reason=f"vLLM {experiment.release_facts.vllm_version} does not know return_token_ids",
         )
-    if work.input_tokens > MAX_TOLD_INPUT_TOKENS:
+    if work.most_input_tokens > MAX_TOLD_INPUT_TOKENS:
         yield Problem(
             key=key,
-            given=f"true with workload.input_tokens {work.input_tokens}",
+            given=f"true with workload.input_tokens {work.most_input_tokens}",
             allowed=f"false, or at most {MAX_TOLD_INPUT_TOKENS:,} input tokens",
             reason="the ids of the prompt come with those of the output, in one event, which the "
             "client would refuse for its length",
@@ -120,7 +120,8 @@ def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
 def _each_load_is_worth_its_warm_up(experiment: Experiment) -> Iterator[Problem]:
     """A block measures at least as many requests as it has in flight."""
     work = experiment.workload
-    for index, load in enumerate(loads_of(experiment)):
+    rungs = len(loads_of(experiment)) // max(1, len(work.input_lengths))
+    for index, load in enumerate(loads_of(experiment)[:rungs]):
         if isinstance(load, ConcurrencyLoad) and load.concurrency > work.requests_per_round:
             yield Problem(
                 key=_key_of_load(work, index),

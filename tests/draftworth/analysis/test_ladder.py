@@ -8,11 +8,13 @@ import pytest
 
 from draftworth.analysis.answer import headline, verdict_of
 from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.ladder import Ladder
+from draftworth.analysis.ladder import Contexts, Ladder, contexts_of
 from draftworth.analysis.statistics import Estimate
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.results import BlockResult, Price
 from draftworth.records.verdict import Judgement
+from draftworth.report.contents import document_of
+from draftworth.report.plots import overview_plots
 from tests.draftworth.report.runs import (
     BASELINE,
     VARIANT,
@@ -152,7 +154,9 @@ def test_the_mix_is_what_is_spoken_of_where_there_is_one() -> None:
 )
 def test_one_concurrency_and_arrivals_at_rates_have_no_ladder(loads: tuple[Load, ...]) -> None:
     blocks = blocks_at(*loads)
-    assert make_facts(make_run(blocks=blocks, class_weights={})).ladders == ()
+    facts = make_facts(make_run(blocks=blocks, class_weights={}))
+    assert [sentence for ladder in facts.ladders for sentence in ladder.sentences] == []
+    assert not any("over-concurrency" in plot.name for plot in overview_plots(facts))
 
 
 def test_the_cost_of_a_rung_is_that_of_a_million_tokens() -> None:
@@ -165,3 +169,67 @@ def test_the_cost_of_a_rung_is_that_of_a_million_tokens() -> None:
     assert rung.costs[BASELINE] == pytest.approx((0.25 + 99 * 0.01035) / 100 * 1e6 / 3600)
     assert usd.rungs[0].costs[BASELINE] == pytest.approx(rung.costs[BASELINE] * 4.0)
     assert rung.itls_s[BASELINE] == pytest.approx(0.01035)
+
+
+def contexts(table: dict[int, tuple[Judgement, ...]]) -> Contexts:
+    """Judgements at 1, 2, 4 ... by length of the prompts."""
+    (found,) = contexts_of(
+        [replace(judged(*said), input_tokens=length) for length, said in table.items()]
+    )
+    return found
+
+
+GOOD: Judgement = "cheaper per token"
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (
+            {2000: (GOOD, GOOD, "dearer"), 8000: (GOOD, GOOD, GOOD)},
+            "cheaper up to 2 requests at a time and 8,000 tokens of context",
+        ),
+        # Longest first in the file: told from the shortest on.
+        (
+            {8000: (GOOD, "dearer", "dearer"), 2000: (GOOD, GOOD, GOOD)},
+            "cheaper up to 4 requests at a time and 2,000 tokens of context, up to 1 and 8,000",
+        ),
+        (
+            {2000: (GOOD, "dearer"), 4000: ("inconclusive", "dearer"), 8000: (GOOD, GOOD)},
+            "cheaper up to 1 request at a time and 2,000 tokens of context",
+        ),
+        (
+            {2000: ("inconclusive", GOOD), 8000: (GOOD, GOOD)},
+            "not shown to be cheaper at the lowest load with the shortest context",
+        ),
+    ],
+)
+def test_load_and_context_are_told_together(
+    table: dict[int, tuple[Judgement, ...]], said: str
+) -> None:
+    assert contexts(table).reach(VARIANT) == said
+
+
+def test_a_run_with_two_lengths_has_a_table_of_both_and_says_so_first() -> None:
+    loads = [
+        ConcurrencyLoad(concurrency=n, input_tokens=length)
+        for length in (2000, 8000)
+        for n in (1, 4)
+    ]
+    blocks = blocks_at(*loads)
+    facts = make_facts(make_run(blocks=blocks, class_weights={"structured": 1.0}))
+
+    assert [ladder.label for ladder in facts.ladders] == [
+        "structured of 2,000 input tokens",
+        "structured of 8,000 input tokens",
+    ]
+    (found,) = facts.contexts
+    assert headline(facts).endswith(f" C{found.reach(VARIANT)[1:]}.")
+    assert verdict_of(facts).notes[0] == f"structured, {VARIANT}: {found.reach(VARIANT)}."
+    tables = document_of(facts).sections[0].tables
+    (table,) = [t for t in tables if "2,000 input tokens" in t.headings]
+    assert [row[:3] for row in table.rows] == [
+        ("structured", VARIANT, "1"),
+        ("structured", VARIANT, "4"),
+    ]
+    assert all(cell.endswith(("token", "dearer")) for row in table.rows for cell in row[3:])

@@ -997,6 +997,52 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "at most 8",
         "c9",
     ),
+    "the longest of several lengths does not fit": (
+        put("workload", "input_tokens", value=[64, 512]),
+        "serving.max_model_len",
+        "1024 with workload.input_tokens 512 + workload.output_tokens 600 = 1112",
+        "1112 or more",
+        "longer than max_model_len",
+    ),
+    "a length that is none": (
+        put("workload", "input_tokens", value=[64, 0]),
+        "workload.input_tokens[1]",
+        "0",
+        "1 or more",
+        "A list",
+    ),
+    "no length": (
+        put("workload", "input_tokens", value=[]),
+        "workload.input_tokens",
+        "[]",
+        "at least 1 entries",
+        "longest prompt",
+    ),
+    "a length twice": (
+        put("workload", "input_tokens", value=[64, 64]),
+        "workload.input_tokens",
+        "[64, 64]",
+        "each entry once; twice: 64",
+        "longest prompt",
+    ),
+    "a length in words": (
+        put("workload", "input_tokens", value="long"),
+        "workload.input_tokens",
+        '"long"',
+        "a whole number, 1 or more or a list of 1 or more entries, not in quotes",
+        "longest prompt",
+    ),
+    "a budget that gives a length no round": (
+        both(
+            put("workload", "input_tokens", value=[32, 64]),
+            put("workload", "max_requests", value=8),
+            put("workload", "min_requests", value=8),
+        ),
+        "workload.max_requests",
+        "8 with requests_per_round 8, shared by loads c4-i32, c4-i64 in 1 repetition",
+        "16 or more",
+        "one round of each",
+    ),
     "a rung twice": (
         put("workload", "load", value={"kind": "ladder", "concurrencies": [4, 4]}),
         "workload.load.concurrencies",
@@ -1412,6 +1458,18 @@ def test_without_a_load_it_is_a_ladder_to_what_the_server_decodes_at_once(
     experiment = load_experiment(write_experiment(tmp_path, edit)).spec
 
     assert [load.label for load in loads_of(experiment)] == labels
+
+
+def test_each_length_is_measured_at_each_load(tmp_path: Path) -> None:
+    edit = both(
+        drop("workload", "load"),
+        put("workload", "input_tokens", value=[64, 400]),
+        put("workload", "max_requests", value=96),
+    )
+    experiment = load_experiment(write_experiment(tmp_path, edit)).spec
+
+    labels = [load.label for load in loads_of(experiment)]
+    assert labels == ["c1-i64", "c2-i64", "c4-i64", "c1-i400", "c2-i400", "c4-i400"]
 
 
 def test_a_secret_may_be_named_after_the_hub(tmp_path: Path) -> None:

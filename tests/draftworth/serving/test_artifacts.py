@@ -20,22 +20,15 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.naming import content_hash
 from draftworth.experiment.strict import StrictModel
-from draftworth.experiment.workload import ladder
 from draftworth.serving import neuron_v0_nxdi
 from draftworth.serving.artifacts import KEY_LENGTH, artifact_inputs, artifact_key
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import NEURON_DIALECTS, serving_command
-from tests.conftest import ROOT
 from tests.draftworth.serving.test_dialects import SERVED
-from tests.support.experiments import load_spec, write_experiment
+from tests.support.experiments import load_spec, with_rounds, write_experiment
 from tests.support.snapshot import assert_snapshot
 
-LOADED = load_spec(ROOT / "experiments" / "qwen3-32b.yaml")
-assert isinstance(LOADED, NeuronExperiment)
-# With a load, which the shipped file leaves to its default, so that its keys can be changed.
-EXPERIMENT: NeuronExperiment = LOADED.model_copy(
-    update={"workload": LOADED.workload.model_copy(update={"load": ladder(4)})}
-)
+EXPERIMENT: NeuronExperiment = with_rounds().spec
 
 NUMBERS = st.integers(1, 10_000)
 WORDS = st.text(st.characters(codec="ascii"), max_size=8)
