@@ -23,6 +23,8 @@ from tests.draftworth.report.runs import (
     make_facts,
     make_plain_block,
     make_run,
+    with_control,
+    with_repetitions,
     write_run,
 )
 from tests.support.blocks import make_price
@@ -83,8 +85,9 @@ def blocks_of_which_one_output_differs() -> tuple[BlockResult, ...]:
 
 def test_markdown_of_a_run_with_everything(tmp_path: Path) -> None:
     price = make_price()
-    run = make_run(price=price, blocks=blocks_of_which_one_output_differs())
-    texts = {"run/1-3": "count: 1 | 2 *3*", "run/2-3": "count: 1 | 2 <b>4</b>"}
+    once = make_run(price=price, blocks=blocks_of_which_one_output_differs())
+    run = with_control(with_repetitions(once, 2))
+    texts = {"run/1-3-0": "count: 1 | 2 *3*", "run/2-3-0": "count: 1 | 2 <b>4</b>"}
     folder = write_run(run, tmp_path / "run", texts=texts)
     facts = facts_of(run, read_transcripts(folder, run.blocks))
     document = document_of(facts, changes(facts, make_facts(run)), "another-run")

@@ -157,7 +157,11 @@ def make_verdict(run_id: str = RUN_ID, **overrides: Any) -> Verdict:
         cost_ratio=0.62,
         cost_ratio_low=0.59,
         cost_ratio_high=0.65,
-        sentence="traffic mix at c4: cheaper per token; a token costs at least 35% less.",
+        sentence="traffic mix at c4: cheaper per token; a token costs at least 35% less. Two "
+        "servers without speculation: -2.1% to +1.9%, which the verdict clears.",
+        noise_floor_low=0.979,
+        noise_floor_high=1.019,
+        clears_noise_floor=True,
     )
     fields: dict[str, Any] = {
         "experiment": "qwen3-32b",
