@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from charts.load_generator import SCALING_ROLE
 from charts.names import server_names
 from draftworth.cli import main
 from draftworth.records.codec import load_record
 from draftworth.records.results import RESULT_SUFFIX, BlockResult, RunResult
 from draftworth.records.staging import READY_MARKER
 from pods.compiled_graphs.start import MAX_STARTS
-from tests.cluster.api import Api, Object
+from tests.cluster.api import Api, Object, path_of
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.living import living
 from tests.cluster.sandbox import PodNetwork
@@ -142,17 +143,11 @@ def test_a_run_starts_and_stops_its_servers_and_swaps_their_slots(world: World) 
     destroy(world)
 
 
-def without_right(item: Object) -> None:
-    """The measuring pod may scale the servers of the first repetition alone."""
-    if item["kind"] == "Role":
-        (rule,) = item["rules"]
-        rule["resourceNames"] = [n for n in rule["resourceNames"] if n.startswith("vllm-")]
-
-
 @pytest.mark.parametrize("synthesis", [{"repetitions": 2}], indirect=True)
-def test_a_right_that_is_missing_costs_repetitions_and_no_answer(world: World) -> None:
-    world.stack.edit = without_right
+def test_a_right_that_is_gone_costs_repetitions_and_no_answer(world: World) -> None:
     world.deploy()
+    world.until(lambda: world.keys("results", RESULT_SUFFIX))
+    world.api.delete(path_of("Role", SCALING_ROLE))
     run = world.until(lambda: run_of(world))
     assert {b.repetition for b in blocks_of(world)} == {1}
     assert (run.status, run.reason) == ("complete", "")
