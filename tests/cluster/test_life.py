@@ -147,7 +147,7 @@ def test_a_run_starts_and_stops_its_servers_and_swaps_their_slots(world: World) 
 def test_a_right_that_is_gone_costs_repetitions_and_no_answer(world: World) -> None:
     world.deploy()
     world.until(lambda: world.keys("results", RESULT_SUFFIX))
-    world.api.delete(path_of("Role", SCALING_ROLE))
+    world.api.change(path_of("Role", SCALING_ROLE), {"rules": []})
     run = world.until(lambda: run_of(world))
     assert {b.repetition for b in blocks_of(world)} == {1}
     assert (run.status, run.reason) == ("complete", "")
