@@ -1,105 +1,50 @@
 """How often the verdict is right, counted over runs whose truth is known.
 
-    python -m benchmarks.calibration [--runs 400] [--processes 2]
+    python -m benchmarks.calibration [--runs 400] [--processes 2] [--table starts]
 
-A cell plants a truth (what a token costs with the variant / with the baseline, how much prompts
-differ in it, drift of the machine, outliers) and draws runs from it: result files as a load
-generator writes them, round by round, until the deployed stopping rule (`Precision`) has enough.
-Then the deployed verdict judges, at the moment of stopping. Printed are, of each cell, how often
-the interval covers the truth, the verdicts, the rounds it took, and how often a TTFT that is
-exactly at its margin is called unchanged. Every draw has a seed: the same table each time.
-
-Cost per token: log-normal in prompts, with the mean planted, so a few prompts gain most or lose
-most. Lengths vary by prompt. A block has an error of its own (3%), a request too (2%); drift goes
-on from the first block to the last, half of it up and half of it down over runs.
+A cell plants a truth (what a token costs with the variant / with the baseline, how much prompts and
+repetitions differ in it, drift of the machine, outliers) and draws runs from it (`planted`), round
+by round, as the deployed rules ask for them (`Rounds`, `Precision`) until they have enough. Then
+the deployed verdict judges, at the moment of stopping. Printed are, of each cell, how often the
+interval covers the truth, the verdicts, the rounds it took, and how often a TTFT that is exactly at
+its margin is called unchanged. Every draw has a seed: the same table each time.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
-import random
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.planted import BASELINE, CLASS, LOADS, VARIANT, Cell, PlantedRun
+from draftworth.analysis.clustering import MANY_REPETITIONS
+from draftworth.analysis.control import without_control
 from draftworth.analysis.pairing import Traffic
-from draftworth.analysis.summary import Group
-from draftworth.analysis.verdict import INDIFFERENCE, TTFT_MARGIN, Comparison, compare
-from draftworth.measuring.precision import Precision
-from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
-from draftworth.records.load import ConcurrencyLoad
-from draftworth.records.prompts import Case, Prompt
-from draftworth.records.results import BlockResult, RequestRecord
+from draftworth.analysis.verdict import INDIFFERENCE, Comparison, compare
+from draftworth.records.verdict import Judgement
 
-BASELINE, VARIANT, CLASS = "baseline", "variant", "planted"
-LOAD = ConcurrencyLoad(concurrency=1)
-GROUP = Group(prompt_class=CLASS, load=LOAD)
-SAMPLING = Sampling(
-    requests_per_round=8,
-    min_requests=16,
-    max_requests=64,
-    target_interval_width=0.1,
-    warmup_requests=0,
-)
 BOUNDARY = 1 / (1 + INDIFFERENCE)
-_BLOCK_ERROR, _REQUEST_ERROR, _LENGTH_SPREAD, _TTFT_SPREAD = 0.03, 0.02, 0.4, 0.1
-_MESSAGES = ({"role": "user", "content": "planted"},)
-_BASELINE_S_PER_TOKEN, _TTFT_S, _TIMEOUT_S = 0.02, 0.2, 300.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """A planted truth.
-
-    cost_ratio: variant / baseline, in the mean over prompts. gains: planted ratios of prompts with
-    their probabilities, in the place of the log-normal ones of `spread`.
-    prompts: of each case. drift: in all of a run. outliers: part of the requests of both sides that
-    take five times as long. errors: part of both sides' that fail. time_outs: of the variant's.
-    """
-
-    cost_ratio: float
-    cases: int = 1
-    prompts: int = 8
-    spread: float = 0.2
-    drift: float = 0.0
-    outliers: float = 0.0
-    errors: float = 0.0
-    time_outs: float = 0.0
-    gains: tuple[tuple[float, float], ...] = ()
-    lengths: tuple[int, ...] = ()
-    ttft_ratio: float = 1 + TTFT_MARGIN
-    sampling: Sampling = field(default=SAMPLING)
-
-    @property
-    def rounds(self) -> int:
-        """At most."""
-        return self.sampling.max_requests // self.sampling.requests_per_round
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlantedPrompt:
-    """What is true of a prompt: output tokens, and its own factors."""
-
-    id: str
-    tokens: int
-    cost_ratio: float
-    ttft_factor: float
-    ttft_ratio: float
+_JUDGEMENTS: tuple[Judgement, ...] = (
+    *("cheaper per token", "no difference", "dearer", "inconclusive"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a run said, and when it stopped."""
+    """What a run said at one load, and when it stopped.
+
+    truth: of the repetitions that were measured.
+    """
 
     comparison: Comparison
     rounds: int
+    truth: float
 
     def covers(self, truth: float) -> bool | None:
         """None: it gave no interval."""
@@ -109,194 +54,39 @@ class Outcome:
         return ratio.low <= truth <= ratio.high
 
 
-def planted_run(cell: Cell, seed: int) -> Outcome:
-    """One run of a cell, stopped and judged as a deployed one."""
-    generator = random.Random(seed)  # noqa: S311 (reproducible draws, not a secret)
-    cases = _cases(cell, generator)
-    precision = Precision(spec=planted_spec(cell), progress=lambda _: None)
-    blocks: list[BlockResult] = []
-    number = 0
-    for number, round_blocks in enumerate(_rounds(cell, cases, generator), start=1):
-        blocks += round_blocks
-        if precision.is_enough(blocks, GROUP, requests=number * cell.sampling.requests_per_round):
-            break
-    traffic = Traffic.of(GROUP)
-    return Outcome(
-        comparison=compare(blocks, traffic, variant=VARIANT, baseline=BASELINE), rounds=number
+def planted_run(cell: Cell, seed: int) -> tuple[Outcome, ...]:
+    """One run of a cell, stopped and judged as a deployed one: an outcome for each load."""
+    run = PlantedRun(cell, seed)
+    run.measure()
+    measured, control = without_control(run.blocks)
+    return tuple(
+        Outcome(
+            comparison=compare(
+                measured,
+                Traffic(weights={CLASS: 1.0}, load=load),
+                variant=VARIANT,
+                baseline=BASELINE,
+                control=control,
+            ),
+            rounds=len({block.round for block in measured if block.load == load}),
+            truth=run.truth_of(load),
+        )
+        for load in LOADS[: cell.loads]
     )
-
-
-def planted_blocks(cell: Cell, *, rounds: int, seed: int) -> list[BlockResult]:
-    """So many rounds of a run of a cell."""
-    generator = random.Random(seed)  # noqa: S311 (reproducible draws, not a secret)
-    found = islice(_rounds(cell, _cases(cell, generator), generator), rounds)
-    return [block for blocks in found for block in blocks]
 
 
 def outcomes(cell: Cell, runs: int, *, first_seed: int = 0, processes: int = 1) -> list[Outcome]:
     """So many runs of a cell, each with a seed of its own."""
     seeds = range(first_seed, first_seed + runs)
     if processes == 1:
-        return [planted_run(cell, seed) for seed in seeds]
+        return [*chain.from_iterable(planted_run(cell, seed) for seed in seeds)]
     with ProcessPoolExecutor(processes) as pool:
-        return [*pool.map(partial(planted_run, cell), seeds, chunksize=10)]
+        found = pool.map(partial(planted_run, cell), seeds, chunksize=10)
+        return [*chain.from_iterable(found)]
 
 
-def _cases(cell: Cell, generator: random.Random) -> dict[str, list[PlantedPrompt]]:
-    return {_case_name(i): _prompts(cell, i, generator) for i in range(cell.cases)}
-
-
-def _case_name(case: int) -> str:
-    return f"case-{case}"
-
-
-def _prompts(cell: Cell, case: int, generator: random.Random) -> list[PlantedPrompt]:
-    def factor(mean: float, spread: float) -> float:
-        return mean * generator.lognormvariate(-(spread**2) / 2, spread)
-
-    def gain() -> float:
-        if not cell.gains:
-            return factor(cell.cost_ratio, cell.spread)
-        ratios, probabilities = zip(*cell.gains, strict=True)
-        return float(generator.choices(ratios, probabilities)[0])
-
-    def tokens(index: int) -> int:
-        if cell.lengths:
-            return cell.lengths[index % len(cell.lengths)]
-        return max(8, round(300 * factor(1.0, _LENGTH_SPREAD)))
-
-    return [
-        PlantedPrompt(
-            id=f"case-{case}-{index}",
-            tokens=tokens(index),
-            cost_ratio=gain(),
-            ttft_factor=factor(1.0, _TTFT_SPREAD),
-            ttft_ratio=math.exp(generator.gauss(math.log(cell.ttft_ratio), _TTFT_SPREAD / 2)),
-        )
-        for index in range(cell.prompts)
-    ]
-
-
-def _rounds(
-    cell: Cell, cases: dict[str, list[PlantedPrompt]], generator: random.Random
-) -> Iterator[list[BlockResult]]:
-    """Blocks in the deployed order (ABBA), drifting from the first to the last there may be."""
-    drift = cell.drift * generator.choice((-1, 1))
-    last = cell.rounds * len(cases) * 2
-    numbers = iter(range(last))
-    per_round = cell.sampling.requests_per_round
-    for number in range(1, cell.rounds + 1):
-        blocks = []
-        for index, (case, prompts) in enumerate(cases.items()):
-            first = (number - 1) * per_round
-            chosen = [prompts[(first + i) % len(prompts)] for i in range(per_round)]
-            sides = (BASELINE, VARIANT) if (index + number) % 2 else (VARIANT, BASELINE)
-            for side in sides:
-                block = next(numbers)
-                factor = math.exp(drift * block / last + generator.gauss(0, _BLOCK_ERROR))
-                records = (_record(cell, side, p, factor, generator) for p in chosen)
-                blocks.append(_block(block, number, case, side, tuple(records)))
-        yield blocks
-
-
-def _record(
-    cell: Cell, side: str, prompt: PlantedPrompt, factor: float, generator: random.Random
-) -> RequestRecord:
-    if side == VARIANT and cell.time_outs and generator.random() < cell.time_outs:
-        return _FAILED(prompt_id=prompt.id, error_code=-2, timed_out_after_s=_TIMEOUT_S)
-    if cell.errors and generator.random() < cell.errors:
-        return _FAILED(prompt_id=prompt.id, error_code=500)
-    factor *= math.exp(generator.gauss(0, _REQUEST_ERROR))
-    if cell.outliers and generator.random() < cell.outliers:
-        factor *= 5
-    ratio, ttft_ratio = (1.0, 1.0) if side == BASELINE else (prompt.cost_ratio, prompt.ttft_ratio)
-    e2e_s = _BASELINE_S_PER_TOKEN * prompt.tokens * ratio * factor
-    ttft_s = min(_TTFT_S * prompt.ttft_factor * ttft_ratio * factor, e2e_s)
-    return RequestRecord(
-        error_code=None,
-        error_msg="",
-        inter_token_latency_s=(e2e_s - ttft_s) / (prompt.tokens - 1),
-        ttft_s=ttft_s,
-        end_to_end_latency_s=e2e_s,
-        number_output_tokens=prompt.tokens,
-        request_id="planted",
-        prompt_id=prompt.id,
-        started_at_unix_s=0.0,
-        chunks=prompt.tokens,
-        usage_source="every_chunk",
-    )
-
-
-_FAILED = partial(
-    RequestRecord,
-    error_msg="planted",
-    request_id="planted",
-    started_at_unix_s=0.0,
-    chunks=0,
-    usage_source="none",
-)
-
-
-def _block(
-    block: int, number: int, case: str, side: str, requests: tuple[RequestRecord, ...]
-) -> BlockResult:
-    return BlockResult(
-        run_id="planted",
-        experiment="planted",
-        variant=side,
-        prompt_class=CLASS,
-        case=case,
-        round=number,
-        block=block,
-        model="planted",
-        load=LOAD,
-        started_at_unix_s=0.0,
-        ended_at_unix_s=1.0,
-        warmup_requests=0,
-        speculation=None,
-        server=None,
-        event_loop_lag_s=None,
-        requests=requests,
-    )
-
-
-def planted_spec(cell: Cell) -> RunSpec:
-    """What the stopping rule looks at; nothing is sent."""
-    return RunSpec(
-        experiment="planted",
-        endpoints=tuple(
-            Endpoint(variant=name, base_url="", max_tokens_per_step=1, is_baseline=name == BASELINE)
-            for name in (BASELINE, VARIANT)
-        ),
-        shape=RequestShape(
-            model="planted",
-            output_tokens=300,
-            fixed_output_length=False,
-            temperature=0.0,
-            seed=0,
-            enable_thinking=False,
-            timeout_seconds=_TIMEOUT_S,
-        ),
-        cases=tuple(
-            Case(
-                prompt_class=CLASS,
-                name=_case_name(case),
-                prompts=tuple(Prompt(id=str(i), messages=_MESSAGES) for i in range(cell.prompts)),
-            )
-            for case in range(cell.cases)
-        ),
-        loads=(LOAD,),
-        load_generator="asyncio",
-        sampling=cell.sampling,
-        parallel=False,
-        class_weights={CLASS: 1.0},
-        price=None,
-        ready_deadline_seconds=None,
-    )
-
-
-def cells() -> list[Cell]:
-    """The table: layouts of prompts by spread and drift, at the truths where a verdict may turn."""
+def prompt_cells() -> list[Cell]:
+    """Layouts of prompts by spread and drift, at the truths where a verdict may turn."""
     layouts = ((1, 6), (1, 8), (4, 8), (1, 16), (2, 32), (1, 64))
     grid = [
         Cell(cost_ratio=truth, cases=n, prompts=prompts, spread=spread, drift=drift)
@@ -315,46 +105,169 @@ def cells() -> list[Cell]:
     return [*grid, *others]
 
 
+def start_cells() -> list[Cell]:
+    """Repetitions by how much they differ; and loads that take the rounds from each other."""
+    layouts = ((4, 8, 0.05), (4, 8, 0.2), (1, 16, 0.2))
+    grid = [
+        Cell(
+            cost_ratio=BOUNDARY,
+            cases=cases,
+            prompts=prompts,
+            spread=spread,
+            repetitions=repetitions,
+            between=between,
+        )
+        for cases, prompts, spread in layouts
+        for repetitions in (1, 2, 4, 8)
+        for between in (0.0, 0.05, 0.12)
+    ]
+    loads = [
+        Cell(
+            cost_ratio=BOUNDARY,
+            cases=2,
+            spread=0.05,
+            repetitions=repetitions,
+            between=between,
+            loads=3,
+        )
+        for repetitions, between in ((1, 0.0), (4, 0.0), (4, 0.05), (4, 0.12))
+    ]
+    return [*grid, *loads, Cell(cost_ratio=1.0, cases=4, repetitions=4, between=0.05)]
+
+
+def control_cells() -> list[Cell]:
+    """Slots and starts that differ, without and with a control that may show it."""
+    return [
+        Cell(
+            cost_ratio=truth,
+            cases=cases,
+            spread=0.05,
+            repetitions=repetitions,
+            slots=slots,
+            between=between,
+            control=control,
+        )
+        for truth in (1.0, 0.8)
+        for cases, repetitions in ((1, 1), (4, 1), (4, 2))
+        for slots, between in ((0.0, 0.0), (0.1, 0.0), (0.0, 0.08))
+        for control in (False, True)
+    ]
+
+
+# What a table says of a cell, by heading.
+Columns = Mapping[str, Callable[[Cell, Sequence[Outcome]], str]]
+
+
+def _judged(name: Judgement) -> Callable[[Cell, Sequence[Outcome]], str]:
+    def part(_: Cell, found: Sequence[Outcome]) -> str:
+        return f"{share([o.comparison.judgement == name for o in found]):.3f}"
+
+    return part
+
+
+def _coverage(cell: Cell, found: Sequence[Outcome]) -> float:
+    return share([o.covers(cell.cost_ratio) is True for o in found])
+
+
+def _width(found: Sequence[Outcome]) -> str:
+    ratios = [o.comparison.cost_ratio for o in found]
+    widths = sorted((r.relative_width if r else None) or float("inf") for r in ratios)
+    return f"{widths[len(widths) // 2]:.0%}"
+
+
+_TRUTH: Columns = {
+    "truth": lambda c, _: f"{c.cost_ratio:.3f}",
+    "cases": lambda c, _: str(c.cases),
+    "prompts": lambda c, _: str(c.prompts),
+    "spread": lambda c, _: f"{c.spread:.0%}",
+}
+_VERDICTS: Columns = {
+    name: _judged(judgement)
+    for name, judgement in zip(("cheaper", "same", "dearer", "open"), _JUDGEMENTS, strict=True)
+}
+_ROUNDS: Columns = {"rounds": lambda _, found: f"{sum(o.rounds for o in found) / len(found):.1f}"}
+_TTFT: Columns = {
+    "false TTFT": lambda _, f: f"{share([o.comparison.ttft_unchanged is True for o in f]):.3f}",
+    "and p95": lambda _, f: f"{share([o.comparison.ttft_p95_unchanged is True for o in f]):.3f}",
+}
+PROMPT_COLUMNS: Columns = {
+    **_TRUTH,
+    "drift": lambda c, _: f"{c.drift:.0%}",
+    "outliers": lambda c, _: f"{c.outliers:.0%}",
+    "errors": lambda c, _: f"{c.errors:.0%}",
+    **_ROUNDS,
+    "covers": lambda c, found: f"{_coverage(c, found):.3f}",
+    **_VERDICTS,
+    **_TTFT,
+}
+START_COLUMNS: Columns = {
+    **_TRUTH,
+    "loads": lambda c, _: str(c.loads),
+    "repetitions": lambda c, _: str(c.repetitions),
+    "between": lambda c, _: f"{c.between:.0%}",
+    **_ROUNDS,
+    "width": lambda _, found: _width(found),
+    "covers these": lambda _, f: f"{share([o.covers(o.truth) is True for o in f]):.3f}",
+    "covers any": lambda c, found: f"{_coverage(c, found):.3f}",
+    **_VERDICTS,
+    **_TTFT,
+}
+CONTROL_COLUMNS: Columns = {
+    **_TRUTH,
+    "repetitions": lambda c, _: str(c.repetitions),
+    "slots": lambda c, _: f"{c.slots:.0%}",
+    "between": lambda c, _: f"{c.between:.0%}",
+    "control": lambda c, _: "yes" if c.control else "no",
+    **_VERDICTS,
+    "and clear": lambda _, f: f"{share([o.comparison.clears_floor is True for o in f]):.3f}",
+}
+TABLES: Mapping[str, tuple[Columns, Callable[[], list[Cell]]]] = {
+    "prompts": (PROMPT_COLUMNS, prompt_cells),
+    "starts": (START_COLUMNS, start_cells),
+    "control": (CONTROL_COLUMNS, control_cells),
+}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=400, help="of each cell (%(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="at once (%(default)s)")
+    parser.add_argument("--table", choices=TABLES, action="append", help="default: each")
     arguments = parser.parse_args(argv)
-    table = Table(
-        *("truth", "cases", "prompts", "spread", "drift", "outliers", "errors", "rounds", "covers"),
-        *("cheaper", "same", "dearer", "open", "false TTFT", "and p95"),
-        box=None,
-    )
-    worst_coverage, false_cheaper = 1.0, []
-    for cell in cells():
-        found = outcomes(cell, arguments.runs, processes=arguments.processes)
-        judged = Counter(o.comparison.judgement for o in found)
-        coverage = share([o.covers(cell.cost_ratio) is True for o in found])
-        worst_coverage = min(worst_coverage, coverage)
-        if cell.cost_ratio in (1.0, BOUNDARY):
-            false_cheaper.append(judged["cheaper per token"] / len(found))
-        ttft = share([o.comparison.ttft_unchanged is True for o in found])
-        tail = share([o.comparison.ttft_p95_unchanged is True for o in found])
-        table.add_row(
-            *(f"{cell.cost_ratio:.3f}", str(cell.cases), str(cell.prompts)),
-            *(f"{value:.0%}" for value in (cell.spread, cell.drift, cell.outliers, cell.errors)),
-            f"{sum(o.rounds for o in found) / len(found):.1f}",
-            f"{coverage:.3f}",
-            *(
-                f"{judged[name] / len(found):.3f}"
-                for name in ("cheaper per token", "no difference", "dearer", "inconclusive")
-            ),
-            *(f"{ttft:.3f}", f"{tail:.3f}"),
-        )
-    console = Console(width=140)
-    console.print(table)
-    mean = sum(false_cheaper) / len(false_cheaper)
-    console.print(
-        f"{arguments.runs} runs a cell. Least coverage {worst_coverage:.3f}. False `cheaper`: "
-        f"{mean:.3f} on average, {max(false_cheaper):.3f} at most."
-    )
+    measure = partial(outcomes, runs=arguments.runs, processes=arguments.processes)
+    console = Console(width=160)
+    for name in arguments.table or TABLES:
+        columns, cells = TABLES[name]
+        table = Table(*columns, box=None)
+        results = []
+        for cell in cells():
+            found = measure(cell)
+            results.append((cell, found))
+            table.add_row(*(text(cell, found) for text in columns.values()))
+        console.print(table)
+        console.print(f"{arguments.runs} runs a cell. {_summary(results)}")
     return 0
+
+
+def _summary(results: Iterable[tuple[Cell, Sequence[Outcome]]]) -> str:
+    """Of the cells whose interval speaks of more than its repetitions, where these differ."""
+    general = [
+        (cell, found)
+        for cell, found in results
+        if not (cell.between or cell.slots) or cell.repetitions >= MANY_REPETITIONS
+    ]
+    least = min(_coverage(cell, found) for cell, found in general)
+    false = [
+        share([o.comparison.judgement == "cheaper per token" for o in found])
+        for cell, found in general
+        if cell.cost_ratio in (1.0, BOUNDARY)
+    ]
+    mean = sum(false) / len(false)
+    return (
+        f"Least coverage {least:.3f}. False `cheaper`: {mean:.3f} on average, {max(false):.3f} at "
+        "most."
+    )
 
 
 def share(answers: Sequence[bool]) -> float:

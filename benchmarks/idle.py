@@ -26,10 +26,11 @@ from draftworth.planning.assumptions import (
     assumption_data,
 )
 from draftworth.planning.bounds import CASES, Bounds, exactly, longest, total
-from draftworth.planning.measuring_time import request_seconds, round_counts
+from draftworth.planning.loading_time import load_minutes, transfer_minutes
+from draftworth.planning.measuring_time import RoundCounts, request_seconds, slowest_load
 from draftworth.planning.phases import Phase, Timeline
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron, load_neuron
-from draftworth.planning.timeline import forecast, load_minutes, transfer_minutes
+from draftworth.planning.timeline import forecast
 from draftworth.planning.timeline_text import phase_table
 from draftworth.records.load import ConcurrencyLoad, Load
 from draftworth.terminal import table_lines
@@ -84,10 +85,18 @@ class Comparison:
 
     def _loop_minutes(self) -> Bounds:
         """As many passes as give this design's number of measured requests."""
-        work, cases = self.experiment.spec.workload, len(self.experiment.cases)
-        passes = round_counts(work) * work.requests_per_round / PASS_REQUESTS
-        one_pass = total([self._case_seconds(load) for load in self.experiment.loads])
-        return passes * exactly(cases, f"{cases} cases") * one_pass / 60
+        cases = len(self.experiment.cases)
+        passes = [self._passes(load) * self._case_seconds(load) for load in self.experiment.loads]
+        return exactly(cases, f"{cases} cases") * total(passes) / 60
+
+    def _passes(self, load: Load) -> Bounds:
+        """Those with as many measured requests at this load as this design's run has."""
+        counts = RoundCounts.of(self.experiment)
+        least = counts.least * counts.repetitions
+        is_slowest = load == slowest_load(self.experiment, self.assumed)
+        most = least + counts.all_further * is_slowest
+        rounds = Bounds(least, most).called("rounds", digits=None)
+        return rounds * self.experiment.spec.workload.requests_per_round / PASS_REQUESTS
 
     def _case_seconds(self, load: Load) -> Bounds:
         """One case of one pass: llmperf's start, then all variants at once."""

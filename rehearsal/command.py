@@ -10,20 +10,25 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from draftworth.cli.arguments import check_api_key
+from draftworth.cli.arguments import check_api_key, whole_number
 from draftworth.cli.report import print_verdict
 from draftworth.errors import UserInputError
+from draftworth.experiment.model import MAX_REPETITIONS
 from draftworth.measuring.runner import Progress, measure_here
 from draftworth.measuring.sink import FolderSink, Tee
-from draftworth.planning.resolved import load
+from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUNS_FOLDER
 from pods.llmperf.s3_sink import S3Sink
 from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 from rehearsal.endpoints import local_engines, own_endpoints
 from rehearsal.publishing import publish
+
+_REQUESTS_OF_A_RUN = ("min_requests", "max_requests")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +48,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path(".engine-venv"),
         help="where the CPU engine is, or gets installed (%(default)s)",
     )
+    parser.add_argument(
+        "--repetitions",
+        type=partial(whole_number, at_least=1, at_most=MAX_REPETITIONS),
+        help="times to measure, each with servers that are started anew (default: the file's)",
+    )
+    parser.add_argument(
+        "--control",
+        action="store_true",
+        help="measure the baseline against itself too, as `control: true` in the file",
+    )
     parser.add_argument("--base-url", help="your own server without speculation, http://HOST:PORT")
     parser.add_argument("--speculative-url", help="your own server with speculation")
     parser.add_argument("--model", help="the model name that your own servers serve")
@@ -51,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Rehearse and print the verdict; 0 when the run is complete."""
     progress = _progress()
-    experiment = load(arguments.experiment)
+    experiment = _asked(arguments, load(arguments.experiment))
     _check_endpoint_arguments(arguments)
     folder = FolderSink(arguments.out)
     folder.check()
@@ -66,14 +81,31 @@ def run(arguments: argparse.Namespace) -> int:
         else local_engines(experiment, arguments.engine, progress=progress)
     )
     with embedded_aws() as emulator:
-        with servers as spec:
+        with servers as (spec, manager):
             bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)
-            result = measure_here(spec, Tee(folder, bucket), progress)
+            result = measure_here(spec, Tee(folder, bucket), progress, servers=manager)
         completed = read_run(arguments.out / result.run_id)
         publish(emulator, completed, progress)
     print_verdict(completed)
     print(f"files: {arguments.out / result.run_id}")  # noqa: T201
     return 0 if result.status == "complete" else 1
+
+
+def _asked(
+    arguments: argparse.Namespace, experiment: ResolvedNeuron | ResolvedLocal
+) -> ResolvedNeuron | ResolvedLocal:
+    """The experiment with what the command line says of it.
+
+    Each repetition measures as much as the file says of the whole run.
+    """
+    spec, times = experiment.spec, arguments.repetitions
+    if arguments.control:
+        spec = spec.model_copy(update={"control": True})
+    if times is not None:
+        counts = {name: getattr(spec.workload, name) * times for name in _REQUESTS_OF_A_RUN}
+        work = spec.workload.model_copy(update=counts)
+        spec = spec.model_copy(update={"repetitions": times, "workload": work})
+    return replace(experiment, spec=spec)  # type: ignore[arg-type]  # of the same type
 
 
 def _progress() -> Progress:
@@ -97,5 +129,11 @@ def _check_endpoint_arguments(arguments: argparse.Namespace) -> None:
         raise UserInputError(
             f"{', '.join(missing)} missing: your own endpoints take all of {', '.join(given)}; "
             "without any of them the local engine is used"
+        )
+    if arguments.base_url and (arguments.control or arguments.repetitions is not None):
+        raise UserInputError(
+            "--repetitions and --control: allowed: without --base-url, because your own servers "
+            "cannot be started again from here; next: measure several times, then "
+            "`python -m draftworth report RUN1 RUN2 ...`"
         )
     check_api_key()

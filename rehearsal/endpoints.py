@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from draftworth.cli import arguments
@@ -12,12 +13,14 @@ from draftworth.errors import UserInputError
 from draftworth.experiment.model import beside
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import Progress
+from draftworth.measuring.servers import FixedServers, Servers
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, ResolvedVariant
 from draftworth.planning.run_specification import Server, run_spec
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
 from rehearsal.engine import EngineServer, serve_together
 from rehearsal.install import install_engine
+from rehearsal.servers import ProcessServers
 
 READY_DEADLINE_SECONDS = 60.0
 
@@ -25,8 +28,13 @@ READY_DEADLINE_SECONDS = 60.0
 @contextmanager
 def own_endpoints(
     experiment: ResolvedExperiment, *, base_url: str, speculative_url: str, model: str
-) -> Iterator[RunSpec]:
-    """The experiment's workload against two servers that are already there."""
+) -> Iterator[tuple[RunSpec, Servers]]:
+    """The experiment's workload against two servers that are already there.
+
+    They are measured as they are, once: nobody here can start them again.
+    """
+    changes = {"repetitions": 1, "control": False}
+    once = dataclasses.replace(experiment, spec=experiment.spec.model_copy(update=changes))
     plain = [variant for variant in experiment.variants if variant.is_baseline]
     speculating = [variant for variant in experiment.variants if not variant.is_baseline]
     if len(speculating) != 1:
@@ -40,14 +48,15 @@ def own_endpoints(
     }
     name = arguments.model_name(model)
     servers = {variant: [Server(base_url=url)] for variant, url in urls.items()}
-    spec = run_spec(experiment, servers=servers, ready_deadline_seconds=READY_DEADLINE_SECONDS)
-    yield dataclasses.replace(spec, shape=dataclasses.replace(spec.shape, model=name))
+    spec = run_spec(once, servers=servers, ready_deadline_seconds=READY_DEADLINE_SECONDS)
+    shape = dataclasses.replace(spec.shape, model=name)
+    yield dataclasses.replace(spec, shape=shape), FixedServers()
 
 
 @contextmanager
 def local_engines(
     experiment: ResolvedExperiment, engine_dir: Path, *, progress: Progress
-) -> Iterator[RunSpec]:
+) -> Iterator[tuple[RunSpec, Servers]]:
     """Install the engine where needed, start a server for each variant, end them on leaving.
 
     Raises:
@@ -61,21 +70,59 @@ def local_engines(
             "endpoints (--base-url, --speculative-url, --model)"
         )
     python = install_engine(engine_dir, progress=progress)
+    places = list(_places(experiment))
     servers = {
-        variant.name: _server(experiment, variant, python, engine_dir, progress)
-        for variant in experiment.variants
+        place.name: _server(experiment, place, python, engine_dir, progress) for place in places
     }
-    with serve_together(list(servers.values())):
-        yield run_spec(
+    with ExitStack() as stack:
+        for server in servers.values():
+            stack.callback(server.stop)
+        first = [place.name for place in places if place.is_home]
+        stack.enter_context(serve_together([servers[name] for name in first]))
+        spec = run_spec(
             experiment,
-            servers={n: [Server(base_url=server.base_url)] for n, server in servers.items()},
+            servers=_by_variant(places, servers),
             ready_deadline_seconds=READY_DEADLINE_SECONDS,
         )
+        yield spec, ProcessServers(by_name=servers, running=set(first))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """A variant in a slot. name: of its server."""
+
+    variant: ResolvedVariant
+    slot: int
+    is_home: bool
+
+    @property
+    def name(self) -> str:
+        return self.variant.name if self.is_home else f"{self.variant.name}-slot{self.slot}"
+
+
+def _places(experiment: ResolvedLocal) -> Iterator[_Place]:
+    """Each variant's own slot, and the next one where the run goes on there."""
+    spec, variants = experiment.spec, experiment.variants
+    for slot, variant in enumerate(variants):
+        yield _Place(variant=variant, slot=slot, is_home=True)
+    for slot, variant in enumerate(variants):
+        if spec.repetitions > 1 or (spec.control and variant.is_baseline):
+            yield _Place(variant=variant, slot=(slot + 1) % len(variants), is_home=False)
+
+
+def _by_variant(
+    places: Sequence[_Place], servers: Mapping[str, EngineServer]
+) -> dict[str, list[Server]]:
+    found: dict[str, list[Server]] = {}
+    for place in places:
+        server = Server(base_url=servers[place.name].base_url, slot=place.slot, name=place.name)
+        found.setdefault(place.variant.name, []).append(server)
+    return found
 
 
 def _server(
     experiment: ResolvedLocal,
-    variant: ResolvedVariant,
+    place: _Place,
     python: Path,
     engine_dir: Path,
     progress: Progress,
@@ -83,14 +130,14 @@ def _server(
     target = experiment.spec.target.path
     paths = ModelPaths(
         target=str(beside(experiment.path, target)),
-        draft=str(beside(experiment.path, variant.draft or target)),
+        draft=str(beside(experiment.path, place.variant.draft or target)),
     )
-    command = serving_command(experiment.spec, variant.spec, paths)
+    command = serving_command(experiment.spec, place.variant.spec, paths)
     return EngineServer(
         python=python,
-        name=variant.name,
+        name=place.name,
         arguments=command.arguments,
         environment=command.environment,
-        log_path=engine_dir / f"{variant.name}.log",
+        log_path=engine_dir / f"{place.name}.log",
         progress=progress,
     )

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from draftworth.measuring.runner import Progress
 from rehearsal.errors import EngineUnavailableError
 
 HOST = "127.0.0.1"  # a rehearsal listens to this machine only
 SOCKETS_VARIABLE = "VLLM_RPC_BASE_PATH"
-POLL_SECONDS = 0.1
 PROGRESS_EVERY_SECONDS = 5.0
 
 _GUARD = Path(__file__).with_name("guard.py")
@@ -56,10 +56,12 @@ class EngineServer:
     progress: Progress = lambda _: None
     startup_timeout_seconds: float = 600.0
     stop_grace_seconds: float = 5.0
+    POLL_SECONDS: ClassVar[float] = 0.1
     port: int = field(default_factory=_free_port)
     _sockets: str = field(init=False, default="")
     _guard: subprocess.Popen[bytes] | None = field(init=False, default=None)
     _started_at_seconds: float = field(init=False, default=0.0)
+    _next_line_seconds: float = field(init=False, default=PROGRESS_EVERY_SECONDS)
 
     @property
     def base_url(self) -> str:
@@ -72,6 +74,7 @@ class EngineServer:
             raise RuntimeError(f"{self.name} is already running")
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         self._started_at_seconds = time.monotonic()
+        self._next_line_seconds = PROGRESS_EVERY_SECONDS
         guard = [sys.executable, "-I", "-S", str(_GUARD), str(self.stop_grace_seconds)]
         engine = [str(self.python), "-m", "vllm.entrypoints.cli.main", "serve", *self.arguments]
         # Its sockets, which whoever reaches them can command, in a folder that only we can enter;
@@ -95,21 +98,27 @@ class EngineServer:
         Raises:
             EngineUnavailableError: it ended early, or was not healthy before the deadline.
         """
-        deadline_seconds = self._started_at_seconds + self.startup_timeout_seconds
-        next_line_seconds = time.monotonic() + PROGRESS_EVERY_SECONDS
-        while not self._is_healthy():
-            now_seconds = time.monotonic()
-            if self._guard is None or self._guard.poll() is not None:
-                raise self._unavailable("ended before it was ready")
-            if now_seconds > deadline_seconds:
-                raise self._unavailable(f"not ready {self.startup_timeout_seconds:g} s after start")
-            if now_seconds > next_line_seconds:
-                elapsed_seconds = now_seconds - self._started_at_seconds
-                self.progress(f"{self.name}: engine starting, {elapsed_seconds:.0f} s")
-                next_line_seconds = now_seconds + PROGRESS_EVERY_SECONDS
-            time.sleep(POLL_SECONDS)
+        while not self.is_ready():
+            time.sleep(self.POLL_SECONDS)
+
+    def is_ready(self) -> bool:
+        """Look once; a progress line now and then while it is not.
+
+        Raises:
+            EngineUnavailableError: it ended early, or is not healthy by the deadline.
+        """
         elapsed_seconds = time.monotonic() - self._started_at_seconds
-        self.progress(f"{self.name}: engine ready after {elapsed_seconds:.1f} s")
+        if self._is_healthy():
+            self.progress(f"{self.name}: engine ready after {elapsed_seconds:.1f} s")
+            return True
+        if self._guard is None or self._guard.poll() is not None:
+            raise self._unavailable("ended before it was ready")
+        if elapsed_seconds > self.startup_timeout_seconds:
+            raise self._unavailable(f"not ready {self.startup_timeout_seconds:g} s after start")
+        if elapsed_seconds > self._next_line_seconds:
+            self.progress(f"{self.name}: engine starting, {elapsed_seconds:.0f} s")
+            self._next_line_seconds = elapsed_seconds + PROGRESS_EVERY_SECONDS
+        return False
 
     def stop(self) -> None:
         """End the server and every process it started; does nothing if it is not running."""

@@ -46,6 +46,7 @@ ROOMS: dict[str, set[str]] = {
     "experiment": {*_GROUND, "records"},
     "analysis": {*_GROUND, "records"},
     "serving": {*_GROUND, "records", "experiment"},
+    "estimating": {*_GROUND, "terminal", "records", "analysis"},
     "measuring": {*_GROUND, "records", "analysis"},
     "report": {*_GROUND, "terminal", "records", "analysis"},
     "planning": {

@@ -42,6 +42,7 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[
             prompt=Prompt(
                 id=str(number), messages=({"role": "user", "content": f"request {number}"},)
             ),
+            seed=number,
         )
         for number in range(requests)
     ]

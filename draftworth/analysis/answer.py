@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.ladder import Contexts, Ladder
 from draftworth.analysis.metrics import COST
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.analysis.verdict import Comparison
@@ -32,7 +34,7 @@ def verdict_of(facts: RunFacts) -> Verdict:
         experiment=facts.run.result.experiment,
         headline=headline(facts),
         findings=tuple(findings(facts)),
-        notes=(*rate_sentences(facts), *facts.attention),
+        notes=(*reach_sentences(facts), *rate_sentences(facts), *attention_of(facts)),
     )
 
 
@@ -47,7 +49,18 @@ def headline(facts: RunFacts) -> str:
         return " ".join(rates)
     best = min(asked, key=_preference)
     among = f" (the best of {len(asked)} comparisons)" if len(asked) > 1 else ""
-    return f"{_ANSWERS[best.judgement]}: {best.traffic.label}, {best.name}: {best.reason}{among}."
+    answer = f"{_ANSWERS[best.judgement]}: {best.traffic.label}, {best.name}: {best.reason}{among}."
+    floor = "" if best.clears_floor is not False else floor_sentence(best)
+    return " ".join([f"{answer}{floor}", *_reach_of(facts, best)])
+
+
+def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
+    """How far up the loads the best one gets."""
+    several = [ladder for ladder in facts.ladders if len(ladder.rungs) > 1]
+    for found in facts.contexts or several:
+        if found.traffic == best.traffic.name and best.variant in found.speculative:
+            reach = found.reach(best.variant)
+            yield f"{reach[0].upper()}{reach[1:]}."
 
 
 def _preference(c: Comparison) -> tuple[int, float]:
@@ -62,7 +75,7 @@ def findings(facts: RunFacts) -> Iterator[Finding]:
         yield _finding(mix, mix_sentence(facts, mix))
     for variant in facts.speculative:
         if c := variant.comparison:
-            more = missing_requests(facts, variant)
+            more = f"{floor_sentence(c)}{missing_requests(facts, variant)}"
             yield _finding(c, f"{variant.label}: {c.judgement}; {c.reason}.{more}")
     for variant in facts.speculative:
         if c := variant.against_shipped:
@@ -81,6 +94,9 @@ def _finding(c: Comparison, sentence: str) -> Finding:
         cost_ratio=ratio.value if ratio else None,
         cost_ratio_low=ratio.low if ratio else None,
         cost_ratio_high=ratio.high if ratio else None,
+        noise_floor_low=c.floor.low if c.floor else None,
+        noise_floor_high=c.floor.high if c.floor else None,
+        clears_noise_floor=c.clears_floor,
         sentence=sentence,
     )
 
@@ -95,8 +111,21 @@ def mix_sentence(facts: RunFacts, mix: Comparison) -> str:
         cost = f" A million output tokens cost {drafted} USD instead of {plain}."
     return (
         f"{TRAFFIC_MIX} ({parts}) at {mix.traffic.load.label}, {mix.name}: {mix.judgement}; "
-        f"{mix.reason}.{cost}"
+        f"{mix.reason}.{cost}{floor_sentence(mix)}"
     )
+
+
+def floor_sentence(c: Comparison) -> str:
+    """What two servers without speculation differ by; empty where nobody measured it."""
+    if c.floor is None or c.floor.low is None or c.floor.high is None:
+        return ""
+    floor = f"Two servers without speculation: {c.floor.low - 1:+.1%} to {c.floor.high - 1:+.1%}"
+    beside = {
+        True: ", which the verdict clears",
+        False: ", which the verdict does not clear: so much may be no effect of speculation",
+        None: "",
+    }
+    return f" {floor}{beside[c.clears_floor]}."
 
 
 def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
@@ -105,6 +134,13 @@ def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
         return ""
     words = variant.shortfall.words(facts.run.result.target_interval_width)
     return f" {words[0].upper()}{words[1:]}."
+
+
+def reach_sentences(facts: RunFacts) -> Iterator[str]:
+    """Where it stops paying, of every variant, where more than one concurrency was measured."""
+    measured: tuple[Contexts | Ladder, ...] = (*facts.contexts, *facts.ladders)
+    for found in measured:
+        yield from found.sentences
 
 
 def rate_sentences(facts: RunFacts) -> Iterator[str]:

@@ -8,8 +8,6 @@ from functools import cached_property
 
 from draftworth.analysis import metrics
 from draftworth.analysis.checks import (
-    ACCEPTANCE_TOLERANCE,
-    SERVER_TOLERANCE,
     AcceptanceCheck,
     BreakEven,
     ServerCheck,
@@ -17,6 +15,9 @@ from draftworth.analysis.checks import (
     break_even,
     server_check,
 )
+from draftworth.analysis.control import without_control
+from draftworth.analysis.goodput import Goodput, goodput
+from draftworth.analysis.ladder import Contexts, Ladder, contexts_of, ladders_of
 from draftworth.analysis.limits import highest_rate
 from draftworth.analysis.metrics import (
     ACCEPTANCE_RATE,
@@ -26,17 +27,19 @@ from draftworth.analysis.metrics import (
 )
 from draftworth.analysis.outputs import Divergence, divergences
 from draftworth.analysis.pairing import Traffic, counting, paired, samples_of
-from draftworth.analysis.statistics import (
-    Estimate,
-    Shortfall,
-    quantile_estimate,
-    shortfall,
-)
+from draftworth.analysis.repetitions import RepetitionFacts, repetitions_of
+from draftworth.analysis.shortfall import Shortfall, shortfall
+from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
 from draftworth.analysis.verdict import Comparison, compare
-from draftworth.records.load import PoissonLoad
+from draftworth.records.load import Load, PoissonLoad
 from draftworth.records.reading import Run
-from draftworth.records.results import AS_SHIPPED, BlockResult, RequestRecord
+from draftworth.records.results import (
+    AS_SHIPPED,
+    CONTROL,
+    BlockResult,
+    RequestRecord,
+)
 from draftworth.records.transcripts import Transcripts
 
 QUANTILE_SHARES = (0.5, 0.9, 0.95, 0.99)
@@ -102,13 +105,23 @@ class GroupFacts:
 class RunFacts:
     """A run and all that is known about it.
 
+    run: without its control, which is no variant to choose. control: the blocks of its rounds.
     highest_rates: by variant, where arrivals came at rates and latencies are limited.
+    ladders: of the traffic mix, or of each class where there is none, over the concurrencies.
+    contexts: of the same over the lengths of prompts, where there are several.
+    goodputs: of every variant in each traffic that a verdict is given on, where there are limits.
+    repetitions: what each says alone, where there are several.
     """
 
     run: Run
+    control: tuple[BlockResult, ...]
     groups: tuple[GroupFacts, ...]
     mixes: tuple[Comparison, ...]
     highest_rates: Mapping[str, PoissonLoad | None]
+    ladders: tuple[Ladder, ...] = ()
+    contexts: tuple[Contexts, ...] = ()
+    goodputs: tuple[Goodput, ...] = ()
+    repetitions: tuple[RepetitionFacts, ...]
 
     @cached_property
     def speculative(self) -> tuple[VariantFacts, ...]:
@@ -120,20 +133,67 @@ class RunFacts:
         """Every variant of every group."""
         return tuple(v for group in self.groups for v in group.variants)
 
-    @cached_property
-    def attention(self) -> tuple[str, ...]:
-        """What a reader must know before believing the figures, one sentence each."""
-        return tuple(line for variant in self.variants for line in _attention(variant))
+
+@dataclass(frozen=True, kw_only=True)
+class _Source:
+    """What facts are computed from: a run without its control, and that apart."""
+
+    run: Run
+    control: tuple[BlockResult, ...]
+    transcripts: Transcripts
+
+    def compare(self, traffic: Traffic, *, variant: str, baseline: str) -> Comparison:
+        return compare(
+            self.run.blocks,
+            traffic,
+            variant=variant,
+            baseline=baseline,
+            limits=self.run.result.limits,
+            price=self.run.result.price,
+            sampled=self.run.result.temperature > 0,
+            control=self.control,
+            transcripts=self.transcripts,
+        )
 
 
 def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
     """Compute everything about a run."""
+    source = _source(run, transcripts)
+    groups = tuple(_group_facts(source, group) for group in groups_of(source.run.blocks))
+    mixes = tuple(_mixes(source))
+    of_classes = [c for g in groups for v in g.speculative if (c := v.comparison)]
+    ladders = ladders_of(source.run, mixes or of_classes)
     return RunFacts(
-        run=run,
-        groups=tuple(_group_facts(run, group, transcripts) for group in groups_of(run.blocks)),
-        mixes=tuple(_mixes(run)),
-        highest_rates=_highest_rates(run),
+        run=source.run,
+        control=source.control,
+        groups=groups,
+        mixes=mixes,
+        highest_rates=_highest_rates(source.run),
+        ladders=ladders,
+        contexts=contexts_of(ladders),
+        goodputs=tuple(_goodputs(source.run, [*dict.fromkeys(mix.traffic.load for mix in mixes)])),
+        repetitions=tuple(r for c in (*mixes, *of_classes) for r in repetitions_of(source.run, c)),
     )
+
+
+def _source(run: Run, transcripts: Transcripts) -> _Source:
+    measured, control = without_control(run.blocks)
+    variants = tuple(name for name in run.result.variants if name != CONTROL)
+    starts = {name: s for name, s in run.result.server_starts.items() if name != CONTROL}
+    result = replace(run.result, variants=variants, server_starts=starts)
+    return _Source(
+        run=replace(run, result=result, blocks=measured), control=control, transcripts=transcripts
+    )
+
+
+def _goodputs(run: Run, mixed_loads: Sequence[Load]) -> Iterator[Goodput]:
+    """Of the traffic mix at each load, then of each class."""
+    weights = run.result.class_weights
+    mixes = [Traffic(weights=weights, load=load) for load in mixed_loads]
+    for traffic in (*mixes, *(Traffic.of(group) for group in groups_of(run.blocks))):
+        for variant in run.result.variants:
+            if found := goodput(run.blocks, traffic, run.result.limits, variant):
+                yield found
 
 
 def _highest_rates(run: Run) -> Mapping[str, PoissonLoad | None]:
@@ -148,45 +208,35 @@ def _highest_rates(run: Run) -> Mapping[str, PoissonLoad | None]:
     }
 
 
-def _mixes(run: Run) -> Iterator[Comparison]:
+def _mixes(source: _Source) -> Iterator[Comparison]:
     """The verdict on the whole traffic, load by load, where it has more than one class."""
-    result = run.result
+    result, blocks = source.run.result, source.run.blocks
     if len(result.class_weights) < 2:
         return
     baselines = [result.baseline, *(v for v in result.variants if v == AS_SHIPPED)]
-    for load in dict.fromkeys(group.load for group in groups_of(run.blocks)):
+    for load in dict.fromkeys(group.load for group in groups_of(blocks)):
         for place, baseline in enumerate(baselines):
             for variant in result.variants:
                 if variant not in baselines[: place + 1]:
                     traffic = Traffic(weights=result.class_weights, load=load)
-                    yield _compare(run, traffic, variant=variant, baseline=baseline)
+                    yield source.compare(traffic, variant=variant, baseline=baseline)
 
 
-def _compare(run: Run, traffic: Traffic, *, variant: str, baseline: str) -> Comparison:
-    return compare(
-        run.blocks,
-        traffic,
-        variant=variant,
-        baseline=baseline,
-        limits=run.result.limits,
-        price=run.result.price,
-    )
-
-
-def _group_facts(run: Run, group: Group, transcripts: Transcripts) -> GroupFacts:
-    result = run.result
+def _group_facts(source: _Source, group: Group) -> GroupFacts:
+    run, result = source.run, source.run.result
     names = [result.baseline, *(v for v in result.variants if v != result.baseline)]
     summaries = [summarize(run.blocks, group, name, result.price) for name in names]
     plain_itl_s = summaries[0].value(INTER_TOKEN_LATENCY)
     return GroupFacts(
         group=group,
-        variants=tuple(_variant_facts(run, s, transcripts, plain_itl_s) for s in summaries),
+        variants=tuple(_variant_facts(source, s, plain_itl_s) for s in summaries),
     )
 
 
 def _variant_facts(
-    run: Run, summary: VariantSummary, transcripts: Transcripts, plain_itl_s: float | None
+    source: _Source, summary: VariantSummary, plain_itl_s: float | None
 ) -> VariantFacts:
+    run, transcripts = source.run, source.transcripts
     group, name, baseline = summary.group, summary.variant, run.result.baseline
     blocks = group.blocks(run.blocks, name)
     records = tuple(r for b in blocks for r in b.requests)
@@ -201,11 +251,12 @@ def _variant_facts(
     differing: tuple[Divergence, ...] = ()
     if name != baseline:
         traffic, against = Traffic.of(group), {"variant": name, "baseline": baseline}
-        comparison = _compare(run, traffic, **against)
+        comparison = source.compare(traffic, **against)
         if AS_SHIPPED in run.result.variants and name != AS_SHIPPED:
-            shipped = _compare(run, traffic, variant=name, baseline=AS_SHIPPED)
+            shipped = source.compare(traffic, variant=name, baseline=AS_SHIPPED)
         pairs = counting(paired(run.blocks, traffic, **against))
-        differing = divergences(pairs, transcripts)
+        if comparison.compared_outputs:
+            differing = divergences(pairs, transcripts)
         predicted = break_even(records, acceptance, baseline_itl_s=plain_itl_s)
     ratio = comparison.cost_ratio if comparison else None
     return VariantFacts(
@@ -243,56 +294,3 @@ def _step_latencies_s(
 ) -> tuple[float, ...]:
     known = (transcripts[r.request_id] for r in records if r.counts and r.request_id in transcripts)
     return tuple(latency for transcript in known for latency in transcript.step_latencies_s)
-
-
-def _attention(variant: VariantFacts) -> Iterator[str]:
-    server, acceptance = variant.server, variant.acceptance
-    if server and not server.agrees:
-        yield (
-            f"{variant.label}: our mean ITL is {server.ours_s * 1e3:.2f} ms and the server's own "
-            f"{server.server_s * 1e3:.2f} ms, {server.difference:+.0%} (tolerance "
-            f"{SERVER_TOLERANCE:.0%}): something between them takes or hides time."
-        )
-    if acceptance.agrees is False:
-        yield (
-            f"{variant.label}: the server counts {acceptance.counted:.1%} accepted, tokens per "
-            f"step explain {acceptance.estimated:.1%} (tolerance {ACCEPTANCE_TOLERANCE:.0%}): "
-            "chunks may have been merged on the way, or other requests were served meanwhile."
-        )
-    if acceptance.requests_agree is False:
-        yield (
-            f"{variant.label}: the server's counters say {acceptance.counted:.1%} accepted, what it"
-            f" tells with each answer {acceptance.by_requests:.1%} (tolerance "
-            f"{ACCEPTANCE_TOLERANCE:.0%}): other requests were served meanwhile."
-        )
-    if acceptance.most != 1 and any(r.usage_source == "last_chunk" for r in variant.records):
-        yield (
-            f"{variant.label}: the server counts tokens at the end alone, so a first chunk is "
-            "taken for one token: one that held more makes the ITL too low (five of 150 by 2.7%)."
-        )
-    if acceptance.merged:
-        yield _merged_chunks(variant.label, acceptance)
-    share = variant.comparison.identical_share if variant.comparison else None
-    if share is not None and share < 1:
-        yield (
-            f"{variant.label}: {share:.1%} of the outputs are the baseline's. Two equal servers "
-            "may differ too, by rounding, and nothing here says how often: look at where they do."
-        )
-    if variant.summary.failed:
-        yield (
-            f"{variant.label}: {variant.summary.failed} of {variant.summary.requests} requests "
-            "failed; the result files have their reasons, as has requests.csv of a written report."
-        )
-
-
-def _merged_chunks(label: str, acceptance: AcceptanceCheck) -> str:
-    chunks, most, steps = acceptance.tokens_per_chunk, acceptance.most, acceptance.tokens_per_step
-    if steps == chunks:
-        return (
-            f"{label}: {chunks:.2f} tokens a step where a step yields at most {most}: chunks were "
-            "merged on the way, and step latencies and tokens per step are too large."
-        )
-    return (
-        f"{label}: {chunks:.2f} tokens a chunk where the server says {steps:.2f} a step: chunks "
-        "were merged on the way, and step latencies are too large."
-    )

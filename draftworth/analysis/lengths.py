@@ -1,4 +1,4 @@
-"""How long a variant's outputs were, and what ended them."""
+"""How long a variant's prompts and outputs were, and what ended the outputs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,24 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from draftworth.records.load import Load
 from draftworth.records.results import RequestRecord
 
 # vLLM has four; a reason is a server's own word, and a table has room for some.
 _MOST_REASONS = 5
+
+
+# A server counts prompts by more than its tokenizer was asked of, by a few tokens at most.
+_INPUT_TOLERANCE = 0.05
+
+
+def wrong_input_tokens(records: Sequence[RequestRecord], load: Load) -> float | None:
+    """The mean input tokens, where they are not what the load asks for; None: they are."""
+    counts = [r.number_input_tokens for r in records if r.number_input_tokens is not None]
+    if load.input_tokens is None or not counts:
+        return None
+    mean = statistics.fmean(counts)
+    return mean if abs(mean / load.input_tokens - 1) > _INPUT_TOLERANCE else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Traffic, samples_of
-from draftworth.analysis.statistics import SAMPLES_BEYOND, Sample, quantile_estimate
+from draftworth.analysis.statistics import SAMPLES_BEYOND, quantile_estimate
 from draftworth.analysis.summary import Group, summarize
 from draftworth.records.load import PoissonLoad
 from draftworth.records.results import BlockResult, Limits, RequestRecord
@@ -18,7 +19,7 @@ LIMIT_SHARE = 0.95
 _UNEQUAL_Z = 2.58
 # With more excluded samples than this the client, not the server, may have been measured.
 MAX_EXCLUDED_SHARE = 0.2
-_LATENCIES = (
+LATENCIES = (
     ("TTFT", "ttft_s", "ttft_p95_s"),
     ("ITL", "inter_token_latency_s", "itl_p95_s"),
     ("E2E", "end_to_end_latency_s", "e2e_p95_s"),
@@ -106,7 +107,7 @@ def _checks(
     blocks: Sequence[BlockResult], group: Group, limits: Limits, variant: str
 ) -> Iterator[LimitCheck]:
     requests = samples_of(blocks, group, variant)
-    for name, field, limit_field in _LATENCIES:
+    for name, field, limit_field in LATENCIES:
         limit_s: float | None = getattr(limits, limit_field)
         if limit_s is not None:
             # Of these prompts, which are the user's own: nothing is drawn but their requests.

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.statistics import Sample
+from draftworth.analysis.clustering import Sample
 from draftworth.analysis.summary import Group
 from draftworth.records.load import Load
 from draftworth.records.results import BlockResult, RequestRecord
@@ -57,19 +57,26 @@ class Pair:
     """One prompt's requests to both variants in one round.
 
     stratum: the class, and the case where it is not itself one of many. prompt: the prompt, or the
-    case where cases are what was drawn.
+    case where cases are what was drawn. repetition: the run, and which of its repetitions.
     """
 
     prompt_class: str
     stratum: str
     prompt: str
     block: str
+    repetition: str
     plain: RequestRecord
     drafted: RequestRecord
 
     def sample(self, value: float) -> Sample:
         """A value of this pair."""
-        return Sample(stratum=self.stratum, prompt=self.prompt, block=self.block, value=value)
+        return Sample(
+            stratum=self.stratum,
+            prompt=self.prompt,
+            block=self.block,
+            repetition=self.repetition,
+            value=value,
+        )
 
 
 def paired(
@@ -77,7 +84,8 @@ def paired(
 ) -> tuple[Pair, ...]:
     """All pairs of requests in the traffic, whether they count or not.
 
-    Matched by case, round, prompt and its occurrence in the block.
+    Matched by run, repetition, case, round, prompt and its occurrence in the block: rounds are
+    numbered over a run's repetitions, and in every run from 1.
     """
     return tuple(
         pair
@@ -104,7 +112,8 @@ def samples_of(
             Sample(
                 stratum=strata.stratum(block.case),
                 prompt=strata.prompt(block.case, record.prompt_id),
-                block=f"{block.case}/{block.round}",
+                block=_block_name(block.case, repetition_of(block), block.round),
+                repetition=repetition_of(block),
                 value=0.0,
             ),
             record,
@@ -112,6 +121,15 @@ def samples_of(
         for block in own
         for record in block.requests
     ]
+
+
+def repetition_of(block: BlockResult) -> str:
+    """Which start of the servers a block is of, unique over runs."""
+    return f"{block.run_id}/{block.repetition}"
+
+
+def _block_name(case: str, repetition: str, number: int) -> str:
+    return f"{case}/{repetition}/{number}"
 
 
 @dataclass(frozen=True)
@@ -139,12 +157,13 @@ def _paired(
     both = sorted(plain.keys() & drafted.keys())
     strata = _Strata.of(prompt_class, (case for case, *_ in both))
     for key in both:
-        case, prompt_id, number, _ = key
+        case, prompt_id, repetition, number, _ = key
         yield Pair(
             prompt_class=prompt_class,
             stratum=strata.stratum(case),
             prompt=strata.prompt(case, prompt_id),
-            block=f"{case}/{number}",
+            block=_block_name(case, repetition, number),
+            repetition=repetition,
             plain=plain[key],
             drafted=drafted[key],
         )
@@ -152,12 +171,13 @@ def _paired(
 
 def _by_identity(
     blocks: Iterable[BlockResult],
-) -> dict[tuple[str, str, int, int], RequestRecord]:
-    found: dict[tuple[str, str, int, int], RequestRecord] = {}
+) -> dict[tuple[str, str, str, int, int], RequestRecord]:
+    found: dict[tuple[str, str, str, int, int], RequestRecord] = {}
     for block in blocks:
         occurrences: defaultdict[str, int] = defaultdict(int)
+        repetition = repetition_of(block)
         for record in block.requests:
             occurrence = occurrences[record.prompt_id]
-            found[block.case, record.prompt_id, block.round, occurrence] = record
+            found[block.case, record.prompt_id, repetition, block.round, occurrence] = record
             occurrences[record.prompt_id] += 1
     return found

@@ -13,17 +13,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.analysis.pairing import Pair
+from draftworth.analysis.clustering import Part, Sample, Spread, spread, student_t
+from draftworth.analysis.pairing import Pair, Traffic
 from draftworth.analysis.statistics import (
     CONFIDENCE,
     Estimate,
-    Sample,
-    Spread,
     quantile_estimate,
     ratio_estimate,
-    spread,
-    student_t,
 )
+from draftworth.records.load import PoissonLoad
 from draftworth.records.results import RequestRecord
 
 # What a request adds to both sums; None: it adds nothing, and its pair is left out.
@@ -72,9 +70,12 @@ class LogRatio:
         )
 
     def over(self, other: LogRatio, *, runs: tuple[str, str]) -> LogRatio:
-        """This ratio / one of another run: prompts are the same in both, blocks are not."""
+        """This ratio / one of another run: prompts are the same in both, blocks are not.
+
+        Nor are repetitions, and each run's are a sample of their own.
+        """
         parts = (
-            replace(part, block=f"{run}/{part.block}", value=sign * part.value)
+            replace(part, side=run, block=f"{run}/{part.block}", value=sign * part.value)
             for run, ratio, sign in zip(runs, (self, other), (1, -1), strict=True)
             for part in ratio.parts
         )
@@ -146,6 +147,16 @@ def log_ratio_of_sums(
     return LogRatio(value=math.log(variant.total / baseline.total), parts=parts)
 
 
+def log_cost_ratio(pairs: Sequence[Pair], traffic: Traffic) -> LogRatio | None:
+    """Variant / baseline of the cost of an output token; None where it cannot be told.
+
+    So also with arrivals at a rate: a server that waits for them costs no less.
+    """
+    if isinstance(traffic.load, PoissonLoad):
+        return None
+    return log_ratio_of_sums(pairs, traffic.weights, cost_amounts)
+
+
 def ratio_of_typical(
     pairs: Sequence[Pair], field: str, *, confidence: float = CONFIDENCE
 ) -> Estimate | None:
@@ -199,10 +210,13 @@ def _joined(one: Estimate, other: Estimate, confidence: float) -> Spread | None:
     prompts, blocks = min(one.prompts, other.prompts), min(one.blocks, other.blocks)
     degrees = max(1, min(prompts, blocks) - 1)
     error = math.hypot(*half_widths) / student_t(0.5 + confidence / 2, degrees)
+    part = Part(error**2, degrees)
     return Spread(
-        standard_error=error,
-        lasting_error=error,
-        degrees_of_freedom=degrees,
+        within=part,
+        between=(),
+        of_prompts=part,
+        of_repetitions=Part(0.0, degrees),
         prompts=prompts,
         blocks=blocks,
+        repetitions=min(one.repetitions, other.repetitions),
     )

@@ -9,10 +9,9 @@ from draftworth.analysis.costs import slot_usd_per_second
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.metrics import COST, INTER_TOKEN_LATENCY
 from draftworth.analysis.pairing import Traffic, paired, samples_of
-from draftworth.analysis.ratios import LogRatio, cost_amounts, log_of_sums
+from draftworth.analysis.ratios import LogRatio, cost_amounts, log_cost_ratio, log_of_sums
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group
-from draftworth.analysis.verdict import log_cost_ratio
 from draftworth.errors import UserInputError
 from draftworth.records.load import PoissonLoad
 from draftworth.records.reading import Run
@@ -80,13 +79,14 @@ def across(facts: RunFacts, other: RunFacts) -> tuple[Across, ...]:
     """Every variant of this run beside every one of the other, group by group.
 
     Raises:
-        UserInputError: they were not asked the same prompts at the same loads.
+        UserInputError: they were not asked the same prompts at the same loads and temperature.
     """
-    mine, others = _measured(facts.run), _measured(other.run)
-    if mine != others:
+    different = list(_different(facts.run, other.run))
+    if different:
         raise UserInputError(
             f"--against: {facts.run.result.run_id} and {other.run.result.run_id} cannot be "
-            f"compared: {_different(mine, others)}. Measure both with the same prompts and loads"
+            f"compared: {'; '.join(different)}. Measure both with the same prompts, loads and "
+            "temperature"
         )
     groups = {group.group: group for group in other.groups}
     return tuple(
@@ -166,22 +166,28 @@ def _differences(run: Run, other: Run) -> Iterator[str]:
         yield f"baseline {ours.baseline!r} and {theirs.baseline!r}"
     if not (set(ours.variants) & set(theirs.variants)) - {ours.baseline}:
         yield f"no speculative variant in both: {list(ours.variants)} and {list(theirs.variants)}"
-    mine, others = _measured(run), _measured(other)
+    yield from _different(run, other)
+
+
+def _different(run: Run, other: Run) -> Iterator[str]:
+    """What the two runs' servers were not asked alike."""
+    mine, others = measured(run), measured(other)
     if mine != others:
-        yield _different(mine, others)
+        yield (
+            f"classes, cases or loads: only in the first {few(sorted(mine - others))}, only in "
+            f"the second {few(sorted(others - mine))}"
+        )
+    ours, theirs = run.result.temperature, other.result.temperature
+    if ours != theirs:
+        yield f"temperature {ours:g} and {theirs:g}"
 
 
-def _different(mine: set[str], others: set[str]) -> str:
-    return (
-        f"classes, cases or loads: only in the first {_few(sorted(mine - others))}, only in the "
-        f"second {_few(sorted(others - mine))}"
-    )
-
-
-def _measured(run: Run) -> set[str]:
+def measured(run: Run) -> set[str]:
+    """Every class, case and load of a run."""
     return {f"{b.prompt_class}/{b.case} at {b.load.label}" for b in run.blocks}
 
 
-def _few(names: list[str]) -> str:
+def few(names: list[str]) -> str:
+    """The first of them, for a message."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{more}" if names else "nothing"

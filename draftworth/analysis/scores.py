@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from draftworth.analysis.clustering import spread
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
-from draftworth.analysis.statistics import CONFIDENCE, Estimate, spread
+from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.records.transcripts import Transcripts
 
 
@@ -87,5 +88,6 @@ def compare_scores(
                 prompts=found.prompts if found else 0,
                 blocks=found.blocks if found else 0,
                 samples=count,
+                repetitions=found.repetitions if found else 0,
             ),
         )

@@ -7,30 +7,32 @@ the user's service. Why it is not the ratio of inter-token latencies: docs/decis
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis import metrics
+from draftworth.analysis.clustering import MANY_REPETITIONS, MIN_PROMPTS
+from draftworth.analysis.control import clears, noise_floor, why_not_decided
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
 from draftworth.analysis.metrics import COST, INTER_TOKEN_LATENCY, TTFT, Metric
+from draftworth.analysis.outputs import Likeness, likeness, output_pairs
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.ratios import (
-    LogRatio,
-    cost_amounts,
+    log_cost_ratio,
     log_ratio_of_sums,
     mean_of,
     ratio_of_quantiles,
     ratio_of_typical,
 )
-from draftworth.analysis.statistics import MIN_PROMPTS, Estimate, within
+from draftworth.analysis.statistics import Estimate, within
 from draftworth.analysis.summary import summarize
 from draftworth.records.load import PoissonLoad
-from draftworth.records.results import AS_SHIPPED, BlockResult, Limits, Price
+from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Limits, Price
+from draftworth.records.transcripts import Transcripts
 from draftworth.records.verdict import Judgement
 
 _NO_LIMITS = Limits()
-SHA256_OF_NOTHING = hashlib.sha256().hexdigest()
+_NO_TRANSCRIPTS: Transcripts = {}
 # A cost within a factor of 1.05 of the baseline's is no gain and no loss worth a second model.
 INDIFFERENCE = 0.05
 # TTFT counts as unchanged when it is shown to be within a factor of 1.1 of the baseline's.
@@ -46,7 +48,9 @@ class Comparison:
     """One variant against the baseline in a traffic.
 
     cost_ratio: variant / baseline of the cost of an output token; None where it cannot be told.
-    compared_outputs: pairs in which there is a text to compare.
+    floor: the noise floor: what two servers without speculation differ by; None: not measured.
+    compared_outputs: pairs in which there is a text to compare; none of outputs that were sampled.
+    likeness: beside the control's.
     speedups: baseline / variant of the means of every metric that has one.
     ttft_ratio, ttft_p95_ratio: variant / baseline, typical and at the 95th percentile, with 93%
         intervals.
@@ -67,6 +71,14 @@ class Comparison:
     variant_usd: float | None
     judgement: Judgement
     reason: str
+    floor: Estimate | None = None
+    likeness: Likeness | None = None
+
+    @property
+    def clears_floor(self) -> bool | None:
+        """Whether a verdict on the cost lies beside the noise floor; None: there is either not."""
+        decided = self.judgement in ("cheaper per token", "dearer")
+        return clears(self.cost_ratio, self.floor) if decided else None
 
     @property
     def name(self) -> str:
@@ -111,17 +123,26 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
             f"{cost_ratio.samples} pairs give no interval: it takes {MIN_PROMPTS} prompts and two "
             "rounds, and more where they differ much"
         )
+    where = spoken_of(cost_ratio)
     if cost_ratio.low > 1 + INDIFFERENCE:
-        return "dearer", f"a token costs at least {cost_ratio.low - 1:.0%} more"
+        return "dearer", f"a token costs at least {cost_ratio.low - 1:.0%} more{where}"
     if check.kept is None:
         return "inconclusive", check.reason
     if cost_ratio.high < 1 / (1 + INDIFFERENCE):
-        return "cheaper per token", f"a token costs at least {1 - cost_ratio.high:.0%} less"
+        return "cheaper per token", f"a token costs at least {1 - cost_ratio.high:.0%} less{where}"
     if cost_ratio.low >= 1 / (1 + INDIFFERENCE) and cost_ratio.high <= 1 + INDIFFERENCE:
-        return "no difference", f"a token costs the same to {INDIFFERENCE:.0%} either way"
+        return "no difference", f"a token costs the same to {INDIFFERENCE:.0%} either way{where}"
     return "inconclusive", (
-        f"{cost_ratio.low - 1:+.0%} to {cost_ratio.high - 1:+.0%} does not decide it"
+        f"{cost_ratio.low - 1:+.0%} to {cost_ratio.high - 1:+.0%}{where} does not decide it"
     )
+
+
+def spoken_of(ratio: Estimate) -> str:
+    """Of which starts of the servers an interval speaks; empty where of any like these."""
+    if ratio.repetitions >= MANY_REPETITIONS:
+        return ""
+    several = f" in these {ratio.repetitions} repetitions"
+    return " in this run" if ratio.repetitions < 2 else several
 
 
 def compare(
@@ -132,25 +153,33 @@ def compare(
     baseline: str,
     limits: Limits = _NO_LIMITS,
     price: Price | None = None,
+    sampled: bool = False,
+    control: Sequence[BlockResult] = (),
+    transcripts: Transcripts = _NO_TRANSCRIPTS,
 ) -> Comparison:
-    """The verdict on one variant in a traffic."""
-    all_pairs = paired(blocks, traffic, variant=variant, baseline=baseline)
-    pairs = counting(all_pairs)
-    known = log_cost_ratio(all_pairs, traffic)
-    ratio = known.times(_share_ratio(price, variant, baseline)).estimate() if known else None
+    """The verdict on one variant in a traffic.
+
+    sampled: outputs were drawn, not greedy. control: the blocks of the control's rounds.
+    """
+    pairs = counting(paired(blocks, traffic, variant=variant, baseline=baseline))
+    ratio = cost_ratio(blocks, traffic, variant=variant, baseline=baseline, price=price)
+    floor = noise_floor(control, traffic, baseline=baseline)
     judgement, reason = _judged(blocks, traffic, ratio, limits, (baseline, variant))
+    if why := why_not_decided(judgement, ratio, floor):
+        judgement, reason = "inconclusive", f"{reason}{why}"
     plain, drafted = (
         [p.sample(s) for p in pairs if (s := getattr(p, side).ttft_s)]
         for side in ("plain", "drafted")
     )
-    texts = _outputs(pairs)
+    outputs = () if sampled else output_pairs(pairs, transcripts)
+    equals = counting(paired(control, traffic, variant=CONTROL, baseline=baseline))
     return Comparison(
         traffic=traffic,
         variant=variant,
         baseline=baseline,
         pairs=len(pairs),
-        compared_outputs=len(texts),
-        identical_outputs=sum(plain == drafted for plain, drafted in texts),
+        compared_outputs=len(outputs),
+        identical_outputs=sum(output.identical for output in outputs),
         cost_ratio=ratio,
         speedups={m: _speedup(pairs, traffic, m) for m in metrics.with_speedup()},
         ttft_ratio=ratio_of_typical(pairs, TTFT.field, confidence=TTFT_CONFIDENCE),
@@ -159,30 +188,23 @@ def compare(
         variant_usd=_usd(blocks, traffic, variant, price),
         judgement=judgement,
         reason=reason,
+        floor=floor,
+        likeness=likeness(outputs, output_pairs(equals, transcripts)),
     )
 
 
-def _outputs(pairs: Sequence[Pair]) -> list[tuple[str, str]]:
-    """The hashes of both texts, of pairs in which there is one.
-
-    Text that neither server sent shows nothing: it may be in a field that is not read.
-    """
-    found = ((p.plain.output_sha256, p.drafted.output_sha256) for p in pairs)
-    return [
-        (plain, drafted)
-        for plain, drafted in found
-        if plain and drafted and {plain, drafted} != {SHA256_OF_NOTHING}
-    ]
-
-
-def log_cost_ratio(pairs: Sequence[Pair], traffic: Traffic) -> LogRatio | None:
-    """Variant / baseline of the cost of an output token; None where it cannot be told.
-
-    So also with arrivals at a rate: a server that waits for them costs no less.
-    """
-    if isinstance(traffic.load, PoissonLoad):
-        return None
-    return log_ratio_of_sums(pairs, traffic.weights, cost_amounts)
+def cost_ratio(
+    blocks: Sequence[BlockResult],
+    traffic: Traffic,
+    *,
+    variant: str,
+    baseline: str,
+    price: Price | None = None,
+) -> Estimate | None:
+    """Variant / baseline of the cost of an output token, with its interval."""
+    pairs = paired(blocks, traffic, variant=variant, baseline=baseline)
+    known = log_cost_ratio(pairs, traffic)
+    return known.times(_share_ratio(price, variant, baseline)).estimate() if known else None
 
 
 def _judged(

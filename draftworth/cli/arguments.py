@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from draftworth.errors import UserInputError
 from draftworth.measuring.http import API_KEY_VARIABLE, address_of, bearer
 from draftworth.records.prompts import PLAIN_NAME_WORDS, is_plain_name
+from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE, check_temperature
 from draftworth.untrusted import one_line
 
 LONGEST_MODEL_CHARACTERS = 200
@@ -42,6 +43,19 @@ def positive_number(text: str) -> float:
         raise argparse.ArgumentTypeError(
             f"given {_shown(text)}, allowed: a number above 0, from 0.000001 to 1,000,000"
         )
+    return value
+
+
+def temperature(text: str) -> float:
+    """An argument type: 0, or what servers take as it is."""
+    try:
+        value = float(text)
+        check_temperature(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"given {_shown(text)}, allowed: 0, which is greedy, or {MIN_TEMPERATURE:g} to "
+            f"{MAX_TEMPERATURE:g}"
+        ) from None
     return value
 
 

@@ -15,6 +15,7 @@ from draftworth.cli.arguments import (
     name_in_files,
     positive_int,
     positive_number,
+    temperature,
     whole_number,
 )
 from draftworth.cli.report import print_verdict
@@ -63,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "first requests of each prompt file, not measured; --concurrency may take more",
         ),
         ("--timeout-seconds", positive_number, 300.0, "a request that takes longer has failed"),
+        ("--temperature", temperature, 0.0, "0 is greedy; above, outputs are sampled"),
+        ("--seed", whole_number, 0, "each request's own seed is drawn from it"),
     ):
         parser.add_argument(option, type=type_, default=default, help=f"{about} (%(default)s)")
     parser.add_argument(
@@ -155,8 +158,8 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
             model=model_name(arguments.model),
             output_tokens=arguments.output_tokens,
             fixed_output_length=arguments.fixed_length,
-            temperature=0.0,
-            seed=0,
+            temperature=arguments.temperature,
+            seed=arguments.seed,
             enable_thinking=False,
             timeout_seconds=arguments.timeout_seconds,
             token_ids=arguments.token_ids,

@@ -15,6 +15,7 @@ from draftworth.planning.advice import notes
 from draftworth.planning.assumptions import OPTION, Assumption, Assumptions, assumption_data
 from draftworth.planning.learning import LEARN_OPTION, learnt
 from draftworth.planning.looked_up_price import with_looked_up_price
+from draftworth.planning.measuring_time import RoundCounts
 from draftworth.planning.resolved import (
     NeuronVariant,
     ResolvedExperiment,
@@ -152,12 +153,16 @@ def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> 
 
 def _workload_lines(experiment: ResolvedExperiment) -> Iterator[str]:
     work, cases, loads = experiment.spec.workload, experiment.cases, experiment.loads
-    blocks = len(cases) * len(experiment.variants) * len(loads)
-    requests = (work.min_requests, work.max_requests)
+    repetitions, counts = experiment.spec.repetitions, RoundCounts.of(experiment)
+    rounds = (counts.all_least, counts.all_least + counts.all_further)
+    requests = tuple(work.requests_per_round * n for n in rounds)
+    blocks = len(cases) * len(experiment.variants)
+    repeated = f" in {repetitions} repetitions" if repetitions > 1 else ""
     yield (
         f"workload    {len(cases)} case{'s' if len(cases) > 1 else ''} x "
         f"{len(experiment.variants)} variants x {_range(*requests)} requests at "
-        f"{', '.join(load.label for load in loads)} = {_range(*(blocks * n for n in requests))} "
+        f"{', '.join(load.label for load in loads)}{repeated} = "
+        f"{_range(*(blocks * n for n in requests))} "
         f"requests of {work.output_tokens} output tokens, sent by {work.load_generator}"
     )
     for case in cases:

@@ -1,17 +1,19 @@
-"""`draftworth report`: the verdict of a run, in the terminal and as files; or which runs exist."""
+"""`draftworth report`: the verdict of one run or of several put together; or which runs exist."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from draftworth.analysis.facts import RunFacts, facts_of
+from draftworth.analysis.pooling import pooled
 from draftworth.analysis.run_comparison import across, changes
 from draftworth.cli.runs import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.cli.scoring import score
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run, read_run
-from draftworth.records.transcripts import Transcripts, read_transcripts
+from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
 from draftworth.report.contents import document_of
 from draftworth.report.terminal import document_lines
 
@@ -21,15 +23,17 @@ _BESIDE_THE_RUN = ""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the run is, what to compare it with, where to write."""
     parser.add_argument(
-        "run",
+        "runs",
         metavar="RUN",
-        help=f"{RUN_WORDS}; {RUN_LIST_WORDS}",
+        nargs="+",
+        help=f"{RUN_WORDS}; several of one experiment are put together; {RUN_LIST_WORDS}",
     )
     parser.add_argument(
         "--against",
         metavar="RUN",
+        action="append",
         help="another run, to compare with: of the same experiment, or of the same prompts and "
-        "loads on something else (`measure`)",
+        "loads on something else (`measure`); several times: those put together",
     )
     parser.add_argument(
         "--score",
@@ -47,13 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict, and write the report where asked; or list runs."""
-    listed = run_list(arguments.run)
-    if listed is not None:
-        _refuse_with_a_list(arguments)
-        print(*listed, sep="\n")
-        return 0
-    out = None if arguments.out is None else _out_folder(arguments.run, arguments.out)
-    facts, transcripts = _facts(arguments.run, texts=True)
+    for place in arguments.runs:
+        if (listed := run_list(place)) is not None:
+            _refuse_with_a_list(arguments, place)
+            print(*listed, sep="\n")
+            return 0
+    out = None if arguments.out is None else _out_folder(arguments.runs, arguments.out)
+    facts, transcripts = _facts(arguments.runs, texts=True)
     other = _facts(arguments.against, texts=False)[0] if arguments.against else None
     same = other and facts.run.result.experiment == other.run.result.experiment
     found = changes(facts, other) if other and same else ()
@@ -71,18 +75,29 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse_with_a_list(arguments: argparse.Namespace) -> None:
+def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
+    if len(arguments.runs) > 1:
+        raise UserInputError(
+            f"RUN: given {place}, which names many runs, among several, allowed: alone, or runs; "
+            "next: choose some of those that the command lists for it"
+        )
     for option in ("against", "out", "score"):
         if getattr(arguments, option) is not None:
             raise UserInputError(
-                f"--{option}: given with {arguments.run}, which names many runs, allowed: with "
+                f"--{option}: given with {place}, which names many runs, allowed: with "
                 "one run; next: choose one of those that the command lists without it"
             )
 
 
-def _out_folder(run_at: str, out: str) -> Path:
+def _out_folder(runs_at: Sequence[str], out: str) -> Path:
     if out != _BESIDE_THE_RUN:
         return Path(out)
+    run_at, *others = runs_at
+    if others:
+        raise UserInputError(
+            "--out: several runs have no folder of their own: give --out DIR, for example --out "
+            "report"
+        )
     if run_at.startswith(S3_SCHEME):
         raise UserInputError(
             "--out: a run in S3 has no folder to write beside it: give --out DIR, for example "
@@ -91,11 +106,16 @@ def _out_folder(run_at: str, out: str) -> Path:
     return Path(run_at) / "report"
 
 
-def _facts(run_at: str, *, texts: bool) -> tuple[RunFacts, Transcripts]:
-    with local_run(run_at) as folder:
-        run_read = read_run(folder)
-        transcripts = read_transcripts(folder, run_read.blocks) if texts else {}
-        return facts_of(run_read, transcripts), transcripts
+def _facts(runs_at: Sequence[str], *, texts: bool) -> tuple[RunFacts, Transcripts]:
+    """Of one run, or of several put together."""
+    runs: list[Run] = []
+    transcripts: dict[str, Transcript] = {}
+    for run_at in runs_at:
+        with local_run(run_at) as folder:
+            runs.append(read_run(folder))
+            if texts:
+                transcripts |= read_transcripts(folder, runs[-1].blocks)
+    return facts_of(pooled(runs), transcripts), transcripts
 
 
 def print_verdict(run: Run) -> None:

@@ -29,6 +29,8 @@ class Method(StrictModel):
     """Whether the draft must bring a tokenizer of its own, equal to the target's."""
     fixed_window: bool = False
     """The draft was trained for one window and works with no other."""
+    step_cost_per_draft: tuple[float, float] | None = None
+    """What each drafted token adds to a step, in baseline steps, best to worst; None: not known."""
 
 
 class UnservedMethod(StrictModel):
@@ -96,6 +98,10 @@ class Release(StrictModel):
     """Set for every server."""
     per_request_acceptance: bool = False
     """Its servers can tell with each answer how many of its drafts were accepted."""
+    refuses_sampling: str = ""
+    """Why nothing is measured on it at a temperature above 0; empty: it is."""
+    doubtful_sampling: str = ""
+    """What is known to be wrong with it at a temperature above 0, where it is measured."""
     sources: tuple[str, ...]
 
     @property

@@ -36,10 +36,12 @@ from draftworth.experiment.variants import (
     Variant,
 )
 from draftworth.experiment.workload import Workload
+from draftworth.records.load import Load
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 # Each starts all servers again.
-Repetitions = Annotated[int, Field(ge=1, le=16)]
+MAX_REPETITIONS = 16
+Repetitions = Annotated[int, Field(ge=1, le=MAX_REPETITIONS)]
 V = TypeVar("V", bound=Baseline | Speculative)
 
 
@@ -179,6 +181,11 @@ def variants_of(experiment: Experiment, kind: type[V]) -> Iterator[tuple[Key, V]
     for index, variant in enumerate(experiment.variants):
         if isinstance(variant, kind):
             yield ("variants", index), variant
+
+
+def loads_of(experiment: Experiment) -> tuple[Load, ...]:
+    """What every variant is measured at, one after the other."""
+    return experiment.workload.loads(experiment.serving.max_num_seqs)
 
 
 def beside(experiment_path: Path, relative: str) -> Path:

@@ -20,6 +20,7 @@ from draftworth.experiment.schema_words import (
     nodes_at,
     values_in_words,
 )
+from draftworth.experiment.workload import ONE_LENGTH, SEVERAL_LENGTHS
 
 # The part of an error's place in which pydantic says which type of variant it tried.
 _VARIANT_TAG_AT = 2
@@ -107,7 +108,10 @@ def _without_tags(location: Key, data: Any) -> Key:
     node, at_union = data, True
     for place, part in enumerate(location):
         is_kind = at_union and isinstance(node, dict) and node.get("kind") == part
-        if is_kind or (location[0] == "variants" and place == _VARIANT_TAG_AT):
+        is_tag = (location[0] == "variants" and place == _VARIANT_TAG_AT) or (
+            part in (ONE_LENGTH, SEVERAL_LENGTHS)
+        )
+        if is_kind or is_tag:
             at_union = False
             continue
         key.append(part)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Annotated, Literal, cast
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from draftworth.experiment.patterns import (
     MAX_NAME_LENGTH,
@@ -16,7 +17,20 @@ from draftworth.experiment.patterns import (
 from draftworth.experiment.strict import StrictModel
 from draftworth.records import load as load_shapes
 from draftworth.records.codec import INT64
-from draftworth.records.results import MAX_REQUESTS_PER_BLOCK
+from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, MAX_TEMPERATURE
+
+
+def _length_tag(value: object) -> str:
+    return SEVERAL_LENGTHS if isinstance(value, list | tuple) else ONE_LENGTH
+
+
+# Which of the two a file's `input_tokens` is, in pydantic's places of errors.
+ONE_LENGTH, SEVERAL_LENGTHS = "one length", "several lengths"
+InputTokens = Annotated[
+    Annotated[PositiveInt, Tag(ONE_LENGTH)]
+    | Annotated[tuple[PositiveInt, ...], Field(min_length=1), EachOnce, Tag(SEVERAL_LENGTHS)],
+    Discriminator(_length_tag),
+]
 
 
 class PromptClass(StrictModel):
@@ -76,6 +90,12 @@ class RatesLoad(StrictModel):
         return tuple(load_shapes.PoissonLoad(requests_per_second=rate) for rate in self.rates)
 
 
+def ladder(highest: int) -> LadderLoad:
+    """1, 2, 4 .. and the highest, which need not be a power of two."""
+    doubled = (2**n for n in range((highest - 1).bit_length()))
+    return LadderLoad(kind="ladder", concurrencies=(*doubled, highest))
+
+
 LoadSpec = Annotated[
     ConcurrencyLoad | PoissonLoad | LadderLoad | RatesLoad, Field(discriminator="kind")
 ]
@@ -102,16 +122,19 @@ class Workload(StrictModel):
     """folder of prompt classes, relative to the experiment file"""
     classes: Annotated[tuple[PromptClass, ...], Field(min_length=1)]
     """the prompt classes to measure"""
-    input_tokens: PositiveInt
-    """longest prompt, chat template included, tokens; used to check max_model_len"""
+    input_tokens: InputTokens
+    """longest prompt, chat template included, tokens; used to check max_model_len. A list: every
+    prompt is made so long, one length after the other, by padding or cutting"""
     output_tokens: PositiveInt = Field(
         description="max_tokens of every request; a prompt's own max_tokens is no more"
     )
     fixed_output_length: bool = False
     """true: every output has output_tokens, whatever the model says: it writes past its own end"""
-    temperature: Annotated[float, Field(ge=0)] = 0.0
-    """0: greedy, the outputs of the variants can be compared"""
-    load: LoadSpec = Field(description="how requests are sent")
+    temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] = 0.0
+    """0: greedy, the outputs of the variants can be compared; above: sampled, where the release's
+    servers do so with a draft too"""
+    load: LoadSpec | None = None
+    """how requests are sent; a ladder 1, 2, 4 .. serving.max_num_seqs when left out"""
     load_generator: load_shapes.LoadGenerator = Field(
         default="asyncio",
         description="what sends them: `asyncio`, one process; `llmperf`, its library on Ray, a "
@@ -120,9 +143,10 @@ class Workload(StrictModel):
     requests_per_round: Annotated[int, Field(ge=1, le=MAX_REQUESTS_PER_BLOCK)] = 8
     """measured requests of each case and variant in one round"""
     min_requests: PositiveInt = 16
-    """measured requests of each case and variant, at least"""
+    """measured requests of each case and variant at each load, at least"""
     max_requests: PositiveInt = 64
-    """measured requests of each case and variant, at most"""
+    """measured requests of each case and variant, at most: at all loads and in all repetitions
+    together; what no load needs goes where the interval is widest"""
     target_interval_width: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.1,
         description="rounds go on until the interval of every class's cost ratio is no wider than "
@@ -141,7 +165,8 @@ class Workload(StrictModel):
         default=0,
         ge=INT64[0],
         le=INT64[-1],
-        description="sent with every request; Poisson arrivals have it plus the round's number",
+        description="each request's own seed is drawn from it, the same one for every variant; "
+        "Poisson arrivals have it plus the round's number",
     )
     token_ids: bool = False
     """true: ask for the ids of output tokens, which are kept in the transcripts"""
@@ -149,3 +174,19 @@ class Workload(StrictModel):
     """chat template switch of reasoning models such as Qwen3"""
     request_timeout_seconds: Annotated[float, Field(ge=0.001, le=86_400)] = 300.0
     """a request that takes longer is recorded as failed"""
+
+    @property
+    def input_lengths(self) -> tuple[int, ...]:
+        """The lengths that prompts are made; empty: they stay as long as they are."""
+        return self.input_tokens if isinstance(self.input_tokens, tuple) else ()
+
+    @property
+    def most_input_tokens(self) -> int:
+        """Of the longest prompt."""
+        return max(self.input_lengths) if self.input_lengths else cast(int, self.input_tokens)
+
+    def loads(self, max_num_seqs: int) -> tuple[load_shapes.Load, ...]:
+        """What servers that decode so many at once get, one after the other."""
+        shapes = (self.load or ladder(max_num_seqs)).shapes()
+        lengths = self.input_lengths or (None,)
+        return tuple(replace(shape, input_tokens=n) for n in lengths for shape in shapes)

@@ -20,7 +20,7 @@ from draftworth.measuring.counters import (
 from draftworth.measuring.history import BlockKey
 from draftworth.measuring.load import Batch, LoadEngine, Planned
 from draftworth.measuring.readiness import READY, Readiness
-from draftworth.measuring.request import max_tokens_of
+from draftworth.measuring.request import max_tokens_of, request_seed
 from draftworth.measuring.rounds import Round
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
 from draftworth.measuring.scheduling import EventLoopLag
@@ -127,12 +127,13 @@ class BlockSender:
         measured = sampling.requests_per_round
         first = (case_round.turn.number - 1) * measured
 
-        def planned(index: int, name: str, prompt: int, share: float = 1.0) -> Planned:
+        def planned(index: int, name: str, place: int, share: float = 1.0) -> Planned:
             prompts = case_round.case.prompts
-            chosen = prompts[prompt % len(prompts)]
+            chosen = prompts[place % len(prompts)]
             return Planned(
                 request_id=f"{self.run_id}/{number:04d}-{name}{index:05d}",
                 prompt=chosen if share == 1.0 else _shortened(shape, chosen, share),
+                seed=request_seed(shape, place),
             )
 
         shares = case_round.turn.load.warmup_shares(sampling.warmup_requests)

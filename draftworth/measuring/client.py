@@ -67,7 +67,7 @@ class Client:
     wall_clock: WallClock = unix_clock
     read_wait: WaitReader = run_queue_wait_ns
 
-    async def measure(self, prompt: Prompt, *, request_id: str) -> Measured:
+    async def measure(self, prompt: Prompt, *, request_id: str, seed: int) -> Measured:
         """Send one request. A failure is a record with its reason, never an exception."""
         stream = _Stream(self.read_wait, max_tokens_of(self.shape, prompt))
         response: Response | None = None
@@ -75,7 +75,7 @@ class Client:
         called_at_unix_s, called_ns = self.wall_clock(), self.clock()
         try:
             async with asyncio.timeout(self.shape.timeout_seconds):
-                response = await self._exchange(stream, prompt)
+                response = await self._exchange(stream, prompt, seed)
             error = stream.verdict(response)
         except TimeoutError:
             error = stream.refused
@@ -90,16 +90,14 @@ class Client:
         measured = _measured(
             stream, sent_ns, error, request_id, prompt.id, started_at_unix_s, excluded
         )
-        if timed_out_after_s is None:
-            return measured
-        record = replace(measured.record, timed_out_after_s=timed_out_after_s)
+        record = replace(measured.record, seed=seed, timed_out_after_s=timed_out_after_s)
         return replace(measured, record=record)
 
-    async def _exchange(self, stream: _Stream, prompt: Prompt) -> Response:
+    async def _exchange(self, stream: _Stream, prompt: Prompt, seed: int) -> Response:
         return await exchange(
             "POST",
             f"{self.base_url}{request_path(prompt)}",
-            body=request_body(self.shape, prompt),
+            body=request_body(self.shape, prompt, seed=seed),
             headers=self._headers(),
             on_head=stream.on_head,
             on_body=stream.on_body,

@@ -272,13 +272,30 @@ async def get_text(
     url: str, *, timeout_seconds: float, limit_bytes: int, api_key: str | None = None
 ) -> Answer:
     """The answer to a GET; raises HttpError or TimeoutError."""
+    return await ask(
+        "GET", url, timeout_seconds=timeout_seconds, limit_bytes=limit_bytes, api_key=api_key
+    )
+
+
+async def ask(
+    method: str,
+    url: str,
+    *,
+    timeout_seconds: float,
+    limit_bytes: int,
+    api_key: str | None = None,
+    body: bytes = b"",
+) -> Answer:
+    """The answer to a request, whose body is JSON where it has one; raises as `get_text` does."""
     pieces: list[bytes] = []
+    content_type = {"Content-Type": "application/json"} if body else {}
     async with asyncio.timeout(timeout_seconds):
         response = await exchange(
-            "GET",
+            method,
             url,
+            body=body,
             on_body=lambda data, _: pieces.append(data),
             limit_bytes=limit_bytes,
-            headers=bearer(api_key),
+            headers=bearer(api_key) | content_type,
         )
     return Answer(head=response.head, text=b"".join(pieces).decode("utf-8", "replace"))

@@ -25,10 +25,11 @@ from draftworth.records.prompts import Prompt
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """One request to be sent."""
+    """One request to be sent. seed: its own, of what the server draws."""
 
     request_id: str
     prompt: Prompt
+    seed: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,9 @@ class AsyncioEngine:
         """Send a batch when the load says so; `seed` draws what is random."""
 
         async def measure(request: Planned) -> Measured:
-            return await client.measure(request.prompt, request_id=request.request_id)
+            return await client.measure(
+                request.prompt, request_id=request.request_id, seed=request.seed
+            )
 
         return await keep_load(measure, batch, load, seed=seed)
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.pairing import Traffic, paired
-from draftworth.analysis.statistics import Estimate, Shortfall, more_rounds_help, shortfall
+from draftworth.analysis.ratios import log_cost_ratio
+from draftworth.analysis.shortfall import Shortfall, more_rounds_help, shortfall
+from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group
-from draftworth.analysis.verdict import log_cost_ratio
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.results import BlockResult
 
@@ -26,9 +27,19 @@ class Precision:
     spec: RunSpec
     progress: Callable[[str], None]
 
-    def is_enough(self, blocks: Sequence[BlockResult], group: Group, *, requests: int) -> bool:
-        """Whether a group needs no more than the requests it has of each case and variant."""
-        if requests < self.spec.sampling.min_requests:
+    def is_enough(
+        self,
+        blocks: Sequence[BlockResult],
+        group: Group,
+        *,
+        requests: int,
+        least: float | None = None,
+    ) -> bool:
+        """Whether a group needs no more than the requests it has of each case and variant.
+
+        least: below it never; `min_requests` where it is not given.
+        """
+        if requests < (self.spec.sampling.min_requests if least is None else least):
             return False
         target = self.spec.sampling.target_interval_width
         missing = [
@@ -64,7 +75,7 @@ class Precision:
         requests: int,
     ) -> bool:
         """Whether every interval that is too wide is so because of the prompts, which have all
-        been sent."""
+        been sent, or because of the repetitions, which rounds do not change."""
         target = self.spec.sampling.target_interval_width
         cases = [case for case in self.spec.cases if case.prompt_class == group.prompt_class]
         if any(requests < len(case.prompts) for case in cases):

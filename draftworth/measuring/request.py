@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -19,15 +20,25 @@ def request_path(prompt: Prompt) -> str:
     return "/v1/chat/completions" if prompt.text_to_continue is None else "/v1/completions"
 
 
-def request_body(shape: RequestShape, prompt: Prompt) -> bytes:
+def request_seed(shape: RequestShape, place: int) -> int:
+    """The seed of the request at a place in a case's sequence of requests.
+
+    Every variant gets it at that place, so both requests of a pair have it; a prompt that comes
+    again has another one, so that a sampled output is drawn anew. 31 bits: any server takes them.
+    """
+    digest = hashlib.sha256(f"{shape.seed}/{place}".encode()).digest()
+    return int.from_bytes(digest[:4]) >> 1
+
+
+def request_body(shape: RequestShape, prompt: Prompt, *, seed: int) -> bytes:
     """The body; nothing in it is of a variant."""
     max_tokens = max_tokens_of(shape, prompt)
     body: dict[str, Any] = {
         "model": shape.model,
-        **_asked(prompt),
+        **asked_of(prompt),
         "max_tokens": max_tokens,
         "temperature": shape.temperature,
-        "seed": shape.seed,
+        "seed": seed,
         "stream": True,
         "stream_options": {"include_usage": True, "continuous_usage_stats": True},
     }
@@ -40,7 +51,8 @@ def request_body(shape: RequestShape, prompt: Prompt) -> bytes:
     return json.dumps(body).encode()
 
 
-def _asked(prompt: Prompt) -> dict[str, Any]:
+def asked_of(prompt: Prompt) -> dict[str, Any]:
+    """The conversation with its tools, or the text."""
     if prompt.text_to_continue is not None:
         return {"prompt": prompt.text_to_continue}
     beside = {

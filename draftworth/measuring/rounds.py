@@ -28,6 +28,14 @@ def least_rounds(sampling: Sampling, *, repetitions: int, loads: int) -> int:
     return max(1, min(math.ceil(needed / repetitions), room // (repetitions * loads)))
 
 
+def further_rounds(sampling: Sampling, *, repetition: int, repetitions: int, loads: int) -> int:
+    """Rounds that a repetition may send beside the least, after ones that sent all they may."""
+    parts = {"repetitions": repetitions, "loads": loads}
+    most = most_rounds(sampling, **parts)
+    own = most * repetition // repetitions - most * (repetition - 1) // repetitions
+    return own - least_rounds(sampling, **parts) * loads
+
+
 def most_rounds(sampling: Sampling, *, repetitions: int, loads: int) -> int:
     """Rounds of a class at all loads, in all repetitions together."""
     room = sampling.max_requests // sampling.requests_per_round
@@ -65,7 +73,7 @@ class Rounds:
             if not stage.is_control:
                 yield from self._more(stage)
         for group in self._groups:
-            if not self._is_enough(group):
+            if not self._is_enough(group, self.spec.repetitions):
                 self.precision.report_missing(self.blocks, group)
 
     @property
@@ -96,7 +104,7 @@ class Rounds:
                 group
                 for group in open_groups
                 if self._has_budget(group.prompt_class, stage.repetition)
-                and not (group.load in changed and self._is_enough(group))
+                and not (group.load in changed and self._is_enough(group, stage.repetition))
             ]
             if not open_groups:
                 return
@@ -117,9 +125,12 @@ class Rounds:
         spent = sum(n for group, n in self._measured.items() if group.prompt_class == prompt_class)
         return spent < most * repetition // self.spec.repetitions
 
-    def _is_enough(self, group: Group) -> bool:
-        requests = self._measured[group] * self.spec.sampling.requests_per_round
-        return self.precision.is_enough(self.blocks, group, requests=requests)
+    def _is_enough(self, group: Group, repetition: int) -> bool:
+        """By now: the repetitions to come bring their own part of `min_requests`."""
+        sampling = self.spec.sampling
+        requests = self._measured[group] * sampling.requests_per_round
+        due = sampling.min_requests * repetition / self.spec.repetitions
+        return self.precision.is_enough(self.blocks, group, requests=requests, least=due)
 
     def _widest(self, groups: Sequence[Group]) -> Group:
         """Of groups as wide as each other, the one with the fewest rounds."""

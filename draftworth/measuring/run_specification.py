@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from draftworth.records.load import Load, LoadGenerator
 from draftworth.records.prompts import Case
-from draftworth.records.results import Limits, Price
+from draftworth.records.results import Limits, Price, check_temperature
+from draftworth.records.serving_facts import ServingFacts
 
 RUN_SPEC_SCHEMA = "draftworth.runspec/7"
 
@@ -38,6 +39,7 @@ class RequestShape:
 
     output_tokens: most tokens of an output; a prompt's own `max_tokens` is no more.
     fixed_output_length: every output has as many, whether the model has ended it or not.
+    seed: of random arrivals, and of the seed that each request has of its own (`request_seed`).
     token_ids: the ids of output tokens are asked for.
     """
 
@@ -49,6 +51,9 @@ class RequestShape:
     enable_thinking: bool
     timeout_seconds: float
     token_ids: bool = False
+
+    def __post_init__(self) -> None:
+        check_temperature(self.temperature)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +80,7 @@ class RunSpec:
     endpoints: all servers that there are, one for each variant and slot, each variant's first slot
         first (`stages`).
     control: the baseline is measured against itself in its other slot too.
-
+    serving: what serves the endpoints; None: nobody knows.
     ready_deadline_seconds: how long servers are waited for; None: as the run's deadline says.
     start_allowance_seconds: how long servers that have never answered are waited for, from the
         run's start; None: as long as any.
@@ -97,6 +102,7 @@ class RunSpec:
     start_allowance_seconds: float | None = None
     repetitions: int = 1
     control: bool = False
+    serving: ServingFacts | None = None
 
     def __post_init__(self) -> None:
         self._check_servers()

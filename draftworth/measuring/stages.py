@@ -5,7 +5,7 @@ its neighbours, the slot) is in no single one, so a run that repeats starts its 
 in every second repetition each variant has its other slot: with two variants, they swap.
 
 In a control the baseline is measured against itself: its second server takes its other slot, and
-the variant that has that slot is down meanwhile.
+the variant that has that slot is down meanwhile. Both servers are new then.
 """
 
 from __future__ import annotations

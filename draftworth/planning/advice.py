@@ -93,16 +93,24 @@ def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
     # Words: a lower bound of the tokens in languages with spaces.
     prompts = (prompt for case in experiment.cases for prompt in case.prompts)
     longest = max(sum(len(text.split()) for text in prompt.texts) for prompt in prompts)
-    if longest > work.input_tokens:
+    if not work.input_lengths and longest > work.most_input_tokens:
         yield (
             f"the longest prompt has {longest} words, so more tokens than workload.input_tokens "
-            f"{work.input_tokens}: requests may not fit serving.max_model_len"
+            f"{work.most_input_tokens}: requests may not fit serving.max_model_len"
         )
     if work.fixed_output_length:
         yield (
             "workload.fixed_output_length makes the model write past its own end, where it often "
             "repeats itself and drafts are accepted more or less often than in your traffic"
         )
+    if work.temperature:
+        yield (
+            f"outputs are sampled at temperature {work.temperature:g}: that speculation changes "
+            "none of them is not checked; give another run another workload.seed, or its baseline "
+            "draws the same outputs again"
+        )
+    if work.temperature and (doubt := spec.release_facts.doubtful_sampling):
+        yield f"workload.temperature {work.temperature:g} on {spec.release}: {doubt}"
     if isinstance(spec, NeuronExperiment):
         yield from _aws_advice(spec)
 

@@ -13,7 +13,7 @@ from draftworth.analysis.summary import groups_of, summarize
 from draftworth.errors import UserInputError
 from draftworth.planning.assumptions import Assumption, Assumptions
 from draftworth.records.reading import Run
-from draftworth.records.results import AS_SHIPPED, ServerStart
+from draftworth.records.results import AS_SHIPPED, CONTROL, ServerStart
 from draftworth.untrusted import one_line
 
 LEARN_OPTION = "--learn"
@@ -62,7 +62,8 @@ def _row(replaced: Assumption, values: Sequence[float], source: str) -> Assumpti
 
 def _speeds(run: Run) -> Iterator[Found]:
     result, groups = run.result, groups_of(run.blocks)
-    drafted = [v for v in result.variants if v not in (result.baseline, AS_SHIPPED)]
+    plain = result.baseline, AS_SHIPPED, CONTROL
+    drafted = [v for v in result.variants if v not in plain]
 
     def medians(metric: Metric, *variants: str) -> list[float | None]:
         found = (summarize(run.blocks, g, v).value(metric) for g in groups for v in variants)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from draftworth.experiment.workload import Workload
-from draftworth.measuring.rounds import least_rounds, most_rounds
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from draftworth.measuring.rounds import further_rounds, least_rounds
+from draftworth.measuring.run_specification import Sampling
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds, exactly, longest, total
-from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment, ResolvedNeuron
 from draftworth.planning.run_specification import sampling
 from draftworth.records.load import Load
 
@@ -47,21 +50,77 @@ def block_seconds(
 
 def round_minutes(experiment: ResolvedNeuron, load: Load, assumed: Assumptions) -> Bounds:
     """One round: every case against every variant, all variants at once or one by one."""
+    return _minutes_against(experiment, experiment.variants, load, assumed)
+
+
+def control_round_minutes(experiment: ResolvedNeuron, load: Load, assumed: Assumptions) -> Bounds:
+    """One round of a control: every case against both servers of the baseline."""
+    baseline = next(variant for variant in experiment.variants if variant.is_baseline)
+    return _minutes_against(experiment, (baseline, baseline), load, assumed)
+
+
+def _minutes_against(
+    experiment: ResolvedNeuron,
+    variants: Sequence[NeuronVariant],
+    load: Load,
+    assumed: Assumptions,
+) -> Bounds:
     blocks = [
         block_seconds(experiment, variant, load, assumed).called(variant.name)
-        for variant in experiment.variants
+        for variant in variants
     ]
     together = longest(blocks) if experiment.spec.workload.parallel else total(blocks)
     cases = len(experiment.cases)
     return exactly(cases, f"{cases} cases") * together / 60
 
 
-def round_counts(work: Workload) -> Bounds:
-    """Rounds of a run: those that `min_requests` needs, and those that `max_requests` has room for.
+@dataclass(frozen=True, kw_only=True)
+class RoundCounts:
+    """How many rounds a run sends, by the rules of `measuring.rounds`.
 
-    The first is what a run with narrow intervals takes, the second one with wide ones.
+    The least is what a run takes whose intervals are narrow at once; one whose intervals stay wide
+    spends the whole budget, at worst where a round takes longest.
     """
-    asked = sampling(work)
-    least, most = (count(asked, repetitions=1, loads=1) for count in (least_rounds, most_rounds))
-    counts = Bounds(least, most)
-    return counts.called("rounds", digits=None)
+
+    sampling: Sampling
+    repetitions: int
+    loads: int
+
+    @classmethod
+    def of(cls, experiment: ResolvedExperiment) -> RoundCounts:
+        """Of an experiment."""
+        spec = experiment.spec
+        return cls(
+            sampling=sampling(spec.workload),
+            repetitions=spec.repetitions,
+            loads=len(experiment.loads),
+        )
+
+    @property
+    def least(self) -> int:
+        """Of each load in each repetition, and in its control."""
+        return least_rounds(self.sampling, repetitions=self.repetitions, loads=self.loads)
+
+    def further(self, repetition: int) -> int:
+        """Of a repetition beside the least, at most."""
+        return further_rounds(
+            self.sampling,
+            repetition=repetition,
+            repetitions=self.repetitions,
+            loads=self.loads,
+        )
+
+    @property
+    def all_least(self) -> int:
+        """Of all loads and repetitions, without controls."""
+        return self.least * self.repetitions * self.loads
+
+    @property
+    def all_further(self) -> int:
+        """Of all repetitions."""
+        return sum(self.further(number) for number in range(1, self.repetitions + 1))
+
+
+def slowest_load(experiment: ResolvedNeuron, assumed: Assumptions) -> Load:
+    """At which a round takes longest."""
+    return max(experiment.loads, key=lambda load: round_minutes(experiment, load, assumed).worst)

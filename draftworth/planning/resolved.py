@@ -15,7 +15,7 @@ from typing import Any
 from draftworth.errors import UserInputError
 from draftworth.experiment.aws import Price as NodePrice
 from draftworth.experiment.loading import LoadedExperiment, load_experiment
-from draftworth.experiment.model import LocalExperiment, NeuronExperiment
+from draftworth.experiment.model import LocalExperiment, NeuronExperiment, loads_of
 from draftworth.experiment.naming import Names
 from draftworth.experiment.placement import PlacedSlot, Placement, place
 from draftworth.experiment.variants import (
@@ -183,7 +183,7 @@ def load_neuron(path: Path) -> ResolvedNeuron:
 
 def resolve(loaded: LoadedExperiment) -> ResolvedNeuron | ResolvedLocal:
     """Work out what follows from a checked experiment."""
-    spec, loads = loaded.spec, loaded.spec.workload.load.shapes()
+    spec, loads = loaded.spec, loads_of(loaded.spec)
     if isinstance(spec, LocalExperiment):
         local = tuple(
             ResolvedVariant(

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
+from draftworth.experiment.model import LocalExperiment, NeuronExperiment
+from draftworth.experiment.variants import Speculative
 from draftworth.experiment.workload import Workload
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
-from draftworth.planning.resolved import ResolvedExperiment
+from draftworth.planning.resolved import ResolvedExperiment, ResolvedVariant
 from draftworth.records.results import Limits
+from draftworth.records.serving_facts import Decoding, ServingFacts
 from draftworth.serving.command import served_model_name
 
 
@@ -65,9 +68,36 @@ def run_spec(
         price=experiment.price,
         ready_deadline_seconds=ready_deadline_seconds,
         start_allowance_seconds=start_allowance_seconds,
+        serving=serving_facts(experiment),
         repetitions=experiment.spec.repetitions,
         control=experiment.spec.control,
     )
+
+
+def serving_facts(experiment: ResolvedExperiment) -> ServingFacts:
+    """What its servers are, for who reads the run's results without the experiment."""
+    spec, release = experiment.spec, experiment.spec.release_facts
+    neuron = spec if isinstance(spec, NeuronExperiment) else None
+    target = spec.target.path if isinstance(spec, LocalExperiment) else spec.target.model
+    return ServingFacts(
+        release=spec.release,
+        platform=release.platform,
+        image=release.image,
+        vllm_version=release.vllm_version,
+        target_model=target,
+        instance_type=neuron.instance_type if neuron else None,
+        tensor_parallel_size=neuron.serving.tensor_parallel_size if neuron else None,
+        lnc=neuron.serving.lnc if neuron else None,
+        slot_devices=neuron.serving.slot_devices if neuron else None,
+        max_num_seqs=spec.serving.max_num_seqs,
+        max_model_len=spec.serving.max_model_len,
+        decoding={variant.name: _decoding(variant) for variant in experiment.variants},
+    )
+
+
+def _decoding(variant: ResolvedVariant) -> Decoding:
+    window = variant.spec.window if isinstance(variant.spec, Speculative) else None
+    return Decoding(method=variant.spec.method, window=window, draft=variant.draft)
 
 
 def limits(work: Workload) -> Limits:

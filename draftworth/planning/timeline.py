@@ -6,17 +6,15 @@ best to worst case, that a reader can check by hand.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from draftworth.experiment.variants import HubModel
 from draftworth.planning.assumptions import Assumptions
-from draftworth.planning.bounds import Bounds, exactly, total
-from draftworth.planning.measuring_time import round_counts, round_minutes
+from draftworth.planning.bounds import Bounds, exactly
+from draftworth.planning.loading_time import load_minutes, transfer_minutes
+from draftworth.planning.measuring_phases import measuring_phases
 from draftworth.planning.phases import Limit, Phase, Timeline
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
-
-GBIT_PER_GIB = 8 * 2**30 / 1e9
 
 DEPLOY = "deploy"
 STAGE = "stage checkpoints"
@@ -98,14 +96,11 @@ def _phases(
     for variant in experiment.variants:
         is_compiled = second or variant.name in compiled
         yield from _serving_phases(variant, assumed, is_compiled=is_compiled)
-    after = tuple(f"load {variant.name}" for variant in experiment.variants)
-    for load in experiment.loads:
-        one_round = round_minutes(experiment, load, assumed).called("round_minutes")
-        measuring = round_counts(experiment.spec.workload) * one_round
-        name = f"measure {load.label}"
-        yield Phase(name=name, minutes=measuring, after=after, measured=True)
-        after = (name,)
-    yield Phase(name=TEARDOWN, minutes=minutes("teardown_minutes"), after=after)
+    loaded = tuple(f"load {variant.name}" for variant in experiment.variants)
+    measuring = tuple(measuring_phases(experiment, assumed, after=loaded))
+    yield from measuring
+    last = (measuring[-1].name,)
+    yield Phase(name=TEARDOWN, minutes=minutes("teardown_minutes"), after=last)
 
 
 def _serving_phases(
@@ -119,24 +114,6 @@ def _serving_phases(
         last = f"compile {variant.name}"
     loading = load_minutes(variant, assumed)
     yield Phase(name=f"load {variant.name}", minutes=loading, after=(last,))
-
-
-def load_minutes(variant: NeuronVariant, assumed: Assumptions) -> Bounds:
-    """A variant's weights onto its devices, then the engine's own warm-up."""
-    loading = transfer_minutes(variant.checkpoints.values(), assumed, "load_gbit_per_s")
-    return loading + assumed.bounds("warm_up_minutes")
-
-
-def transfer_minutes(models: Iterable[HubModel], assumed: Assumptions, speed: str) -> Bounds:
-    """Checkpoints over one link, whose speed is the assumption of that name."""
-    gib = total([_checkpoint_gib(model, assumed) for model in models])
-    return gib * exactly(GBIT_PER_GIB, f"{GBIT_PER_GIB:.2f}") / assumed.bounds(speed) / 60
-
-
-def _checkpoint_gib(model: HubModel, assumed: Assumptions) -> Bounds:
-    """A checkpoint's size by the catalogue, else by assumption."""
-    size = model.facts and model.facts.checkpoint_gib
-    return exactly(size, f"{size:.1f} GiB") if size else assumed.bounds("unknown_checkpoint_gib")
 
 
 def _limits(experiment: ResolvedNeuron, assumed: Assumptions) -> tuple[Limit, ...]:

@@ -15,7 +15,11 @@ from draftworth.planning.assumptions import (
 )
 from draftworth.planning.bounds import CASES, Bounds
 from draftworth.planning.capacity_block import PaidBlock, free_slots
-from draftworth.planning.measuring_time import block_seconds, round_minutes
+from draftworth.planning.measuring_time import (
+    block_seconds,
+    control_round_minutes,
+    round_minutes,
+)
 from draftworth.planning.phases import Phase, Timeline
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.timeline import BUDGET, NODE_START, TEARDOWN, Forecast
@@ -32,6 +36,8 @@ def time_lines(first: Forecast, second: Forecast) -> Iterator[str]:
     )
     yield from phase_table(first.limited)
     yield "  * accelerator nodes are billed; waiting for capacity is in none of this"
+    measured = first.unlimited.bounds(lambda run: run.measured_minutes)
+    yield f"  measured for {measured.text(digits=0)} minutes"
     yield from _round_lines(first)
     yield ""
     priced = first.experiment.spec.aws.price is not None
@@ -91,6 +97,9 @@ def _round_lines(run: Forecast) -> Iterator[str]:
         for variant in run.experiment.variants:
             seconds = block_seconds(run.experiment, variant, load, run.assumed)
             yield f"      {variant.name}, seconds a case: {_worked_out(seconds)}"
+        if run.experiment.spec.control:
+            minutes = control_round_minutes(run.experiment, load, run.assumed)
+            yield f"    control_round_minutes at {load.label}: {_worked_out(minutes)}"
 
 
 def _worked_out(quantity: Bounds, *, digits: int = 1) -> str:

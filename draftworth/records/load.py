@@ -1,8 +1,9 @@
-"""Load shapes: how many requests are in flight, and when each may be sent.
+"""Load shapes: how many requests are in flight, when each may be sent, and how long prompts are.
 
-A shape is a type that has its limits, label, schedule and duration; what sends requests or
-forecasts a run asks the shape. Another shape is a class here, in `Load`, and its form in the
-experiment file (`shapes` in `experiment/workload.py`). Standard library only.
+A load is what a server gets: so many requests at once, of so long prompts. Its shape is a type that
+has its limits, label, schedule and duration; what sends requests or forecasts a run asks it.
+Another shape is a class here, in `Load`, and its form in the experiment file (`shapes` in
+`experiment/workload.py`). Standard library only.
 """
 
 from __future__ import annotations
@@ -21,21 +22,35 @@ LoadGenerator = Literal["asyncio", "llmperf"]
 MAX_LLMPERF_IN_FLIGHT = 32
 
 
+def _check_input_tokens(input_tokens: int | None) -> None:
+    if input_tokens is not None and input_tokens < 1:
+        raise ValueError(f"input_tokens: given {input_tokens}, allowed: 1 or more, or none")
+
+
+def _length_label(input_tokens: int | None) -> str:
+    return "" if input_tokens is None else f"-i{input_tokens}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConcurrencyLoad:
-    """So many requests in flight: the next one is sent when another has ended."""
+    """So many requests in flight: the next one is sent when another has ended.
+
+    input_tokens: of every prompt, chat template included; None: prompts are as long as they are.
+    """
 
     kind: Literal["concurrency"] = "concurrency"
     concurrency: int
+    input_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
             raise ValueError(f"concurrency: given {self.concurrency}, allowed: 1 or more")
+        _check_input_tokens(self.input_tokens)
 
     @property
     def label(self) -> str:
-        """For file names and tables: `c4`."""
-        return f"c{self.concurrency}"
+        """For file names and tables: `c4`, with prompts of 2,000 tokens `c4-i2000`."""
+        return f"c{self.concurrency}{_length_label(self.input_tokens)}"
 
     @property
     def needed_in_flight(self) -> int:
@@ -81,21 +96,26 @@ class ConcurrencyLoad:
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonLoad:
-    """Requests at random times at a mean rate, whatever is still in flight."""
+    """Requests at random times at a mean rate, whatever is still in flight.
+
+    input_tokens: of every prompt, chat template included; None: prompts are as long as they are.
+    """
 
     kind: Literal["poisson"] = "poisson"
     requests_per_second: float
+    input_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.requests_per_second < math.inf:
             raise ValueError(
                 f"requests_per_second: given {self.requests_per_second:g}, allowed: above 0"
             )
+        _check_input_tokens(self.input_tokens)
 
     @property
     def label(self) -> str:
         """For file names and tables: `p2.5` for 2.5 requests a second."""
-        return f"p{self.requests_per_second:g}"
+        return f"p{self.requests_per_second:g}{_length_label(self.input_tokens)}"
 
     @property
     def needed_in_flight(self) -> int:

@@ -41,6 +41,11 @@ class Run:
     blocks: tuple[BlockResult, ...]
     unlisted: tuple[str, ...] = ()
 
+    @property
+    def is_pool(self) -> bool:
+        """Whether it is several runs put together."""
+        return any(block.run_id != self.result.run_id for block in self.blocks)
+
 
 def read_run(folder: Path) -> Run:
     """Read a run's folder.

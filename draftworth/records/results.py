@@ -6,6 +6,7 @@ Standard library only. A run is a folder (or S3 prefix) named by its run id:
     <run id>/blocks/0003-..._individual_responses.json, ..._summary.json   the same for llmperf
     <run id>/blocks/0003-....transcript.jsonl.gz    each request's text and chunk times, raw
     <run id>/verdict.json                           of a complete run with something to compare
+    <run id>/step_costs.json                        of a complete run: what a step takes
     <run id>/run.json                               written last: the run is over, complete or not
     <run id>/report/report.html, ...                what the measuring Job's pod writes after that
 
@@ -28,6 +29,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from draftworth.records.load import ConcurrencyLoad, Load, LoadGenerator
+from draftworth.records.serving_facts import ServingFacts
 from draftworth.untrusted import MIB
 
 RESULT_SCHEMA = "draftworth.result/6"
@@ -67,6 +69,10 @@ MAX_VARIANTS = 100
 MIN_SECONDS, MAX_SECONDS = 1e-18, 1e9
 MAX_UNIX_S = 253_402_300_799.0  # the end of the year 9999
 
+# Of sampled outputs. vLLM takes a lower one for its least, with a line in its log; OpenAI's API has
+# none above.
+MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 2.0
+
 UsageSource = Literal["every_chunk", "last_chunk", "none"]
 RunStatus = Literal["complete", "failed"]
 InterruptionKind = Literal["servers", "load generator"]
@@ -94,6 +100,8 @@ class RequestRecord:
     llmperf_inter_token_latency_s: what llmperf would call inter-token latency, for comparison only.
     verification_steps, drafted_tokens, accepted_tokens: what the server says of this request's
         drafts, where it does; also of tokens that the end of the output cut off.
+    seed: that was sent with it. The other variants' requests of the same prompt in the same round
+        have the same one, other requests of the prompt others; None: none is known.
     timed_out_after_s: of a request that was given up: how long it had been waited for, which is the
         least that its end-to-end latency would have been.
     """
@@ -123,6 +131,7 @@ class RequestRecord:
     drafted_tokens: int | None = None
     accepted_tokens: int | None = None
     timed_out_after_s: float | None = None
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         for name in _DURATIONS:
@@ -431,11 +440,13 @@ class RunResult:
     What has a default is not known of a run that failed before it began.
 
     class_weights: each prompt class's part of the user's traffic; the parts add up to 1.
+    temperature: that outputs were sampled at; 0: greedy, so both sides should say the same.
     scheduling: the scheduling class that the client got, in words.
     repetitions: as many as were asked for. shortened: why the run ended with fewer, or before the
         last of them was whole; what it had by then is complete in itself.
     started_at_unix_s: of the first pod, where a Job resumed the run.
     server_starts: by variant, of the servers that say how they started.
+    serving: None: nobody knows what serves the endpoints.
     """
 
     schema: str = RUN_SCHEMA
@@ -450,6 +461,7 @@ class RunResult:
     blocks: tuple[str, ...] = ()
     max_tokens_per_step: Mapping[str, int] = field(default_factory=dict)
     target_interval_width: float = 0.0
+    temperature: float = 0.0
     class_weights: Mapping[str, float] = field(default_factory=dict)
     limits: Limits = Limits()
     price: Price | None = None
@@ -460,10 +472,12 @@ class RunResult:
     time: TimeAccount = TimeAccount()
     interruptions: tuple[Interruption, ...] = ()
     server_starts: Mapping[str, ServerStart] = field(default_factory=dict)
+    serving: ServingFacts | None = None
 
     def __post_init__(self) -> None:
         _check_times(self)
         _check("target_interval_width", self.target_interval_width, least=_ROUNDING, most=_MOST)
+        check_temperature(self.temperature)
         if not len(set(self.variants)) == len(self.variants) <= MAX_VARIANTS:
             raise ValueError(f"variants: allowed: at most {MAX_VARIANTS}, each once")
         if not self.server_starts.keys() <= {*self.variants}:
@@ -473,6 +487,11 @@ class RunResult:
             raise ValueError(
                 f"class_weights: given {[*weights]!r:.80}, allowed: parts that add up to 1"
             )
+
+
+def check_temperature(value: float) -> None:
+    """Raise ValueError for one that is neither 0, greedy, nor one that servers take as it is."""
+    _check("temperature", value, least=MIN_TEMPERATURE, most=MAX_TEMPERATURE)
 
 
 def claim_key(key: str) -> str:

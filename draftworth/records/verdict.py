@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+VERDICT_SCHEMA = "draftworth.verdict/2"
 VERDICT_FILE = "verdict.json"
 # Below a run's folder: the report that the measuring Job writes when the run is over.
 REPORT_FOLDER = "report"
@@ -31,6 +32,9 @@ class Finding:
     cost_ratio: variant / baseline of the cost of an output token, with its 95% interval; None:
         there is none.
     sentence: the same for people.
+    noise_floor_low, noise_floor_high: the 95% interval of the same ratio of two servers without
+        speculation; None: not measured. clears_noise_floor: whether a verdict on the cost lies
+        beside it; None: there is either not.
     """
 
     traffic: str
@@ -42,6 +46,9 @@ class Finding:
     cost_ratio_low: float | None
     cost_ratio_high: float | None
     sentence: str
+    noise_floor_low: float | None = None
+    noise_floor_high: float | None = None
+    clears_noise_floor: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +59,7 @@ class Verdict:
     notes: the highest rates within the limits, and what a reader must know before believing.
     """
 
-    schema: str = "draftworth.verdict/1"
+    schema: str = VERDICT_SCHEMA
     run_id: str
     experiment: str
     headline: str

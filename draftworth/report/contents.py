@@ -5,24 +5,29 @@ Tables of figures and cross-checks are in `figures`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from draftworth.analysis import metrics
-from draftworth.analysis.answer import NO_COMPARISON, findings, rate_sentences
+from draftworth.analysis.answer import NO_COMPARISON, findings, rate_sentences, reach_sentences
+from draftworth.analysis.attention import attention_of
 from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.goodput import Goodput
+from draftworth.analysis.ladder import Ladder
 from draftworth.analysis.metrics import COST
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY as ITL
 from draftworth.analysis.pairing import MANY_CASES
 from draftworth.analysis.run_comparison import Across, Change
 from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.statistics import CONFIDENCE
+from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
 from draftworth.records.results import AS_SHIPPED, RUN_FILE, Interruption, RunResult, ServerStart
 from draftworth.report.document import Card, Document, Section, Table, table, variant_table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
 from draftworth.report.plots import group_plots, overview_plots
+from draftworth.report.repetitions import control_tables, repetition_sections
 from draftworth.report.words import (
     ABOUT,
     INTERVAL,
@@ -56,7 +61,7 @@ def document_of(
 ) -> Document:
     """The report of a run, with another run beside it when there are changes."""
     result = facts.run.result
-    sections = [_verdict(facts)]
+    sections = [_verdict(facts), *repetition_sections(facts)]
     if changes:
         sections.append(_against(changes, result.run_id, other_run))
     if elsewhere:
@@ -66,7 +71,7 @@ def document_of(
     return Document(
         title=f"{result.experiment}: does speculation pay?",
         facts=tuple(_header(facts)),
-        attention=(*_unlisted(facts.run.unlisted), *facts.attention),
+        attention=(*_unlisted(facts.run.unlisted), *attention_of(facts)),
         cards=tuple(_cards(facts)),
         sections=tuple(sections),
     )
@@ -84,7 +89,8 @@ def _unlisted(names: Sequence[str]) -> Iterator[str]:
 def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     result = facts.run.result
     start = datetime.fromtimestamp(result.started_at_unix_s, UTC)
-    minutes = (result.ended_at_unix_s - result.started_at_unix_s) / 60
+    seconds = result.ended_at_unix_s - result.started_at_unix_s
+    minutes = (total(run_parts(result)).seconds if facts.run.is_pool else seconds) / 60
     requests, failed, excluded = (
         sum(getattr(v.summary, name) for v in facts.variants)
         for name in ("requests", "failed", "excluded")
@@ -93,9 +99,12 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     yield "run", result.run_id
     yield "status", f"{result.status} ({result.reason})" if result.reason else result.status
     yield "model", ", ".join(models) or MISSING
-    yield "measured", f"{start:%Y-%m-%d %H:%M} UTC, {minutes:.1f} min"
+    first = "first run started " if facts.run.is_pool else ""
+    yield "measured", f"{first}{start:%Y-%m-%d %H:%M} UTC, {minutes:.1f} min"
     yield "requests", f"{requests}, {failed} failed, {excluded} excluded (client was descheduled)"
     yield "interruptions", _interruption_count(result)
+    if result.temperature:
+        yield "sampling", f"temperature {result.temperature:g}"
     yield "load generator", result.load_generator or MISSING
     yield "client scheduling", result.scheduling
     if price := result.price:
@@ -133,12 +142,15 @@ def _verdict(facts: RunFacts) -> Section:
     if not compared:
         sentences = [NO_COMPARISON]
     else:
-        sentences += [*rate_sentences(facts), *_spoken_of(facts)]
+        sentences += [*reach_sentences(facts), *rate_sentences(facts), *_spoken_of(facts)]
     return Section(
         title="Verdict",
         paragraphs=tuple(sentences),
         tables=(
             *_comparisons(facts),
+            *_contexts(facts),
+            *_goodputs(facts),
+            *control_tables(facts),
             *variant_table(
                 (
                     *("TTFT, typical", f"{TTFT_CONFIDENCE:.0%} interval", "unchanged"),
@@ -183,6 +195,60 @@ def _comparisons(facts: RunFacts) -> tuple[Table, ...]:
         rows,
         names=4,
     )
+
+
+def _contexts(facts: RunFacts) -> Iterator[Table]:
+    """What a token costs by load and length of prompts."""
+    for found in facts.contexts:
+        counts = sorted({r.concurrency for ladder in found.ladders for r in ladder.rungs})
+        rows = (
+            (
+                *(found.traffic, variant, str(count)),
+                *(_context_cell(ladder, variant, count) for ladder in found.ladders),
+            )
+            for variant in found.speculative
+            for count in counts
+        )
+        lengths = (f"{ladder.input_tokens:,} input tokens" for ladder in found.ladders)
+        yield from table(("class", "variant", "in flight", *lengths), rows, names=3)
+
+
+def _context_cell(ladder: Ladder, variant: str, concurrency: int) -> str:
+    rungs = {rung.concurrency: rung.comparisons for rung in ladder.rungs}
+    comparison = rungs.get(concurrency, {}).get(variant)
+    if comparison is None:
+        return MISSING
+    ratio = comparison.cost_ratio
+    return f"{change(ratio)} ({change_interval(ratio)}), {comparison.judgement}"
+
+
+def _goodputs(facts: RunFacts) -> tuple[Table, ...]:
+    """What keeps the limits, where there are some, and what a million tokens cost beside it."""
+    costs = {(v.summary.group, v.name): v.value(COST) for v in facts.variants}
+    rows = (
+        (
+            *(g.traffic.name, g.traffic.load.label, g.variant),
+            *(number(g.requests_per_s, digits=2), number(g.tokens_per_s)),
+            *(f"{g.kept} of {g.requests}", figure(COST, _cost_of(g, facts, costs))),
+        )
+        for g in facts.goodputs
+    )
+    headings = ("class", "load", "variant", "goodput requests/s", "goodput tokens/s")
+    return table((*headings, "within the limits", "USD/M tokens"), rows, names=3)
+
+
+def _cost_of(
+    found: Goodput, facts: RunFacts, costs: Mapping[tuple[Group, str], float | None]
+) -> float | None:
+    if len(found.traffic.weights) == 1:
+        return costs.get((found.traffic.groups[0], found.variant))
+    for mix in facts.mixes:
+        if mix.traffic == found.traffic and mix.baseline == facts.run.result.baseline:
+            if found.variant == mix.baseline:
+                return mix.baseline_usd
+            if found.variant == mix.variant:
+                return mix.variant_usd
+    return None
 
 
 def _comparison_row(c: Comparison) -> tuple[str, ...]:

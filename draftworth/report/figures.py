@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from draftworth.analysis import metrics
 from draftworth.analysis.checks import (
@@ -20,7 +20,7 @@ from draftworth.analysis.metrics import (
     TOKENS_PER_STEP,
     Metric,
 )
-from draftworth.analysis.outputs import tokens_before
+from draftworth.analysis.outputs import Likeness, LikenessWord, tokens_before
 from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.verdict import Comparison
 from draftworth.report.document import Section, Table, table, variant_table
@@ -177,9 +177,22 @@ def _break_even_cells(prediction: BreakEven) -> tuple[str, ...]:
     )
 
 
-def outputs(facts: RunFacts) -> tuple[Section, Section]:
-    """How many greedy outputs are the baseline's, and where others begin to differ."""
-    shares = ((v, _identical_cells(c)) for v in facts.speculative if (c := v.comparison))
+def outputs(facts: RunFacts) -> tuple[Section, ...]:
+    """How many greedy outputs are the baseline's, and where others begin to differ.
+
+    Of sampled ones, that nothing was checked.
+    """
+    compared = [(v, c) for v in facts.speculative if (c := v.comparison)]
+    judged = any(c.likeness for _, c in compared)
+    headings = ("of two servers without speculation", "share", "beside them") if judged else ()
+    shares = (
+        (v, (*_identical_cells(c), *(_likeness_cells(c.likeness) if judged else ())))
+        for v, c in compared
+    )
+    identical = variant_table(("identical", "share", *headings), shares)
+    if temperature := facts.run.result.temperature:
+        about = (ABOUT["sampled"].format(temperature=f"{temperature:g}"),) if identical else ()
+        return (Section(title="Outputs", paragraphs=about, tables=identical, brief=True),)
     places = ((v, _difference_cells(v)) for v in facts.speculative)
     examples = (
         (
@@ -195,7 +208,8 @@ def outputs(facts: RunFacts) -> tuple[Section, Section]:
     return (
         Section(
             title="Greedy outputs",
-            tables=variant_table(("identical", "share"), shares),
+            paragraphs=(ABOUT["likeness"],) if judged else (),
+            tables=identical,
             brief=True,
         ),
         Section(
@@ -219,6 +233,22 @@ def _identical_cells(comparison: Comparison) -> tuple[str, str]:
         return "not checked", MISSING
     counted = f"{comparison.identical_outputs} of {comparison.compared_outputs}"
     return counted, share(comparison.identical_share)
+
+
+# What is said of outputs beside those of a control.
+_LIKENESS: Mapping[LikenessWord, str] = {
+    "as alike": "as alike as two servers without speculation",
+    "differs more": "differs more than two servers without speculation",
+    "cannot be told": "cannot be told",
+}
+
+
+def _likeness_cells(found: Likeness | None) -> tuple[str, str, str]:
+    if found is None:
+        return MISSING, MISSING, "not checked"
+    counted = f"{found.control_identical} of {found.control_compared}"
+    part = share(found.control_identical / found.control_compared)
+    return counted, part, _LIKENESS[found.word]
 
 
 def score_sections(scores: Sequence[ScoreComparison]) -> Iterator[Section]:

@@ -15,6 +15,7 @@ from draftworth.analysis.statistics import Estimate, quantile
 from draftworth.analysis.verdict import INDIFFERENCE, Comparison
 from draftworth.records.results import values_of
 from draftworth.report.drawing import Plot, legend, look, short, themed
+from draftworth.report.ladder_plot import ladder_plot
 from draftworth.report.words import FINDINGS, INTERVAL, change, ratio
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ def overview_plots(facts: RunFacts) -> Iterator[Plot]:
     compared = [(v, c, c.cost_ratio) for v in facts.speculative if (c := v.comparison)]
     if known := [(v, c, r) for v, c, r in compared if r]:
         yield _cost_plot(known)
+    for ladder in facts.ladders:
+        if len(ladder.rungs) > 1:
+            yield ladder_plot(ladder, _slug(ladder.label))
     if predicted := [(v, b) for v in facts.speculative if (b := v.break_even)]:
         yield _tokens_per_step_plot(predicted)
 
@@ -38,7 +42,8 @@ def overview_plots(facts: RunFacts) -> Iterator[Plot]:
 def group_plots(facts: RunFacts, number: int, group: GroupFacts) -> Iterator[Plot]:
     """The plots of one group; `number` makes their names unique."""
     suffix = f"{number:02d}-{_slug(group.group.label)}"
-    for metric in metrics.shown_latencies():
+    # Runs put together are hours or months apart: there is no one time to show them over.
+    for metric in () if facts.run.is_pool else metrics.shown_latencies():
         if any(v.value(metric) is not None for v in group.variants):
             yield _over_time_plot(facts, group, metric, suffix)
     if any(v.value(INTER_TOKEN_LATENCY) is not None for v in group.variants):

@@ -27,9 +27,12 @@ Row = Mapping[str, Cell]
 
 FIGURE_COLUMNS = (
     *("prompt_class", "load", "variant", "figure", "value", "low", "high"),
-    *("confidence", "prompts", "blocks", "samples"),
+    *("confidence", "prompts", "blocks", "repetitions", "samples"),
 )
-_CONTEXT = ("run_id", "experiment", "variant", "prompt_class", "case", "load", "round", "block")
+_CONTEXT = (
+    *("run_id", "experiment", "variant", "prompt_class", "case", "load", "repetition", "slot"),
+    *("round", "block"),
+)
 REQUEST_COLUMNS = (*_CONTEXT, *(field.name for field in fields(RequestRecord)))
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -60,6 +63,9 @@ def _figures(facts: RunFacts) -> Iterator[Row]:
     for mix in facts.mixes:
         who = _who(TRAFFIC_MIX, mix.traffic.load.label, mix.name)
         yield from ({**who, **row} for row in _comparison_rows(mix))
+    for r in facts.repetitions:
+        name = f"cost_ratio_in_{r.run_id}/{r.repetition}"
+        yield {**_who(r.traffic, r.load, r.variant), **_estimated(name, r.cost_ratio)}
     for part in run_parts(facts.run.result):
         yield {"figure": f"run_{part.name}_s", "value": part.seconds}
         yield {"figure": f"run_{part.name}_usd", "value": part.usd}
@@ -90,6 +96,8 @@ def _variant_rows(variant: VariantFacts) -> Iterator[Row]:
 
 def _comparison_rows(comparison: Comparison) -> Iterator[Row]:
     yield _estimated("cost_ratio", comparison.cost_ratio)
+    if comparison.floor:
+        yield _estimated("cost_ratio_of_control", comparison.floor)
     for metric, speedup in comparison.speedups.items():
         yield _estimated(f"{metric.label.lower()}_speedup", speedup)
     yield _estimated("ttft_ratio", comparison.ttft_ratio, TTFT_CONFIDENCE)

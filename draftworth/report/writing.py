@@ -36,7 +36,7 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
         "report.md": markdown_of(document),
         "report.html": html_of(document, images),
         "figures.csv": figures_csv(facts),
-        "requests.csv": requests_csv(facts.run.blocks),
+        "requests.csv": requests_csv((*facts.run.blocks, *facts.control)),
     }
     files = {name: text.encode() for name, text in texts.items()}
     for (plot, theme), data in images.items():

@@ -70,7 +70,7 @@ class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
         client: Client = request_config.metadata[_CLIENT]
         request: Planned = request_config.metadata[_REQUEST]
         measuring = self._loop.create_task(
-            client.measure(request.prompt, request_id=request.request_id)
+            client.measure(request.prompt, request_id=request.request_id, seed=request.seed)
         )
         self._measuring = {request.request_id: measuring}
         try:

@@ -136,6 +136,7 @@ def failed_request(request: Planned, started_at_unix_s: float, code: int, messag
         error_msg=message,
         request_id=request.request_id,
         prompt_id=request.prompt.id,
+        seed=request.seed,
         started_at_unix_s=started_at_unix_s,
         chunks=0,
         usage_source="none",

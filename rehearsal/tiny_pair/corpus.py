@@ -6,8 +6,10 @@ Everything is written in `corpus.yaml` or generated from a seed. There are two k
   answer. The target learns them by heart, so its greedy output is stable and the same with or
   without speculation.
 * **variations**: the same requests with other values (structured) or other topics and freshly
-  drawn sentences (open-ended). They teach the draft how such a text sounds, not what it will say:
-  at each slot of a sentence it can only guess, which is what an open-ended prompt is to a draft.
+  drawn sentences (open-ended). They teach how such a text sounds, not what it will say.
+
+Who learns what is in `recipe.yaml`: the target everything, the draft the structured texts alone, so
+that it knows what the target will say to a structured prompt, and not what it will say to another.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.calibration import BOUNDARY, Cell, outcomes, share
+from benchmarks.calibration import BOUNDARY, outcomes, share
+from benchmarks.planted import Cell
+from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Pair
-from draftworth.analysis.statistics import Sample
 
 RUNS = 150
 # What prompts have in common is most of the error here, and drift the rest.
@@ -17,8 +18,8 @@ CELL = Cell(cost_ratio=BOUNDARY, spread=0.2, drift=0.3)
 LEAST_COVERAGE = 0.89
 
 
-def coverage() -> float:
-    return share([outcome.covers(CELL.cost_ratio) is True for outcome in outcomes(CELL, RUNS)])
+def coverage(cell: Cell = CELL) -> float:
+    return share([outcome.covers(cell.cost_ratio) is True for outcome in outcomes(cell, RUNS)])
 
 
 def test_the_interval_covers_the_truth_when_the_run_stops() -> None:
@@ -56,3 +57,46 @@ def test_runs_stop_by_the_deployed_rule() -> None:
 def test_a_share_of_no_runs_is_an_error() -> None:
     with pytest.raises(ValueError, match="no runs"):
         share([])
+
+
+# Starts differ by more than anything else here.
+STARTS = Cell(cost_ratio=BOUNDARY, cases=4, spread=0.05, repetitions=4, between=0.12)
+
+
+def test_many_repetitions_cover_the_truth_of_any() -> None:
+    assert coverage(STARTS) >= LEAST_COVERAGE
+
+
+def test_without_clustering_by_repetition_they_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test above can fail: all of them taken for one."""
+    with_repetition = Pair.sample
+
+    def alone(pair: Pair, value: float) -> Sample:
+        return replace(with_repetition(pair, value), repetition="")
+
+    monkeypatch.setattr(Pair, "sample", alone)
+    assert coverage(STARTS) < LEAST_COVERAGE - 0.1
+
+
+def test_few_repetitions_cover_what_is_true_of_them_and_no_more() -> None:
+    found = outcomes(replace(STARTS, repetitions=2), RUNS)
+    assert share([o.covers(o.truth) is True for o in found]) >= LEAST_COVERAGE
+    assert share([o.covers(BOUNDARY) is True for o in found]) < LEAST_COVERAGE - 0.1
+
+
+def test_a_control_takes_back_what_a_slot_does() -> None:
+    """Two slots that differ by 10% or more make a variant cheaper that is not; the control sees it.
+
+    It has no part in a gain that is one.
+    """
+    planted = Cell(cost_ratio=1.0, cases=4, spread=0.05, slots=0.15)
+    said = {
+        control: [
+            o.comparison.judgement for o in outcomes(replace(planted, control=control), RUNS // 3)
+        ]
+        for control in (False, True)
+    }
+    assert said[False].count("cheaper per token") > RUNS // 3 / 10
+    assert said[True].count("cheaper per token") <= 1
+    gain = outcomes(replace(planted, cost_ratio=0.7, slots=0.0, control=True), 20)
+    assert all(o.comparison.clears_floor for o in gain)

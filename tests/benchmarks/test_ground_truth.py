@@ -60,7 +60,7 @@ def measure(url: str, requests: int) -> list[Measured]:
             Prompt(id=str(n), messages=({"role": "user", "content": f"request {n}"},))
             for n in range(requests)
         ]
-        return [await client.measure(prompt, request_id=prompt.id) for prompt in prompts]
+        return [await client.measure(prompt, request_id=prompt.id, seed=0) for prompt in prompts]
 
     return asyncio.run(run())
 

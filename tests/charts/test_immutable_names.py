@@ -81,7 +81,7 @@ def test_a_deadline_that_is_moved_changes_no_name() -> None:
 
 
 def test_another_prompt_is_another_job_and_nothing_else(copied: Path) -> None:
-    case = copied.parent.parent / "prompts" / "structured" / "count.jsonl"
+    case = copied.parent.parent / "prompts" / "structured" / "fixed_json.jsonl"
     case.write_text('{"id": "count-01", "prompt": "Count to 300."}\n', encoding="utf-8")
     before, after = names(), names(load_neuron(copied))
     assert before.pop("Job") != after.pop("Job")

@@ -73,7 +73,8 @@ def test_plan_shows_variants_placement_keys_flags_and_cost(
     assert "variant     qwen3-1.7b-k7: fused_draft, draft Qwen/Qwen3-1.7B, window 7, " in text
     assert "at most 7 tokens a step" in text
     assert "placement   1 x trn2.48xlarge in us-east-2c, spot" in text
-    assert "8 cases x 2 variants x 16 to 64 requests at c4 = 256 to 1024 requests of 600" in text
+    sent = "4 cases x 2 variants x 48 to 56 requests at c1, c2, c4 in 2 repetitions"
+    assert f"{sent} = 384 to 448 requests of 600" in text
     assert "cost        8.60 USD an hour" in text
     assert "note: Qwen/Qwen3-32B@main is not pinned" in text
 

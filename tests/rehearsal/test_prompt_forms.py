@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,25 +29,25 @@ TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type
 CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, RequestShape]]:
-    """The speculating server with a parser of tool calls, and what a request looks like."""
+@contextmanager
+def engine(folder: Path, *, speculates: bool) -> Iterator[tuple[str, RequestShape]]:
+    """A variant's server with a parser of tool calls, and what a request looks like."""
     python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
     if python is None:
         pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
     experiment = load(ROOT / "experiments/rehearsal.yaml")
     spec = experiment.spec
     serving = spec.serving.model_copy(update={"tool_call_parser": "hermes"})
-    drafted = next(variant for variant in experiment.variants if variant.speculates)
+    variant = next(v for v in experiment.variants if v.speculates == speculates)
     pair = ROOT / "rehearsal/tiny_pair"
     paths = ModelPaths(target=str(pair / "target"), draft=str(pair / "draft"))
-    command = serving_command(spec.model_copy(update={"serving": serving}), drafted.spec, paths)
+    command = serving_command(spec.model_copy(update={"serving": serving}), variant.spec, paths)
     server = EngineServer(
         python=Path(python),
-        name=drafted.name,
+        name=variant.name,
         arguments=command.arguments,
         environment=command.environment,
-        log_path=tmp_path_factory.mktemp("engine") / "engine.log",
+        log_path=folder / "engine.log",
     )
     servers = {v.name: [Server(base_url="http://127.0.0.1:1")] for v in experiment.variants}
     shape = run_spec(experiment, servers=servers, ready_deadline_seconds=60.0).shape
@@ -55,13 +56,20 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Requ
         yield server.base_url, shape
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, RequestShape]]:
+    """The speculating server."""
+    with engine(tmp_path_factory.mktemp("engine"), speculates=True) as found:
+        yield found
+
+
 def measure(served: tuple[str, RequestShape], folder: Path, **line: Any) -> tuple[Prompt, Measured]:
     base_url, shape = served
     path = folder / "case.jsonl"
     path.write_text(json.dumps({"id": "a", **line}))
     (prompt,) = load_case(path, prompt_class="mine", most_tokens=shape.output_tokens).prompts
     client = Client(base_url=base_url, shape=shape)
-    return prompt, asyncio.run(client.measure(prompt, request_id="r"))
+    return prompt, asyncio.run(client.measure(prompt, request_id="r", seed=0))
 
 
 FORMS: dict[str, dict[str, Any]] = {

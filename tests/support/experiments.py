@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -19,10 +20,24 @@ from tests.conftest import ROOT
 Edit = Callable[[dict[str, Any]], object]
 
 
+# What tests compute with, whatever the shipped experiment sends: rounds of 8 at one load, once.
+ROUNDS = {
+    "classes": [{"name": "structured"}, {"name": "open_ended"}],
+    "load": {"kind": "concurrency", "concurrency": 4},
+    "requests_per_round": 8,
+    "min_requests": 16,
+    "max_requests": 64,
+    "warmup_requests": 4,
+}
+
+
 def shipped(name: str) -> dict[str, Any]:
-    """The data of a shipped experiment file."""
+    """The data of a shipped experiment file; of the published one with `ROUNDS`."""
     data: dict[str, Any] = yaml.safe_load((ROOT / "experiments" / f"{name}.yaml").read_text())
     data["workload"]["prompts_dir"] = str(ROOT / "prompts")
+    if name == "qwen3-32b":
+        data["workload"] |= ROUNDS
+        data["repetitions"] = 1
     return data
 
 
@@ -95,6 +110,13 @@ def load_spec(path: Path) -> Experiment:
 def resolved(name: str = "qwen3-32b") -> ResolvedNeuron:
     """A shipped experiment that runs on AWS."""
     return load_neuron(ROOT / "experiments" / f"{name}.yaml")
+
+
+@cache
+def with_rounds() -> ResolvedNeuron:
+    """The published experiment with `ROUNDS`."""
+    with tempfile.TemporaryDirectory() as folder:
+        return load_neuron(write_experiment(Path(folder), lambda _: None))
 
 
 def changed(experiment: ResolvedNeuron, **values: Any) -> ResolvedNeuron:

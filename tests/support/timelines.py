@@ -1,15 +1,15 @@
-"""A time line that can be computed by hand: the shipped experiment, round assumptions."""
+"""A time line that can be computed by hand: the published experiment, round assumptions."""
 
 from __future__ import annotations
 
 from draftworth.planning.assumptions import assumption_data
-from tests.support.experiments import resolved
+from tests.support.experiments import with_rounds
 
 # Gbit/s at which a GiB takes one second.
 GIB_A_SECOND = 2**30 * 8 / 1e9
 
 
-QWEN = resolved()
+QWEN = with_rounds()
 BY_HAND = assumption_data().assumptions.replaced(
     [
         "deploy_minutes=30",

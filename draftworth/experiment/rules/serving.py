@@ -15,11 +15,11 @@ MAX_NODES = 8
 
 def _lengths_fit(experiment: Experiment) -> Iterator[Problem]:
     work, limit = experiment.workload, experiment.serving.max_model_len
-    total = work.input_tokens + work.output_tokens
+    total = work.most_input_tokens + work.output_tokens
     if total > limit:
         yield Problem(
             key=("serving", "max_model_len"),
-            given=f"{limit} with workload.input_tokens {work.input_tokens} + "
+            given=f"{limit} with workload.input_tokens {work.most_input_tokens} + "
             f"workload.output_tokens {work.output_tokens} = {total}",
             allowed=f"{total} or more",
             reason="the engine refuses or cuts requests longer than max_model_len",

@@ -1,26 +1,42 @@
-"""The workload: greedy, a load generator that can send it, counts that agree, no class twice."""
+"""The workload: sampled alike, sent by what can send it, counts that agree, no class twice."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
 from draftworth.errors import Key, Problem
-from draftworth.experiment.model import Experiment, LocalExperiment
+from draftworth.experiment.model import Experiment, LocalExperiment, loads_of
+from draftworth.experiment.workload import Workload
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT, ConcurrencyLoad
+from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE
 
 # An event of a stream has at most 1 MB, and an id with its comma up to eight bytes.
 MAX_TOLD_INPUT_TOKENS = 100_000
 
 
-def _greedy(experiment: Experiment) -> Iterator[Problem]:
-    if experiment.workload.temperature != 0:
+def _all_variants_sample_alike(experiment: Experiment) -> Iterator[Problem]:
+    """Greedily, or on a release whose servers are known to sample with a draft and without one."""
+    temperature, why = experiment.workload.temperature, experiment.release_facts.refuses_sampling
+    if temperature >= MIN_TEMPERATURE and why:
         yield Problem(
             key=("workload", "temperature"),
-            given=str(experiment.workload.temperature),
-            allowed="0",
-            reason="only greedy outputs can be compared token for token, and the variants share a "
-            "greedy sampler",
+            given=f"{temperature:g} on release {experiment.release}",
+            allowed="0; or serve each variant yourself, measure each with `python -m draftworth "
+            "measure --temperature`, and compare their texts before their speeds",
+            reason=why,
+        )
+
+
+def _temperature_is_taken_as_it_is(experiment: Experiment) -> Iterator[Problem]:
+    temperature = experiment.workload.temperature
+    if 0 < temperature < MIN_TEMPERATURE:
+        yield Problem(
+            key=("workload", "temperature"),
+            given=f"{temperature:g}",
+            allowed=f"0, which is greedy, or {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g}",
+            reason=f"vLLM takes a lower one for {MIN_TEMPERATURE:g}",
         )
 
 
@@ -38,7 +54,7 @@ def _load_generator_can_send(experiment: Experiment) -> Iterator[Problem]:
             "requests are sent by the process that runs the experiment",
         )
     at_once = len(experiment.variants) if work.parallel else 1
-    in_flight = at_once * max(load.needed_in_flight for load in work.load.shapes())
+    in_flight = at_once * max(load.needed_in_flight for load in loads_of(experiment))
     if in_flight > MAX_LLMPERF_IN_FLIGHT:
         yield Problem(
             key=key,
@@ -60,48 +76,77 @@ def _token_ids_can_be_told(experiment: Experiment) -> Iterator[Problem]:
             allowed="false, or a release with vLLM 0.10.2 or later",
             reason=f"vLLM {experiment.release_facts.vllm_version} does not know return_token_ids",
         )
-    if work.input_tokens > MAX_TOLD_INPUT_TOKENS:
+    if work.most_input_tokens > MAX_TOLD_INPUT_TOKENS:
         yield Problem(
             key=key,
-            given=f"true with workload.input_tokens {work.input_tokens}",
+            given=f"true with workload.input_tokens {work.most_input_tokens}",
             allowed=f"false, or at most {MAX_TOLD_INPUT_TOKENS:,} input tokens",
             reason="the ids of the prompt come with those of the output, in one event, which the "
             "client would refuse for its length",
         )
 
 
-def _request_counts_agree(experiment: Experiment) -> Iterator[Problem]:
-    work = experiment.workload
-    for name, reason in (
-        ("min_requests", "a run cannot need more requests than it may send"),
-        ("requests_per_round", "one round would send more requests than the run may"),
-    ):
-        if getattr(work, name) > work.max_requests:
-            yield Problem(
-                key=("workload", name),
-                given=f"{getattr(work, name)} with max_requests {work.max_requests}",
-                allowed=f"at most {work.max_requests}",
-                reason=reason,
-            )
+def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
+    """`max_requests` gives each load a round in each repetition, and its `min_requests`."""
+    work, loads, repetitions = experiment.workload, loads_of(experiment), experiment.repetitions
+    parts = len(loads) * repetitions
+    shared = ""
+    if parts > 1:
+        labels = ", ".join(load.label for load in loads)
+        shared = f", shared by loads {labels} in {repetitions} repetition{'s' * (repetitions > 1)}"
+    one_each = parts * work.requests_per_round
+    if one_each > work.max_requests:
+        yield Problem(
+            key=("workload", "max_requests"),
+            given=f"{work.max_requests} with requests_per_round {work.requests_per_round}{shared}",
+            allowed=f"{one_each} or more, or fewer requests a round, loads or repetitions",
+            reason="it is what all loads and repetitions share, and one round of each "
+            f"takes {one_each} requests of every case and variant",
+        )
+        return
+    rounds_of_a_load = work.max_requests // one_each * repetitions
+    most = rounds_of_a_load * work.requests_per_round
+    if work.min_requests > most:
+        needed = math.ceil(work.min_requests / work.requests_per_round / repetitions) * one_each
+        yield Problem(
+            key=("workload", "min_requests"),
+            given=f"{work.min_requests} with max_requests {work.max_requests}{shared}",
+            allowed=f"at most {most}, or max_requests of {needed} or more",
+            reason=f"each load would need more requests than its part: {most}, in whole rounds of "
+            f"{work.requests_per_round}",
+        )
 
 
 def _each_load_is_worth_its_warm_up(experiment: Experiment) -> Iterator[Problem]:
     """A block measures at least as many requests as it has in flight."""
     work = experiment.workload
-    for index, load in enumerate(work.load.shapes()):
+    rungs = len(loads_of(experiment)) // max(1, len(work.input_lengths))
+    for index, load in enumerate(loads_of(experiment)[:rungs]):
         if isinstance(load, ConcurrencyLoad) and load.concurrency > work.requests_per_round:
-            one = work.load.kind == "concurrency"
-            place: Key = ("concurrency",) if one else ("concurrencies", index)
             yield Problem(
-                key=("workload", "load", *place),
+                key=_key_of_load(work, index),
                 given=f"{load.concurrency} requests in flight with workload.requests_per_round "
-                f"{work.requests_per_round}",
+                f"{work.requests_per_round}{_by_default(experiment)}",
                 allowed=f"at most {work.requests_per_round}, or requests_per_round of "
                 f"{load.concurrency} or more",
                 reason=f"{load.label} takes {load.concurrency} requests of warm-up to build up and "
                 "as many fillers to keep until the end: with fewer measured requests than that, "
                 "most of what a block sends would not be measured",
             )
+
+
+def _key_of_load(work: Workload, index: int) -> Key:
+    if work.load is None:
+        return ("workload", "load")
+    one = work.load.kind == "concurrency"
+    return ("workload", "load", *(("concurrency",) if one else ("concurrencies", index)))
+
+
+def _by_default(experiment: Experiment) -> str:
+    if experiment.workload.load is not None:
+        return ""
+    most = experiment.serving.max_num_seqs
+    return f"; load is left out: the ladder to serving.max_num_seqs {most}"
 
 
 def _classes_once(experiment: Experiment) -> Iterator[Problem]:
@@ -117,10 +162,11 @@ def _classes_once(experiment: Experiment) -> Iterator[Problem]:
 
 
 COMMON = (
-    _greedy,
+    _temperature_is_taken_as_it_is,
+    _all_variants_sample_alike,
     _token_ids_can_be_told,
     _load_generator_can_send,
-    _request_counts_agree,
+    _budget_reaches_everywhere,
     _each_load_is_worth_its_warm_up,
     _classes_once,
 )

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from draftworth.analysis.attention import attention_of
 from draftworth.analysis.checks import (
     AcceptanceCheck,
     acceptance_by_position,
@@ -168,7 +169,7 @@ def test_llmperf_calls_a_step_a_token() -> None:
 
 
 def test_agreeing_sources_call_for_no_attention() -> None:
-    assert make_facts().attention == ()
+    assert attention_of(make_facts()) == ()
 
 
 def told(*, steps: int, drafted: int, accepted: int) -> tuple[RequestRecord, ...]:
@@ -254,7 +255,7 @@ def test_without_counters_acceptance_is_what_the_server_tells_of_its_requests() 
 )
 def test_a_disagreement_calls_for_attention(overrides: dict[str, object], sentence: str) -> None:
     blocks = (make_plain_block(1, "structured"), make_drafted_block(2, "structured", **overrides))  # type: ignore[arg-type]
-    attention = make_facts(make_run(blocks=blocks)).attention
+    attention = attention_of(make_facts(make_run(blocks=blocks)))
     assert any(sentence in line for line in attention), attention
     assert all(VARIANT in line for line in attention)
 
@@ -266,6 +267,6 @@ def test_a_server_that_nobody_described_is_not_said_to_merge_chunks() -> None:
     )
     run = make_run(blocks=(drafted,), variants=(VARIANT,), baseline=VARIANT)
     unknown = make_facts(replace(run, result=replace(run.result, max_tokens_per_step={})))
-    assert not any("merged" in line for line in unknown.attention)
+    assert not any("merged" in line for line in attention_of(unknown))
     plain = make_facts(replace(run, result=replace(run.result, max_tokens_per_step={VARIANT: 1})))
-    assert any("merged" in line for line in plain.attention)
+    assert any("merged" in line for line in attention_of(plain))

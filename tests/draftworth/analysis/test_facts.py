@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from draftworth.analysis.answer import missing_requests, mix_sentence
+from draftworth.analysis.attention import attention_of
 from draftworth.report.contents import document_of
 from tests.draftworth.report.runs import BASELINE, make_facts, make_run
 from tests.support.blocks import make_price
@@ -18,7 +19,7 @@ def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
     sentence = mix_sentence(facts, *facts.mixes)
     assert sentence == (
         "traffic mix (80% structured, 20% open_ended) at c4, k7: dearer; a token costs at least 9% "
-        "more. A million output tokens cost 1.97 USD instead of 1.77."
+        "more in this run. A million output tokens cost 1.97 USD instead of 1.77."
     )
     document = document_of(facts)
     assert document.cards[0].label == "traffic mix at c4, k7"
@@ -43,6 +44,15 @@ def test_a_mix_with_a_class_that_was_not_measured_is_inconclusive() -> None:
 
 def test_a_run_of_one_endpoint_has_no_mix() -> None:
     assert make_facts(make_run(variants=(BASELINE,))).mixes == ()
+
+
+def test_a_sampled_run_says_that_its_outputs_are_not_compared() -> None:
+    greedy, sampled = (make_facts(make_run(temperature=t)) for t in (0.0, 0.7))
+    assert not any("sampled" in line for line in attention_of(greedy))
+    assert attention_of(sampled)[0].startswith("Outputs were sampled at temperature 0.7")
+    assert "is not checked" in attention_of(sampled)[0]
+    alone = make_facts(make_run(temperature=0.7, variants=(BASELINE,)))
+    assert not any("sampled" in line for line in attention_of(alone))
 
 
 def test_what_is_missing_is_counted_in_what_helps() -> None:

@@ -1,8 +1,11 @@
-"""Output lengths: of requests that did not fail, with what ended them."""
+"""Output lengths: of requests that did not fail, with what ended them; and prompts' lengths."""
 
 from __future__ import annotations
 
-from draftworth.analysis.lengths import OutputLengths, output_lengths
+import pytest
+
+from draftworth.analysis.lengths import OutputLengths, output_lengths, wrong_input_tokens
+from draftworth.records.load import ConcurrencyLoad
 from tests.support.blocks import make_failed_record, make_record
 
 
@@ -27,3 +30,14 @@ def test_a_server_with_many_reasons_fills_no_table() -> None:
     assert found is not None
     assert len(found.ends) == 6
     assert found.ends["other"] == 95
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "wrong"),
+    [(64, 64, None), (64, 66, None), (2000, 2300, 2300), (None, 64, None), (64, None, None)],
+)
+def test_prompts_of_another_length_than_they_were_made_are_found(
+    asked: int | None, told: int | None, wrong: float | None
+) -> None:
+    load = ConcurrencyLoad(concurrency=1, input_tokens=asked)
+    assert wrong_input_tokens([make_record(number_input_tokens=told)], load) == wrong

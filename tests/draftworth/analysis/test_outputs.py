@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import facts_of
-from draftworth.analysis.outputs import first_difference
+from draftworth.analysis.outputs import (
+    LikenessWord,
+    OutputPair,
+    first_difference,
+    likeness,
+    output_pairs,
+)
+from draftworth.analysis.pairing import Pair
 from draftworth.errors import UserInputError
 from draftworth.records.results import TRANSCRIPT_SUFFIX
 from draftworth.records.transcripts import Transcript, read_transcripts
-from tests.draftworth.report.runs import make_drafted_block, make_plain_block, make_run, write_run
+from tests.draftworth.report.runs import (
+    make_drafted_block,
+    make_facts,
+    make_plain_block,
+    make_run,
+    with_control,
+    write_run,
+)
+from tests.support.blocks import make_record
 
 DIFFERENT = "f" * 64
 
@@ -87,3 +105,116 @@ def test_a_broken_transcript_is_refused_with_its_name(tmp_path: Path, data: byte
     file.write_bytes(data)
     with pytest.raises(UserInputError, match=file.name):
         read_transcripts(folder, run.blocks)
+
+
+def pair(**hashes: str) -> Pair:
+    plain, drafted = (
+        make_record(request_id=side, output_sha256=hashes.get(side, "0" * 64))
+        for side in ("plain", "drafted")
+    )
+    return Pair(
+        prompt_class="c",
+        stratum="c/x",
+        prompt="x/p",
+        block="x/1",
+        repetition="run/1",
+        plain=plain,
+        drafted=drafted,
+    )
+
+
+def told(ids: Sequence[int] | None, text: str, *, side: str) -> Transcript:
+    known = None if ids is None else tuple(ids)
+    return Transcript(request_id=side, text=text, token_ids=known)
+
+
+@pytest.mark.parametrize(
+    ("plain_ids", "drafted_ids", "identical", "kept"),
+    [
+        # By ids where both have them, whatever the texts say.
+        ([1, 2, 3, 4], [1, 2, 3, 4], True, 1.0),
+        ([1, 2, 3, 4], [1, 2, 9, 4], False, 0.5),
+        ([1, 2, 3, 4], [1, 2], False, 0.5),
+        # Else by text.
+        ([1, 2, 3, 4], None, False, 0.8),
+        (None, None, False, 0.8),
+    ],
+)
+def test_outputs_are_compared_by_token_ids_where_both_have_them(
+    plain_ids: list[int] | None,
+    drafted_ids: list[int] | None,
+    identical: bool,
+    kept: float,
+) -> None:
+    transcripts = {
+        "plain": told(plain_ids, "abcde", side="plain"),
+        "drafted": told(drafted_ids, "abcdx", side="drafted"),
+    }
+    (found,) = output_pairs([pair(drafted=DIFFERENT)], transcripts)
+    assert found.identical is identical
+    assert found.kept == pytest.approx(kept)
+
+
+def test_without_transcripts_only_whether_they_are_the_same_is_known() -> None:
+    found = output_pairs([pair(), pair(drafted=DIFFERENT)], {})
+    assert [(o.identical, o.kept) for o in found] == [(True, 1.0), (False, None)]
+
+
+def alike(share: float, prompts: int, *, kept: float = 1.0) -> list[OutputPair]:
+    """Of so many prompts, a share is the same; the others up to a part."""
+    same = round(share * prompts)
+    return [
+        OutputPair(prompt=str(i), identical=i < same, kept=1.0 if i < same else kept)
+        for i in range(prompts)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "control", "word"),
+    [
+        (alike(1, 32), alike(1, 32), "as alike"),
+        # As often as two servers that are equal, and at the same prompts.
+        (alike(0.5, 32, kept=0.4), alike(0.5, 32, kept=0.4), "as alike"),
+        (alike(1, 32), alike(0.5, 32), "as alike"),
+        (alike(0.5, 32), alike(1, 32), "differs more"),
+        # As often, and much earlier.
+        (alike(0.5, 64, kept=0.1), alike(0.5, 64, kept=0.9), "differs more"),
+        # Eight prompts that are all alike leave room for what was not seen.
+        (alike(1, 8), alike(1, 8), "cannot be told"),
+        (alike(0.9, 32), alike(1, 32), "cannot be told"),
+    ],
+)
+def test_outputs_are_judged_beside_two_servers_without_speculation(
+    found: list[OutputPair], control: list[OutputPair], word: LikenessWord
+) -> None:
+    judged = likeness(found, control)
+    assert judged is not None
+    assert judged.word == word
+
+
+def test_prompts_of_one_side_alone_are_not_judged() -> None:
+    others = [replace(o, prompt=f"other {o.prompt}") for o in alike(1, 8)]
+    assert likeness(alike(1, 8), others) is None
+    assert likeness(alike(1, 8), []) is None
+
+
+def test_what_differs_is_told_with_the_control_where_there_is_one() -> None:
+    blocks = tuple(
+        replace(b, requests=tuple(replace(r, output_sha256=DIFFERENT) for r in b.requests))
+        if b.variant == "k7"
+        else b
+        for b in make_run().blocks
+    )
+    run = make_run(blocks=blocks)
+    (alone, _) = attention_of(make_facts(run))
+    assert "nothing here says how often" in alone
+    (beside, _) = attention_of(make_facts(with_control(run)))
+    assert "0.0% of the outputs are the baseline's, and 100.0% of those of a second" in beside
+    assert "they differ more than two servers without speculation do" in beside
+
+
+def test_a_run_that_ended_early_says_so() -> None:
+    reason = "repetition 2: the deadline passed"
+    (line,) = attention_of(make_facts(make_run(repetitions=3, shortened=reason)))
+    assert line.startswith("The run was to have 3 repetitions and ended before the last was whole")
+    assert reason in line

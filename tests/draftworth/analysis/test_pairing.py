@@ -52,3 +52,17 @@ def test_few_cases_are_strata_and_many_are_the_sample() -> None:
     assert sampled[1] == {
         ("structured", case) for case in (*(f"case-{i}" for i in range(MANY_CASES - 1)), "one more")
     }
+
+
+def test_rounds_of_two_runs_have_the_same_numbers_and_are_no_pairs() -> None:
+    """Each pair is of one run and one of its repetitions."""
+    blocks = [
+        block for run in ("one", "other") for n in (1, 2) for block in both(run_id=run, round=n)
+    ]
+    blocks += both(run_id="one", round=3, repetition=2)
+    pairs = paired(blocks, Traffic.of(TRAFFIC.groups[0]), variant="k7", baseline="baseline")
+    assert len(pairs) == 5 * 3
+    assert {pair.repetition for pair in pairs} == {"one/1", "one/2", "other/1"}
+    assert len({pair.block for pair in pairs}) == 5
+    alone = [b for b in blocks if (b.run_id, b.variant) in (("one", "k7"), ("other", "baseline"))]
+    assert not paired(alone, TRAFFIC, variant="k7", baseline="baseline")

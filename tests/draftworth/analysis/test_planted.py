@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.calibration import GROUP, Cell, outcomes
+from benchmarks.calibration import outcomes
+from benchmarks.planted import GROUP, Cell
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.verdict import Comparison, compare
 from draftworth.records.results import BlockResult

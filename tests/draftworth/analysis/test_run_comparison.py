@@ -81,6 +81,7 @@ def test_a_variant_that_only_one_run_has_is_not_compared() -> None:
     [
         ({"experiment": "other"}, "experiment 'built' and 'other'"),
         ({"variants": ("plain", "k7"), "baseline": "plain"}, "baseline 'baseline' and 'plain'"),
+        ({"temperature": 0.7}, "temperature 0 and 0.7"),
         ({"variants": ("baseline", "k3")}, "no speculative variant in both"),
         (
             {"blocks": two_rounds(make_plain_block(1, "structured"))},

@@ -104,7 +104,7 @@ def test_pairs_are_matched_by_prompt_whatever_their_order() -> None:
     assert comparison.itl_speedup is not None
     assert comparison.itl_speedup.value == pytest.approx(2.0)
     assert comparison.judgement == "cheaper per token"
-    assert comparison.reason == "a token costs at least 50% less"
+    assert comparison.reason == "a token costs at least 50% less in this run"
 
 
 def test_rounds_of_the_same_prompts_are_more_samples_but_no_more_prompts() -> None:
@@ -302,6 +302,16 @@ def test_outputs_without_a_text_are_not_checked() -> None:
     assert comparison.compared_outputs == 0
 
 
+def test_sampled_outputs_are_never_called_the_same() -> None:
+    requests = tuple(make_record(prompt_id=f"p{i}", output_sha256="a" * 64) for i in range(8))
+    blocks = [make_block(variant=name, requests=requests) for name in ("baseline", "k7")]
+    assert compared(blocks).identical_share == 1.0
+    sampled = compared(blocks, sampled=True)
+    assert sampled.identical_share is None
+    assert sampled.compared_outputs == sampled.identical_outputs == 0
+    assert sampled.cost_ratio == compared(blocks).cost_ratio
+
+
 def test_loads_are_judged_apart() -> None:
     other = PoissonLoad(requests_per_second=2.0)
     blocks = [make_block(variant="baseline"), make_block(variant="baseline", load=other)]
@@ -320,3 +330,13 @@ def test_cost_is_the_slots_part_of_the_node_over_its_throughput() -> None:
     assert usd_per_million_tokens(price, "k7", 100.0) == pytest.approx(12.0)
     assert usd_per_million_tokens(price, "k7", None) is None
     assert usd_per_million_tokens(None, "k7", 100.0) is None
+
+
+@pytest.mark.parametrize(
+    ("repetitions", "words"),
+    [(1, " in this run"), (3, " in these 3 repetitions"), (4, "")],
+)
+def test_an_interval_of_few_repetitions_speaks_of_these_alone(repetitions: int, words: str) -> None:
+    ratio = replace(known(0.5, 0.4, 0.6), repetitions=repetitions)
+    _, reason = judge(ratio, LimitCheck(kept=True))
+    assert reason == f"a token costs at least 40% less{words}"

@@ -16,9 +16,11 @@ from draftworth.cli.arguments import (
     model_name,
     name_in_files,
     positive_number,
+    temperature,
     whole_number,
 )
 from draftworth.errors import UserInputError
+from draftworth.records.reading import read_run
 from tests.conftest import ROOT
 from tests.hostile.fuzzing import TEXTS
 from tests.support.stream_server import StreamServer, completion, plain, stream_server
@@ -111,7 +113,9 @@ def test_a_name_that_no_file_can_have_is_refused(name: str) -> None:
         name_in_files(name)
 
 
-@pytest.mark.parametrize("check", [base_url, model_name, whole_number, positive_number])
+@pytest.mark.parametrize(
+    "check", [base_url, model_name, whole_number, positive_number, temperature]
+)
 @given(text=TEXTS | st.text())
 def test_any_text_is_kept_or_refused(check: Callable[[str], object], text: str) -> None:
     told = ""
@@ -198,6 +202,22 @@ def test_the_longest_names_that_are_allowed_make_files(
     assert measure(server, tmp_path / "out", prompts=prompts, name="n" * 64) == 0
 
 
+def test_an_endpoint_is_sampled_as_it_is_asked_to_be(server: StreamServer, tmp_path: Path) -> None:
+    assert measure(server, tmp_path / "greedy") == 0
+    assert measure(server, tmp_path / "sampled", temperature=0.7, seed=3) == 0
+    greedy, sampled = (r.json for r in server.requests if r.method == "POST")
+    assert (greedy["temperature"], sampled["temperature"]) == (0.0, 0.7)
+    assert greedy["seed"] != sampled["seed"]
+    (folder,) = (tmp_path / "sampled").iterdir()
+    assert read_run(folder).result.temperature == 0.7
+
+
+@pytest.mark.parametrize("text", ["-1", "0.001", "2.5", "nan", "inf", "warm"])
+def test_a_temperature_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=r"allowed: 0, .* or 0\.01 to 2"):
+        temperature(text)
+
+
 @pytest.mark.parametrize(
     "option",
     [
@@ -206,6 +226,8 @@ def test_the_longest_names_that_are_allowed_make_files(
         f"--output-tokens={'9' * 400}",
         "--timeout-seconds=1e300",
         "--requests-per-second=1e-300",
+        "--temperature=1e300",
+        "--seed=-1",
     ],
 )
 def test_numbers_without_an_end_are_usage_errors(

@@ -102,7 +102,8 @@ def test_an_experiment_of_this_machine_has_no_time_line(
     ("least", "most", "said"),
     [
         (8, 8, "x 8 requests at c4 = 128 requests"),
-        (8, 9, "x 8 to 9 requests at c4 = 128 to 144 req"),
+        (8, 9, "x 8 requests at c4 = 128 requests"),
+        (8, 12, "x 8 to 12 requests at c4 = 128 to 192 req"),
     ],
 )
 def test_a_range_that_is_none_is_one_number(
@@ -153,6 +154,22 @@ def test_a_limit_that_cuts_the_run_is_noted(
     text = edited(tmp_path, capsys, ENOUGH, put("aws", key, value=value))
 
     assert f"note: {message}" in text
+
+
+def test_sampling_is_noted_and_what_is_wrong_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = ROOT / "rehearsal/tiny_pair"
+    here = both(
+        put("target", "path", value=str(pair / "target")),
+        put("variants", 1, "draft", "path", value=str(pair / "draft")),
+    )
+    for temperature, noted in ((0.0, False), (0.7, True)):
+        edit = both(here, put("workload", "temperature", value=temperature))
+        assert main(["plan", str(write_experiment(tmp_path, edit, base="rehearsal"))]) == 0
+        text = capsys.readouterr().out
+        assert ("note: outputs are sampled at temperature 0.7" in text) == noted
+        assert ("vLLM 0.32.0's CPU build samples noise" in text) == noted
 
 
 def test_a_deadline_of_what_the_note_says_is_enough(

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from draftworth.errors import ExperimentError, UserInputError
+from draftworth.experiment.catalog import catalog
 from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.model import LocalExperiment, NeuronExperiment
+from draftworth.experiment.model import LocalExperiment, NeuronExperiment, loads_of
 from draftworth.experiment.rules import prompts as rules_prompts
 from draftworth.experiment.rules.aws import is_pinned_image
 from tests.conftest import ROOT
@@ -573,12 +574,45 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "each class once",
         "count double",
     ),
-    "sampling": (
+    "sampling where a fused graph samples greedily": (
         put("workload", "temperature", value=0.7),
         "workload.temperature",
-        "0.7",
-        "0",
-        "greedy",
+        "0.7 on release neuron-2.26.1",
+        "`python -m draftworth measure --temperature`",
+        "the baseline would draw its tokens",
+    ),
+    "sampling where nothing documents it": (
+        both(
+            put("release", value="neuron-2.31.1"),
+            put("variants", 1, "method", value="eagle3"),
+            put("variants", 1, "draft", "model", value="AngelSlim/Qwen3-32B_eagle3"),
+            put("workload", "temperature", value=0.7),
+        ),
+        "workload.temperature",
+        "0.7 on release neuron-2.31.1",
+        "0; or serve each variant yourself",
+        "have the sampler compiled in",
+    ),
+    "sampling where the documentation contradicts itself": (
+        both(DFLASH_ON_QWEN, put("workload", "temperature", value=0.7)),
+        "workload.temperature",
+        "0.7 on release neuron-2.33.0",
+        "0; or serve each variant yourself",
+        "all but 0 is not yet supported",
+    ),
+    "a temperature that vLLM raises": (
+        put("workload", "temperature", value=0.001),
+        "workload.temperature",
+        "0.001",
+        "0, which is greedy, or 0.01 to 2",
+        "vLLM takes a lower one for 0.01",
+    ),
+    "a temperature that no API promises": (
+        put("workload", "temperature", value=2.5),
+        "workload.temperature",
+        "2.5",
+        "2.0 or less",
+        "",
     ),
     "token ids of a server that does not know them": (
         put("workload", "token_ids", value=True),
@@ -708,15 +742,43 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("workload", "min_requests", value=100),
         "workload.min_requests",
         "100 with max_requests 64",
-        "at most 64",
-        "cannot need more",
+        "at most 64, or max_requests of 104 or more",
+        "more requests than its part: 64, in whole rounds of 8",
     ),
     "a round longer than the run": (
         put("workload", "requests_per_round", value=100),
-        "workload.requests_per_round",
-        "100 with max_requests 64",
-        "at most 64",
+        "workload.max_requests",
+        "64 with requests_per_round 100",
+        "100 or more",
         "one round",
+    ),
+    "a budget that gives a load no round": (
+        both(
+            put("workload", "load", value={"kind": "ladder", "concurrencies": [1, 2, 4]}),
+            put("repetitions", value=3),
+        ),
+        "workload.max_requests",
+        "64 with requests_per_round 8, shared by loads c1, c2, c4 in 3 repetitions",
+        "72 or more, or fewer requests a round, loads or repetitions",
+        "one round of each takes 72 requests of every case and variant",
+    ),
+    "a budget that gives no load what it needs": (
+        both(
+            put("workload", "load", value={"kind": "ladder", "concurrencies": [1, 2]}),
+            put("workload", "min_requests", value=40),
+            put("repetitions", value=2),
+        ),
+        "workload.min_requests",
+        "40 with max_requests 64, shared by loads c1, c2 in 2 repetitions",
+        "at most 32, or max_requests of 96 or more",
+        "32, in whole rounds of 8",
+    ),
+    "a ladder by default whose last rung a round cannot fill": (
+        both(drop("workload", "load"), put("serving", "max_num_seqs", value=9)),
+        "workload.load",
+        "workload.requests_per_round 8; load is left out: the ladder to serving.max_num_seqs 9",
+        "requests_per_round of 9 or more",
+        "c9",
     ),
     "more requests in a round than a result file holds": (
         put("workload", "requests_per_round", value=10_001),
@@ -935,6 +997,52 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "at most 8",
         "c9",
     ),
+    "the longest of several lengths does not fit": (
+        put("workload", "input_tokens", value=[64, 512]),
+        "serving.max_model_len",
+        "1024 with workload.input_tokens 512 + workload.output_tokens 600 = 1112",
+        "1112 or more",
+        "longer than max_model_len",
+    ),
+    "a length that is none": (
+        put("workload", "input_tokens", value=[64, 0]),
+        "workload.input_tokens[1]",
+        "0",
+        "1 or more",
+        "A list",
+    ),
+    "no length": (
+        put("workload", "input_tokens", value=[]),
+        "workload.input_tokens",
+        "[]",
+        "at least 1 entries",
+        "longest prompt",
+    ),
+    "a length twice": (
+        put("workload", "input_tokens", value=[64, 64]),
+        "workload.input_tokens",
+        "[64, 64]",
+        "each entry once; twice: 64",
+        "longest prompt",
+    ),
+    "a length in words": (
+        put("workload", "input_tokens", value="long"),
+        "workload.input_tokens",
+        '"long"',
+        "a whole number, 1 or more or a list of 1 or more entries, not in quotes",
+        "longest prompt",
+    ),
+    "a budget that gives a length no round": (
+        both(
+            put("workload", "input_tokens", value=[32, 64]),
+            put("workload", "max_requests", value=8),
+            put("workload", "min_requests", value=8),
+        ),
+        "workload.max_requests",
+        "8 with requests_per_round 8, shared by loads c4-i32, c4-i64 in 1 repetition",
+        "16 or more",
+        "one round of each",
+    ),
     "a rung twice": (
         put("workload", "load", value={"kind": "ladder", "concurrencies": [4, 4]}),
         "workload.load.concurrencies",
@@ -1138,6 +1246,22 @@ def test_a_local_experiment_may_not_ask_for_llmperf(tmp_path: Path) -> None:
     assert "measuring Job" in problem.reason
 
 
+def test_a_local_experiment_may_sample(tmp_path: Path) -> None:
+    edit = both(
+        put("workload", "temperature", value=0.7),
+        put("target", "path", value=str(ROOT / "rehearsal/tiny_pair/target")),
+        put("variants", 1, "draft", "path", value=str(ROOT / "rehearsal/tiny_pair/draft")),
+    )
+    loaded = load_experiment(write_experiment(tmp_path, edit, base="rehearsal"))
+    assert loaded.spec.workload.temperature == 0.7
+
+
+def test_every_release_that_is_rented_refuses_to_sample() -> None:
+    """Until a source says that one samples with a draft as without: then this list changes."""
+    releases = catalog().releases.items()
+    assert {name for name, r in releases if not r.refuses_sampling} == {"cpu-vllm-0.32.0"}
+
+
 def test_every_problem_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     path = write_experiment(
         tmp_path,
@@ -1319,8 +1443,33 @@ def test_the_published_experiment_is_the_published_one() -> None:
     assert experiment.release == "neuron-2.26.1"
     assert (experiment.serving.tensor_parallel_size, experiment.serving.lnc) == (32, 2)
     assert experiment.serving.max_num_seqs == 4
-    assert experiment.workload.load.model_dump() == {"kind": "concurrency", "concurrency": 4}
+    assert [load.label for load in loads_of(experiment)] == ["c1", "c2", "c4"]
     assert (experiment.workload.input_tokens, experiment.workload.output_tokens) == (64, 600)
+
+
+@pytest.mark.parametrize(
+    ("most", "labels"),
+    [(1, ["c1"]), (2, ["c1", "c2"]), (6, ["c1", "c2", "c4", "c6"]), (8, ["c1", "c2", "c4", "c8"])],
+)
+def test_without_a_load_it_is_a_ladder_to_what_the_server_decodes_at_once(
+    tmp_path: Path, most: int, labels: list[str]
+) -> None:
+    edit = both(drop("workload", "load"), put("serving", "max_num_seqs", value=most))
+    experiment = load_experiment(write_experiment(tmp_path, edit)).spec
+
+    assert [load.label for load in loads_of(experiment)] == labels
+
+
+def test_each_length_is_measured_at_each_load(tmp_path: Path) -> None:
+    edit = both(
+        drop("workload", "load"),
+        put("workload", "input_tokens", value=[64, 400]),
+        put("workload", "max_requests", value=96),
+    )
+    experiment = load_experiment(write_experiment(tmp_path, edit)).spec
+
+    labels = [load.label for load in loads_of(experiment)]
+    assert labels == ["c1-i64", "c2-i64", "c4-i64", "c1-i400", "c2-i400", "c4-i400"]
 
 
 def test_a_secret_may_be_named_after_the_hub(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def measure(script: Script, *, timeout_seconds: float = 5.0) -> tuple[Measured, 
     shape = RequestShape(**{**vars(SHAPE), "timeout_seconds": timeout_seconds})
     with stream_server(script) as server:
         client = Client(base_url=server.base_url, shape=shape, read_wait=lambda: 0)
-        return asyncio.run(client.measure(PROMPT, request_id="r1")), server
+        return asyncio.run(client.measure(PROMPT, request_id="r1", seed=0)), server
 
 
 def play(*steps: Step) -> Script:
@@ -302,13 +302,13 @@ def test_the_request_carries_the_shape_and_nothing_of_the_variant() -> None:
 
 def test_natural_length_leaves_the_end_to_the_model() -> None:
     shape = RequestShape(**{**vars(SHAPE), "fixed_output_length": False})
-    body = json.loads(request_body(shape, PROMPT))
+    body = json.loads(request_body(shape, PROMPT, seed=0))
     assert "ignore_eos" not in body
     assert "min_tokens" not in body
 
 
 def asked(prompt: Prompt, **shape: object) -> dict[str, Any]:
-    body = request_body(replace(SHAPE, **shape), prompt)  # type: ignore[arg-type]
+    body = request_body(replace(SHAPE, **shape), prompt, seed=0)  # type: ignore[arg-type]
     found: dict[str, Any] = json.loads(body)
     return found
 
@@ -323,7 +323,7 @@ def test_a_stream_is_bounded_by_the_prompts_own_most_tokens() -> None:
     prompt = replace(PROMPT, max_tokens=2)
     with stream_server(play(*completion(1, 2))) as server:
         client = Client(base_url=server.base_url, shape=SHAPE)
-        measured = asyncio.run(client.measure(prompt, request_id="r"))
+        measured = asyncio.run(client.measure(prompt, request_id="r", seed=0))
     assert "completion_tokens: given 3" in measured.record.error_msg
 
 
@@ -347,7 +347,7 @@ def test_a_text_to_continue_goes_to_completions_without_a_chat_template() -> Non
     prompt = Prompt(id="p", text_to_continue="Tell:")
     with stream_server(play(*steps)) as server:
         client = Client(base_url=server.base_url, shape=SHAPE)
-        measured = asyncio.run(client.measure(prompt, request_id="r"))
+        measured = asyncio.run(client.measure(prompt, request_id="r", seed=0))
     (request,) = server.requests
     assert request.path == "/v1/completions"
     assert request.json["prompt"] == "Tell:"
@@ -418,7 +418,7 @@ def continuation(text: str, *, tokens: int, finish: str | None = None) -> bytes:
 def test_the_api_key_is_sent_as_a_bearer_token() -> None:
     with stream_server(play(*completion(1, 1))) as server:
         client = Client(base_url=server.base_url, shape=SHAPE, api_key="k")
-        asyncio.run(client.measure(PROMPT, request_id="r"))
+        asyncio.run(client.measure(PROMPT, request_id="r", seed=0))
     assert server.requests[0].headers["authorization"] == "Bearer k"
 
 
@@ -545,7 +545,7 @@ def test_what_ends_the_program_ends_a_request() -> None:
     async def cancelled() -> None:
         with stream_server(play(Sleep(9))) as server:
             client = Client(base_url=server.base_url, shape=SHAPE)
-            task = asyncio.ensure_future(client.measure(PROMPT, request_id="r"))
+            task = asyncio.ensure_future(client.measure(PROMPT, request_id="r", seed=0))
             await asyncio.sleep(0.05)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -583,7 +583,7 @@ def test_a_request_that_timed_out_says_how_long_it_was_waited_for() -> None:
             shape=replace(SHAPE, timeout_seconds=0.2),
             clock=lambda: start_ns + 1_000 * (time.perf_counter_ns() - start_ns),
         )
-        record = asyncio.run(client.measure(PROMPT, request_id="r")).record
+        record = asyncio.run(client.measure(PROMPT, request_id="r", seed=0)).record
 
     assert record.error_code == client_module.ERROR_TIMEOUT
     assert (record.timed_out_after_s or 0.0) >= 200
@@ -610,7 +610,7 @@ def test_no_server_is_a_connect_error() -> None:
         pass
     client = Client(base_url=server.base_url, shape=SHAPE)
 
-    record = asyncio.run(client.measure(PROMPT, request_id="r")).record
+    record = asyncio.run(client.measure(PROMPT, request_id="r", seed=0)).record
 
     assert record.error_code == client_module.ERROR_CONNECT
 
@@ -634,7 +634,7 @@ def measured_with_waits(
         with stream_server(script) as server:
             client = Client(base_url=server.base_url, shape=SHAPE, read_wait=lambda: next(waits))  # noqa: B023
             before_ns = real_waits_ns()
-            record = asyncio.run(client.measure(PROMPT, request_id="r")).record
+            record = asyncio.run(client.measure(PROMPT, request_id="r", seed=0)).record
             waited_ns = real_waits_ns() - before_ns
         if record.excluded == excluded or waited_ns < MAX_WAIT_SHARE * 100_000_000:
             break

@@ -33,7 +33,7 @@ PATIENCE_SECONDS = 30.0
 
 def planned(kind: str, count: int) -> list[Planned]:
     prompt = Prompt(id=kind, messages=({"role": "user", "content": kind},))
-    return [Planned(request_id=f"{kind} {n}", prompt=prompt) for n in range(count)]
+    return [Planned(request_id=f"{kind} {n}", prompt=prompt, seed=n) for n in range(count)]
 
 
 def of_tokens(request: Planned, tokens: int) -> Planned:

@@ -12,7 +12,8 @@ import pytest
 
 from draftworth.measuring.client import Client
 from draftworth.measuring.history import History
-from draftworth.measuring.runner import MAX_LOSSES_OF_A_BLOCK, Runner
+from draftworth.measuring.measurer import MAX_LOSSES_OF_A_BLOCK
+from draftworth.measuring.runner import Runner
 from draftworth.measuring.sink import FolderSink
 from draftworth.records.codec import load_record
 from draftworth.records.reading import Run, read_run

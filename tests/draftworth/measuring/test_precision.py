@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.calibration import GROUP, planted_blocks, planted_spec
-from benchmarks.calibration import Cell as Planted
+from benchmarks.planted import GROUP, PlantedRun, planted_blocks, planted_spec
+from benchmarks.planted import Cell as Planted
 from draftworth.measuring.precision import Precision
 from draftworth.measuring.run_specification import RunSpec, Sampling
 from draftworth.records.load import PoissonLoad
@@ -67,3 +67,21 @@ def test_what_is_missing_at_the_end_is_told() -> None:
     (line,) = said
     assert line.startswith("planted at c1: cost ratio of variant known to ")
     assert "more prompts would reach 1%" in line
+
+
+def test_a_run_stops_where_only_other_repetitions_would_help_and_says_how_many() -> None:
+    """Prompts are alike, starts of the servers are not: no round of the last one would help."""
+    cell = replace(CELL, repetitions=4, between=0.3)
+    run = PlantedRun(cell, 1)
+    run.measure()
+    assert len({block.round for block in run.blocks}) < cell.rounds
+    said: list[str] = []
+    assert asked(run.blocks, of=spec(), requests=64, said=said)
+    (line,) = said
+    assert "more rounds would hardly narrow the interval" in line
+    assert "more repetitions would reach 20%" in line
+    # Of three, nothing can be said but what is true of them.
+    few = [block for block in run.blocks if block.repetition < 4]
+    said.clear()
+    asked(few, of=spec(width=0.3), requests=64, said=said)
+    assert not any("repetitions" in line for line in said)

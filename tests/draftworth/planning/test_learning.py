@@ -22,6 +22,7 @@ from tests.draftworth.report.runs import (
     make_drafted_block,
     make_plain_block,
     make_run,
+    with_control,
     write_run,
 )
 
@@ -85,6 +86,11 @@ def test_the_baseline_as_shipped_is_no_speculation() -> None:
     run = make_run(blocks=blocks, variants=("baseline", VARIANT, AS_SHIPPED))
     low, high = ends(run)["speculative_ms_per_token"]
     assert low == high == pytest.approx(STEP_S / 6 * 1e3, rel=0.05)
+
+
+def test_the_control_is_no_speculation_either() -> None:
+    speeds = "speculative_ms_per_token"
+    assert ends(with_control(make_run(), factor=3.0))[speeds] == ends(make_run())[speeds]
 
 
 def test_every_row_says_from_which_run_it_is() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from draftworth.planning.assumptions import assumption_data
-from draftworth.planning.bounds import Bounds
-from draftworth.planning.measuring_time import block_seconds, round_counts, round_minutes
+from draftworth.planning.measuring_time import RoundCounts, block_seconds, round_minutes
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from tests.support.experiments import Edit, both, put, write_experiment
@@ -49,24 +48,21 @@ def test_a_block_is_its_warm_up_its_requests_and_what_is_done_between_blocks(
 
 @pytest.mark.parametrize(
     ("per_round", "least", "most", "expected"),
-    [
-        (8, 16, 64, Bounds(2, 8)),
-        (8, 17, 64, Bounds(3, 8)),
-        (8, 8, 8, Bounds(1, 1)),
-        (5, 12, 12, Bounds(2, 2)),  # the runner has room for two rounds of five
-    ],
+    [(8, 16, 64, (2, 6)), (8, 17, 64, (3, 5)), (8, 8, 8, (1, 0)), (5, 8, 12, (2, 0))],
 )
 def test_rounds_go_from_the_least_requests_to_the_most(
-    tmp_path: Path, per_round: int, least: int, most: int, expected: Bounds
+    tmp_path: Path, per_round: int, least: int, most: int, expected: tuple[int, int]
 ) -> None:
-    work = experiment(
-        tmp_path,
-        put("workload", "requests_per_round", value=per_round),
-        put("workload", "min_requests", value=least),
-        put("workload", "max_requests", value=most),
-    ).spec.workload
+    counts = RoundCounts.of(
+        experiment(
+            tmp_path,
+            put("workload", "requests_per_round", value=per_round),
+            put("workload", "min_requests", value=least),
+            put("workload", "max_requests", value=most),
+        )
+    )
 
-    assert round_counts(work) == expected
+    assert (counts.all_least, counts.all_further) == expected
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draftworth.experiment.workload import LadderLoad, Workload
+from draftworth.measuring.run_specification import Sampling
 from draftworth.planning.assumptions import Assumption, Assumptions, assumption_data
 from draftworth.planning.bounds import Bounds
+from draftworth.planning.loading_time import GBIT_PER_GIB, transfer_minutes
+from draftworth.planning.measuring_time import RoundCounts
 from draftworth.planning.resolved import ResolvedNeuron, load
 from draftworth.planning.timeline import (
     BUDGET,
     DEADLINE,
     DEPLOY,
-    GBIT_PER_GIB,
     STAGE,
     TEARDOWN,
     Forecast,
     forecast,
-    transfer_minutes,
 )
 from tests.support.experiments import changed, changed_aws, resolved
 from tests.support.timelines import BY_HAND, QWEN
@@ -33,6 +35,13 @@ def limited(
 ) -> ResolvedNeuron:
     limits = {"deadline_minutes": deadline_minutes, "budget_usd": budget_usd}
     return changed_aws(experiment, **limits)
+
+
+def work(max_requests: int) -> Workload:
+    """At c1 and c4, one round each at least."""
+    ladder = LadderLoad(kind="ladder", concurrencies=(1, 4))
+    least = {"load": ladder, "min_requests": 8, "max_requests": max_requests}
+    return QWEN.spec.workload.model_copy(update=least)
 
 
 def run(
@@ -63,6 +72,7 @@ def test_an_example_by_hand() -> None:
         "load qwen3-1.7b-k7": 72.08,
         "measure c4": 74.16,  # the slower one: 64.8 s + 1
         # 30 s and 15 s a request, three a stream: 135 s a case; 8 cases 18 minutes, two rounds 36.
+        "measure further": 110.16,  # at most six more rounds
         "nodes to zero": 110.16,
     }
     # 5 + 4 + 30 + 2.08 + 36 + 5; at most eight rounds: 144 instead of 36.
@@ -120,7 +130,75 @@ def test_every_load_is_a_phase_of_its_own() -> None:
     llama = resolved("llama-3.1-8b-eagle3")
     names = [phase.name for phase in run(llama).limited.best.phases]
 
-    assert names[-3:] == ["measure c1", "measure c2", "nodes to zero"]
+    of_one = ["measure c1", "measure c2", "measure further"]
+    first, second = ([f"{name}, repetition {n}" for name in of_one] for n in (1, 2))
+    assert names[-8:] == [*first, "load again, repetition 2", *second, "nodes to zero"]
+
+
+def test_repetitions_loads_and_a_divided_budget_by_hand() -> None:
+    """c1 and c4 at 30 s and 15 s a request, 4 of warm-up and 8 measured: 72 and 18 minutes."""
+    experiment = changed(QWEN, repetitions=2, workload=work(max_requests=48))
+    first = run(experiment)
+
+    minutes = {
+        name: (round(span.minutes, 2), round(first.unlimited.worst.spans[name].minutes, 2))
+        for name, span in first.unlimited.best.spans.items()
+        if name.startswith(("measure", "load again"))
+    }
+    # Six rounds: one of each load in each repetition, and in each at most one further at c1.
+    assert minutes == {
+        "measure c1, repetition 1": (72, 72),
+        "measure c4, repetition 1": (18, 18),
+        "measure further, repetition 1": (0, 72),
+        "load again, repetition 2": (2.08, 2.08),
+        "measure c1, repetition 2": (72, 72),
+        "measure c4, repetition 2": (18, 18),
+        "measure further, repetition 2": (0, 72),
+    }
+    assert first.unlimited.best.measured_minutes == pytest.approx(180)
+    assert first.unlimited.worst.measured_minutes == pytest.approx(324)
+
+
+def test_a_control_starts_a_server_and_measures_the_baseline_twice() -> None:
+    experiment = changed(QWEN, repetitions=2, control=True, workload=work(max_requests=32))
+    spans = run(experiment).unlimited.best.spans
+
+    for number in (1, 2):
+        # 61.0 s + 1 minute; a round is 96 or 24 minutes with 30 s a request on both sides.
+        assert spans[f"load control, repetition {number}"].minutes == pytest.approx(121 / 60)
+        assert spans[f"measure control, repetition {number}"].minutes == pytest.approx(120)
+
+
+@pytest.mark.parametrize(
+    ("budget", "repetitions", "loads", "least", "further"),
+    [
+        (64, 1, 1, 2, [6]),
+        (64, 2, 2, 1, [2, 2]),
+        (56, 2, 3, 1, [0, 1]),
+        (72, 3, 2, 1, [1, 1, 1]),
+        # Narrower than a round each: one each all the same.
+        (8, 2, 2, 1, [0, 0]),
+    ],
+)
+def test_a_budget_is_divided(
+    budget: int, repetitions: int, loads: int, least: int, further: list[int]
+) -> None:
+    counts = RoundCounts(
+        sampling=Sampling(
+            requests_per_round=8,
+            min_requests=16,
+            max_requests=budget,
+            target_interval_width=0.1,
+            warmup_requests=1,
+        ),
+        repetitions=repetitions,
+        loads=loads,
+    )
+
+    assert counts.least == least
+    assert [counts.further(n) for n in range(1, repetitions + 1)] == further
+    whole = max(budget // 8, least * repetitions * loads)
+    assert counts.all_least + counts.all_further == whole
 
 
 def test_several_nodes_cost_several_times_as_much() -> None:
@@ -224,9 +302,21 @@ def test_every_node_is_released_by_the_deadline(
             assert schedule.spans[TEARDOWN].start <= latest + 1e-6
 
 
-def test_the_shipped_experiments_fit_their_limits_in_the_best_case(experiments: Path) -> None:
+# Minutes in which tokens are measured, best and worst case.
+MEASURED = {
+    "qwen3-32b": (97, 189),
+    "llama-3.1-8b-dflash": (30, 120),
+    "llama-3.1-8b-eagle3": (34, 139),
+}
+
+
+def test_the_shipped_experiments_fit_their_limits_in_the_worst_case(experiments: Path) -> None:
+    """With the whole request budget at the slowest load, from an empty account on."""
     for path in sorted(experiments.glob("*.yaml")):
         loaded = load(path)
         if isinstance(loaded, ResolvedNeuron):
             assumed = assumption_data().for_target(loaded.spec.target.model)
-            assert run(loaded, assumed=assumed).limited.best.ended_by is None, path.name
+            first = run(loaded, assumed=assumed)
+            assert first.limited.worst.ended_by is None, path.name
+            measured = first.limited.bounds(lambda schedule: schedule.measured_minutes)
+            assert (round(measured.best), round(measured.worst)) == MEASURED[loaded.name]

@@ -151,6 +151,8 @@ def test_no_time_and_no_tokens_are_figures() -> None:
         ({"ended_at_unix_s": -5}, "ended_at_unix_s: given -5"),
         ({"target_interval_width": -1.0}, "target_interval_width: given -1.0, allowed: 0, or"),
         ({"target_interval_width": 1e-320}, "target_interval_width: given 1e-320"),
+        ({"temperature": -0.5}, "temperature: given -0.5, allowed: 0, or 0.01 to 2"),
+        ({"temperature": 3.0}, "temperature: given 3.0"),
         ({"variants": ["a", "a"]}, "variants: allowed: at most 100, each once"),
         (
             {"server_starts": {"nobody": asdict(ServerStart(startup_s=1.0))}},

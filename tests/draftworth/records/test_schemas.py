@@ -17,12 +17,13 @@ from draftworth.records.capacity import CapacityPlan
 from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.server_state import ServerState
 from draftworth.records.staging import FailedModel, ReadyModel
+from draftworth.records.step_costs import StepCostCard
 from draftworth.records.verdict import Verdict
 from tests.support.snapshot import assert_snapshot
 
 RECORDS: tuple[Any, ...] = (
     *(BlockResult, RunResult, RunSpec, Entry, ArtifactManifest, CapacityPlan, ReadyModel),
-    *(CanaryReport, FailedModel, ServerState, Verdict),
+    *(CanaryReport, FailedModel, ServerState, StepCostCard, Verdict),
 )
 FORMS = Path(__file__).parent / "snapshots" / "schemas.yaml"
 

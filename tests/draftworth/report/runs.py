@@ -14,6 +14,7 @@ from draftworth.records.codec import dump_record
 from draftworth.records.reading import Run
 from draftworth.records.results import (
     BLOCKS_FOLDER,
+    CONTROL,
     RESULT_SUFFIX,
     RUN_FILE,
     TRANSCRIPT_SUFFIX,
@@ -194,3 +195,70 @@ def _transcript(record: RequestRecord, text: str) -> dict[str, Any]:
         "chunk_characters": [int(i < len(text)) for i in range(record.chunks)],
         "token_ids": None,
     }
+
+
+def with_control(run: Run, *, factor: float = 1.0, rounds: int = 3) -> Run:
+    """The run, and rounds of the baseline against itself, whose second server takes so many times
+    as long; no two rounds are quite alike."""
+    classes = dict.fromkeys(block.prompt_class for block in run.blocks)
+    added = tuple(
+        replace(
+            make_plain_block(100 + 10 * number + 2 * place, name),
+            run_id=run.result.run_id,
+            experiment=run.result.experiment,
+            variant=variant,
+            block=100 + 10 * number + 2 * place + index,
+            round=10 + number,
+            requests=tuple(
+                replace(
+                    r,
+                    request_id=f"{run.result.run_id}/{variant}-{number}-{place}-{i}",
+                    **_scaled(r, 1.0 if index == 0 else factor * (1 + 0.002 * number)),
+                )
+                for i, r in enumerate(make_plain_block(1, name).requests)
+            ),
+        )
+        for number in range(rounds)
+        for place, name in enumerate(classes)
+        for index, variant in enumerate((BASELINE, CONTROL))
+    )
+    blocks = (*run.blocks, *added)
+    result = replace(
+        run.result,
+        variants=(*run.result.variants, CONTROL),
+        blocks=tuple(block.stem for block in blocks),
+    )
+    return Run(result=result, blocks=blocks)
+
+
+def _scaled(record: RequestRecord, factor: float) -> dict[str, Any]:
+    names = ("end_to_end_latency_s", "inter_token_latency_s")
+    return {name: getattr(record, name) * factor for name in names}
+
+
+def with_repetitions(run: Run, count: int, *, between: float = 0.1) -> Run:
+    """The run's blocks so many times, with the variant slower each time, and slots that swap."""
+    most = max(block.round for block in run.blocks)
+    blocks = tuple(
+        replace(
+            block,
+            repetition=number + 1,
+            round=block.round + most * number,
+            block=block.block + len(run.blocks) * number,
+            slot=(number + (block.variant != BASELINE)) % 2,
+            requests=tuple(
+                replace(
+                    r,
+                    request_id=f"{r.request_id}-{number}",
+                    end_to_end_latency_s=(r.end_to_end_latency_s or 0.0)
+                    * (1.0 if block.variant == BASELINE else 1 + between * number),
+                )
+                for r in block.requests
+            ),
+        )
+        for number in range(count)
+        for block in run.blocks
+    )
+    stems = tuple(block.stem for block in blocks)
+    result = replace(run.result, repetitions=count, blocks=stems)
+    return Run(result=result, blocks=blocks)

@@ -133,6 +133,51 @@ def test_two_runs_of_different_prompts_are_refused_before_anything_is_written(
     assert not (folder / "report").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_sampled_outputs_are_not_checked_and_their_lengths_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = {r.request_id: f"text {r.request_id}" for b in make_run().blocks for r in b.requests}
+    shown = []
+    for temperature in (0.0, 0.7):
+        run = make_run(temperature=temperature)
+        folder = write_run(run, tmp_path / str(temperature), texts=texts)
+        assert main(["report", str(folder), "--out"]) == 0
+        shown.append((capsys.readouterr().out, (folder / "report" / "report.md").read_text()))
+    (greedy, greedy_page), (sampled, sampled_page) = shown
+    assert "Greedy outputs" in greedy
+    assert "not checked" not in greedy_page
+    assert "Where greedy outputs differ" in greedy_page
+    assert "Outputs were sampled at temperature 0.7" in sampled
+    assert "temperature 0.7" in sampled_page
+    assert sampled_page.count("| k7 | not checked | - |") == 2
+    assert "reedy" not in sampled_page
+    for page in (greedy, sampled):
+        assert page.count("length 16") == 4
+
+
+def test_a_sampled_run_of_one_endpoint_has_no_outputs_to_compare(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = tuple(block for block in make_run().blocks if block.variant == BASELINE)
+    alone = make_run(blocks=blocks, variants=(BASELINE,), temperature=0.7)
+    assert main(["report", str(write_run(alone, tmp_path / "alone"))]) == 0
+    told = capsys.readouterr().out
+    assert "sampling: temperature 0.7" in told
+    assert "Sampled at temperature" not in told
+    assert "Outputs were sampled" not in told
+
+
+def test_runs_at_two_temperatures_are_not_compared(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run in (make_run(temperature=0.7), make_run(temperature=0.7, experiment="measure")):
+        other = write_run(run, tmp_path / run.result.experiment)
+        assert main(["report", str(folder), "--against", str(other)]) == 2
+        assert "cannot be compared: " in (told := capsys.readouterr().err)
+        assert "temperature 0 and 0.7" in told
+
+
 def test_a_stray_copy_changes_no_figure_and_is_named_in_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -224,3 +269,54 @@ def test_the_terminals_tables_are_the_documents(
         for table in section.tables if section.brief else ():
             for row in table.rows:
                 assert " ".join(row).split() in printed
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_several_runs_are_put_together(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, out = write_run(make_run(run_id="another"), tmp_path / "other"), tmp_path / "out"
+    assert main(["report", str(folder), str(other), "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "run: built-run + another" in said
+    assert "\nRepetitions\n" in said
+    assert "built-run, 1" in said
+    assert "all 2" in said
+    for name in ("report.md", "report.html"):
+        assert "another, 1" in (out / name).read_text()
+    assert not list(out.glob("*over-time*"))
+
+
+def test_runs_put_together_stand_against_others(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [write_run(make_run(run_id=f"run-{i}"), tmp_path / str(i)) for i in range(3)]
+    first, *others = map(str, runs)
+    against = [word for other in others for word in ("--against", other)]
+    assert main(["report", str(folder), first, *against]) == 0
+    said = capsys.readouterr().out
+    assert "This run is built-run + run-0, the other one is run-1 + run-2." in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["{folder}", "{folder}"], "RUN: given built-run twice"),
+        (["{folder}", "{other}"], "cannot be put together: experiment 'built' and 'another'"),
+        (["{folder}", "{same}", "--out"], "--out: several runs have no folder of their own"),
+        (["{folder}", "s3://results"], "RUN: given s3://results, which names many runs"),
+    ],
+)
+@pytest.mark.usefixtures("bucket")
+def test_runs_that_cannot_be_put_together_are_refused(
+    folder: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    other = write_run(make_run(run_id="o", experiment="another"), tmp_path / "other")
+    same = write_run(make_run(run_id="same"), tmp_path / "same")
+    places = [a.format(folder=folder, other=other, same=same) for a in arguments]
+    assert main(["report", *places]) == 2
+    assert said in capsys.readouterr().err

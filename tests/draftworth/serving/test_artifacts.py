@@ -24,14 +24,11 @@ from draftworth.serving import neuron_v0_nxdi
 from draftworth.serving.artifacts import KEY_LENGTH, artifact_inputs, artifact_key
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import NEURON_DIALECTS, serving_command
-from tests.conftest import ROOT
 from tests.draftworth.serving.test_dialects import SERVED
-from tests.support.experiments import load_spec, write_experiment
+from tests.support.experiments import load_spec, with_rounds, write_experiment
 from tests.support.snapshot import assert_snapshot
 
-LOADED = load_spec(ROOT / "experiments" / "qwen3-32b.yaml")
-assert isinstance(LOADED, NeuronExperiment)
-EXPERIMENT: NeuronExperiment = LOADED
+EXPERIMENT: NeuronExperiment = with_rounds().spec
 
 NUMBERS = st.integers(1, 10_000)
 WORDS = st.text(st.characters(codec="ascii"), max_size=8)

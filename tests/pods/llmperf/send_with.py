@@ -81,6 +81,7 @@ def planned(name: str, texts: list[str]) -> list[Planned]:
         Planned(
             request_id=f"{name}{index}",
             prompt=Prompt(id=f"p{index}", messages=({"role": "user", "content": text},)),
+            seed=index,
         )
         for index, text in enumerate(texts)
     ]

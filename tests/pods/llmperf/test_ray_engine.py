@@ -46,7 +46,7 @@ def concurrency(count: int) -> Load:
 
 def planned(count: int) -> list[Planned]:
     prompt = Prompt(id="p", messages=({"role": "user", "content": "x"},))
-    return [Planned(request_id=f"r{index}", prompt=prompt) for index in range(count)]
+    return [Planned(request_id=f"r{index}", prompt=prompt, seed=index) for index in range(count)]
 
 
 FILLER = replace(planned(1)[0], request_id="filler")

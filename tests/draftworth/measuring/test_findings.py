@@ -1,4 +1,4 @@
-"""The verdict beside `run.json`: there before it, and never in its way."""
+"""What stands beside `run.json`: there before it, and never in its way."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import pytest
 
 from draftworth.analysis.answer import verdict_of
 from draftworth.analysis.facts import facts_of
+from draftworth.analysis.step_costs import step_costs_of
+from draftworth.measuring.findings import write_findings
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.sink import FolderSink
-from draftworth.measuring.verdict_file import write_verdict
 from draftworth.records.codec import load_record
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE
+from draftworth.records.step_costs import STEP_COSTS_FILE, read_step_costs
 from draftworth.records.verdict import VERDICT_FILE, Verdict
 from tests.draftworth.measuring.test_runner import case, run, server, spec
 from tests.draftworth.report.runs import make_run
@@ -33,11 +35,12 @@ def measured(sink: RefusingSink, *, variants: int = 2) -> str:
 def test_a_complete_run_has_its_verdict_just_before_its_end(tmp_path: Path) -> None:
     sink = RefusingSink(tmp_path)
     assert measured(sink) == "complete"
-    assert sink.written_in_run[-2:] == [VERDICT_FILE, RUN_FILE]
+    assert sink.written_in_run[-3:] == [VERDICT_FILE, STEP_COSTS_FILE, RUN_FILE]
     folder = tmp_path / "test-1"
     verdict = load_record(Verdict, (folder / VERDICT_FILE).read_bytes())
     # The one that the report of the files gives.
     assert verdict == verdict_of(facts_of(read_run(folder), {}))
+    assert read_step_costs(folder) == step_costs_of(read_run(folder))
 
 
 def test_a_verdict_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
@@ -45,6 +48,7 @@ def test_a_verdict_that_cannot_be_written_changes_nothing(tmp_path: Path) -> Non
     assert measured(sink) == "complete"
     assert sink.written_in_run[-1] == RUN_FILE
     assert VERDICT_FILE not in sink.written_in_run
+    assert STEP_COSTS_FILE in sink.written_in_run
 
 
 def test_a_defect_in_the_analysis_changes_nothing(
@@ -53,7 +57,7 @@ def test_a_defect_in_the_analysis_changes_nothing(
     def divide(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("draftworth.measuring.verdict_file.facts_of", divide)
+    monkeypatch.setattr("draftworth.measuring.findings.facts_of", divide)
     sink = RefusingSink(tmp_path)
     assert measured(sink) == "complete"
     assert sink.written_in_run[-1] == RUN_FILE
@@ -65,9 +69,10 @@ def test_a_run_that_failed_has_no_verdict(tmp_path: Path) -> None:
     assert VERDICT_FILE not in sink.written_in_run
 
 
-def test_a_run_of_one_endpoint_has_no_verdict(tmp_path: Path) -> None:
+def test_a_run_of_one_endpoint_has_no_verdict_and_a_step_cost_card(tmp_path: Path) -> None:
     sink = RefusingSink(tmp_path)
     assert measured(sink, variants=1) == "complete"
+    assert sink.written_in_run[-2:] == [STEP_COSTS_FILE, RUN_FILE]
     assert VERDICT_FILE not in sink.written_in_run
 
 
@@ -81,8 +86,10 @@ def test_the_end_of_a_run_does_not_wait_for_a_verdict_that_takes_long(tmp_path: 
             answered.set()
 
     files = RunFiles(sink=Slow(tmp_path), run_id="built-run", progress=told.append)
-    write_verdict(make_run(), files, wait_seconds=0.01)
-    assert told == [f"{VERDICT_FILE} takes long; the end of the run does not wait for it"]
+    write_findings(make_run(), files, wait_seconds=0.01)
+    assert told == [
+        f"{VERDICT_FILE} or {STEP_COSTS_FILE} takes long; the end of the run does not wait"
+    ]
     go_on.set()
     assert answered.wait(HANGS_AFTER_SECONDS)
     assert (tmp_path / "built-run" / VERDICT_FILE).exists()

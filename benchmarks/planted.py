@@ -1,0 +1,299 @@
+"""Runs whose truth is known: result files as a load generator writes them, drawn round by round.
+
+Cost per token: log-normal in prompts, with the mean planted, so a few prompts gain most or lose
+most. Lengths vary by prompt. A block has an error of its own (3%), a request too (2%); drift goes
+on from the first block to the last, half of it up and half of it down over runs. What a start of
+the servers does, it does to every case: log-normal in repetitions, with a mean of 1.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field
+from functools import partial
+
+from draftworth.analysis.summary import Group
+from draftworth.analysis.verdict import TTFT_MARGIN
+from draftworth.measuring.precision import Precision
+from draftworth.measuring.rounds import Round, Rounds, most_rounds
+from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.measuring.stages import stages
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.prompts import Case, Prompt
+from draftworth.records.results import CONTROL, BlockResult, RequestRecord
+
+BASELINE, VARIANT, CLASS = "baseline", "variant", "planted"
+LOADS = tuple(ConcurrencyLoad(concurrency=c) for c in (1, 2, 4))
+GROUP = Group(prompt_class=CLASS, load=LOADS[0])
+SAMPLING = Sampling(
+    requests_per_round=8,
+    min_requests=16,
+    max_requests=64,
+    target_interval_width=0.1,
+    warmup_requests=0,
+)
+_BLOCK_ERROR, _REQUEST_ERROR, _LENGTH_SPREAD, _TTFT_SPREAD = 0.03, 0.02, 0.4, 0.1
+_MESSAGES = ({"role": "user", "content": "planted"},)
+_BASELINE_S_PER_TOKEN, _TTFT_S, _TIMEOUT_S = 0.02, 0.2, 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A planted truth.
+
+    cost_ratio: variant / baseline, in the mean over prompts. gains: planted ratios of prompts with
+    their probabilities, in the place of the log-normal ones of `spread`.
+    prompts: of each case. drift: in all of a run. outliers: part of the requests of both sides that
+    take five times as long. errors: part of both sides' that fail. time_outs: of the variant's.
+    repetitions: starts of the servers. between: how much they differ. loads: how many are measured,
+        which take the rounds from each other.
+    slots: how much slots differ, run by run; both servers of a control differ in it and, as a
+        variant's do, by what a start does.
+    """
+
+    cost_ratio: float
+    cases: int = 1
+    prompts: int = 8
+    spread: float = 0.2
+    drift: float = 0.0
+    outliers: float = 0.0
+    errors: float = 0.0
+    time_outs: float = 0.0
+    gains: tuple[tuple[float, float], ...] = ()
+    lengths: tuple[int, ...] = ()
+    ttft_ratio: float = 1 + TTFT_MARGIN
+    repetitions: int = 1
+    between: float = 0.0
+    loads: int = 1
+    control: bool = False
+    slots: float = 0.0
+    sampling: Sampling = field(default=SAMPLING)
+
+    @property
+    def rounds(self) -> int:
+        """At most."""
+        return most_rounds(self.sampling, repetitions=self.repetitions, loads=self.loads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlantedPrompt:
+    """What is true of a prompt: output tokens, and its own factors."""
+
+    id: str
+    tokens: int
+    cost_ratio: float
+    ttft_factor: float
+    ttft_ratio: float
+
+
+class PlantedRun:
+    """Blocks of a cell, a round at a time. `blocks` has those that were drawn so far.
+
+    starts: what each repetition does to the variant's cost.
+    """
+
+    def __init__(self, cell: Cell, seed: int) -> None:
+        self.cell = cell
+        self.blocks: list[BlockResult] = []
+        self._generator = random.Random(seed)  # noqa: S311 (reproducible draws, not a secret)
+        self._cases = _cases(cell, self._generator)
+        self._drift = cell.drift * self._generator.choice((-1, 1))
+        # Of its own, so that cells that differ in their repetitions alone have the same prompts.
+        of_starts = random.Random(f"starts {seed}")  # noqa: S311
+        self.starts, self._control_starts = (
+            [
+                of_starts.lognormvariate(-(cell.between**2) / 2, cell.between)
+                for _ in range(cell.repetitions)
+            ]
+            for _ in range(2)
+        )
+        self._second_slot = of_starts.lognormvariate(-(cell.slots**2) / 2, cell.slots)
+
+    def measure(self) -> None:
+        """All rounds, as the deployed rules ask for them."""
+        spec = planted_spec(self.cell)
+        precision = Precision(spec=spec, progress=lambda _: None)
+        for turn in Rounds(spec=spec, precision=precision, blocks=self.blocks):
+            self.add(turn)
+
+    def add(self, turn: Round) -> None:
+        """A round's blocks in the deployed order (ABBA)."""
+        cell = self.cell
+        per_round = cell.sampling.requests_per_round
+        last = cell.rounds * len(self._cases) * 2
+        for index, (case, prompts) in enumerate(self._cases.items()):
+            first = (turn.number - 1) * per_round
+            chosen = [prompts[(first + i) % len(prompts)] for i in range(per_round)]
+            measured = turn.stage.measured
+            for endpoint in measured if (index + turn.number) % 2 else measured[::-1]:
+                number, side = len(self.blocks), endpoint.variant
+                error = self._generator.gauss(0, _BLOCK_ERROR)
+                factor = math.exp(self._drift * number / last + error)
+                factor *= self._server(endpoint, turn.stage.repetition)
+                records = (_record(cell, side, p, factor, self._generator) for p in chosen)
+                self.blocks.append(_block(number, turn, case, side, tuple(records)))
+
+    def _server(self, endpoint: Endpoint, repetition: int) -> float:
+        """What its slot and its start do."""
+        starts = {VARIANT: self.starts, CONTROL: self._control_starts}.get(endpoint.variant)
+        start = starts[repetition - 1] if starts else 1.0
+        return start * (self._second_slot if endpoint.slot else 1.0)
+
+    def truth_of(self, load: ConcurrencyLoad) -> float:
+        """What is true of the starts that were measured at a load, each with its rounds."""
+        rounds = {(b.repetition, b.round) for b in self.blocks if b.load == load}
+        starts = [self.starts[repetition - 1] for repetition, _ in rounds]
+        return self.cell.cost_ratio * math.fsum(starts) / len(starts)
+
+
+def planted_blocks(cell: Cell, *, rounds: int, seed: int) -> list[BlockResult]:
+    """So many rounds of a run of a cell, whatever they show."""
+    run = PlantedRun(cell, seed)
+    (stage,) = stages(planted_spec(cell))
+    for number in range(1, rounds + 1):
+        classes = frozenset({CLASS})
+        run.add(Round(stage=stage, load=LOADS[0], number=number, classes=classes))
+    return run.blocks
+
+
+def _cases(cell: Cell, generator: random.Random) -> dict[str, list[PlantedPrompt]]:
+    return {_case_name(i): _prompts(cell, i, generator) for i in range(cell.cases)}
+
+
+def _case_name(case: int) -> str:
+    return f"case-{case}"
+
+
+def _prompts(cell: Cell, case: int, generator: random.Random) -> list[PlantedPrompt]:
+    def factor(mean: float, spread: float) -> float:
+        return mean * generator.lognormvariate(-(spread**2) / 2, spread)
+
+    def gain() -> float:
+        if not cell.gains:
+            return factor(cell.cost_ratio, cell.spread)
+        ratios, probabilities = zip(*cell.gains, strict=True)
+        return float(generator.choices(ratios, probabilities)[0])
+
+    def tokens(index: int) -> int:
+        if cell.lengths:
+            return cell.lengths[index % len(cell.lengths)]
+        return max(8, round(300 * factor(1.0, _LENGTH_SPREAD)))
+
+    return [
+        PlantedPrompt(
+            id=f"case-{case}-{index}",
+            tokens=tokens(index),
+            cost_ratio=gain(),
+            ttft_factor=factor(1.0, _TTFT_SPREAD),
+            ttft_ratio=math.exp(generator.gauss(math.log(cell.ttft_ratio), _TTFT_SPREAD / 2)),
+        )
+        for index in range(cell.prompts)
+    ]
+
+
+def _record(
+    cell: Cell, side: str, prompt: PlantedPrompt, factor: float, generator: random.Random
+) -> RequestRecord:
+    if side == VARIANT and cell.time_outs and generator.random() < cell.time_outs:
+        return _FAILED(prompt_id=prompt.id, error_code=-2, timed_out_after_s=_TIMEOUT_S)
+    if cell.errors and generator.random() < cell.errors:
+        return _FAILED(prompt_id=prompt.id, error_code=500)
+    factor *= math.exp(generator.gauss(0, _REQUEST_ERROR))
+    if cell.outliers and generator.random() < cell.outliers:
+        factor *= 5
+    ratio, ttft_ratio = (prompt.cost_ratio, prompt.ttft_ratio) if side == VARIANT else (1.0, 1.0)
+    e2e_s = _BASELINE_S_PER_TOKEN * prompt.tokens * ratio * factor
+    ttft_s = min(_TTFT_S * prompt.ttft_factor * ttft_ratio * factor, e2e_s)
+    return RequestRecord(
+        error_code=None,
+        error_msg="",
+        inter_token_latency_s=(e2e_s - ttft_s) / (prompt.tokens - 1),
+        ttft_s=ttft_s,
+        end_to_end_latency_s=e2e_s,
+        number_output_tokens=prompt.tokens,
+        request_id="planted",
+        prompt_id=prompt.id,
+        started_at_unix_s=0.0,
+        chunks=prompt.tokens,
+        usage_source="every_chunk",
+    )
+
+
+_FAILED = partial(
+    RequestRecord,
+    error_msg="planted",
+    request_id="planted",
+    started_at_unix_s=0.0,
+    chunks=0,
+    usage_source="none",
+)
+
+
+def _block(
+    number: int, turn: Round, case: str, side: str, requests: tuple[RequestRecord, ...]
+) -> BlockResult:
+    return BlockResult(
+        run_id="planted",
+        experiment="planted",
+        variant=side,
+        prompt_class=CLASS,
+        case=case,
+        repetition=turn.stage.repetition,
+        round=turn.number,
+        block=number,
+        model="planted",
+        load=turn.load,
+        started_at_unix_s=0.0,
+        ended_at_unix_s=1.0,
+        warmup_requests=0,
+        speculation=None,
+        server=None,
+        event_loop_lag_s=None,
+        requests=requests,
+    )
+
+
+def planted_spec(cell: Cell) -> RunSpec:
+    """What the stopping rule looks at; nothing is sent."""
+    return RunSpec(
+        experiment="planted",
+        endpoints=tuple(
+            Endpoint(
+                variant=name,
+                base_url="",
+                max_tokens_per_step=1,
+                is_baseline=name == BASELINE,
+                slot=slot,
+                server=f"{name}-{slot}",
+            )
+            for name, slots in ((BASELINE, (0, 1)), (VARIANT, (1, 0)))
+            for slot in slots
+        ),
+        shape=RequestShape(
+            model="planted",
+            output_tokens=300,
+            fixed_output_length=False,
+            temperature=0.0,
+            seed=0,
+            enable_thinking=False,
+            timeout_seconds=_TIMEOUT_S,
+        ),
+        cases=tuple(
+            Case(
+                prompt_class=CLASS,
+                name=_case_name(case),
+                prompts=tuple(Prompt(id=str(i), messages=_MESSAGES) for i in range(cell.prompts)),
+            )
+            for case in range(cell.cases)
+        ),
+        loads=LOADS[: cell.loads],
+        load_generator="asyncio",
+        sampling=cell.sampling,
+        parallel=False,
+        class_weights={CLASS: 1.0},
+        price=None,
+        ready_deadline_seconds=None,
+        repetitions=cell.repetitions,
+        control=cell.control,
+    )

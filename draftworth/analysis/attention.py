@@ -1,0 +1,107 @@
+"""What a reader must know before believing a run's figures, one sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from draftworth.analysis.checks import ACCEPTANCE_TOLERANCE, SERVER_TOLERANCE, AcceptanceCheck
+from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.lengths import wrong_input_tokens
+from draftworth.analysis.verdict import Comparison
+from draftworth.records.results import RunResult
+
+
+def attention_of(facts: RunFacts) -> tuple[str, ...]:
+    """Of the run, then of every variant in every group."""
+    of_variants = (line for variant in facts.variants for line in _attention(variant))
+    return (*_shortened(facts.run.result), *_sampling(facts), *of_variants)
+
+
+def _attention(variant: VariantFacts) -> Iterator[str]:
+    server, acceptance = variant.server, variant.acceptance
+    if server and not server.agrees:
+        yield (
+            f"{variant.label}: our mean ITL is {server.ours_s * 1e3:.2f} ms and the server's own "
+            f"{server.server_s * 1e3:.2f} ms, {server.difference:+.0%} (tolerance "
+            f"{SERVER_TOLERANCE:.0%}): something between them takes or hides time."
+        )
+    if acceptance.agrees is False:
+        yield (
+            f"{variant.label}: the server counts {acceptance.counted:.1%} accepted, tokens per "
+            f"step explain {acceptance.estimated:.1%} (tolerance {ACCEPTANCE_TOLERANCE:.0%}): "
+            "chunks may have been merged on the way, or other requests were served meanwhile."
+        )
+    if acceptance.requests_agree is False:
+        yield (
+            f"{variant.label}: the server's counters say {acceptance.counted:.1%} accepted, what it"
+            f" tells with each answer {acceptance.by_requests:.1%} (tolerance "
+            f"{ACCEPTANCE_TOLERANCE:.0%}): other requests were served meanwhile."
+        )
+    if acceptance.most != 1 and any(r.usage_source == "last_chunk" for r in variant.records):
+        yield (
+            f"{variant.label}: the server counts tokens at the end alone, so a first chunk is "
+            "taken for one token: one that held more makes the ITL too low (five of 150 by 2.7%)."
+        )
+    if acceptance.merged:
+        yield _merged_chunks(variant.label, acceptance)
+    load = variant.summary.group.load
+    if (tokens := wrong_input_tokens(variant.records, load)) is not None:
+        yield (
+            f"{variant.label}: prompts have {tokens:.0f} tokens by the server's usage, and were "
+            f"made {load.input_tokens} tokens long by its tokenizer: it adds or drops something."
+        )
+    if variant.comparison:
+        yield from _different_outputs(variant.label, variant.comparison)
+    if variant.summary.failed:
+        yield (
+            f"{variant.label}: {variant.summary.failed} of {variant.summary.requests} requests "
+            "failed; the result files have their reasons, as has requests.csv of a written report."
+        )
+
+
+def _shortened(result: RunResult) -> Iterator[str]:
+    if result.shortened:
+        yield (
+            f"The run was to have {result.repetitions} repetitions and ended before the last was "
+            f"whole: {result.shortened}. What it says is of what it has."
+        )
+
+
+def _sampling(facts: RunFacts) -> Iterator[str]:
+    if facts.run.result.temperature and facts.speculative:
+        yield (
+            f"Outputs were sampled at temperature {facts.run.result.temperature:g}: whether "
+            "speculation changes them is not checked. A server that samples wrongly with a draft "
+            "has speeds too: read some texts of both sides, or let `--score` judge all."
+        )
+
+
+def _different_outputs(label: str, comparison: Comparison) -> Iterator[str]:
+    share, found = comparison.identical_share, comparison.likeness
+    if share is None or share == 1 or (found and found.word == "as alike"):
+        return
+    same = f"{label}: {share:.1%} of the outputs are the baseline's"
+    if found is None:
+        yield (
+            f"{same}. Two equal servers may differ too, by rounding, and nothing here says how "
+            "often: look at where they do."
+        )
+        return
+    control = found.control_identical / found.control_compared
+    equal = f"{same}, and {control:.1%} of those of a second server without speculation"
+    more = "they differ more than two servers without speculation do: look at where they do"
+    unclear = "whether they differ more than two servers without speculation do cannot be told"
+    yield f"{equal}: {more if found.word == 'differs more' else unclear}."
+
+
+def _merged_chunks(label: str, acceptance: AcceptanceCheck) -> str:
+    chunks, most, steps = acceptance.tokens_per_chunk, acceptance.most, acceptance.tokens_per_step
+    if steps == chunks:
+        return (
+            f"{label}: {chunks:.2f} tokens a step where a step yields at most {most}: chunks were "
+            "merged on the way, and step latencies and tokens per step are too large."
+        )
+    return (
+        f"{label}: {chunks:.2f} tokens a chunk where the server says {steps:.2f} a step: chunks "
+        "were merged on the way, and step latencies are too large."
+    )

@@ -1,0 +1,220 @@
+"""How far a sum of measurements may be off, when many of them go wrong together. Standard library.
+
+Three things make the measurements of a run alike: they are of one prompt (greedy requests of a
+prompt repeat the same work), of one pair of blocks (the machine had the same minute), and of one
+repetition (the servers' same start). Prompts and pairs of blocks are sampled, and neither lies
+within the other, so the variance of a figure is clustered by both (Cameron, Gelbach and Miller
+2011, "Robust Inference With Multiway Clustering"), never taken as smaller than by one alone
+(Davezies, D'Haultfoeuille and Guyonvarch 2021), with Student's t of the degrees of freedom of the
+smaller of both samples. Within strata (the cases of a class), because the cases were chosen and not
+drawn.
+
+From `MANY_REPETITIONS` on, repetitions are a sample too. What one start does, it does to all cases
+at once, so they are clustered across the strata; and pairs of blocks lie within them. With a few
+repetitions, their t would make the prompts' part of the error far too wide, so each part has its
+own t, and the squares of the half-widths are added (Howe 1974, "Approximate Confidence Limits on
+the Mean of X + Y"). Below, they are no sample, and a figure is one of these repetitions.
+
+What these intervals cover, planted and counted: `benchmarks/calibration.py`, docs/calibration.md;
+why these and not others: docs/decisions/0019-between-repetitions.md.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+# Below this many prompts those measured say nothing about others.
+MIN_PROMPTS = 6
+# Fewer repetitions say nothing about others: a t of three or two has no end worth printing.
+MANY_REPETITIONS = 4
+# From here on Student's distribution is the normal one to four digits.
+_MANY_DEGREES = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Where a value comes from, and the value: a figure, or its part in an estimate's error.
+
+    repetition: which start of the servers, unique over runs. side: where two runs are compared, the
+        run, because the repetitions of each are a sample of their own.
+    """
+
+    stratum: str
+    prompt: str
+    block: str
+    value: float
+    repetition: str = ""
+    side: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a variance, and how well it is known."""
+
+    variance: float
+    degrees_of_freedom: int
+
+    def half_width(self, confidence: float) -> float:
+        """Of an interval by this part alone."""
+        t = student_t(0.5 + confidence / 2, self.degrees_of_freedom)
+        return t * math.sqrt(self.variance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """The error of a sum of samples.
+
+    within: by prompts and blocks, of these repetitions. between: the parts of prompts and of
+        repetitions, where those are a sample; else empty.
+    of_prompts, of_repetitions: what more rounds of the same prompts in the same repetitions do not
+        make smaller.
+    """
+
+    within: Part
+    between: tuple[Part, ...]
+    of_prompts: Part
+    of_repetitions: Part
+    prompts: int
+    blocks: int
+    repetitions: int
+
+    def half_width(self, confidence: float) -> float:
+        """Of an interval, in the unit of the sum."""
+        return max(
+            self.within.half_width(confidence),
+            math.hypot(*(part.half_width(confidence) for part in self.between)),
+        )
+
+
+def spread(samples: Sequence[Sample]) -> Spread | None:
+    """How far the sum of the samples' values may be off.
+
+    None where it cannot be known: fewer than `MIN_PROMPTS` prompts, or one block alone.
+    """
+    by_prompt = _between(_sums((s.stratum, s.prompt, s.value) for s in samples))
+    by_block = _between(_sums((s.stratum, s.block, s.value) for s in samples))
+    prompts = len({(s.stratum, s.prompt) for s in samples})
+    if by_prompt is None or by_block is None or prompts < MIN_PROMPTS:
+        return None
+    # Where each prompt was seen once, it shows as much as its block does, and nothing of itself.
+    single = _between(_sums((s.stratum, str(i), s.value) for i, s in enumerate(samples)))
+    both = single.variance if single else 0.0
+    most = max(by_prompt.variance, by_block.variance, by_prompt.variance + by_block.variance - both)
+    degrees = min(by_prompt.degrees_of_freedom, by_block.degrees_of_freedom)
+    by_repetition = _by_repetition(samples)
+    return Spread(
+        within=Part(most, degrees),
+        between=_parts_between(samples, by_prompt, by_repetition) if by_repetition else (),
+        of_prompts=Part(max(0.0, by_prompt.variance - both), degrees),
+        of_repetitions=_lasting(samples, by_repetition) if by_repetition else Part(0.0, degrees),
+        prompts=prompts,
+        blocks=len({(s.stratum, s.block) for s in samples}),
+        repetitions=min(map(len, _repetitions(samples).values())),
+    )
+
+
+def _repetitions(samples: Iterable[Sample]) -> dict[str, set[str]]:
+    """Of each side."""
+    found: dict[str, set[str]] = {}
+    for sample in samples:
+        found.setdefault(sample.side, set()).add(sample.repetition)
+    return found
+
+
+def _by_repetition(samples: Sequence[Sample]) -> Part | None:
+    """None where a side has too few of them to be a sample."""
+    if min(map(len, _repetitions(samples).values())) < MANY_REPETITIONS:
+        return None
+    return _between(_sums((s.side, s.repetition, s.value) for s in samples))
+
+
+def _parts_between(
+    samples: Sequence[Sample], by_prompt: Part, by_repetition: Part
+) -> tuple[Part, ...]:
+    """The prompts' part without what lies in a repetition anyway, and the repetitions'."""
+    met = _between(_sums((s.stratum, f"{s.prompt}\n{s.repetition}", s.value) for s in samples))
+    both = met.variance if met else 0.0
+    own = Part(max(0.0, by_prompt.variance - both), by_prompt.degrees_of_freedom)
+    return own, by_repetition
+
+
+def _lasting(samples: Sequence[Sample], by_repetition: Part) -> Part:
+    """The repetitions' part without what blocks within one differ by, where any has several."""
+    blocks = _sums((f"{s.stratum}\n{s.repetition}", s.block, s.value) for s in samples)
+    several = {name: clusters for name, clusters in blocks.items() if len(clusters) > 1}
+    within = _between(several)
+    lasting = by_repetition.variance - (within.variance if within else 0.0)
+    return Part(max(0.0, lasting), by_repetition.degrees_of_freedom)
+
+
+@lru_cache(maxsize=1024)
+def student_t(probability: float, degrees_of_freedom: int) -> float:
+    """The quantile of Student's t distribution at a probability of 0.5 to 1.
+
+    By bisection of its distribution function, whose series for whole degrees of freedom is finite
+    (Abramowitz and Stegun 26.7.3 and 26.7.4).
+    """
+    if degrees_of_freedom >= _MANY_DEGREES:
+        return statistics.NormalDist().inv_cdf(probability)
+    # As an angle: the tangent of it x the root of the degrees of freedom is t.
+    low, high = 0.0, math.pi / 2
+    for _ in range(60):
+        angle = (low + high) / 2
+        if 0.5 + _central(angle, degrees_of_freedom) / 2 < probability:
+            low = angle
+        else:
+            high = angle
+    return math.tan(low) * math.sqrt(degrees_of_freedom)
+
+
+def _central(angle: float, degrees_of_freedom: int) -> float:
+    """The probability of a t between minus and plus this angle's."""
+    odd = degrees_of_freedom % 2
+    term = math.cos(angle) if odd else 1.0
+    total = term if degrees_of_freedom > 1 else 0.0
+    for k in range(2 + odd, degrees_of_freedom, 2):
+        term *= (k - 1) / k * math.cos(angle) ** 2
+        total += term
+    total *= math.sin(angle)
+    return 2 / math.pi * (angle + total) if odd else total
+
+
+Sums = dict[str, dict[str, float]]
+
+
+def _sums(samples: Iterable[tuple[str, str, float]]) -> Sums:
+    """Sums by stratum and cluster."""
+    found: Sums = {}
+    for stratum, cluster, value in samples:
+        clusters = found.setdefault(stratum, {})
+        clusters[cluster] = clusters.get(cluster, 0.0) + value
+    return found
+
+
+def _between(sums: Sums) -> Part | None:
+    """Variance of the total when clusters are drawn within each stratum.
+
+    A stratum of one cluster shows no variance, so it is put together with another one; what lies
+    between the two then counts as variance too. None where there is one cluster in all.
+    """
+    strata = [[*clusters.values()] for clusters in sums.values()]
+    lone = [value for values in strata if len(values) == 1 for value in values]
+    several = sorted((values for values in strata if len(values) > 1), key=len)
+    if len(lone) == 1 and several:
+        several[0] = [*several[0], *lone]
+    elif lone:
+        several.append(lone)
+    degrees = sum(len(values) - 1 for values in several)
+    if degrees < 1:
+        return None
+    variance = sum(len(v) / (len(v) - 1) * _squares(v) for v in several)
+    return Part(variance, degrees)
+
+
+def _squares(values: Sequence[float]) -> float:
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values)

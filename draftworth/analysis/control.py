@@ -1,0 +1,69 @@
+"""The baseline against itself: what two servers differ by of which neither speculates.
+
+Its cost ratio with the interval is the noise floor of a run's verdicts. What `clears` means, and
+what happens to a verdict that does not: docs/decisions/0019-between-repetitions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from draftworth.analysis.pairing import Traffic, paired
+from draftworth.analysis.ratios import log_cost_ratio
+from draftworth.analysis.statistics import Estimate
+from draftworth.records.results import CONTROL, BlockResult
+from draftworth.records.verdict import Judgement
+
+
+def without_control(
+    blocks: Sequence[BlockResult],
+) -> tuple[tuple[BlockResult, ...], tuple[BlockResult, ...]]:
+    """The blocks that variants are judged by, and those of the control, of both its servers.
+
+    While a control is measured a variant is down, so the baseline's blocks of that time are not
+    beside any of its.
+    """
+    rounds = {_round(block) for block in blocks if block.variant == CONTROL}
+    return (
+        tuple(block for block in blocks if _round(block) not in rounds),
+        tuple(block for block in blocks if _round(block) in rounds),
+    )
+
+
+def _round(block: BlockResult) -> tuple[object, ...]:
+    return block.run_id, block.load, block.round
+
+
+def noise_floor(
+    control: Sequence[BlockResult], traffic: Traffic, *, baseline: str
+) -> Estimate | None:
+    """What a token costs on the baseline's second server / on its first; None: no interval."""
+    pairs = paired(control, traffic, variant=CONTROL, baseline=baseline)
+    found = log_cost_ratio(pairs, traffic)
+    floor = found.estimate() if found else None
+    return floor if floor and floor.low is not None else None
+
+
+def clears(ratio: Estimate | None, floor: Estimate | None) -> bool | None:
+    """Whether a ratio's interval lies beside the noise floor; None where there is either not."""
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return None
+    if floor is None or floor.low is None or floor.high is None:
+        return None
+    return ratio.high < floor.low or floor.high < ratio.low
+
+
+def why_not_decided(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None) -> str:
+    """Why a verdict on the cost is none beside its noise floor; empty where it may stand.
+
+    Where two servers without speculation are shown to differ, and a variant does not by more, what
+    it differs by is no effect of speculation.
+    """
+    if judgement not in ("cheaper per token", "dearer") or clears(ratio, floor) is not False:
+        return ""
+    if floor is None or floor.low is None or floor.high is None or floor.low <= 1 <= floor.high:
+        return ""
+    return (
+        f", but on a second server without speculation it costs {floor.low - 1:+.1%} to "
+        f"{floor.high - 1:+.1%}, and both overlap"
+    )

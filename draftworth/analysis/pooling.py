@@ -1,0 +1,97 @@
+"""Several runs of one question put together: every repetition of each is one of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from draftworth.analysis.run_comparison import few, measured
+from draftworth.errors import UserInputError
+from draftworth.records.reading import Run
+from draftworth.records.results import CONTROL, RunResult, TimeAccount
+
+# What must be the same, by name, beside what was measured.
+_QUESTION: dict[str, Callable[[Run], object]] = {
+    "experiment": lambda run: run.result.experiment,
+    "baseline": lambda run: run.result.baseline,
+    "variants": lambda run: sorted({*run.result.variants} - {CONTROL}),
+    "model": lambda run: sorted({block.model for block in run.blocks}),
+    "most tokens a step": lambda run: _most_tokens(run.result),
+    "weights of classes": lambda run: dict(sorted(run.result.class_weights.items())),
+    "limits": lambda run: vars(run.result.limits),
+    "parts of a node": lambda run: dict(run.result.price.node_shares) if run.result.price else {},
+    "load generator": lambda run: run.result.load_generator,
+}
+
+
+def pooled(runs: Sequence[Run]) -> Run:
+    """One run of the blocks of all; what tokens cost is at the price of the latest.
+
+    Raises:
+        UserInputError: they did not ask the same question, or one is given twice.
+    """
+    first, *others = runs
+    if not others:
+        return first
+    ids = [run.result.run_id for run in runs]
+    for place, run in enumerate(others, start=1):
+        name = run.result.run_id
+        if name in ids[:place]:
+            raise UserInputError(f"RUN: given {name} twice, allowed: each run once")
+        if differences := list(_differences(first, run)):
+            raise UserInputError(
+                f"RUN: {ids[0]} and {name} cannot be put together: {'; '.join(differences)}. Give "
+                "runs of the same experiment file, or compare two with --against"
+            )
+    ordered = sorted(runs, key=lambda run: run.result.started_at_unix_s)
+    return Run(
+        result=_result([run.result for run in ordered]),
+        blocks=tuple(block for run in ordered for block in run.blocks),
+        unlisted=tuple(name for run in ordered for name in run.unlisted),
+    )
+
+
+def _most_tokens(result: RunResult) -> dict[str, int]:
+    return {name: most for name, most in result.max_tokens_per_step.items() if name != CONTROL}
+
+
+def _differences(run: Run, other: Run) -> Iterator[str]:
+    for name, value_of in _QUESTION.items():
+        mine, others = value_of(run), value_of(other)
+        if mine != others:
+            yield f"{name} {mine!r:.200} and {others!r:.200}"
+    mine, others = measured(run), measured(other)
+    if mine != others:
+        yield (
+            f"classes, cases or loads: only in the first {few(sorted(mine - others))}, only in the "
+            f"other {few(sorted(others - mine))}"
+        )
+
+
+def _result(results: Sequence[RunResult]) -> RunResult:
+    """In the order of time."""
+    latest = results[-1]
+    return replace(
+        latest,
+        run_id=" + ".join(result.run_id for result in results),
+        status="failed" if any(r.status == "failed" for r in results) else "complete",
+        reason=_of_each(results, lambda result: result.reason),
+        started_at_unix_s=results[0].started_at_unix_s,
+        ended_at_unix_s=max(result.ended_at_unix_s for result in results),
+        variants=tuple(dict.fromkeys(name for result in results for name in result.variants)),
+        blocks=(),
+        scheduling=", ".join(dict.fromkeys(result.scheduling for result in results)),
+        repetitions=sum(result.repetitions for result in results),
+        shortened=_of_each(results, lambda result: result.shortened),
+        time=_together(result.time for result in results),
+        interruptions=tuple(i for result in results for i in result.interruptions),
+    )
+
+
+def _of_each(results: Sequence[RunResult], text: Callable[[RunResult], str]) -> str:
+    return "; ".join(f"{result.run_id}: {text(result)}" for result in results if text(result))
+
+
+def _together(accounts: Iterable[TimeAccount]) -> TimeAccount:
+    every = [vars(account) for account in accounts]
+    return TimeAccount(**{name: sum(account[name] for account in every) for name in every[0]})

@@ -1,0 +1,66 @@
+"""The arithmetic of speculation: what a window yields, what it must yield, and what a step costs.
+
+A draft proposes greedily, so as long as its proposals are accepted its prefix is the target's own
+text. One pass of the draft over that text therefore shows for every position whether the draft
+would have said that token (a hit), and the hits, cut as the engine cuts them, give the steps of
+EVERY window. For greedy outputs this is exact but for numerics; for sampled ones the hit rate is an
+unbiased estimate, because the acceptance probability of a greedy proposal is the target's
+probability of that token (Leviathan et al. 2023, "Fast Inference from Transformers via Speculative
+Decoding", section 2). It does not hold for heads that read the target's hidden states (EAGLE,
+DFlash).
+
+Engines count windows in two ways: in NxD Inference's fused speculation k drafts are made and k - 1
+checked, in upstream vLLM all k; a step then yields one token more than were checked at most. All
+functions here take `checked`, and so know nothing of either
+(`MethodFacts.max_tokens_per_step` - 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+
+def steps_of(hits: Sequence[bool], *, checked: int) -> Iterator[int]:
+    """Output tokens of each verification step, in order.
+
+    Args:
+        hits: whether the draft would have said each output token; without the first token, which
+            the prefill yields.
+        checked: drafted tokens that a step checks.
+
+    The last step is cut off where the output ends.
+    """
+    if checked < 0:
+        raise ValueError(f"checked: given {checked}, allowed: 0 or more")
+    position = 0
+    while position < len(hits):
+        accepted = 0
+        while accepted < checked and position + accepted < len(hits) and hits[position + accepted]:
+            accepted += 1
+        tokens = min(accepted + 1, len(hits) - position)
+        yield tokens
+        position += tokens
+
+
+def tokens_per_step(hits: Sequence[bool], *, checked: int) -> float | None:
+    """Mean over an output's steps; None for an output of one token, which has no step."""
+    steps = sum(1 for _ in steps_of(hits, checked=checked))
+    return len(hits) / steps if steps else None
+
+
+def expected_tokens_per_step(acceptance: float, *, checked: int) -> float:
+    """With the same acceptance (0 to 1) at each drafted token, independently.
+
+    (1 - a^(c + 1)) / (1 - a), Leviathan et al. 2023, equation 1.
+    """
+    if not 0 <= acceptance <= 1:
+        raise ValueError(f"acceptance: given {acceptance:g}, allowed: 0 to 1")
+    return sum(acceptance**n for n in range(checked + 1))
+
+
+def cost_ratio(*, step_cost: float, tokens: float) -> float:
+    """Time of a token / the baseline's, in decoding alone.
+
+    step_cost: of a speculative step, in baseline steps, of which each yields one token.
+    """
+    return step_cost / tokens

@@ -1,0 +1,96 @@
+"""What a pass over the baseline's outputs predicted, beside what the speculative servers did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from draftworth.analysis.speculation import steps_of
+from draftworth.records.reading import Run
+from draftworth.records.readings import Reading
+from draftworth.records.results import RequestRecord
+from draftworth.records.transcripts import Transcripts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """One variant in one prompt class.
+
+    requests: of the variant, to prompts whose output was read. predicted, measured: tokens a step,
+    over the same requests. shown: requests whose chunks show each step, none merged on the way;
+    same_sequence: those of them whose steps are the predicted ones, each and in order.
+    """
+
+    variant: str
+    prompt_class: str
+    requests: int
+    predicted: float
+    measured: float
+    shown: int
+    same_sequence: int
+
+    @property
+    def difference(self) -> float:
+        """Predicted / measured - 1."""
+        return self.predicted / self.measured - 1
+
+
+def agreements(
+    run: Run, transcripts: Transcripts, readings: Sequence[Reading], checked: Mapping[str, int]
+) -> Iterator[Agreement]:
+    """Variant by variant, class by class.
+
+    checked: the variants whose draft made the readings, with the drafts that a step of theirs
+        checks.
+    """
+    read = {(r.prompt_class, r.case, r.prompt_id): r for r in readings}
+    for variant, number in checked.items():
+        classes = dict.fromkeys(b.prompt_class for b in run.blocks if b.variant == variant)
+        for prompt_class in classes:
+            pairs = [
+                (record, read[place])
+                for block in run.blocks
+                if (block.variant, block.prompt_class) == (variant, prompt_class)
+                for record in block.requests
+                if record.counts and (place := (prompt_class, block.case, record.prompt_id)) in read
+            ]
+            if found := _agreement(pairs, transcripts, variant, prompt_class, number):
+                yield found
+
+
+def _agreement(
+    pairs: Sequence[tuple[RequestRecord, Reading]],
+    transcripts: Transcripts,
+    variant: str,
+    prompt_class: str,
+    checked: int,
+) -> Agreement | None:
+    """Sums over requests of tokens and of steps, by whoever counts the steps."""
+    tokens = steps = same = shown = 0
+    predicted_steps = 0.0
+    for record, reading in pairs:
+        transcript = transcripts.get(record.request_id)
+        chunks = transcript.chunk_tokens[1:] if transcript and transcript.chunk_tokens else ()
+        counted = record.verification_steps or len(chunks)
+        if not counted or not record.number_output_tokens:
+            continue
+        predicted = tuple(steps_of(reading.flags, checked=checked))
+        # The first token is the prefill's.
+        tokens += record.number_output_tokens - 1
+        steps += counted
+        # An output that was cut elsewhere than the one that was read has another number of tokens.
+        predicted_steps += len(predicted) * (record.number_output_tokens - 1) / len(reading.hits)
+        if len(chunks) == counted:
+            shown += 1
+            same += chunks == predicted
+    if not steps or not predicted_steps:
+        return None
+    return Agreement(
+        variant=variant,
+        prompt_class=prompt_class,
+        requests=len(pairs),
+        predicted=tokens / predicted_steps,
+        measured=tokens / steps,
+        shown=shown,
+        same_sequence=same,
+    )

@@ -1,0 +1,146 @@
+"""What came of a draft: its forecasts, in the terminal and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from draftworth.analysis.statistics import Estimate
+from draftworth.estimating.acceptance import hit_rate, yields
+from draftworth.estimating.agreement import Agreement
+from draftworth.estimating.forecast import Range, StepCosts, WindowForecast, answer, forecast
+from draftworth.records.readings import Reading
+from draftworth.terminal import table_lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftEstimate:
+    """What came of one draft.
+
+    agreements: beside what servers with this draft did, where the outputs are of a run with some.
+    """
+
+    draft: str
+    outputs: int
+    tokens: int
+    hit_rate: float
+    step_cost_source: str
+    forecasts: tuple[WindowForecast, ...]
+    agreements: tuple[Agreement, ...] = ()
+
+    @property
+    def answer(self) -> str:
+        """What a buyer needs to know."""
+        return answer(self.forecasts)
+
+
+def estimate_of(
+    draft: str,
+    readings: Sequence[Reading],
+    weights: Mapping[str, float],
+    *,
+    windows: Mapping[int, int],
+    step_costs: StepCosts,
+) -> DraftEstimate:
+    """What the readings of a draft mean. windows, weights: as of `forecast`."""
+    found = yields(readings, windows.values())
+    return DraftEstimate(
+        draft=draft,
+        outputs=len(readings),
+        tokens=sum(len(reading.hits) for reading in readings),
+        hit_rate=hit_rate(readings) or 0.0,
+        step_cost_source=step_costs.source,
+        forecasts=tuple(forecast(found, weights, windows=windows, step_costs=step_costs)),
+    )
+
+
+def text_lines(estimates: Sequence[DraftEstimate]) -> Iterator[str]:
+    """A sentence and a table for each draft."""
+    for estimate in estimates:
+        yield from _lines(estimate)
+
+
+def json_lines(estimates: Sequence[DraftEstimate]) -> Iterator[str]:
+    """One list."""
+    yield json.dumps([_as_json(estimate) for estimate in estimates], indent=2)
+
+
+def _lines(estimate: DraftEstimate) -> Iterator[str]:
+    classes = list(estimate.forecasts[0].tokens_per_step)
+    yield f"{estimate.draft}: {estimate.answer}."
+    yield (
+        f"{estimate.outputs} outputs, {estimate.tokens:,} tokens, of which the draft would have "
+        f"said {estimate.hit_rate:.1%}. A step: {estimate.step_cost_source}."
+    )
+    rows = (
+        [
+            str(f.window),
+            *(_interval(f.tokens_per_step[name]) for name in classes),
+            _range(f.step_cost),
+            _range(f.cost_ratio),
+            f"{f.breaks_even_at:.2f}",
+        ]
+        for f in estimate.forecasts
+    )
+    headings = [
+        "window",
+        *(f"tokens a step, {name}" for name in classes),
+        "step cost",
+        "cost of a token",
+        "breaks even at a step of",
+    ]
+    yield from table_lines(rows, headings, numbers=range(len(headings)), ruled=True)
+    if estimate.agreements:
+        yield from _agreement_lines(estimate.agreements)
+
+
+def _agreement_lines(agreements: Sequence[Agreement]) -> Iterator[str]:
+    yield "Predicted beside measured, tokens a step:"
+    rows = (
+        [
+            *(a.variant, a.prompt_class, str(a.requests)),
+            *(f"{a.predicted:.3f}", f"{a.measured:.3f}", f"{a.difference:+.2%}"),
+            f"{a.same_sequence} of {a.shown}",
+        ]
+        for a in agreements
+    )
+    headings = [
+        *("variant", "class", "requests", "predicted", "measured", "difference"),
+        "each step as predicted",
+    ]
+    yield from table_lines(rows, headings, numbers=range(2, len(headings)), ruled=True)
+
+
+def _range(found: Range) -> str:
+    return f"{found.low:.2f} to {found.high:.2f}"
+
+
+def _interval(found: Estimate) -> str:
+    interval = "" if found.low is None else f" ({found.low:.2f} to {found.high:.2f})"
+    return f"{found.value:.2f}{interval}"
+
+
+def _as_json(estimate: DraftEstimate) -> dict[str, object]:
+    return {
+        "draft": estimate.draft,
+        "answer": estimate.answer,
+        "outputs": estimate.outputs,
+        "tokens": estimate.tokens,
+        "hit_rate": estimate.hit_rate,
+        "step_cost_source": estimate.step_cost_source,
+        "agreements": [{**vars(a), "difference": a.difference} for a in estimate.agreements],
+        "windows": [
+            {
+                "window": f.window,
+                "step_cost": vars(f.step_cost),
+                "cost_ratio": vars(f.cost_ratio),
+                "breaks_even_at_step_cost": f.breaks_even_at,
+                "tokens_per_step": {
+                    name: {"value": t.value, "low": t.low, "high": t.high}
+                    for name, t in f.tokens_per_step.items()
+                },
+            }
+            for f in estimate.forecasts
+        ],
+    }

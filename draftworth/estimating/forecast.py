@@ -1,0 +1,139 @@
+"""Cost per token of every window, from tokens per step and what a step costs, as a range.
+
+In baseline steps, of which each yields one token: a variant's token costs step cost / tokens per
+step of a baseline token, in decoding alone. What a step costs belongs to the device: a card that a
+run wrote says it, else what is published of the method, as a wide range. What it yields belongs to
+two models and a text, and has an interval over the prompts that were read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.verdict import INDIFFERENCE
+from draftworth.estimating.acceptance import Yield, by_class
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """From the best to the worst case."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.high:
+            raise ValueError(f"given {self.low:g} to {self.high:g}, allowed: above 0, low first")
+
+
+class StepCosts(Protocol):
+    """What a speculative step costs, in baseline steps."""
+
+    @property
+    def source(self) -> str:
+        """Where that is from, in words."""
+
+    def of_window(self, window: int) -> Range:
+        """Of a window (`num_speculative_tokens`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorStepCosts:
+    """1 + window x what each drafted token adds, of which little is published."""
+
+    per_drafted_token: Range
+    source: str
+
+    def of_window(self, window: int) -> Range:
+        """Of a window (`num_speculative_tokens`)."""
+        each = self.per_drafted_token
+        return Range(low=1 + window * each.low, high=1 + window * each.high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowForecast:
+    """One window in one traffic.
+
+    tokens_per_step: of each class. cost_ratio: variant / baseline of a token's cost in decoding.
+    """
+
+    window: int
+    step_cost: Range
+    tokens_per_step: Mapping[str, Estimate]
+    cost_ratio: Range
+
+    @property
+    def breaks_even_at(self) -> float:
+        """Step cost, in baseline steps, at which a token costs what it costs without a draft."""
+        middle = math.sqrt(self.cost_ratio.low * self.cost_ratio.high)
+        return math.sqrt(self.step_cost.low * self.step_cost.high) / middle
+
+
+def forecast(
+    found: Sequence[Yield],
+    weights: Mapping[str, float],
+    *,
+    windows: Mapping[int, int],
+    step_costs: StepCosts,
+) -> list[WindowForecast]:
+    """Every window in the traffic that `weights` (parts of the output tokens) say.
+
+    windows: of each `num_speculative_tokens` the drafts that are checked in a step.
+    """
+    curves = {
+        name: {one.checked: one.tokens_per_step for one in own}
+        for name, own in by_class(found).items()
+        if name in weights
+    }
+    return [
+        _of_window(
+            window,
+            {name: curve[checked] for name, curve in curves.items()},
+            weights,
+            step_costs.of_window(window),
+        )
+        for window, checked in sorted(windows.items())
+    ]
+
+
+def _of_window(
+    window: int, tokens: Mapping[str, Estimate], weights: Mapping[str, float], step_cost: Range
+) -> WindowForecast:
+    total = sum(weights[name] for name in tokens)
+    best = sum(weights[n] / (t.high or t.value) for n, t in tokens.items()) / total
+    worst = sum(weights[n] / (t.low or t.value) for n, t in tokens.items()) / total
+    return WindowForecast(
+        window=window,
+        step_cost=step_cost,
+        tokens_per_step=tokens,
+        cost_ratio=Range(low=step_cost.low * best, high=step_cost.high * worst),
+    )
+
+
+def answer(forecasts: Sequence[WindowForecast]) -> str:
+    """What a buyer needs to know, in one sentence."""
+    paying = 1 / (1 + INDIFFERENCE)
+    best = min(forecasts, key=lambda f: f.cost_ratio.low)
+    if best.cost_ratio.low > 1:
+        needed, gets = best.step_cost.low, best.breaks_even_at
+        return (
+            f"cannot pay: even with the cheapest step, window {best.window} would need "
+            f"{needed:.1f} tokens a step and gets {gets:.1f}"
+        )
+    surest = min(forecasts, key=lambda f: f.cost_ratio.high)
+    if surest.cost_ratio.high < paying:
+        return (
+            f"pays unless a step of window {surest.window} costs more than "
+            f"{surest.breaks_even_at:.1f} baseline steps: a token costs "
+            f"{1 - surest.cost_ratio.high:.0%} to {1 - surest.cost_ratio.low:.0%} less"
+        )
+    windows = sorted({best.window, surest.window})
+    words = " and ".join(str(window) for window in windows)
+    return (
+        f"depends on what a step costs: measure window{'s' * (len(windows) > 1)} {words} (window "
+        f"{best.window} pays below {best.breaks_even_at:.1f} baseline steps a step)"
+    )

@@ -1,0 +1,257 @@
+"""Prompts made as long as a load wants them: the same questions with more or less before them.
+
+What a prompt gets is the end of one long text: the case's other prompts, again and again, and its
+own text last. A short end cuts the prompt from the front, a long one pads it there, and the
+question at its end stays. Of a conversation it is the last message of the user; system prompts,
+tools and earlier messages stay as they are. How long is long enough the server's own tokenizer
+says, which vLLM offers as `POST /tokenize`; the same server always makes the same prompts, so a run
+that is continued goes on with its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from draftworth.errors import DraftworthError
+from draftworth.measuring.answers import refusal
+from draftworth.measuring.http import HttpError, ask
+from draftworth.measuring.request import asked_of
+from draftworth.measuring.rounds import most_rounds
+from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
+from draftworth.records.chat import texts_of
+from draftworth.records.codec import RecordError, load_object
+from draftworth.records.load import Load
+from draftworth.records.prompts import Case, Prompt
+from draftworth.untrusted import one_line
+
+# A prompt is no longer than was asked for, and this part of it, or so many tokens, shorter at most.
+TOLERANCE, TOLERANCE_TOKENS = 0.01, 8
+_SEPARATOR = "\n\n"
+# Of the server, while prompts are made.
+MOST_LOSSES = 3
+_TIMEOUT_SECONDS = 60.0
+# The answer lists the ids: up to eight bytes each with comma, and their number.
+_LIMIT_BYTES, _LIMIT_BYTES_A_TOKEN = 64 * 1024, 16
+# Tokens of one character, at most: a tokenizer that falls back to bytes has as many.
+_MOST_TOKENS_A_CHARACTER = 8
+# Of text that is worth measuring; blanks may be more.
+_MOST_CHARACTERS_A_TOKEN = 200
+# Every third one halves the distance; a text has less than 2^30 characters.
+_MOST_STEPS = 90
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokenizer:
+    """Counts the tokens of a prompt as the server that will get it does."""
+
+    base_url: str
+    shape: RequestShape
+    api_key: str | None
+
+    async def count(self, prompt: Prompt) -> int:
+        """Tokens with chat template and tools.
+
+        Raises:
+            DraftworthError: the server does not say.
+            HttpError, TimeoutError: it does not answer.
+        """
+        characters = sum(map(len, prompt.texts))
+        answer = await ask(
+            "POST",
+            f"{self.base_url}/tokenize",
+            timeout_seconds=_TIMEOUT_SECONDS,
+            limit_bytes=_LIMIT_BYTES + _LIMIT_BYTES_A_TOKEN * _MOST_TOKENS_A_CHARACTER * characters,
+            api_key=self.api_key,
+            body=self._body(prompt),
+        )
+        if answer.head.status != 200:
+            raise self._error(refusal(answer.head))
+        try:
+            count = load_object(answer.text).get("count")
+        except RecordError as error:
+            raise self._error(str(error)) from error
+        if type(count) is not int or count < 0:
+            raise self._error("no number of tokens in it")
+        return int(count)
+
+    def _body(self, prompt: Prompt) -> bytes:
+        body: dict[str, Any] = {"model": self.shape.model, **asked_of(prompt)}
+        for unknown in ("tool_choice", "response_format"):
+            body.pop(unknown, None)
+        if prompt.text_to_continue is None:
+            body["add_generation_prompt"] = True
+            body["chat_template_kwargs"] = {"enable_thinking": self.shape.enable_thinking}
+        return json.dumps(body).encode()
+
+    def _error(self, answered: str) -> DraftworthError:
+        return DraftworthError(
+            f"{one_line(self.base_url)}/tokenize: answered: {one_line(answered)}; allowed: a count "
+            "of tokens, as vLLM gives it: workload.input_tokens is a list, and prompts are made so "
+            "long by the server's own tokenizer; next: give one number there, and prompts that are "
+            "as long as you want them"
+        )
+
+
+@dataclass(kw_only=True)
+class ContextCases:
+    """The cases of a run by the length of their prompts, made once, when the servers are there."""
+
+    spec: RunSpec
+    api_key: str | None
+    progress: Callable[[str], None]
+    _made: Mapping[int | None, tuple[Case, ...]] | None = None
+
+    async def of(
+        self, case: Case, load: Load, *, baseline: Endpoint, wait: Callable[[], Awaitable[None]]
+    ) -> Case:
+        """A case for a load; `wait`: until a server that was lost meanwhile is there again.
+
+        Raises:
+            DraftworthError: a prompt cannot be made so long, or the server does not count tokens.
+        """
+        if self._made is None:
+            self._made = await self._make(baseline, wait)
+        return self._made[load.input_tokens][self.spec.cases.index(case)]
+
+    async def _make(
+        self, baseline: Endpoint, wait: Callable[[], Awaitable[None]]
+    ) -> Mapping[int | None, tuple[Case, ...]]:
+        tokenizer = Tokenizer(
+            base_url=baseline.base_url, shape=self.spec.shape, api_key=self.api_key
+        )
+        for left in range(MOST_LOSSES, -1, -1):
+            try:
+                return await fitted_cases(self.spec, tokenizer, self.progress)
+            except (HttpError, TimeoutError) as error:
+                why = f"{baseline.variant} does not count tokens: {error or 'no answer in time'}"
+                if not left:
+                    raise DraftworthError(why) from error
+                self.progress(why)
+                await wait()
+        raise AssertionError
+
+
+async def fitted_cases(
+    spec: RunSpec, tokenizer: Tokenizer, progress: Callable[[str], None]
+) -> dict[int | None, tuple[Case, ...]]:
+    """The cases by the length of their prompts; None: as they are.
+
+    Raises:
+        DraftworthError: a prompt cannot be made so long, or the server does not count tokens.
+        HttpError, TimeoutError: it does not answer.
+    """
+    found: dict[int | None, tuple[Case, ...]] = {None: spec.cases}
+    for length in dict.fromkeys(load.input_tokens for load in spec.loads):
+        if length is not None:
+            progress(f"making prompts of {length} tokens")
+            most = _most_prompts(spec)
+            found[length] = tuple(
+                [await _fitted_case(case, length, tokenizer, most) for case in spec.cases]
+            )
+    return found
+
+
+def _most_prompts(spec: RunSpec) -> int:
+    """Of a case, that a run can send: more would be made for nothing."""
+    rounds = most_rounds(spec.sampling, repetitions=spec.repetitions, loads=len(spec.loads))
+    return rounds * spec.sampling.requests_per_round
+
+
+async def _fitted_case(case: Case, length: int, tokenizer: Tokenizer, most: int) -> Case:
+    texts = [_own_text(prompt) for prompt in case.prompts]
+    prompts = []
+    for index, prompt in enumerate(case.prompts[:most]):
+        where = f"{case.prompt_class}/{case.name}, {prompt.id}"
+        text = texts[index]
+        if text is None:
+            raise DraftworthError(
+                f"{where}: no message of the user in it; allowed with a list in "
+                "workload.input_tokens: prompts with one, which is what is made longer or shorter"
+            )
+        others = [t for t in (*texts[index + 1 :], *texts[:index]) if t] or [text]
+        fit = _Fit(prompt=prompt, text=text, before=_SEPARATOR.join(others), tokenizer=tokenizer)
+        prompts.append(await fit.to(length, where))
+    return replace(case, prompts=tuple(prompts))
+
+
+def _own_text(prompt: Prompt) -> str | None:
+    """What is made longer or shorter; None: there is nothing."""
+    if prompt.text_to_continue is not None:
+        return prompt.text_to_continue
+    asked = [message for message in prompt.messages if message["role"] == "user"]
+    return "\n".join(texts_of(asked[-1:])) or None
+
+
+def _with_text(prompt: Prompt, text: str) -> Prompt:
+    if prompt.text_to_continue is not None:
+        return replace(prompt, text_to_continue=text)
+    last = max(i for i, message in enumerate(prompt.messages) if message["role"] == "user")
+    messages = [*prompt.messages]
+    messages[last] = {**messages[last], "content": text}
+    return replace(prompt, messages=tuple(messages))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Fit:
+    """One prompt: its own text, and what is put before it."""
+
+    prompt: Prompt
+    text: str
+    before: str
+    tokenizer: Tokenizer
+
+    async def to(self, length: int, where: str) -> Prompt:
+        """The prompt with the most characters that are no more tokens, to the tolerance."""
+        low, low_count = 1, await self._count(1)
+        if low_count > length:
+            raise DraftworthError(
+                f"{where}: {low_count} tokens without the user's last message, allowed: fewer than "
+                f"the {length} of workload.input_tokens: system prompts, tools and earlier "
+                "messages stay as they are; give a larger number, or leave this prompt out"
+            )
+        high, high_count = await self._too_long(length, where)
+        for step in range(_MOST_STEPS):
+            if low_count >= length - max(TOLERANCE_TOKENS, TOLERANCE * length):
+                return _with_text(self.prompt, self._end(low))
+            if high - low <= 1:
+                break
+            # Half of the tolerance below: what is too long is no use. By halves now and then.
+            wanted = length * (1 - TOLERANCE / 2) - low_count
+            share = wanted / (high_count - low_count) if step % 3 < 2 else 0.5
+            tried = min(high - 1, max(low + 1, low + round((high - low) * share)))
+            count = await self._count(tried)
+            if count > length:
+                high, high_count = tried, count
+            else:
+                low, low_count = tried, count
+        raise DraftworthError(
+            f"{where}: cannot be made {length} tokens long: the next character after {low_count} "
+            "tokens makes it longer; leave this prompt out"
+        )
+
+    async def _too_long(self, length: int, where: str) -> tuple[int, int]:
+        """So many characters are more tokens; and how many."""
+        characters = 2 * length
+        while (count := await self._count(characters)) <= length:
+            if characters > _MOST_CHARACTERS_A_TOKEN * length:
+                raise DraftworthError(
+                    f"{where}: {count} tokens of {characters} characters before it: the server "
+                    f"does not count them; allowed: up to {_MOST_CHARACTERS_A_TOKEN} a token"
+                )
+            characters *= 2
+        return characters, count
+
+    async def _count(self, characters: int) -> int:
+        return await self.tokenizer.count(_with_text(self.prompt, self._end(characters)))
+
+    def _end(self, characters: int) -> str:
+        """So many characters of the end of the long text."""
+        missing = characters - len(self.text) - len(_SEPARATOR)
+        if missing <= 0:
+            return f"{_SEPARATOR}{self.text}"[-characters:]
+        again = self.before + _SEPARATOR
+        padding = (again * (missing // len(again) + 2)).removesuffix(_SEPARATOR)
+        return f"{padding[-missing:]}{_SEPARATOR}{self.text}"

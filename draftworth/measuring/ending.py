@@ -1,0 +1,73 @@
+"""How a run ended: why it is not complete, and its `run.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from draftworth.measuring.blocks import first_error
+from draftworth.measuring.journal import Entry, account, interruptions
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.records.results import (
+    CONTROL,
+    BlockResult,
+    RunResult,
+    RunStatus,
+    ServerStart,
+)
+
+
+def shortfall_reason(blocks: Sequence[BlockResult]) -> str:
+    """Why a run that measured every block is not complete; empty if it is."""
+    empty = [b for b in blocks if all(r.failed for r in b.requests)]
+    if not empty:
+        return ""
+    return (
+        f"every request failed in {len(empty)} of {len(blocks)} blocks, first in {empty[0].stem}: "
+        f"{first_error(empty[0])}"
+    )
+
+
+def run_result(
+    spec: RunSpec,
+    blocks: Sequence[BlockResult],
+    entries: Sequence[Entry],
+    *,
+    run_id: str,
+    reason: str,
+    ended_at_unix_s: float,
+    scheduling: str,
+    shortened: str,
+    server_starts: Mapping[str, ServerStart],
+) -> RunResult:
+    """What `run.json` says. reason: why the run failed; empty: it is complete."""
+    status: RunStatus = "failed" if reason else "complete"
+    variants = [e.variant for e in spec.variants]
+    most = {e.variant: n for e in spec.variants if (n := e.max_tokens_per_step) is not None}
+    if any(block.variant == CONTROL for block in blocks):
+        variants.append(CONTROL)
+        most |= {CONTROL: most[spec.baseline]} if spec.baseline in most else {}
+    return RunResult(
+        run_id=run_id,
+        experiment=spec.experiment,
+        status=status,
+        reason=reason,
+        started_at_unix_s=min(entry.started_at_unix_s for entry in entries),
+        ended_at_unix_s=ended_at_unix_s,
+        variants=tuple(variants),
+        baseline=spec.baseline,
+        blocks=tuple(dict.fromkeys(block.stem for block in blocks)),
+        max_tokens_per_step=most,
+        target_interval_width=spec.sampling.target_interval_width,
+        temperature=spec.shape.temperature,
+        class_weights=spec.class_weights,
+        limits=spec.limits,
+        price=spec.price,
+        load_generator=spec.load_generator,
+        scheduling=scheduling,
+        repetitions=spec.repetitions,
+        shortened=shortened,
+        time=account(entries, ended_at_unix_s=ended_at_unix_s),
+        interruptions=interruptions(entries),
+        server_starts=server_starts,
+        serving=spec.serving,
+    )

@@ -1,0 +1,100 @@
+"""Loading what reads, from folders: refused where it cannot be the target's draft, or not fit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging
+
+from draftworth.errors import UserInputError
+from draftworth.untrusted import one_line
+
+# Beside the weights: activations and the logits of a batch.
+_SPARE_BYTES = 2**30
+
+
+def fingerprint(folder: Path) -> str:
+    """SHA-256 of a model's configuration and weights; raises UserInputError without them."""
+    digest = hashlib.sha256()
+    files = [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
+    try:
+        for path in files:
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    except OSError as error:
+        raise UserInputError(
+            f"{path}: cannot be read: {error.strerror}; allowed: a folder with config.json and "
+            "weights as *.safetensors"
+        ) from error
+    return digest.hexdigest()
+
+
+def load_tokenizer(target: Path, model: Path) -> PreTrainedTokenizerBase:
+    """The target's tokenizer, which the model that reads must have too.
+
+    Raises:
+        UserInputError: a folder has none, or the two differ: drafts would be other tokens.
+    """
+    own, read = _tokenizer(target), _tokenizer(model)
+    ours, theirs = own.get_vocab(), read.get_vocab()
+    if ours != theirs:
+        differing = sorted(ours.items() ^ theirs.items())
+        token, number = differing[0]
+        raise UserInputError(
+            f"{model}: its vocabulary is not the target's ({len(theirs)} tokens, the target has "
+            f"{len(ours)}; first difference: {one_line(token, characters=40)!r} as {number}); "
+            f"allowed: a draft with the tokenizer of {target.name}"
+        )
+    return own
+
+
+def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    try:
+        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+    except (OSError, ValueError) as error:
+        raise UserInputError(
+            f"{folder}: no tokenizer can be read there: {one_line(str(error), characters=200)}"
+        ) from error
+    return found
+
+
+def load_model(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    """A causal language model in the precision that its checkpoint has.
+
+    Raises:
+        UserInputError: there is none that can be read, it does not fit into memory, or it knows
+            fewer tokens than the tokenizer.
+    """
+    weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if weights + _SPARE_BYTES > available:
+        raise UserInputError(
+            f"{folder}: {weights / 2**30:.1f} GiB of weights and {_SPARE_BYTES / 2**30:.0f} GiB to "
+            f"work with do not fit into the {available / 2**30:.1f} GiB of memory that are free; "
+            "next: a machine with more memory, or a smaller draft"
+        )
+    logging.disable_progress_bar()
+    try:
+        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, dtype="auto"
+        )
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UserInputError(
+            f"{folder}: no causal language model can be read there: "
+            f"{one_line(str(error), characters=200)}"
+        ) from error
+    if model.config.vocab_size < len(tokenizer):
+        raise UserInputError(
+            f"{folder}: it knows {model.config.vocab_size} tokens, its tokenizer {len(tokenizer)}"
+        )
+    return model.eval()

@@ -1,0 +1,210 @@
+"""`draftworth estimate`: what a draft would yield and save, before a device exists.
+
+The target's own outputs, of a past run or a log, are read once by each draft on this machine's CPU
+(`pods/teacher_forcing`, in the engine's environment); from what it would have said come the tokens
+per step of every window, and with the cost of a step what a token costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from draftworth.cli.runs import local_run
+from draftworth.errors import UserInputError
+from draftworth.estimating.agreement import Agreement, agreements
+from draftworth.estimating.card import costs_by_load
+from draftworth.estimating.estimate import estimate_of, json_lines, text_lines
+from draftworth.estimating.forecast import PriorStepCosts, Range, StepCosts
+from draftworth.estimating.outputs import outputs_of_log, outputs_of_run
+from draftworth.experiment.catalog import catalog
+from draftworth.experiment.model import beside
+from draftworth.experiment.variants import LocalSpeculative, Speculative
+from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, load
+from draftworth.records.answers import answers_path, load_answers
+from draftworth.records.prompts import CASE_SUFFIX
+from draftworth.records.reading import Run, read_run
+from draftworth.records.readings import Output, Reading
+from draftworth.records.step_costs import read_step_costs
+from draftworth.records.transcripts import Transcripts, read_transcripts
+from rehearsal.install import install_engine
+from rehearsal.teacher_forcing import Reader
+
+WINDOWS = range(2, 16)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The experiment, the outputs, the drafts, where readings are kept."""
+    parser.add_argument("experiment", metavar="EXPERIMENT", type=Path, help="an experiment file")
+    parser.add_argument(
+        "--answers",
+        metavar="RUN",
+        help="a past run (folder or s3://BUCKET/PREFIX): its baseline's outputs are read (default: "
+        "the answers that `prompts import` kept beside the experiment's prompts)",
+    )
+    parser.add_argument(
+        "--draft",
+        metavar="DIR",
+        type=Path,
+        action="append",
+        help="folder of a draft model; may be given several times (default: the experiment's)",
+    )
+    parser.add_argument(
+        "--target",
+        metavar="DIR",
+        type=Path,
+        help="folder with the target's tokenizer (default: the experiment's target, where it is a "
+        "folder)",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path("estimates"),
+        help="where readings are kept, so that an interrupted pass goes on (%(default)s)",
+    )
+    parser.add_argument(
+        "--card",
+        metavar="PATH",
+        type=Path,
+        help="step-cost card of a run, anybody's: step_costs.json or the run's folder (default: "
+        "what is published of the method, as a range)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument(
+        "--engine",
+        metavar="DIR",
+        type=Path,
+        default=Path(".engine-venv"),
+        help="where torch and transformers are, or get installed (%(default)s)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read what is not read yet, and print the forecast."""
+    experiment: ResolvedExperiment = load(arguments.experiment)
+    method, windows = _method(experiment)
+    drafts = arguments.draft or _own_drafts(experiment)
+    target = arguments.target or _own_target(experiment)
+    answers = _answers(experiment, arguments.answers)
+    reader = Reader(
+        python=install_engine(arguments.engine, progress=_progress),
+        target=target,
+        folder=arguments.out,
+        enable_thinking=experiment.spec.workload.enable_thinking,
+    )
+    weights = {c.name: c.weight for c in experiment.spec.workload.classes}
+    estimates = []
+    for draft in drafts:
+        readings = reader.readings(draft, answers.outputs)
+        measured = tuple(_measured(experiment, answers, draft, readings))
+        for costs in _step_costs(arguments.card, method):
+            found = estimate_of(draft.name, readings, weights, windows=windows, step_costs=costs)
+            estimates.append(replace(found, agreements=measured))
+    print(*(json_lines if arguments.json else text_lines)(estimates), sep="\n")  # noqa: T201
+    return 0
+
+
+def _progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
+    """The experiment's method, and of each window the drafts that a step checks."""
+    variants = [v.spec for v in experiment.variants if isinstance(v.spec, Speculative)]
+    facts = catalog()
+    for variant in variants:
+        if facts.methods[variant.method].draft != "causal_lm":
+            raise UserInputError(
+                f"{experiment.path}: variants: {variant.name}: method: given {variant.method}, "
+                "allowed: a draft model (fused_draft, draft_model), because EAGLE and DFlash "
+                "heads read the target's hidden states, which no text holds; next: measure it"
+            )
+    method = variants[0].method
+    served = experiment.spec.release_facts.methods[method]
+    windows = [w for w in WINDOWS if w >= served.min_window]
+    return method, {w: served.max_tokens_per_step(w) - 1 for w in windows}
+
+
+def _own_drafts(experiment: ResolvedExperiment) -> list[Path]:
+    specs = [v.spec for v in experiment.variants if isinstance(v.spec, LocalSpeculative)]
+    if not specs:
+        raise UserInputError(
+            f"{experiment.path}: its drafts are models of the hub; next: download one and give its "
+            "folder: --draft DIR"
+        )
+    return list(dict.fromkeys(beside(experiment.path, spec.draft.path) for spec in specs))
+
+
+def _own_target(experiment: ResolvedExperiment) -> Path:
+    if not isinstance(experiment, ResolvedLocal):
+        raise UserInputError(
+            f"{experiment.path}: its target is a model of the hub; next: download its tokenizer "
+            "(tokenizer.json, tokenizer_config.json, chat template) and give the folder: "
+            "--target DIR"
+        )
+    return beside(experiment.path, experiment.spec.target.path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answers:
+    """The outputs to be read, and the run that they are from, if they are of one."""
+
+    outputs: Sequence[Output]
+    run: Run | None = None
+    transcripts: Transcripts = field(default_factory=dict)
+
+
+def _answers(experiment: ResolvedExperiment, run_at: str | None) -> _Answers:
+    if run_at is not None:
+        with local_run(run_at) as folder:
+            found = read_run(folder)
+            transcripts = read_transcripts(folder, found.blocks)
+            outputs = outputs_of_run(found, transcripts, experiment.cases)
+            return _Answers(outputs=outputs, run=found, transcripts=transcripts)
+    outputs = list(_logged(experiment))
+    if not outputs:
+        raise UserInputError(
+            f"{experiment.path}: no answers lie beside its prompts; next: --answers RUN with a run "
+            "of this experiment, or `python -m draftworth prompts import`, which keeps the answers "
+            "of a log"
+        )
+    return _Answers(outputs=outputs)
+
+
+def _measured(
+    experiment: ResolvedExperiment, answers: _Answers, draft: Path, readings: Sequence[Reading]
+) -> Iterator[Agreement]:
+    """What the run's own servers did with this draft; nothing where outputs are of no run."""
+    if answers.run is None:
+        return
+    checked = {
+        variant.name: most - 1
+        for variant in experiment.variants
+        if isinstance(variant.spec, LocalSpeculative)
+        and beside(experiment.path, variant.spec.draft.path) == draft
+        and (most := answers.run.result.max_tokens_per_step.get(variant.name))
+    }
+    yield from agreements(answers.run, answers.transcripts, readings, checked)
+
+
+def _logged(experiment: ResolvedExperiment) -> Iterator[Output]:
+    root = beside(experiment.path, experiment.spec.workload.prompts_dir)
+    for case in experiment.cases:
+        path = answers_path(root / case.prompt_class / f"{case.name}{CASE_SUFFIX}")
+        if os.path.lexists(path):
+            known = load_answers(path, [prompt.id for prompt in case.prompts])
+            yield from outputs_of_log(case, known)
+
+
+def _step_costs(card: Path | None, method: str) -> Sequence[StepCosts]:
+    """Of each load of the card; without one, what is published."""
+    if card is not None:
+        return [*costs_by_load(read_step_costs(card), method).values()]
+    low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
+    source = f"published for {method}: each drafted token adds {low:g} to {high:g} of a step"
+    return [PriorStepCosts(per_drafted_token=Range(low=low, high=high), source=source)]

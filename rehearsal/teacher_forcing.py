@@ -1,0 +1,84 @@
+"""Runs the pass of a model over outputs in the engine's environment; reads back what it wrote."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.readings import Output, Reading
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """Lets models read outputs.
+
+    python: interpreter of the engine's environment. target: folder with the target's tokenizer.
+    folder: where outputs and readings are kept, so that an interrupted pass goes on.
+    """
+
+    python: Path
+    target: Path
+    folder: Path
+    enable_thinking: bool
+
+    def readings(self, model: Path, outputs: Sequence[Output]) -> list[Reading]:
+        """What a model says of outputs; what it has read before is not read again.
+
+        Raises:
+            UserInputError: the model cannot read them, or the folder cannot be written.
+            DraftworthError: the pass ended before it was through.
+        """
+        data = b"".join(map(dump_record, outputs))
+        of_outputs, of_model = (_short_hash(d) for d in (data, os.fsencode(model.resolve())))
+        outputs_file = self.folder / f"outputs-{of_outputs}.jsonl"
+        name = f"{model.name}-{of_model}-{of_outputs}.readings.jsonl"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            outputs_file.write_bytes(data)
+        except OSError as error:
+            raise UserInputError(
+                f"--out: {self.folder}: cannot be written: {error.strerror}; give another folder"
+            ) from error
+        self._run(model, outputs_file, self.folder / name)
+        return _read_back(self.folder / name)
+
+    def _run(self, model: Path, outputs: Path, readings: Path) -> None:
+        """Its lines, progress and errors, go straight to ours."""
+        done = subprocess.run(  # noqa: S603 (our own command line)
+            [
+                *(str(self.python), "-m", "pods.teacher_forcing"),
+                *("--model", str(model.resolve()), "--target", str(self.target.resolve())),
+                *("--outputs", str(outputs.resolve()), "--readings", str(readings.resolve())),
+                *["--enable-thinking"] * self.enable_thinking,
+            ],
+            cwd=_ROOT,
+            env={**os.environ, "PYTHONPATH": str(_ROOT), "HF_HUB_OFFLINE": "1"},
+            check=False,
+        )
+        if done.returncode == UserInputError.exit_code:
+            raise UserInputError(f"{model}: cannot read these outputs: see the line above")
+        if done.returncode:
+            raise DraftworthError(
+                f"{model}: the pass ended with code {done.returncode}; what was read is kept in "
+                f"{readings}; next: run the command again"
+            )
+
+
+def _short_hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]
+
+
+def _read_back(path: Path) -> list[Reading]:
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)[1:]
+        return [load_record(Reading, line) for line in lines]
+    except (OSError, RecordError) as error:
+        raise DraftworthError(f"{path}: cannot be read back: {error}") from error

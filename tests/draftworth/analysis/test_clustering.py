@@ -1,0 +1,148 @@
+"""Errors of sums by hand; how often they are right: `tests/benchmarks/test_calibration.py`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from draftworth.analysis.clustering import (
+    MANY_REPETITIONS,
+    Part,
+    Sample,
+    spread,
+    student_t,
+)
+from tests.support.samples import samples
+
+
+@pytest.mark.parametrize(
+    ("probability", "degrees", "quantile_by_table"),
+    [
+        *((0.975, 1, 12.706), (0.975, 2, 4.303), (0.975, 5, 2.571), (0.975, 30, 2.042)),
+        *((0.95, 1, 6.314), (0.95, 10, 1.812), (0.95, 2000, 1.645)),
+    ],
+)
+def test_students_t_is_the_tables(
+    probability: float, degrees: int, quantile_by_table: float
+) -> None:
+    assert student_t(probability, degrees) == pytest.approx(quantile_by_table, abs=6e-4)
+
+
+def test_more_rounds_of_the_same_prompts_do_not_fool_the_error() -> None:
+    """Prompts differ, their repetitions do not: so many requests are so many prompts."""
+    levels = [0.5, -0.5, 0.2, -0.2, 0.4, -0.4]
+    two, many = (spread(samples([[v / n] * n for v in levels])) for n in (2, 50))
+    assert two is not None
+    assert many is not None
+    assert many.within.variance == pytest.approx(two.within.variance)
+    assert many.within.variance == pytest.approx(6 / 5 * sum(v**2 for v in levels))
+
+
+def test_prompts_that_were_seen_once_show_nothing_that_lasts() -> None:
+    """What differs may as well be the minute: more requests are asked for, not prompts."""
+    once = [
+        Sample(stratum="case", prompt=f"p{i}", block=str(i % 2), value=value)
+        for i, value in enumerate((0.3, -0.3, 0.1, -0.1, 0.2, -0.2))
+    ]
+    found = spread(once)
+    assert found is not None
+    assert found.of_prompts.variance == 0
+    lasting = spread(samples([[v / 4] * 4 for v in (0.3, -0.3, 0.1, -0.1, 0.2, -0.2)]))
+    assert lasting is not None
+    assert lasting.of_prompts.variance > 0.6 * lasting.within.variance
+
+
+def test_an_error_that_a_whole_block_has_is_no_smaller_for_many_prompts() -> None:
+    few, many = (spread(samples([[1 / n, -1 / n]] * n)) for n in (6, 60))
+    assert few is not None
+    assert many is not None
+    assert many.within.variance == pytest.approx(few.within.variance) == pytest.approx(4.0)
+    assert many.within.degrees_of_freedom == 1
+
+
+def test_what_lies_between_cases_is_no_error_and_what_lies_within_them_is() -> None:
+    far = [samples([[level, level]] * 3, stratum=name) for name, level in (("a", 5.0), ("b", -5.0))]
+    within_cases = spread([*far[0], *far[1]])
+    assert within_cases is not None
+    assert within_cases.within.variance == 0
+    assert within_cases.within.degrees_of_freedom == 2
+    as_one = spread([Sample(**{**vars(s), "stratum": "all"}) for s in (*far[0], *far[1])])
+    assert as_one is not None
+    assert as_one.within.variance > 100
+
+
+def test_cases_of_one_prompt_are_put_together() -> None:
+    rows = [sample for i in range(6) for sample in samples([[i, i]], stratum=f"case-{i}")]
+    found = spread(rows)
+    assert found is not None
+    assert found.within.variance > 0
+    assert found.prompts == 6
+
+
+def repeated(levels: list[float], *, side: str = "", cases: int = 1) -> list[Sample]:
+    """Every case's prompts are alike but for what each repetition adds to all of them."""
+    count = len(levels) * cases
+    return [
+        replace(sample, repetition=f"r{number}", side=side, block=f"{sample.block}/{number}")
+        for number, level in enumerate(levels)
+        for case in range(cases)
+        for sample in samples([[level / count / 12] * 2] * 6, stratum=f"case-{case}")
+    ]
+
+
+def test_few_repetitions_are_no_sample() -> None:
+    found = spread(repeated([1.0, -1.0, 0.0]))
+    assert found is not None
+    assert (found.between, found.repetitions) == ((), 3)
+    assert found.of_repetitions.variance == 0
+
+
+def test_many_are_clustered_over_all_cases_at_once() -> None:
+    """What a start does, it does to every case: four cases show no more of it than one."""
+    levels = [1.0, -1.0, 0.5, -0.5]
+    assert len(levels) == MANY_REPETITIONS
+    one, four = (spread(repeated(levels, cases=cases)) for cases in (1, 4))
+    assert one is not None
+    assert four is not None
+    by_hand = Part(4 / 3 * sum((level / 4) ** 2 for level in levels), 3)
+    for found in (one, four):
+        assert found.between[-1].variance == pytest.approx(by_hand.variance)
+        assert found.between[-1].degrees_of_freedom == 3
+        assert found.half_width(0.95) == pytest.approx(by_hand.half_width(0.95))
+        # Blocks of one repetition are all alike, so rounds would not help.
+        assert found.of_repetitions.variance == pytest.approx(by_hand.variance)
+    assert four.within.half_width(0.95) < 0.6 * four.half_width(0.95)
+
+
+def test_what_repetitions_differ_by_and_prompts_do_has_a_t_each() -> None:
+    prompts = [0.5, -0.5, 0.2, -0.2, 0.4, -0.4]
+    rows = [
+        replace(s, repetition=f"r{number}", block=f"{s.block}/{number}")
+        for number in range(4)
+        for s in samples([[value / 8] * 2 for value in prompts])
+    ]
+    alike = spread(rows)
+    assert alike is not None
+    # Repetitions that show no difference do not widen the interval by their few degrees.
+    assert alike.half_width(0.95) == pytest.approx(alike.within.half_width(0.95))
+    both = spread([*rows, *repeated([1.0, -1.0, 0.5, -0.5])])
+    assert both is not None
+    parts = [part.half_width(0.95) for part in both.between]
+    assert both.half_width(0.95) == pytest.approx(math.hypot(*parts))
+    assert [part.degrees_of_freedom for part in both.between] == [10, 3]
+
+
+def test_the_repetitions_of_two_runs_that_are_compared_are_two_samples() -> None:
+    """Two of each are few, although they are four; and what the runs differ by is no error."""
+    few = spread([*repeated([1, -1], side="one"), *repeated([1, -1], side="other")])
+    assert few is not None
+    assert (few.between, few.repetitions) == ((), 2)
+    levels = [5.0, 5.0, 5.0, 5.0]
+    many = spread(
+        [*repeated(levels, side="one"), *repeated([-level for level in levels], side="other")]
+    )
+    assert many is not None
+    assert many.between[-1].variance == pytest.approx(0.0)
+    assert many.between[-1].degrees_of_freedom == 6

@@ -1,0 +1,120 @@
+"""The noise floor: what two servers without speculation differ by, beside every verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from draftworth.analysis.answer import findings, headline
+from draftworth.analysis.control import clears, why_not_decided, without_control
+from draftworth.analysis.statistics import Estimate
+from draftworth.records.results import CONTROL
+from draftworth.records.verdict import Judgement
+from tests.draftworth.report.runs import BASELINE, VARIANT, make_facts, make_run, with_control
+
+
+def ratio(low: float | None, high: float | None) -> Estimate:
+    return Estimate(value=1.0, low=low, high=high, prompts=8, blocks=3, samples=24)
+
+
+def test_a_control_is_no_variant_and_changes_no_figure() -> None:
+    plain, with_it = make_facts(), make_facts(with_control(make_run()))
+    assert with_it.run.result.variants == (BASELINE, VARIANT)
+    assert [v.summary for v in with_it.variants] == [v.summary for v in plain.variants]
+    assert with_it.mixes[0].cost_ratio == plain.mixes[0].cost_ratio
+    assert len(with_it.control) == 12
+    assert CONTROL not in headline(with_it)
+    assert {f.variant for f in findings(with_it)} == {VARIANT}
+
+
+def test_its_interval_stands_under_every_verdict() -> None:
+    facts = make_facts(with_control(make_run()))
+    found = list(findings(facts))
+    assert len(found) == 3
+    for finding in found:
+        assert finding.noise_floor_low is not None
+        assert finding.noise_floor_high is not None
+        assert finding.noise_floor_low <= 1.002 <= finding.noise_floor_high
+        assert "Two servers without speculation: " in finding.sentence
+    assert [f.clears_noise_floor for f in found] == [None, True, True]
+    assert "which the verdict clears." in found[1].sentence
+
+
+def test_without_a_control_nothing_is_said_of_it() -> None:
+    for finding in findings(make_facts()):
+        assert "Two servers" not in finding.sentence
+        assert (finding.noise_floor_low, finding.clears_noise_floor) == (None, None)
+
+
+def test_a_class_that_the_control_did_not_measure_has_no_floor() -> None:
+    run = with_control(make_run())
+    blocks = tuple(
+        b for b in run.blocks if not (b.variant == CONTROL and b.prompt_class == "structured")
+    )
+    facts = make_facts(replace(run, blocks=blocks))
+    floors = {f.traffic: f.noise_floor_low for f in findings(facts)}
+    assert floors["structured"] is None
+    assert floors["traffic mix"] is None
+    assert floors["open_ended"] is not None
+
+
+def test_where_equal_servers_differ_as_much_the_verdict_is_none() -> None:
+    """The variant of the structured class is 37% cheaper, and so is the second server."""
+    facts = make_facts(with_control(make_run(), factor=0.62))
+    (comparison,) = (
+        v.comparison for v in facts.speculative if v.summary.group.prompt_class == "structured"
+    )
+    assert comparison is not None
+    assert comparison.judgement == "inconclusive"
+    assert "on a second server without speculation it costs -38." in comparison.reason
+    assert "both overlap" in comparison.reason
+
+
+@pytest.mark.parametrize(
+    ("judgement", "low", "high", "floor", "decided"),
+    [
+        ("cheaper per token", 0.7, 0.9, (0.95, 1.05), True),
+        ("cheaper per token", 0.7, 0.9, (0.85, 0.95), False),
+        # A floor that is wide and holds 1 shows no difference: it is said, and no more.
+        ("cheaper per token", 0.7, 0.9, (0.85, 1.15), True),
+        ("dearer", 1.1, 1.3, (1.05, 1.15), False),
+        ("dearer", 1.2, 1.3, (1.05, 1.15), True),
+        ("no difference", 0.97, 1.03, (1.01, 1.05), True),
+        ("cheaper per token", 0.7, 0.9, (None, None), True),
+    ],
+)
+def test_what_is_shown_of_equal_servers_is_no_gain(
+    judgement: Judgement,
+    low: float,
+    high: float,
+    floor: tuple[float | None, float | None],
+    decided: bool,
+) -> None:
+    why = why_not_decided(judgement, ratio(low, high), ratio(*floor))
+    assert (why == "") is decided
+
+
+def test_two_intervals_that_overlap_are_not_clear_of_each_other() -> None:
+    assert clears(ratio(0.7, 0.9), ratio(0.95, 1.05)) is True
+    assert clears(ratio(1.1, 1.2), ratio(0.95, 1.05)) is True
+    assert clears(ratio(0.7, 0.96), ratio(0.95, 1.05)) is False
+    assert clears(ratio(None, None), ratio(0.95, 1.05)) is None
+    assert clears(ratio(0.7, 0.9), None) is None
+
+
+def test_a_verdict_that_does_not_clear_says_so_in_the_headline() -> None:
+    facts = make_facts(make_run(class_weights={"structured": 0.9, "open_ended": 0.1}))
+    (mix,) = facts.mixes
+    wide = replace(facts, mixes=(replace(mix, floor=ratio(0.6, 1.6)),))
+    assert headline(wide).startswith("Speculation pays: ")
+    assert "which the verdict does not clear" in headline(wide)
+    assert "Two servers" not in headline(replace(wide, mixes=(replace(mix, floor=ratio(1, 1)),)))
+
+
+def test_only_rounds_of_the_control_are_set_apart() -> None:
+    run = with_control(make_run())
+    measured, control = without_control(run.blocks)
+    assert measured == make_run().blocks
+    assert {b.variant for b in control} == {BASELINE, CONTROL}
+    assert without_control(measured) == (measured, ())

@@ -1,0 +1,235 @@
+"""Where it stops paying: planted judgements, and runs at several loads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from draftworth.analysis.answer import headline, verdict_of
+from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.ladder import Contexts, Ladder, contexts_of
+from draftworth.analysis.statistics import Estimate
+from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
+from draftworth.records.results import BlockResult, Price
+from draftworth.records.verdict import Judgement
+from draftworth.report.contents import document_of
+from draftworth.report.plots import overview_plots
+from tests.draftworth.report.runs import (
+    BASELINE,
+    VARIANT,
+    make_drafted_block,
+    make_facts,
+    make_plain_block,
+    make_run,
+    two_rounds,
+)
+
+PRICE = Price(
+    usd_per_node_hour=8.0,
+    as_of="2026-03-15",
+    source="a test",
+    node_shares={BASELINE: 0.5, VARIANT: 0.5},
+    nodes=1,
+)
+
+
+def blocks_at(*loads: Load, classes: tuple[str, ...] = ("structured",)) -> tuple[BlockResult, ...]:
+    """Two rounds of every class at each load; the higher the load, the slower is the variant."""
+    blocks: list[BlockResult] = []
+    for number, load in enumerate(loads):
+        for name in classes:
+            for make in (make_plain_block, make_drafted_block):
+                block = make(len(blocks) + 1, name, load=load)
+                slower = 1.0 + number * (make is make_drafted_block)
+                blocks.append(_slower(block, slower))
+    return two_rounds(*blocks)
+
+
+def _slower(block: BlockResult, factor: float) -> BlockResult:
+    requests = tuple(
+        replace(r, end_to_end_latency_s=(r.end_to_end_latency_s or 0) * factor)
+        for r in block.requests
+    )
+    return replace(block, requests=requests)
+
+
+def in_flight(*counts: int) -> tuple[Load, ...]:
+    return tuple(ConcurrencyLoad(concurrency=count) for count in counts)
+
+
+def facts_at(*counts: int, price: Price | None = None) -> RunFacts:
+    blocks = blocks_at(*in_flight(*counts))
+    return make_facts(make_run(blocks=blocks, class_weights={"structured": 1.0}, price=price))
+
+
+def judged(*judgements: Judgement) -> Ladder:
+    """A ladder 1, 2, 4 ... whose rungs are judged so, from -30% to -20%."""
+    (ladder,) = facts_at(1, 2).ladders
+    rung = ladder.rungs[0]
+    ratio = rung.comparisons[VARIANT].cost_ratio
+    assert isinstance(ratio, Estimate)
+    known = replace(ratio, low=0.7, high=0.8)
+    rungs = (
+        replace(
+            rung,
+            concurrency=2**n,
+            comparisons={
+                VARIANT: replace(rung.comparisons[VARIANT], judgement=said, cost_ratio=known)
+            },
+        )
+        for n, said in enumerate(judgements)
+    )
+    return replace(ladder, rungs=tuple(rungs))
+
+
+@pytest.mark.parametrize(
+    ("judgements", "said"),
+    [
+        (
+            ("cheaper per token", "cheaper per token", "dearer"),
+            ["cheaper up to concurrency 2", "dearer at 4"],
+        ),
+        (
+            ("cheaper per token", "inconclusive", "dearer"),
+            ["cheaper up to concurrency 1", "inconclusive at 2", "dearer at 4"],
+        ),
+        (
+            ("cheaper per token", "cheaper per token"),
+            ["cheaper at every measured concurrency, up to 2"],
+        ),
+        # Cheaper above a load that is not: said as it is, never as a reach.
+        (
+            ("cheaper per token", "outside the limits", "cheaper per token"),
+            ["cheaper up to concurrency 1", "outside the limits at 2", "cheaper per token at 4"],
+        ),
+    ],
+)
+def test_where_it_stops_paying_is_told_load_by_load(
+    judgements: tuple[Judgement, ...], said: list[str]
+) -> None:
+    assert judged(*judgements).reach(VARIANT) == "; ".join(f"{s} (-30% to -20%)" for s in said)
+
+
+def test_what_is_not_cheaper_at_the_lowest_load_has_no_reach() -> None:
+    ladder = judged("no difference", "cheaper per token")
+
+    assert ladder.cheaper_up_to(VARIANT) is None
+    assert ladder.reach(VARIANT) == (
+        "not shown to be cheaper at the lowest concurrency; no difference at 1 (-30% to -20%); "
+        "cheaper per token at 2 (-30% to -20%)"
+    )
+
+
+def test_a_load_without_an_interval_says_so() -> None:
+    ladder = judged("cheaper per token", "inconclusive")
+    last = ladder.rungs[-1]
+    unknown = {VARIANT: replace(last.comparisons[VARIANT], cost_ratio=None)}
+    ladder = replace(ladder, rungs=(ladder.rungs[0], replace(last, comparisons=unknown)))
+
+    assert ladder.reach(VARIANT).endswith("; inconclusive at 2 (no interval)")
+
+
+def test_of_a_run_the_headline_the_notes_and_the_report_say_it() -> None:
+    # In the order of measuring the higher load is first.
+    facts = facts_at(4, 1)
+
+    said = headline(facts)
+    (note, *_) = verdict_of(facts).notes
+    assert note.startswith(f"structured, {VARIANT}: ")
+    assert said.endswith(note.split(": ", 1)[1][1:])
+    assert [rung.concurrency for rung in facts.ladders[0].rungs] == [1, 4]
+
+
+def test_the_mix_is_what_is_spoken_of_where_there_is_one() -> None:
+    blocks = blocks_at(*in_flight(1, 2), classes=("structured", "open_ended"))
+    facts = make_facts(make_run(blocks=blocks))
+
+    assert [ladder.traffic for ladder in facts.ladders] == ["traffic mix"]
+
+
+@pytest.mark.parametrize(
+    "loads",
+    [in_flight(4), (PoissonLoad(requests_per_second=1.0), PoissonLoad(requests_per_second=2.0))],
+)
+def test_one_concurrency_and_arrivals_at_rates_have_no_ladder(loads: tuple[Load, ...]) -> None:
+    blocks = blocks_at(*loads)
+    facts = make_facts(make_run(blocks=blocks, class_weights={}))
+    assert [sentence for ladder in facts.ladders for sentence in ladder.sentences] == []
+    assert not any("over-concurrency" in plot.name for plot in overview_plots(facts))
+
+
+def test_the_cost_of_a_rung_is_that_of_a_million_tokens() -> None:
+    (hours,) = facts_at(1, 2).ladders
+    (usd,) = facts_at(1, 2, price=PRICE).ladders
+
+    assert (hours.has_price, usd.has_price) == (False, True)
+    rung = hours.rungs[0]
+    # 100 tokens in 0.25 + 99 x 10.35 ms, one at a time.
+    assert rung.costs[BASELINE] == pytest.approx((0.25 + 99 * 0.01035) / 100 * 1e6 / 3600)
+    assert usd.rungs[0].costs[BASELINE] == pytest.approx(rung.costs[BASELINE] * 4.0)
+    assert rung.itls_s[BASELINE] == pytest.approx(0.01035)
+
+
+def contexts(table: dict[int, tuple[Judgement, ...]]) -> Contexts:
+    """Judgements at 1, 2, 4 ... by length of the prompts."""
+    (found,) = contexts_of(
+        [replace(judged(*said), input_tokens=length) for length, said in table.items()]
+    )
+    return found
+
+
+GOOD: Judgement = "cheaper per token"
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (
+            {2000: (GOOD, GOOD, "dearer"), 8000: (GOOD, GOOD, GOOD)},
+            "cheaper up to 2 requests at a time and 8,000 tokens of context",
+        ),
+        # Longest first in the file: told from the shortest on.
+        (
+            {8000: (GOOD, "dearer", "dearer"), 2000: (GOOD, GOOD, GOOD)},
+            "cheaper up to 4 requests at a time and 2,000 tokens of context, up to 1 and 8,000",
+        ),
+        (
+            {2000: (GOOD, "dearer"), 4000: ("inconclusive", "dearer"), 8000: (GOOD, GOOD)},
+            "cheaper up to 1 request at a time and 2,000 tokens of context",
+        ),
+        (
+            {2000: ("inconclusive", GOOD), 8000: (GOOD, GOOD)},
+            "not shown to be cheaper at the lowest load with the shortest context",
+        ),
+    ],
+)
+def test_load_and_context_are_told_together(
+    table: dict[int, tuple[Judgement, ...]], said: str
+) -> None:
+    assert contexts(table).reach(VARIANT) == said
+
+
+def test_a_run_with_two_lengths_has_a_table_of_both_and_says_so_first() -> None:
+    loads = [
+        ConcurrencyLoad(concurrency=n, input_tokens=length)
+        for length in (2000, 8000)
+        for n in (1, 4)
+    ]
+    blocks = blocks_at(*loads)
+    facts = make_facts(make_run(blocks=blocks, class_weights={"structured": 1.0}))
+
+    assert [ladder.label for ladder in facts.ladders] == [
+        "structured of 2,000 input tokens",
+        "structured of 8,000 input tokens",
+    ]
+    (found,) = facts.contexts
+    assert headline(facts).endswith(f" C{found.reach(VARIANT)[1:]}.")
+    assert verdict_of(facts).notes[0] == f"structured, {VARIANT}: {found.reach(VARIANT)}."
+    tables = document_of(facts).sections[0].tables
+    (table,) = [t for t in tables if "2,000 input tokens" in t.headings]
+    assert [row[:3] for row in table.rows] == [
+        ("structured", VARIANT, "1"),
+        ("structured", VARIANT, "4"),
+    ]
+    assert all(cell.endswith(("token", "dearer")) for row in table.rows for cell in row[3:])

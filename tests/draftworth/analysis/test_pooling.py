@@ -1,0 +1,131 @@
+"""Runs put together: which may be, and what they are then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from draftworth.analysis.facts import facts_of
+from draftworth.analysis.pooling import pooled
+from draftworth.analysis.run_comparison import changes
+from draftworth.errors import UserInputError
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.reading import Run
+from draftworth.records.results import Limits
+from tests.draftworth.report.runs import make_run, with_control, with_repetitions
+from tests.support.blocks import START_UNIX_S, make_price
+
+
+def run(name: str, *, factor: float = 1.0, **overrides: Any) -> Run:
+    """A run in which the variant takes so many times as long."""
+    made = make_run(run_id=name, **overrides)
+    blocks = tuple(
+        replace(
+            block,
+            requests=tuple(
+                replace(
+                    r,
+                    request_id=f"{name}/{r.request_id}",
+                    end_to_end_latency_s=(r.end_to_end_latency_s or 0.0)
+                    * (factor if block.variant == "k7" else 1.0),
+                )
+                for r in block.requests
+            ),
+        )
+        for block in made.blocks
+    )
+    return replace(made, blocks=blocks)
+
+
+def test_one_run_is_itself() -> None:
+    one = run("one")
+    assert pooled([one]) is one
+    assert not one.is_pool
+
+
+def test_every_repetition_of_every_run_is_one_of_the_whole() -> None:
+    later = with_repetitions(run("other", factor=1.2, started_at_unix_s=START_UNIX_S + 60), 2)
+    whole = pooled([later, run("one")])
+    assert whole.is_pool
+    assert whole.result.run_id == "one + other"
+    assert whole.result.repetitions == 3
+    assert whole.result.time.measuring_s == pytest.approx(2 * 54.0)
+    facts = facts_of(whole, {})
+    (mix,) = facts.mixes
+    assert mix.cost_ratio is not None
+    assert mix.cost_ratio.repetitions == 3
+    of_mix = [r for r in facts.repetitions if r.traffic == "traffic mix"]
+    assert [(r.run_id, r.repetition) for r in of_mix] == [("one", 1), ("other", 1), ("other", 2)]
+    values = [r.cost_ratio.value for r in of_mix if r.cost_ratio]
+    assert min(values) < mix.cost_ratio.value < max(values)
+    assert "in these 3 repetitions" in facts.speculative[0].comparison.reason  # type: ignore[union-attr]
+
+
+def test_four_runs_speak_of_any() -> None:
+    runs = [run(name, factor=factor) for name, factor in zip("abcd", (1, 1.1, 0.9, 1), strict=True)]
+    alone, all_four = facts_of(runs[0], {}).mixes[0], facts_of(pooled(runs), {}).mixes[0]
+    assert alone.cost_ratio is not None
+    assert all_four.cost_ratio is not None
+    assert "in this run" in alone.reason
+    assert "in these" not in all_four.reason
+    assert (all_four.cost_ratio.relative_width or 0) > 2 * (alone.cost_ratio.relative_width or 1)
+
+
+def test_what_ended_early_or_failed_is_told_with_its_run() -> None:
+    whole = pooled([run("one", status="failed", reason="no server"), run("two", shortened="late")])
+    assert (whole.result.status, whole.result.reason) == ("failed", "one: no server")
+    assert whole.result.shortened == "two: late"
+
+
+def test_a_control_of_one_of_them_is_the_floor_of_all() -> None:
+    whole = pooled([with_control(run("one")), run("two")])
+    assert facts_of(whole, {}).mixes[0].floor is not None
+
+
+@pytest.mark.parametrize(
+    ("other", "names"),
+    [
+        (run("other", experiment="another"), "experiment 'built' and 'another'"),
+        (run("other", limits=Limits(ttft_p95_s=1.0)), "limits "),
+        (
+            run("other", class_weights={"structured": 0.9, "open_ended": 0.1}),
+            "weights of classes ",
+        ),
+        (run("other", price=make_price()), "parts of a node "),
+        (run("other", max_tokens_per_step={"baseline": 1, "k7": 4}), "most tokens a step "),
+        (run("other", variants=("baseline", "k7", "k3")), "variants "),
+        (
+            run("other", blocks=tuple(replace(b, model="another") for b in make_run().blocks)),
+            "model ",
+        ),
+        (
+            run(
+                "other",
+                blocks=tuple(
+                    replace(b, load=ConcurrencyLoad(concurrency=8)) for b in make_run().blocks
+                ),
+            ),
+            "only in the first",
+        ),
+        (run("one"), "given one twice"),
+    ],
+)
+def test_runs_of_another_question_are_refused_with_what_differs(other: Run, names: str) -> None:
+    with pytest.raises(UserInputError) as refused:
+        pooled([run("one"), other])
+    assert names in str(refused.value)
+
+
+def test_runs_put_together_are_compared_with_others() -> None:
+    """Two against two: what has changed is found, and no pair of runs is taken for four starts."""
+    one, other = (
+        facts_of(pooled([run(f"{name}{i}", factor=factor) for i in (1, 2)]), {})
+        for name, factor in (("a", 1.3), ("b", 1.0))
+    )
+    found = changes(one, other)
+    assert [change.is_shown for change in found] == [True, True]
+    assert found[0].ratio is not None
+    assert found[0].ratio.value == pytest.approx(1.3)
+    assert found[0].ratio.repetitions == 2

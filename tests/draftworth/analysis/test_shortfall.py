@@ -1,0 +1,62 @@
+"""What an interval lacks, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from draftworth.analysis.shortfall import Shortfall, more_rounds_help, shortfall
+from tests.support.samples import known
+
+
+def test_what_is_missing_is_requests_as_long_as_they_help_and_then_prompts() -> None:
+    wide = known(0.9, 1.1, prompts_width=0.0)
+    assert shortfall(wide, target_width=0.3) == Shortfall()
+    assert not shortfall(wide, target_width=0.3)
+    # A width of 0.2 is halved by four times the requests.
+    assert shortfall(wide, target_width=0.1) == Shortfall(requests=96)
+    kept_wide = known(0.9, 1.1, prompts_width=0.19)
+    # 0.19 of 0.2 lasts: (0.19 / 0.1)^2 times the 8 prompts.
+    assert shortfall(kept_wide, target_width=0.1) == Shortfall(prompts=21)
+    assert shortfall(known(None, None), target_width=0.1) is None
+    assert shortfall(None, target_width=0.1) is None
+
+
+@pytest.mark.parametrize(
+    ("lasting", "helps"), [(0.05, True), (0.15, True), (0.19, False), (None, True)]
+)
+def test_more_rounds_help_until_the_prompts_alone_are_left(
+    lasting: float | None, helps: bool
+) -> None:
+    assert more_rounds_help(known(0.9, 1.1, prompts_width=lasting), target_width=0.1) is helps
+
+
+@pytest.mark.parametrize(
+    ("prompts_width", "repetitions_width", "lacks"),
+    [
+        # (0.19 / 0.1)^2 times the four repetitions.
+        (0.0, 0.19, Shortfall(repetitions=11)),
+        # What prompts leave of 0.1 is less, so it takes more.
+        (0.06, 0.18, Shortfall(repetitions=17)),
+        (0.18, 0.06, Shortfall(prompts=33)),
+        (0.14, 0.14, Shortfall(prompts=8, repetitions=4)),
+        (0.08, 0.03, Shortfall(requests=356)),
+    ],
+)
+def test_where_repetitions_differ_more_of_them_are_asked_for(
+    prompts_width: float, repetitions_width: float, lacks: Shortfall
+) -> None:
+    wide = known(0.9, 1.1, prompts_width=prompts_width, repetitions_width=repetitions_width)
+    assert shortfall(wide, target_width=0.1) == lacks
+
+
+def test_rounds_do_not_help_against_repetitions_that_differ() -> None:
+    wide = known(0.9, 1.1, prompts_width=0.05, repetitions_width=0.19)
+    assert not more_rounds_help(wide, target_width=0.1)
+    assert more_rounds_help(wide, target_width=0.2)
+
+
+def test_what_is_missing_has_words() -> None:
+    said = Shortfall(prompts=8, repetitions=4).words(0.1)
+    assert said.startswith("about 8 more prompts and 4 more repetitions would reach 10%: ")
+    assert Shortfall(repetitions=2).words(0.1).startswith("about 2 more repetitions would reach")
+    assert Shortfall(requests=9).words(0.1) == "about 9 more requests would reach 10%"

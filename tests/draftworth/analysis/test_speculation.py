@@ -1,0 +1,68 @@
+"""Steps of every window, from what the draft would have said."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from draftworth.analysis.speculation import (
+    expected_tokens_per_step,
+    steps_of,
+    tokens_per_step,
+)
+
+
+def flags(hits: str) -> list[bool]:
+    return [hit == "1" for hit in hits]
+
+
+@pytest.mark.parametrize(
+    ("hits", "checked", "steps"),
+    [
+        ("111111", 2, [3, 3]),
+        ("000000", 2, [1] * 6),
+        ("110110", 7, [3, 3]),
+        ("1111", 7, [4]),  # the output ends inside the step
+        ("11111", 3, [4, 1]),
+        ("10", 0, [1, 1]),
+        ("", 7, []),
+    ],
+)
+def test_a_step_yields_what_is_accepted_and_one_token_more(
+    hits: str, checked: int, steps: list[int]
+) -> None:
+    assert list(steps_of(flags(hits), checked=checked)) == steps
+
+
+def test_both_conventions_differ_by_the_drafts_that_are_checked() -> None:
+    """Window 3: NxD Inference checks 2 of its drafts, upstream vLLM all 3."""
+    hits = flags("1110" * 100)
+
+    assert tokens_per_step(hits, checked=2) == 2.0  # 3 and 1
+    assert tokens_per_step(hits, checked=3) == 4.0
+
+
+def test_steps_agree_with_the_formula_where_hits_are_independent() -> None:
+    drawn = random.Random(7)
+    hits = [drawn.random() < 0.8 for _ in range(200_000)]
+
+    for checked in (1, 6, 14):
+        expected = expected_tokens_per_step(0.8, checked=checked)
+        assert tokens_per_step(hits, checked=checked) == pytest.approx(expected, rel=0.01)
+
+
+def test_an_output_of_one_token_has_no_step() -> None:
+    assert tokens_per_step([], checked=7) is None
+
+
+@pytest.mark.parametrize("checked", [-1])
+def test_fewer_than_no_drafts_cannot_be_checked(checked: int) -> None:
+    with pytest.raises(ValueError, match="0 or more"):
+        list(steps_of([True], checked=checked))
+
+
+@pytest.mark.parametrize("acceptance", [-0.1, 1.1])
+def test_an_acceptance_is_a_share(acceptance: float) -> None:
+    with pytest.raises(ValueError, match="0 to 1"):
+        expected_tokens_per_step(acceptance, checked=3)

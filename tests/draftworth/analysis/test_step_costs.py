@@ -1,0 +1,207 @@
+"""The step-cost card by hand, and as a file that is read back or refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from draftworth.analysis.step_costs import step_costs_of
+from draftworth.errors import UserInputError
+from draftworth.planning.run_specification import serving_facts
+from draftworth.records.codec import dump_record
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.reading import Run
+from draftworth.records.results import CONTROL, BlockResult
+from draftworth.records.serving_facts import Decoding
+from draftworth.records.step_costs import STEP_COSTS_FILE, StepCost, StepCostCard, read_step_costs
+from tests.draftworth.report.runs import (
+    BASELINE,
+    VARIANT,
+    make_drafted_block,
+    make_plain_block,
+    make_run,
+    two_rounds,
+)
+from tests.support.experiments import resolved
+
+C1, C4 = ConcurrencyLoad(concurrency=1), ConcurrencyLoad(concurrency=4)
+
+
+def changed(block: BlockResult, **values: object) -> BlockResult:
+    """The block with other values in every request."""
+    requests = tuple(replace(r, **values) for r in block.requests)  # type: ignore[arg-type]
+    return replace(block, requests=requests)
+
+
+def cost(run: Run, variant: str) -> StepCost:
+    (found,) = [cost for cost in step_costs_of(run).costs if cost.variant == variant]
+    return found
+
+
+def structured(**values: object) -> Run:
+    """One class: 100 tokens after 20, in 2 seconds, 1 of them before the first of 11 chunks."""
+    timed = {
+        "ttft_s": 1.0,
+        "end_to_end_latency_s": 2.0,
+        "chunks": 11,
+        "first_chunk_tokens": 1,
+        "number_input_tokens": 20,
+        "number_output_tokens": 100,
+    }
+    plain = changed(make_plain_block(1, "structured"), **timed | {"chunks": 100})
+    drafted = changed(make_drafted_block(2, "structured"), **timed | values)
+    return make_run(
+        blocks=two_rounds(plain, drafted),
+        max_tokens_per_step={BASELINE: 1, VARIANT: 12},
+        class_weights={},
+    )
+
+
+def test_a_step_is_the_time_between_chunks() -> None:
+    found = cost(structured(), VARIANT)
+
+    assert found.steps_by == "chunks"
+    assert found.step_latency_s == pytest.approx(1.0 / 10)
+    assert found.steps == 16 * 10
+    assert found.requests == 16
+    assert found.tokens_per_step == pytest.approx(9.9)
+    # 20 of input, half of 100 of output.
+    assert found.mean_context_tokens == pytest.approx(70)
+
+
+def test_requests_that_differ_give_an_interval_around_the_ratio_of_sums() -> None:
+    run = structured()
+    blocks = tuple(
+        replace(
+            block,
+            requests=tuple(
+                replace(r, end_to_end_latency_s=2.0 + 0.01 * i)
+                for i, r in enumerate(block.requests)
+            ),
+        )
+        for block in run.blocks
+    )
+    found = cost(replace(run, blocks=blocks), VARIANT)
+
+    assert found.step_latency_s is not None
+    assert found.step_latency_low_s is not None
+    assert found.step_latency_high_s is not None
+    assert found.step_latency_s == pytest.approx((16 + 2 * 0.28) / 160)
+    assert found.step_latency_low_s < found.step_latency_s < found.step_latency_high_s
+
+
+def test_a_server_of_one_token_a_step_is_counted_by_tokens_however_they_came() -> None:
+    plain, drafted, *rest = structured().blocks
+    merged = changed(plain, chunks=10)
+    found = cost(replace(structured(), blocks=(merged, drafted, *rest)), BASELINE)
+
+    assert found.steps_by == "tokens"
+    assert found.step_latency_s == pytest.approx(1.0 / 99)
+    assert found.tokens_per_step == pytest.approx(1.0)
+
+
+def test_merged_chunks_leave_the_servers_own_count_of_steps() -> None:
+    found = cost(structured(chunks=4, verification_steps=20), VARIANT)
+
+    assert found.steps_by == "verification steps"
+    assert found.step_latency_s == pytest.approx(1.0 / 20)
+
+
+def test_merged_chunks_of_a_server_that_counts_nothing_are_no_steps() -> None:
+    found = cost(structured(chunks=4), VARIANT)
+
+    assert (found.steps_by, found.step_latency_s, found.steps, found.requests) == (None, None, 0, 0)
+
+
+def test_excluded_and_failed_requests_have_no_steps() -> None:
+    assert cost(structured(excluded="the client waited"), VARIANT).requests == 0
+
+
+def test_each_load_has_its_own_and_the_control_none() -> None:
+    blocks = two_rounds(
+        *(
+            make(4 * i + j, "structured", load=load, **named)
+            for i, load in enumerate((C1, C4))
+            for j, (make, named) in enumerate(
+                (
+                    (make_plain_block, {}),
+                    (make_drafted_block, {}),
+                    (make_plain_block, {"variant": CONTROL}),
+                ),
+                start=1,
+            )
+        )
+    )
+    run = make_run(
+        blocks=blocks,
+        variants=(BASELINE, VARIANT, CONTROL),
+        max_tokens_per_step={BASELINE: 1, VARIANT: 8, CONTROL: 1},
+    )
+
+    assert [(c.variant, c.load.label) for c in step_costs_of(run).costs] == [
+        (BASELINE, "c1"),
+        (BASELINE, "c4"),
+        (VARIANT, "c1"),
+        (VARIANT, "c4"),
+    ]
+
+
+def test_a_card_says_what_served() -> None:
+    facts = serving_facts(resolved())
+
+    assert (facts.instance_type, facts.tensor_parallel_size) == ("trn2.48xlarge", 32)
+    assert facts.decoding["qwen3-1.7b-k7"] == Decoding(
+        method="fused_draft", window=7, draft="Qwen/Qwen3-1.7B"
+    )
+    assert facts.decoding["baseline"] == Decoding(method="none")
+    run = structured()
+    card = step_costs_of(replace(run, result=replace(run.result, serving=facts)))
+    assert card.serving == facts
+
+
+def written(folder: Path, card: StepCostCard) -> Path:
+    path = folder / STEP_COSTS_FILE
+    path.write_bytes(dump_record(card, indent=2))
+    return path
+
+
+def test_a_card_is_read_from_its_file_or_the_runs_folder(tmp_path: Path) -> None:
+    card = step_costs_of(structured())
+    path = written(tmp_path, card)
+
+    assert read_step_costs(path) == read_step_costs(tmp_path) == card
+    assert len(card.content_sha256) == 64
+
+
+def test_the_same_content_has_the_same_name() -> None:
+    assert step_costs_of(structured()) == step_costs_of(structured())
+    other = structured(number_input_tokens=21)
+    assert step_costs_of(other).content_sha256 != step_costs_of(structured()).content_sha256
+
+
+def test_a_card_that_was_changed_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, step_costs_of(structured()))
+    data = json.loads(path.read_text())
+    data["costs"][0]["step_latency_s"] /= 2
+    path.write_text(json.dumps(data))
+
+    with pytest.raises(UserInputError, match="it was changed after the run wrote it"):
+        read_step_costs(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"{}", "no step-cost card of this version"),
+        (b'{"schema": "draftworth.step-costs/9"}', "allowed 'draftworth.step-costs/1'"),
+        (None, "no step-cost card there"),
+    ],
+)
+def test_what_is_no_card_is_refused(tmp_path: Path, data: bytes | None, message: str) -> None:
+    if data is not None:
+        (tmp_path / STEP_COSTS_FILE).write_bytes(data)
+    with pytest.raises(UserInputError, match=message):
+        read_step_costs(tmp_path)

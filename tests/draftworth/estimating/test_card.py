@@ -1,0 +1,105 @@
+"""Step costs out of a card: as measured, between, beyond, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from draftworth.errors import UserInputError
+from draftworth.estimating.card import CardStepCosts, costs_by_load
+from draftworth.estimating.forecast import Range
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.serving_facts import Decoding, ServingFacts
+from draftworth.records.step_costs import StepCost, StepCostCard
+
+C1, C4 = ConcurrencyLoad(concurrency=1), ConcurrencyLoad(concurrency=4)
+SERVING = ServingFacts(
+    release="neuron-2.26.1",
+    platform="neuron",
+    image=None,
+    vllm_version="0.9.1",
+    target_model="Qwen/Qwen3-32B",
+    instance_type="trn2.48xlarge",
+    tensor_parallel_size=32,
+    lnc=2,
+    slot_devices=8,
+    max_num_seqs=4,
+    max_model_len=1024,
+    decoding={
+        "baseline": Decoding(method="none"),
+        "k7": Decoding(method="fused_draft", window=7, draft="Qwen/Qwen3-1.7B"),
+    },
+)
+
+
+def cost(variant: str, seconds: float, *, width: float = 0.1, load: Any = C1) -> StepCost:
+    return StepCost(
+        variant=variant,
+        load=load,
+        mean_context_tokens=300.0,
+        step_latency_s=seconds,
+        step_latency_low_s=seconds * (1 - width),
+        step_latency_high_s=seconds * (1 + width),
+        steps_by="chunks",
+        steps=1000,
+        requests=20,
+        tokens_per_step=4.0,
+    )
+
+
+def card(*costs: StepCost, serving: ServingFacts | None = SERVING) -> StepCostCard:
+    return StepCostCard(run_id="r", experiment="x", serving=serving, costs=costs).sealed()
+
+
+def test_a_measured_window_costs_what_was_measured_load_by_load() -> None:
+    found = costs_by_load(
+        card(
+            cost("baseline", 0.045),
+            cost("k7", 0.090),
+            cost("baseline", 0.050, load=C4),
+            cost("k7", 0.150, load=C4),
+        ),
+        "fused_draft",
+    )
+
+    at_one, at_four = found[C1].of_window(7), found[C4].of_window(7)
+    assert at_one.low == pytest.approx(2 * 0.9 / 1.1)
+    assert at_one.high == pytest.approx(2 * 1.1 / 0.9)
+    assert math.sqrt(at_four.low * at_four.high) == pytest.approx(3.0)
+    assert "measured at c4 in run r on neuron-2.26.1 with Qwen/Qwen3-1.7B" in found[C4].source
+
+
+def test_with_one_window_another_costs_as_much_or_its_part_of_the_tokens() -> None:
+    costs = CardStepCosts(measured={7: Range(low=2.0, high=2.2)}, source="")
+
+    more, fewer = costs.of_window(14), costs.of_window(3)
+    assert more.low == 2.0
+    assert more.high == pytest.approx(3.4)
+    assert fewer.low == pytest.approx(1 + 3 / 7)
+    assert fewer.high == 2.2
+
+
+def test_between_two_windows_lies_a_line_and_beyond_them_it_goes_on() -> None:
+    costs = CardStepCosts(
+        measured={3: Range(low=1.3, high=1.5), 7: Range(low=1.9, high=2.3)}, source=""
+    )
+
+    assert costs.of_window(5).low == pytest.approx(1.6)
+    assert costs.of_window(5).high == pytest.approx(1.9)
+    assert costs.of_window(11).high == pytest.approx(3.1)
+    assert costs.of_window(2).low == pytest.approx(1.15)
+
+
+@pytest.mark.parametrize(
+    ("given", "method", "said"),
+    [
+        (card(cost("baseline", 0.1), serving=None), "fused_draft", "what served it"),
+        (card(cost("baseline", 0.1), cost("k7", 0.2)), "eagle3", "steps of fused_draft, allowed"),
+        (card(cost("k7", 0.2)), "fused_draft", "beside its baseline's"),
+    ],
+)
+def test_a_card_that_cannot_say_it_is_refused(given: StepCostCard, method: str, said: str) -> None:
+    with pytest.raises(UserInputError, match=said):
+        costs_by_load(given, method)

@@ -1,0 +1,117 @@
+"""What a buyer is told: from planted hits and planted step costs."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from draftworth.estimating.acceptance import hit_rate, yields
+from draftworth.estimating.forecast import PriorStepCosts, Range, WindowForecast, answer, forecast
+from draftworth.records.readings import Reading
+
+
+def readings(acceptance: float, *, prompt_class: str = "chat", prompts: int = 40) -> list[Reading]:
+    drawn = random.Random(int(acceptance * 1000))
+    return [
+        Reading(
+            id=f"{prompt_class}/{n}",
+            prompt_class=prompt_class,
+            case="case",
+            prompt_id=f"p{n}",
+            hits="".join("1" if drawn.random() < acceptance else "0" for _ in range(200)),
+            log_likelihood=-1.0,
+            entropy=1.0,
+            variance=1.0,
+        )
+        for n in range(prompts)
+    ]
+
+
+def forecasts(
+    found: list[Reading],
+    each: tuple[float, float],
+    *,
+    weights: dict[str, float] | None = None,
+    windows: dict[int, int] | None = None,
+) -> list[WindowForecast]:
+    windows = windows or {k: k for k in range(2, 16)}
+    return forecast(
+        yields(found, windows.values()),
+        weights or {"chat": 1.0},
+        windows=windows,
+        step_costs=PriorStepCosts(
+            per_drafted_token=Range(low=each[0], high=each[1]), source="planted"
+        ),
+    )
+
+
+def test_a_draft_that_is_right_pays_and_the_sentence_says_up_to_which_step_cost() -> None:
+    said = answer(forecasts(readings(0.95), (0.1, 0.12)))
+
+    assert said.startswith("pays unless a step of window ")
+    assert "baseline steps: a token costs" in said
+
+
+def test_a_draft_that_is_never_right_cannot_pay() -> None:
+    said = answer(forecasts(readings(0.05), (0.14, 0.19)))
+
+    assert said.startswith(
+        "cannot pay: even with the cheapest step, window 2 would need 1.3 tokens "
+    )
+    assert said.endswith("a step and gets 1.1")
+
+
+def test_where_the_step_decides_it_names_what_to_measure() -> None:
+    said = answer(forecasts(readings(0.6), (0.05, 0.6)))
+
+    assert said.startswith("depends on what a step costs: measure window")
+
+
+def test_the_truth_lies_in_the_range_where_the_step_cost_does() -> None:
+    """With acceptance a, a token costs (1 + ck) (1 - a) / (1 - a^(k + 1))."""
+    truth = (1 + 0.16 * 7) * (1 - 0.8) / (1 - 0.8**8)
+
+    (found,) = forecasts(readings(0.8, prompts=100), (0.14, 0.19), windows={7: 7})
+
+    assert found.cost_ratio.low < truth < found.cost_ratio.high
+    assert found.breaks_even_at == pytest.approx((1 - 0.8**8) / (1 - 0.8), rel=0.05)
+
+
+def test_classes_count_by_their_part_of_the_output_tokens() -> None:
+    both = readings(0.95, prompt_class="good") + readings(0.05, prompt_class="bad")
+    alone = [
+        forecasts(both, (0.1, 0.1), weights={name: 1.0}, windows={7: 7})[0].cost_ratio.low
+        for name in ("good", "bad")
+    ]
+
+    mix = forecasts(both, (0.1, 0.1), weights={"good": 3.0, "bad": 1.0}, windows={7: 7})
+
+    assert mix[0].cost_ratio.low == pytest.approx((3 * alone[0] + alone[1]) / 4)
+
+
+def test_the_interval_is_of_prompts_however_often_one_is_read() -> None:
+    few = readings(0.7, prompts=8)
+    again = [Reading(**{**vars(r), "id": f"{r.id}/again"}) for r in few]
+
+    (once,), (twice,) = (yields(found, [7]) for found in (few, few + again))
+
+    assert once.tokens_per_step == twice.tokens_per_step
+    assert once.tokens_per_step.low is not None
+
+
+def test_five_prompts_have_no_interval() -> None:
+    (found,) = yields(readings(0.7, prompts=5), [7])
+
+    assert found.tokens_per_step.low is None
+
+
+def test_the_hit_rate_is_of_tokens() -> None:
+    assert hit_rate(readings(1.0)) == 1.0
+    assert hit_rate([]) is None
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (2.0, 1.0), (-1.0, 1.0)])
+def test_a_range_goes_up_from_above_0(low: float, high: float) -> None:
+    with pytest.raises(ValueError, match="allowed: above 0, low first"):
+        Range(low=low, high=high)

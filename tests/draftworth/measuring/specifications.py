@@ -1,0 +1,67 @@
+"""Run specifications: each test states only what it cares about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.prompts import Case, Prompt
+
+
+def endpoint(variant: str, slot: int, **overrides: Any) -> Endpoint:
+    """A variant's server in a slot."""
+    fields: dict[str, Any] = {
+        "variant": variant,
+        "base_url": f"http://{variant}-{slot}",
+        "max_tokens_per_step": 1 if variant == "baseline" else 8,
+        "is_baseline": variant == "baseline",
+        "slot": slot,
+        "server": f"{variant}-{slot}",
+    }
+    return Endpoint(**{**fields, **overrides})
+
+
+def case(prompt_class: str, *, prompts: int = 8) -> Case:
+    """One case of a class."""
+    message = {"role": "user", "content": prompt_class}
+    made = (Prompt(id=f"{prompt_class}-{i}", messages=(message,)) for i in range(prompts))
+    return Case(prompt_class=prompt_class, name="case", prompts=tuple(made))
+
+
+def sampling(**overrides: Any) -> Sampling:
+    """Rounds of four requests: two at least, four at most."""
+    fields: dict[str, Any] = {
+        "requests_per_round": 4,
+        "min_requests": 8,
+        "max_requests": 16,
+        "target_interval_width": 0.1,
+        "warmup_requests": 0,
+    }
+    return Sampling(**{**fields, **overrides})
+
+
+def specification(endpoints: tuple[Endpoint, ...], **overrides: Any) -> RunSpec:
+    """One class at one load."""
+    fields: dict[str, Any] = {
+        "experiment": "x",
+        "endpoints": endpoints,
+        "shape": RequestShape(
+            model="tiny",
+            output_tokens=4,
+            fixed_output_length=True,
+            temperature=0.0,
+            seed=0,
+            enable_thinking=False,
+            timeout_seconds=60.0,
+        ),
+        "cases": (case("structured"),),
+        "loads": (ConcurrencyLoad(concurrency=1),),
+        "load_generator": "asyncio",
+        "sampling": sampling(),
+        "parallel": False,
+        "class_weights": {"structured": 1.0},
+        "price": None,
+        "ready_deadline_seconds": None,
+    }
+    return RunSpec(**{**fields, **overrides})

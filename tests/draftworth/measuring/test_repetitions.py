@@ -1,0 +1,186 @@
+"""A run that starts its servers again: what runs when, what is recorded, what a loss costs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftworth.errors import DraftworthError
+from draftworth.measuring.history import read_history
+from draftworth.measuring.run_specification import Endpoint
+from draftworth.measuring.runner import Runner
+from draftworth.measuring.sink import FolderSink
+from draftworth.records.reading import Run, read_run
+from draftworth.records.verdict import VERDICT_FILE
+from tests.draftworth.measuring.specifications import endpoint, sampling, specification
+from tests.draftworth.measuring.test_resume import FakeEngine
+from tests.support.stream_server import StreamServer, plain, stream_server
+
+FOUR_ROUNDS = sampling(min_requests=16, max_requests=16)
+RUN_ID = "llmperf-x-00000000-01234567"
+
+
+@pytest.fixture(scope="module")
+def healthy() -> Iterator[StreamServer]:
+    with stream_server(lambda _: plain("200 OK", b"")) as server:
+        yield server
+
+
+class RecordingServers:
+    """Notes what is asked for; call number `failing` fails."""
+
+    def __init__(self, *, failing: int = 0) -> None:
+        self.calls: list[tuple[tuple[str, ...], bool]] = []
+        self._failing = failing
+
+    async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
+        self.calls.append((tuple(e.server for e in endpoints), restart))
+        if len(self.calls) == self._failing:
+            raise DraftworthError("the API server answers HTTP 403")
+
+
+def run(
+    url: str,
+    folder: Path,
+    servers: RecordingServers,
+    *,
+    happen: Callable[[], object] | None = None,
+    at: int = 0,
+    **asked: Any,
+) -> Run | None:
+    """One pod of a run; None when it was terminated."""
+    endpoints = tuple(
+        endpoint(variant, slot, base_url=f"{url}/{variant}/..")
+        for variant, slot in (("baseline", 0), ("k7", 1), ("baseline", 1), ("k7", 0))
+    )
+    made = Runner(
+        spec=specification(endpoints, **asked),
+        sink=FolderSink(folder),
+        run_id=RUN_ID,
+        progress=lambda line: None,
+        history=read_history(FolderSink(folder), RUN_ID),
+        engine=FakeEngine(happen, at=at),
+        ready_poll_seconds=0.01,
+        servers=servers,
+    )
+    try:
+        asyncio.run(made.run())
+    except asyncio.CancelledError:
+        return None
+    return read_run(folder / RUN_ID)
+
+
+def terminate() -> None:
+    raise asyncio.CancelledError
+
+
+def what(run: Run) -> list[tuple[int, int, str, int | None]]:
+    return [(b.repetition, b.round, b.variant, b.slot) for b in run.blocks]
+
+
+def test_every_block_says_its_repetition_and_slot_and_servers_start_again(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    servers = RecordingServers()
+    found = run(healthy.base_url, tmp_path, servers, repetitions=2, sampling=FOUR_ROUNDS)
+
+    assert found
+    assert what(found) == [
+        *((1, 1, "baseline", 0), (1, 1, "k7", 1), (1, 2, "k7", 1), (1, 2, "baseline", 0)),
+        *((2, 3, "baseline", 1), (2, 3, "k7", 0), (2, 4, "k7", 0), (2, 4, "baseline", 1)),
+    ]
+    assert servers.calls == [
+        (("baseline-0", "k7-1"), False),
+        (("baseline-1", "k7-0"), True),
+    ]
+    assert found.result.repetitions == 2
+    assert found.result.shortened == ""
+
+
+def test_the_control_is_a_variant_of_the_run_and_both_its_servers_are_new(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    servers = RecordingServers()
+    found = run(healthy.base_url, tmp_path, servers, control=True)
+
+    assert found
+    assert servers.calls == [
+        (("baseline-0", "k7-1"), False),
+        (("baseline-0", "baseline-1"), True),
+    ]
+    assert found.result.variants == ("baseline", "k7", "control")
+    assert {b.slot for b in found.blocks if b.variant == "control"} == {1}
+    pairs = {(b.round, b.variant) for b in found.blocks}
+    assert {n for n, v in pairs if v == "control"}.isdisjoint(n for n, v in pairs if v == "k7")
+
+
+def test_a_run_continues_in_the_repetition_it_was_at_without_a_restart(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    asked: dict[str, Any] = {"repetitions": 2, "sampling": FOUR_ROUNDS}
+    whole = run(healthy.base_url, tmp_path / "whole", RecordingServers(), **asked)
+    for at in range(2, 9):
+        folder = tmp_path / str(at)
+        cut = run(healthy.base_url, folder, RecordingServers(), happen=terminate, at=at, **asked)
+        assert cut is None
+        servers = RecordingServers()
+        found = run(healthy.base_url, folder, servers, **asked)
+
+        assert found
+        assert whole
+        assert what(found) == what(whole)
+        assert [restart for _, restart in servers.calls] == (
+            [False, True] if at <= 4 else [True] if at == 5 else [False]
+        )
+
+
+def test_a_repetition_whose_servers_do_not_start_leaves_the_run_complete(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    found = run(healthy.base_url, tmp_path, RecordingServers(failing=2), repetitions=2)
+
+    assert found
+    assert found.result.status == "complete"
+    assert found.result.shortened == "repetition 2: the API server answers HTTP 403"
+    assert {b.repetition for b in found.blocks} == {1}
+    assert (tmp_path / RUN_ID / VERDICT_FILE).exists()
+
+
+def test_a_control_counts_although_a_later_repetition_ended_before_its_own(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    servers = RecordingServers(failing=3)
+    found = run(healthy.base_url, tmp_path, servers, repetitions=2, control=True)
+
+    assert found
+    assert found.result.shortened.startswith("repetition 2: ")
+    assert found.result.variants == ("baseline", "k7", "control")
+    assert found.result.max_tokens_per_step == {"baseline": 1, "k7": 8, "control": 1}
+
+
+def test_a_run_whose_first_servers_do_not_start_fails(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    found = run(healthy.base_url, tmp_path, RecordingServers(failing=1), repetitions=2)
+
+    assert found
+    assert found.result.status == "failed"
+    assert "HTTP 403" in found.result.reason
+    assert found.result.shortened == ""
+
+
+def test_each_repetition_measures_other_prompts_while_there_are_some(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    asked: dict[str, Any] = {"repetitions": 2, "sampling": sampling(min_requests=8, max_requests=8)}
+    found = run(healthy.base_url, tmp_path, RecordingServers(), **asked)
+
+    assert found
+    sent = [
+        {r.prompt_id for b in found.blocks if b.repetition == n for r in b.requests} for n in (1, 2)
+    ]
+    assert sent[0].isdisjoint(sent[1])

@@ -1,0 +1,93 @@
+"""The seed of each request: one for both variants, and another when the prompt comes again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from draftworth.measuring.request import request_body, request_seed
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.records.codec import INT64
+from draftworth.records.reading import Run, read_run
+from draftworth.records.results import RUN_FILE
+from tests.draftworth.measuring.test_runner import case, run, server, spec
+from tests.support.stream_server import StreamServer, stream_server
+
+SHAPE = spec("http://127.0.0.1:1", cases=[case("count")]).shape
+
+
+def sampled(run_spec: RunSpec, *, seed: int = 0) -> RunSpec:
+    return replace(run_spec, shape=replace(run_spec.shape, temperature=0.7, seed=seed))
+
+
+def measured(folder: Path, *, seed: int = 0) -> tuple[Run, list[StreamServer]]:
+    """Two rounds of a case of three prompts against two servers."""
+    with stream_server(server(1, 1)) as plain, stream_server(server(2)) as drafting:
+        given = spec(
+            *(plain.base_url, drafting.base_url),
+            cases=[case("count")],
+            requests=3,
+            max_rounds=2,
+            target_width=0.0001,
+        )
+        run(sampled(given, seed=seed), folder)
+    return read_run(folder / "test-1"), [plain, drafting]
+
+
+def seeds_sent(asked: StreamServer) -> list[tuple[str, int]]:
+    bodies = [request.json for request in asked.requests if request.method == "POST"]
+    return [(body["messages"][0]["content"], body["seed"]) for body in bodies]
+
+
+def test_both_variants_are_sent_the_same_seeds_and_each_record_has_its_own(tmp_path: Path) -> None:
+    found, (plain, drafting) = measured(tmp_path)
+
+    by_variant = {
+        name: [(r.prompt_id, r.seed) for b in found.blocks if b.variant == name for r in b.requests]
+        for name in ("baseline", "k7")
+    }
+    assert by_variant["baseline"] == by_variant["k7"]
+    recorded = {(prompt.replace("-", " "), seed) for prompt, seed in by_variant["k7"]}
+    for asked in (plain, drafting):
+        assert recorded <= set(seeds_sent(asked))
+
+
+def test_a_prompt_that_comes_again_has_another_seed(tmp_path: Path) -> None:
+    found, _ = measured(tmp_path)
+    seeds = [r.seed for b in found.blocks if b.variant == "baseline" for r in b.requests]
+    assert len(seeds) == len(set(seeds)) == 6
+
+
+def test_another_seed_of_the_workload_draws_other_seeds(tmp_path: Path) -> None:
+    one, _ = measured(tmp_path / "one")
+    same, _ = measured(tmp_path / "same")
+    other, _ = measured(tmp_path / "other", seed=1)
+    drawn = [[r.seed for b in of.blocks for r in b.requests] for of in (one, same, other)]
+    assert drawn[0] == drawn[1]
+    assert not set(drawn[0]) & set(drawn[2])
+
+
+@pytest.mark.parametrize("seed", [0, 1, -1, INT64[0], INT64[-1]])
+@pytest.mark.parametrize("place", [-4, 0, 1, 100_000])
+def test_a_seed_is_one_that_any_server_takes(seed: int, place: int) -> None:
+    assert 0 <= request_seed(replace(SHAPE, seed=seed), place) < 2**31
+
+
+def test_the_body_has_the_seed_and_the_temperature() -> None:
+    prompt = case("count").prompts[0]
+    body = json.loads(request_body(replace(SHAPE, temperature=0.7), prompt, seed=17))
+    assert (body["seed"], body["temperature"]) == (17, 0.7)
+
+
+def test_the_run_knows_the_temperature(tmp_path: Path) -> None:
+    measured(tmp_path)
+    assert json.loads((tmp_path / "test-1" / RUN_FILE).read_text())["temperature"] == 0.7
+
+
+@pytest.mark.parametrize("temperature", [-1.0, 0.001, 2.5])
+def test_a_temperature_that_servers_change_or_refuse_is_none(temperature: float) -> None:
+    with pytest.raises(ValueError, match=r"temperature: given .*, allowed: 0, or 0.01 to 2"):
+        replace(SHAPE, temperature=temperature)

@@ -1,0 +1,128 @@
+"""Which rounds a run measures: the least of everything, then where the interval is widest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from draftworth.analysis.summary import Group
+from draftworth.measuring.precision import Precision
+from draftworth.measuring.rounds import Round, Rounds, least_rounds, most_rounds
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.results import BlockResult
+from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
+
+C1, C2, C4 = (ConcurrencyLoad(concurrency=n) for n in (1, 2, 4))
+PAIR = (endpoint("baseline", 0), endpoint("k7", 1), endpoint("baseline", 1), endpoint("k7", 0))
+
+
+class Told(Precision):
+    """Widths that the test chooses, by class and load; they shrink with the rounds measured."""
+
+    widths: dict[tuple[str, str], float]
+
+    def is_enough(
+        self,
+        blocks: Sequence[BlockResult],
+        group: Group,
+        *,
+        requests: int,
+        least: float | None = None,
+    ) -> bool:
+        wide = self._width(group) / (requests or 1) > self.spec.sampling.target_interval_width
+        return not wide and requests >= (least or 0)
+
+    def width(self, blocks: Sequence[BlockResult], group: Group) -> float:
+        return self._width(group)
+
+    def report_missing(self, blocks: Sequence[BlockResult], group: Group) -> None:
+        self.progress(group.label)
+
+    def _width(self, group: Group) -> float:
+        return self.widths.get((group.prompt_class, group.load.label), 0.0)
+
+
+def rounds_of(
+    spec: RunSpec, widths: dict[tuple[str, str], float], said: list[str] | None = None
+) -> list[Round]:
+    lines: list[str] = [] if said is None else said
+    told = Told(spec=spec, progress=lines.append)
+    object.__setattr__(told, "widths", widths)
+    return list(Rounds(spec=spec, precision=told, blocks=[]))
+
+
+def spec(**overrides: Any) -> RunSpec:
+    return specification(PAIR, **overrides)
+
+
+def test_all_is_enough_after_the_least_rounds() -> None:
+    found = rounds_of(spec(loads=(C1, C2), sampling=sampling(max_requests=40)), {})
+
+    assert [(r.load.label, r.number) for r in found] == [
+        *(("c1", 1), ("c1", 2)),
+        *(("c2", 1), ("c2", 2)),
+    ]
+
+
+def test_more_rounds_go_where_the_interval_is_widest_until_the_budget_is_spent() -> None:
+    said: list[str] = []
+    widths = {("structured", "c1"): 3.0, ("structured", "c4"): 1e9}
+    found = rounds_of(spec(loads=(C1, C2, C4), sampling=sampling(max_requests=40)), widths, said)
+
+    assert Counter(r.load.label for r in found) == {"c1": 2, "c2": 2, "c4": 6}
+    assert said == ["structured at c1", "structured at c4"]
+
+
+def test_a_class_that_is_known_well_enough_gets_no_more() -> None:
+    cases = (case("structured"), case("open_ended"))
+    found = rounds_of(spec(cases=cases), {("open_ended", "c1"): 1e9})
+
+    assert [sorted(r.classes) for r in found] == [
+        *[["open_ended", "structured"]] * 2,
+        *[["open_ended"]] * 2,
+    ]
+
+
+def test_each_repetition_has_its_part_of_the_budget() -> None:
+    asked = spec(repetitions=2, sampling=sampling(min_requests=8, max_requests=32))
+    found = rounds_of(asked, {("structured", "c1"): 1e9})
+
+    assert [(r.stage.repetition, r.number) for r in found] == [
+        *((1, n) for n in (1, 2, 3, 4)),
+        *((2, n) for n in (5, 6, 7, 8)),
+    ]
+
+
+def test_a_control_gets_the_least_and_takes_nothing_of_the_budget() -> None:
+    asked = spec(repetitions=2, control=True, sampling=sampling(max_requests=16))
+    found = rounds_of(asked, {("structured", "c1"): 1e9})
+
+    measured = Counter(r.stage.is_control for r in found)
+    assert measured == {False: 4, True: 2}
+    assert len({r.number for r in found}) == len(found), "blocks of two rounds would be pairs"
+
+
+@pytest.mark.parametrize(
+    ("counts", "repetitions", "loads", "least", "most"),
+    [
+        ((8, 8, 64), 1, 1, 1, 8),
+        ((8, 16, 64), 1, 1, 2, 8),
+        ((8, 16, 64), 2, 1, 1, 8),
+        ((8, 16, 96), 2, 3, 1, 12),
+        ((8, 64, 64), 1, 4, 2, 8),  # the budget has room for two each
+        ((5, 12, 12), 1, 1, 2, 2),
+        ((8, 8, 8), 4, 1, 1, 4),  # one round each, whatever the budget says: rules refuse it
+    ],
+)
+def test_the_least_and_the_most(
+    counts: tuple[int, int, int], repetitions: int, loads: int, least: int, most: int
+) -> None:
+    a_round, at_least, at_most = counts
+    asked = sampling(requests_per_round=a_round, min_requests=at_least, max_requests=at_most)
+
+    assert least_rounds(asked, repetitions=repetitions, loads=loads) == least
+    assert most_rounds(asked, repetitions=repetitions, loads=loads) == most

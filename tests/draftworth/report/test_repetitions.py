@@ -1,0 +1,68 @@
+"""Repetitions and the control in the report."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from draftworth.analysis.facts import RunFacts
+from draftworth.report.contents import document_of
+from draftworth.report.document import Section
+from draftworth.report.tables import figures_csv, requests_csv
+from draftworth.report.terminal import document_lines
+from tests.draftworth.report.runs import make_facts, make_run, with_control, with_repetitions
+
+
+def section(facts: RunFacts, title: str) -> Section | None:
+    found = [s for s in document_of(facts).sections if s.title == title]
+    return found[0] if found else None
+
+
+def test_a_single_repetition_has_no_table() -> None:
+    assert section(make_facts(), "Repetitions") is None
+
+
+def test_each_repetition_has_its_row_with_slots_and_the_last_row_is_all() -> None:
+    facts = make_facts(with_repetitions(make_run(), 3))
+    found = section(facts, "Repetitions")
+    assert found is not None
+    (table,) = found.tables
+    rows = [row for row in table.rows if row[0] == "structured"]
+    assert [row[3] for row in rows] == ["1", "2", "3", "all 3"]
+    assert [row[4:6] for row in rows] == [("1", "0"), ("0", "1"), ("1", "0"), ("-", "-")]
+    costs = [float(row[6].rstrip("%")) for row in rows]
+    # The second is 10% slower than the first, the third 20%; all are their mean.
+    assert costs[0] < costs[3] < costs[2]
+    assert all(" to " in row[7] for row in rows)
+    assert "with fewer it speaks of these alone" in found.paragraphs[0]
+
+
+def test_the_verdict_speaks_of_few_repetitions_and_in_general_of_many() -> None:
+    said = "\n".join(document_lines(document_of(make_facts(with_repetitions(make_run(), 3)))))
+    assert "less in these 3 repetitions." in said
+    many = "\n".join(document_lines(document_of(make_facts(with_repetitions(make_run(), 4)))))
+    assert "in these 4" not in many
+    assert "in this run" not in many
+
+
+def test_the_control_has_a_table_beside_the_verdict() -> None:
+    found = section(make_facts(with_control(make_run())), "Verdict")
+    assert found is not None
+    (table,) = [t for t in found.tables if "two servers without speculation" in t.headings]
+    assert [row[-1] for row in table.rows] == ["-", "yes", "yes"]
+    outputs = section(make_facts(with_control(make_run())), "Greedy outputs")
+    assert outputs is not None
+    beside = ("16 of 16", "100.0%", "24 of 24", "100.0%", "cannot be told")
+    assert outputs.tables[0].rows[0][3:] == beside
+
+
+def test_csv_files_have_repetitions_and_the_control() -> None:
+    facts = make_facts(with_control(with_repetitions(make_run(), 2)))
+    rows = [*csv.DictReader(io.StringIO(figures_csv(facts)))]
+    names = {row["figure"] for row in rows}
+    assert {"cost_ratio_of_control", "cost_ratio_in_built-run/2"} <= names
+    (pooled, *_) = (row for row in rows if row["figure"] == "cost_ratio")
+    assert pooled["repetitions"] == "2"
+    requests = [*csv.DictReader(io.StringIO(requests_csv((*facts.run.blocks, *facts.control))))]
+    assert {row["variant"] for row in requests} == {"baseline", "k7", "control"}
+    assert {row["repetition"] for row in requests} == {"1", "2"}

@@ -1,0 +1,88 @@
+"""What a pass over outputs predicts, beside what real servers with a draft did."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from draftworth.cli import main
+from tests.conftest import ROOT
+from tests.rehearsal.test_rehearsal import short_rehearsal
+from tests.support.experiments import both, put, write_experiment
+
+DRAFT = {"path": str(ROOT / "rehearsal/tiny_pair/draft")}
+
+
+def variant(window: int) -> dict[str, object]:
+    return {"name": f"k{window}", "method": "draft_model", "draft": DRAFT, "window": window}
+
+
+@pytest.mark.engine
+def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
+    if python is None:
+        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+    monkeypatch.chdir(ROOT)
+    experiment = write_experiment(
+        tmp_path,
+        both(
+            put("target", "path", value=str(ROOT / "rehearsal/tiny_pair/target")),
+            put("variants", value=[{"name": "b", "method": "none"}, variant(3), variant(12)]),
+            put("workload", "classes", 0, "cases", value=["count"]),
+            put("workload", "classes", 1, "cases", value=["poem"]),
+            put("workload", "requests_per_round", value=8),
+        ),
+        base="rehearsal",
+    )
+    engine = ("--engine", str(Path(python).parents[1]))
+    runs = tmp_path / "runs"
+    assert main(["rehearse", "--experiment", str(experiment), *engine, "--out", str(runs)]) == 0
+    (run,) = runs.iterdir()
+    capsys.readouterr()
+
+    code = main(
+        [
+            *("estimate", str(experiment), "--answers", str(run), "--json", *engine),
+            *("--out", str(tmp_path / "estimates")),
+        ]
+    )
+
+    assert code == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    agreements = found["agreements"]
+    assert len(agreements) == 4, "two windows in two classes"
+    for agreement in agreements:
+        assert abs(agreement["difference"]) <= 0.01, agreement
+        assert agreement["requests"] == 8
+        # A machine that is busy merges chunks, and those requests do not show their steps.
+        assert agreement["same_sequence"] >= 0.75 * agreement["shown"], agreement
+
+
+def test_heads_are_refused_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["estimate", str(ROOT / "experiments/llama-3.1-8b-eagle3.yaml")])
+
+    assert code == 2
+    assert "read the target's hidden states, which no text holds" in capsys.readouterr().err
+
+
+def test_a_draft_of_the_hub_wants_its_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["estimate", str(ROOT / "experiments/qwen3-32b.yaml")])
+
+    assert code == 2
+    assert "--draft DIR" in capsys.readouterr().err
+
+
+def test_prompts_without_answers_say_where_to_get_some(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["estimate", str(short_rehearsal(tmp_path)), "--out", str(tmp_path)])
+
+    assert code == 2
+    error = capsys.readouterr().err
+    assert "no answers lie beside its prompts" in error
+    assert "--answers RUN" in error
