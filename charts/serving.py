@@ -181,7 +181,7 @@ def _not_of_other_places(experiment: ResolvedNeuron, place: int) -> str:
     or groups in another way makes claims that fit as they do without a place, and not claims that
     fit nowhere (docs/decisions/0018-repetitions.md).
     """
-    others = [d for n, d in enumerate(experiment.placement.first_devices()) if n != place]
+    others = [d for n, d in enumerate(experiment.placement.corner_devices()) if n != place]
     return f"!(device.attributes['{NEURON_DRIVER}'].deviceId in {others})"
 
 

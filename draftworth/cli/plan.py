@@ -183,4 +183,6 @@ def _placement_lines(experiment: ResolvedNeuron) -> Iterator[str]:
     for slot in placement.slots:
         share = placement.node_share(slot)
         devices = f"{slot.devices} device{'s' if slot.devices > 1 else ''}"
-        yield f"  node {slot.node}: {slot.variant}, {devices}, {share:.1%} of the node"
+        _, *others = placement.of(slot.variant)
+        also = "".join(f", at times that of {placement.slots[o.number].variant}" for o in others)
+        yield f"  node {slot.node}: {slot.variant}, {devices}, {share:.1%} of the node{also}"

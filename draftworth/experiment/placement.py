@@ -62,7 +62,7 @@ class Placement:
         """
         return slot.number % self.slots_a_node
 
-    def first_devices(self) -> tuple[int, ...]:
+    def corner_devices(self) -> tuple[int, ...]:
         """One device of each place of a node, by which the places are told apart (`deviceId`).
 
         Corners of the torus, as far from each other as there are: 0 and 15 of two places, 0, 5, 10

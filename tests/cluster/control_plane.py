@@ -24,6 +24,7 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 LOCAL = "127.0.0.1"
+SERVICES = "172.20.0.0/16"
 # Without the controllers of a cloud; a node that says nothing is noticed soon.
 CONTROLLERS = (
     "--controllers=*,-nodeipam,-cloud-node-lifecycle,-service-lb-controller,-node-route-controller"
@@ -156,14 +157,15 @@ def _start_api_server(
         "kube-apiserver",
         f"--etcd-servers={etcd}",
         f"--secure-port={port}",
-        f"--bind-address={LOCAL}",
+        # Pods have networks of their own here, and reach it at the address of its Service.
+        "--bind-address=0.0.0.0",
         f"--advertise-address={LOCAL}",
         "--endpoint-reconciler-type=none",
         f"--cert-dir={folder / 'certificates'}",
         "--service-account-issuer=https://issuer.example.com",
         f"--service-account-key-file={key}",
         f"--service-account-signing-key-file={key}",
-        "--service-cluster-ip-range=172.20.0.0/16",
+        f"--service-cluster-ip-range={SERVICES}",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         f"--token-auth-file={tokens}",
@@ -178,6 +180,8 @@ def _start_controllers(programs: _Programs, kubeconfig: Path) -> None:
             "kube-controller-manager",
             (
                 f"--service-account-private-key-file={programs.folder / 'service-accounts.key'}",
+                # What pods trust the API server by.
+                f"--root-ca-file={programs.folder / 'certificates' / 'apiserver.crt'}",
                 "--use-service-account-credentials",
                 CONTROLLERS,
                 LOST_AFTER,

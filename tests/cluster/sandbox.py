@@ -22,6 +22,8 @@ from tests.support.processes import end_family
 
 BRIDGE = "pods"
 HOST = "10.77.0.1"
+# The first of the Services' addresses: what every pod takes for the API server's.
+KUBERNETES = "172.20.0.1"
 _PREFIX_BITS = 16
 
 
@@ -60,6 +62,7 @@ class PodNetwork:
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
         _ip("link", "add", BRIDGE, "type", "bridge")
         _ip("address", "add", f"{HOST}/{_PREFIX_BITS}", "dev", BRIDGE)
+        _ip("address", "add", f"{KUBERNETES}/32", "dev", BRIDGE)
         _ip("link", "set", BRIDGE, "up")
 
     def add(self) -> PodInterface:
@@ -72,6 +75,7 @@ class PodNetwork:
         _ip("-n", name, "address", "add", f"{address}/{_PREFIX_BITS}", "dev", "eth0")
         for link in ("lo", "eth0"):
             _ip("-n", name, "link", "set", link, "up")
+        _ip("-n", name, "route", "add", KUBERNETES, "via", HOST)
         return PodInterface(name=name, address=address)
 
 

@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from charts.names import NAMESPACE
 from tests.cluster.api import Api, Object, RefusedError
 from tests.cluster.nodes import Nodes
 from tests.cluster.running_pod import RunningPod
-from tests.cluster.sandbox import Mount, PodNetwork, Program
+from tests.cluster.sandbox import KUBERNETES, Mount, PodNetwork, Program
 from tests.cluster.volumes import NotThereError, Volumes
 
 STEP_SECONDS = 0.2
@@ -115,6 +116,7 @@ class StandInKubelet:
             command=[*container["command"], *container.get("args", ())],
             environment={
                 **image.environment,
+                **self._kubernetes,
                 **self._credentials(pod),
                 **dict(self._environment(pod, container)),
             },
@@ -123,6 +125,12 @@ class StandInKubelet:
             user=security.get("runAsUser"),
             read_only_root=security.get("readOnlyRootFilesystem", False),
         )
+
+    @property
+    def _kubernetes(self) -> Mapping[str, str]:
+        """Where the API server is: every container is told, whether it may call it or not."""
+        port = str(urlsplit(self.api.url).port)
+        return {"KUBERNETES_SERVICE_HOST": KUBERNETES, "KUBERNETES_SERVICE_PORT": port}
 
     def _credentials(self, pod: Object) -> Mapping[str, str]:
         """EKS Pod Identity's: of service accounts that have a role."""
@@ -147,7 +155,8 @@ class StandInKubelet:
             )
             yield Mount(
                 source=folders[mount["name"]] / mount.get("subPath", ""),
-                target=mount["mountPath"],
+                # /var/run is another name of /run, here and in images.
+                target=os.path.realpath(mount["mountPath"]),
                 read_only=bool(mount.get("readOnly") or claims[mount["name"]] or is_config),
             )
 

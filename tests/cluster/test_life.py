@@ -14,12 +14,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from charts.load_generator import SCALING_ROLE
+from charts.names import server_names
 from draftworth.cli import main
 from draftworth.records.codec import load_record
-from draftworth.records.results import RESULT_SUFFIX, RunResult
+from draftworth.records.results import RESULT_SUFFIX, BlockResult, RunResult
 from draftworth.records.staging import READY_MARKER
 from pods.compiled_graphs.start import MAX_STARTS
-from tests.cluster.api import Api, Object
+from tests.cluster.api import Api, Object, path_of
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.living import living
 from tests.cluster.sandbox import PodNetwork
@@ -46,11 +48,11 @@ def network(plane: ControlPlane) -> PodNetwork:
 
 @pytest.fixture(scope="module")
 def synthesis(
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> tuple[Path, Path, Mapping[str, Template]]:
-    """The experiment's file, its assembly and templates."""
+    """The experiment's file, its assembly and templates; a parameter is a change of the file."""
     folder = tmp_path_factory.mktemp("synthesis")
-    path = write(folder)
+    path = write(folder, **getattr(request, "param", {}))
     data = yaml.safe_load(path.read_text())
     data["workload"] |= {"min_requests": REQUESTS, "max_requests": REQUESTS}
     path.write_text(yaml.safe_dump(data, sort_keys=False))
@@ -114,6 +116,42 @@ def test_a_run_from_its_deploy_to_its_verdict_and_its_end(
     assert re.search(
         r"at c\d+, [a-z0-9.-]+: (cheaper per token|inconclusive)", capsys.readouterr().out
     )
+    destroy(world)
+
+
+def blocks_of(world: World) -> list[BlockResult]:
+    keys = world.keys("results", RESULT_SUFFIX)
+    return [load_record(BlockResult, world.get("results", key)) for key in keys]
+
+
+@pytest.mark.parametrize("synthesis", [{"repetitions": 2, "control": True}], indirect=True)
+def test_a_run_starts_and_stops_its_servers_and_swaps_their_slots(world: World) -> None:
+    world.deploy()
+    run = world.until(lambda: run_of(world))
+    assert (run.status, run.reason, run.shortened) == ("complete", "", "")
+    found = {(b.repetition, b.variant, b.slot) for b in blocks_of(world)}
+    assert found == {
+        *((1, "baseline", 0), (1, "qwen3-1.7b-k7", 1), (1, "control", 1)),
+        *((2, "baseline", 1), (2, "qwen3-1.7b-k7", 0), (2, "control", 0)),
+    }
+    # Its own name of each server, in its state and in its log.
+    states = {key.rpartition("/")[2] for key in world.keys("results") if "/serving/" in key}
+    assert states == {f"{name}.json" for name in server_names(world.experiment)}
+    assert "are in the bucket" in world.kubelet.log("slot1-vllm-baseline", ENGINE)
+    world.until(lambda: not world.names_of("accelerator"))
+    assert was_told(world, "complete")
+    destroy(world)
+
+
+@pytest.mark.parametrize("synthesis", [{"repetitions": 2}], indirect=True)
+def test_a_right_that_is_gone_costs_repetitions_and_no_answer(world: World) -> None:
+    world.deploy()
+    world.until(lambda: world.keys("results", RESULT_SUFFIX))
+    world.api.change(path_of("Role", SCALING_ROLE), {"rules": []})
+    run = world.until(lambda: run_of(world))
+    assert {b.repetition for b in blocks_of(world)} == {1}
+    assert (run.status, run.reason) == ("complete", "")
+    assert "HTTP 403: " in run.shortened
     destroy(world)
 
 

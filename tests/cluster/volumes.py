@@ -48,11 +48,29 @@ class Volumes:
             self._write_config_map(volume["configMap"], folder)
         elif "persistentVolumeClaim" in volume:
             self._show_bucket(volume["persistentVolumeClaim"]["claimName"], folder, pod)
+        elif "projected" in volume:
+            for source in volume["projected"]["sources"]:
+                self._project(source, folder, pod)
         elif "emptyDir" in volume:
             self._give(folder, pod)
         else:
             raise AssertionError(f"the stand-in knows no volume like {volume}")
         return folder
+
+    def _project(self, source: Object, folder: Path, pod: Object) -> None:
+        """What a pod that may call Kubernetes gets: a token of its account, certificate, place."""
+        if "configMap" in source:
+            self._write_config_map(source["configMap"], folder)
+        elif "downwardAPI" in source:
+            (item,) = source["downwardAPI"]["items"]
+            assert item["fieldRef"]["fieldPath"] == "metadata.namespace"
+            (folder / item["path"]).write_text(pod["metadata"]["namespace"])
+        elif not (path := folder / source["serviceAccountToken"]["path"]).exists():
+            owner = {"apiVersion": "v1", "kind": "Pod"}
+            owner |= {key: pod["metadata"][key] for key in ("name", "uid")}
+            account = path_of("ServiceAccount", pod["spec"]["serviceAccountName"])
+            request = {"spec": {"boundObjectRef": owner}}
+            path.write_text(self.api.ask("POST", f"{account}/token", request)["status"]["token"])
 
     def _give(self, folder: Path, pod: Object) -> None:
         """An empty folder belongs to the pod's group; others may write there all the same."""

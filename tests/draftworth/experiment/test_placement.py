@@ -10,10 +10,12 @@ from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.placement import Placement, place
 from tests.support.experiments import (
     both,
+    changed,
     load_spec,
     on_small_nodes,
     put,
     resolved,
+    with_third_variant,
     write_experiment,
 )
 
@@ -60,3 +62,50 @@ def test_one_device_a_node_is_one_node_a_variant() -> None:
 def test_a_slot_knows_its_share_of_the_node(tmp_path: Path) -> None:
     placement = placed(tmp_path, variants=2, slot_devices=8)
     assert [placement.node_share(slot) for slot in placement.slots] == [0.5, 0.5]
+
+
+def numbers(repetitions: int, *, control: bool, variants: int = 2) -> dict[str, list[int]]:
+    """The slots of each variant, its home first."""
+    experiment = resolved() if variants == 2 else with_third_variant(resolved())
+    made = changed(experiment, repetitions=repetitions, control=control)
+    return {v.name: [slot.number for slot in v.slots] for v in made.variants}
+
+
+def test_servers_that_stay_have_one_slot_each() -> None:
+    assert numbers(1, control=False) == {"baseline": [0], "qwen3-1.7b-k7": [1]}
+
+
+def test_with_repetitions_two_variants_swap_and_three_move_on_by_one() -> None:
+    assert numbers(2, control=False) == {"baseline": [0, 1], "qwen3-1.7b-k7": [1, 0]}
+    three = {"baseline": [0, 1], "qwen3-1.7b-k7": [1, 2], "k5": [2, 0]}
+    assert numbers(4, control=True, variants=3) == three
+
+
+def test_a_control_alone_moves_the_baseline_alone() -> None:
+    assert numbers(1, control=True) == {"baseline": [0, 1], "qwen3-1.7b-k7": [1]}
+
+
+def test_no_two_servers_of_one_time_want_one_slot() -> None:
+    for own in zip(*numbers(2, control=True, variants=3).values(), strict=True):
+        assert len(set(own)) == 3
+
+
+@pytest.mark.parametrize(
+    ("variants", "slot_devices", "devices"),
+    [
+        (2, 8, (0, 15)),
+        (3, 8, (0, 15)),
+        (4, 4, (0, 5, 10, 15)),
+        (2, 16, (0,)),
+        (16, 1, tuple(range(16))),
+    ],
+)
+def test_places_of_a_node_are_told_apart_by_one_device_each(
+    tmp_path: Path, variants: int, slot_devices: int, devices: tuple[int, ...]
+) -> None:
+    placement = placed(tmp_path, variants=variants, slot_devices=slot_devices)
+    assert placement.corner_devices() == devices
+    for place_number, device in enumerate(devices):
+        assert device // slot_devices == place_number, "in the recorded group of that place"
+    places = [placement.place(slot) for slot in placement.slots]
+    assert places == [n % len(devices) for n in range(variants)]
