@@ -39,7 +39,7 @@ from draftworth.analysis.summary import Group, VariantSummary, groups_of, summar
 from draftworth.analysis.verdict import Comparison, compare
 from draftworth.records.load import Load, PoissonLoad
 from draftworth.records.reading import Run
-from draftworth.records.results import AS_SHIPPED, BlockResult, RequestRecord
+from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, RequestRecord
 from draftworth.records.transcripts import Transcripts
 
 QUANTILE_SHARES = (0.5, 0.9, 0.95, 0.99)
@@ -157,7 +157,7 @@ def _goodputs(run: Run, mixed_loads: Sequence[Load]) -> Iterator[Goodput]:
     weights = run.result.class_weights
     mixes = [Traffic(weights=weights, load=load) for load in mixed_loads]
     for traffic in (*mixes, *(Traffic.of(group) for group in groups_of(run.blocks))):
-        for variant in run.result.variants:
+        for variant in (name for name in run.result.variants if name != CONTROL):
             if found := goodput(run.blocks, traffic, run.result.limits, variant):
                 yield found
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 from draftworth.analysis.checks import AcceptanceCheck
 from draftworth.analysis.costs import usd_per_million_tokens
-from draftworth.records.results import AS_SHIPPED, BlockResult, Price, RequestRecord
+from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Price, RequestRecord
 from draftworth.records.verdict import Verdict
 
 NAMESPACE = "Draftworth"
@@ -243,6 +243,7 @@ def published_findings(verdict: Verdict) -> Iterator[tuple[dict[str, str], dict[
     """Of each finding against the run's baseline that has an interval: dimensions and values."""
     for finding in verdict.findings:
         values = {metric: getattr(finding, metric.field) for metric in FINDING_METRICS}
-        if finding.baseline != AS_SHIPPED and None not in values.values():
+        is_asked = finding.baseline != AS_SHIPPED and finding.variant != CONTROL
+        if is_asked and None not in values.values():
             names = (verdict.experiment, finding.variant, finding.traffic, finding.load)
             yield dict(zip(DIMENSIONS, names, strict=True)), values

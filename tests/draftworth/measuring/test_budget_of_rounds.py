@@ -1,4 +1,4 @@
-"""Which rounds a run measures: by hand, with intervals that are as wide as the test says."""
+"""How a budget of rounds is divided, with intervals that are as wide as the test says."""
 
 from __future__ import annotations
 
@@ -23,15 +23,8 @@ class Widths(Precision):
 
     by_load: dict[str, float]
 
-    def is_enough(
-        self,
-        blocks: Sequence[BlockResult],
-        group: Group,
-        *,
-        requests: int,
-        least: float | None = None,
-    ) -> bool:
-        return requests >= (least or 0) and self.by_load[group.load.label] <= 0.1
+    def is_enough(self, blocks: Sequence[BlockResult], group: Group, *, requests: int) -> bool:
+        return self.by_load[group.load.label] <= 0.1
 
     def width(self, blocks: Sequence[BlockResult], group: Group) -> float:
         return self.by_load[group.load.label]
@@ -68,3 +61,11 @@ def test_the_budget_goes_where_the_interval_is_widest() -> None:
 
 def test_a_budget_for_one_round_each_is_one_round_each() -> None:
     assert order(repeated(32), c1=0.3, c4=0.3) == ["1:c1", "1:c4", "2:c1", "2:c4"]
+
+
+def test_a_repetition_goes_on_until_it_has_its_part_of_the_least() -> None:
+    """24 requests in rounds of 8 over two repetitions: two rounds each, whatever is known."""
+    spec = repeated(64)
+    spec = replace(spec, loads=LADDER[:1], sampling=replace(spec.sampling, min_requests=24))
+
+    assert order(spec, c1=0.05) == ["1:c1", "1:c1", "2:c1", "2:c1"]
