@@ -105,7 +105,8 @@ class GroupFacts:
 class RunFacts:
     """A run and all that is known about it.
 
-    highest_rates: by variant, where arrivals came at rates and latencies are limited.
+    highest_rates: by variant and length of prompts, where arrivals came at rates and latencies are
+        limited.
     ladders: of the traffic mix, or of each class where there is none, over the concurrencies.
     contexts: of the same over the lengths of prompts, where there are several.
     goodputs: of every variant in each traffic that a verdict is given on, where there are limits.
@@ -168,9 +169,16 @@ def _highest_rates(run: Run) -> Mapping[str, PoissonLoad | None]:
     if not (at_rates and result.limits.are_on_latencies):
         return {}
     weights = result.class_weights or dict.fromkeys((b.prompt_class for b in run.blocks), 1.0)
+    lengths = dict.fromkeys(block.load.input_tokens for block in run.blocks)
     return {
-        variant: highest_rate(run.blocks, weights, result.limits, variant)
+        variant if length is None else f"{variant} with {length:,} input tokens": highest_rate(
+            [b for b in run.blocks if b.load.input_tokens == length],
+            weights,
+            result.limits,
+            variant,
+        )
         for variant in result.variants
+        for length in lengths
     }
 
 
