@@ -92,9 +92,10 @@ class Comparison:
     def _passes(self, load: Load) -> Bounds:
         """Those with as many measured requests at this load as this design's run has."""
         counts = RoundCounts.of(self.experiment)
-        least = counts.least * counts.repetitions
+        is_needed = self.experiment.loads.index(load) < counts.needed_further(1)
+        least = counts.least * counts.repetitions + is_needed
         is_slowest = load == slowest_load(self.experiment, self.assumed)
-        most = least + counts.all_further * is_slowest
+        most = counts.least * counts.repetitions + max(is_needed, counts.all_further * is_slowest)
         rounds = Bounds(least, most).called("rounds", digits=None)
         return rounds * self.experiment.spec.workload.requests_per_round / PASS_REQUESTS
 

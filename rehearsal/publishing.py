@@ -10,7 +10,7 @@ from draftworth.analysis.metrics import NAMESPACE, TTFT, dimension_values
 from draftworth.errors import DraftworthError
 from draftworth.measuring.runner import Progress
 from draftworth.records.reading import Run
-from draftworth.records.results import BlockResult, values_of
+from draftworth.records.results import RESULT_SUFFIX, BlockResult, values_of
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from rehearsal.emulator import RESULTS_BUCKET, Emulator, feed
@@ -35,7 +35,9 @@ def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
             progress(f"publisher: {entry['event']}: {entry.get('key')}: {entry.get('reason')}")
 
     feed(emulator, lambda event: dict(handle_batch(event, None, publisher=publisher, log=log)))
-    progress(f"publisher: {len(published)} result files into CloudWatch")
+    results = [key for key in published if key.endswith(RESULT_SUFFIX)]
+    verdict = " and the verdict" if len(results) < len(published) else ""
+    progress(f"publisher: {len(results)} result files{verdict} into CloudWatch")
     series: dict[str, list[BlockResult]] = {}
     for block in run.blocks:
         name = f"{block.prompt_class}/{block.load.label}/{block.variant}"

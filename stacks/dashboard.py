@@ -12,6 +12,7 @@ from typing import Any
 
 from draftworth.analysis import metrics
 from draftworth.analysis.metrics import Metric
+from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.load import ConcurrencyLoad, Load
 
@@ -34,18 +35,20 @@ NEURON_GRAPHS = (
     ("NeuronCore memory (bytes)", "node_neuroncore_memory_usage_total", "Average"),
     ("Neuron execution errors", "node_neuron_execution_errors_total", "Sum"),
 )
-COST_RATIO_TITLE = "Cost ratio = baseline's output throughput / variant's, without an interval"
+COST_RATIO_TITLE = "Cost ratio so far = baseline's throughput / variant's, without an interval"
+VERDICT_SECTION = "What a token costs with speculation / without: the last complete run's verdict"
 GUIDE = """\
-**Does speculation pay?** The verdict is in the report, not here: the cost ratio with its 95% \
-interval, by class and for your traffic. `python -m draftworth report {runs_url}RUN` prints it; \
-`aws s3 ls {runs_url}` lists the runs.
+**Does speculation pay?** When a run is complete its cost ratios are here with their 95% \
+intervals, for your traffic and by class. The verdict in words, with what to know before \
+believing it, is in the mail and the report: `python -m draftworth report {runs_url}RUN` prints \
+it; `aws s3 ls {runs_url}` lists the runs.
 
 Here variants stand side by side, each section one prompt class at one load (`c4`: four requests \
 in flight; `p2.5`: 2.5 requests a second, at random times). {cost_ratio}"""
 COST_RATIO_GUIDE = (
-    "A cost ratio here is of the mean throughputs of all blocks in the time range above, whichever "
-    "runs and cases they are of: below 1 the variant is cheaper per token, without an interval a "
-    "hint and no verdict."
+    "The cost ratio of a section is of the mean throughputs of all blocks in the time range above, "
+    "whichever runs and cases they are of, for while a run measures: below 1 the variant is "
+    "cheaper per token, without an interval a hint and no verdict."
 )
 
 # A title, what is drawn, and lines of metrics, as CloudWatch has them.
@@ -84,7 +87,9 @@ def _sections_that_fit(
     for dimensions in PICKED:
         picked = tuple(name for name in dimensions if len(values[name]) > 1)
         shown = [*_shown(experiment, picked)]
+        verdict = [*_verdict(experiment, shown, picked)]
         sections = {
+            **({VERDICT_SECTION: verdict} if verdict else {}),
             **{_heading(*of, picked): [*_comparisons(experiment, *of)] for of in shown},
             **others,
         }
@@ -156,6 +161,32 @@ def _comparisons(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> I
         yield _graph(metric.title_and_unit, lines)
         if metric is metrics.OUTPUT_THROUGHPUT and _have_cost([load]):
             yield _cost_ratios(experiment, prompt_class, load)
+
+
+def _verdict(
+    experiment: ResolvedNeuron, shown: Iterable[tuple[str, Load]], picked: tuple[str, ...]
+) -> Iterator[Graph]:
+    """The cost ratios of the last complete run, with the ends of their intervals."""
+    for name, load in _traffics(experiment, shown, picked):
+        lines = [
+            _line(metric, "Average", experiment.name, variant.name, name, load.label, label=label)
+            for variant in experiment.variants
+            if not variant.is_baseline
+            for metric, label in zip(metrics.FINDING_METRICS, ("", "low", "high"), strict=True)
+        ]
+        title = "Picked prompt class" if "PromptClass" in picked else name
+        place = "the picked load" if "Load" in picked else load.label
+        yield {"title": f"{title} at {place}", "view": "singleValue", "metrics": lines}
+
+
+def _traffics(
+    experiment: ResolvedNeuron, shown: Iterable[tuple[str, Load]], picked: tuple[str, ...]
+) -> Iterator[tuple[str, Load]]:
+    """What verdicts speak of: the mix first, where it is not hidden by what is picked."""
+    with_cost = [(name, load) for name, load in shown if _have_cost([load])]
+    if len(experiment.spec.workload.classes) > 1 and "PromptClass" not in picked:
+        yield from ((TRAFFIC_MIX, load) for load in dict.fromkeys(load for _, load in with_cost))
+    yield from with_cost
 
 
 def _have_cost(loads: Iterable[Load]) -> bool:

@@ -34,12 +34,7 @@ from draftworth.analysis.summary import Group, VariantSummary, groups_of, summar
 from draftworth.analysis.verdict import Comparison, compare
 from draftworth.records.load import Load, PoissonLoad
 from draftworth.records.reading import Run
-from draftworth.records.results import (
-    AS_SHIPPED,
-    CONTROL,
-    BlockResult,
-    RequestRecord,
-)
+from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, RequestRecord
 from draftworth.records.transcripts import Transcripts
 
 QUANTILE_SHARES = (0.5, 0.9, 0.95, 0.99)
@@ -106,7 +101,8 @@ class RunFacts:
     """A run and all that is known about it.
 
     run: without its control, which is no variant to choose. control: the blocks of its rounds.
-    highest_rates: by variant, where arrivals came at rates and latencies are limited.
+    highest_rates: by variant and length of prompts, where arrivals came at rates and latencies are
+        limited.
     ladders: of the traffic mix, or of each class where there is none, over the concurrencies.
     contexts: of the same over the lengths of prompts, where there are several.
     goodputs: of every variant in each traffic that a verdict is given on, where there are limits.
@@ -191,7 +187,7 @@ def _goodputs(run: Run, mixed_loads: Sequence[Load]) -> Iterator[Goodput]:
     weights = run.result.class_weights
     mixes = [Traffic(weights=weights, load=load) for load in mixed_loads]
     for traffic in (*mixes, *(Traffic.of(group) for group in groups_of(run.blocks))):
-        for variant in run.result.variants:
+        for variant in (name for name in run.result.variants if name != CONTROL):
             if found := goodput(run.blocks, traffic, run.result.limits, variant):
                 yield found
 
@@ -202,9 +198,16 @@ def _highest_rates(run: Run) -> Mapping[str, PoissonLoad | None]:
     if not (at_rates and result.limits.are_on_latencies):
         return {}
     weights = result.class_weights or dict.fromkeys((b.prompt_class for b in run.blocks), 1.0)
+    lengths = dict.fromkeys(block.load.input_tokens for block in run.blocks)
     return {
-        variant: highest_rate(run.blocks, weights, result.limits, variant)
+        variant if length is None else f"{variant} with {length:,} input tokens": highest_rate(
+            [b for b in run.blocks if b.load.input_tokens == length],
+            weights,
+            result.limits,
+            variant,
+        )
         for variant in result.variants
+        for length in lengths
     }
 
 

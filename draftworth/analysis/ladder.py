@@ -18,7 +18,7 @@ from draftworth.analysis.summary import summarize
 from draftworth.analysis.verdict import Comparison
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
-from draftworth.records.results import AS_SHIPPED
+from draftworth.records.results import AS_SHIPPED, CONTROL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,8 +160,8 @@ def ladders_of(run: Run, comparisons: Iterable[Comparison]) -> tuple[Ladder, ...
     found: dict[tuple[str, int | None], list[Comparison]] = {}
     for comparison in comparisons:
         traffic = comparison.traffic
-        is_kept_full = isinstance(traffic.load, ConcurrencyLoad)
-        if is_kept_full and comparison.baseline == run.result.baseline:
+        is_asked = comparison.baseline == run.result.baseline and comparison.variant != CONTROL
+        if is_asked and isinstance(traffic.load, ConcurrencyLoad):
             found.setdefault((traffic.name, traffic.load.input_tokens), []).append(comparison)
     return tuple(_ladder(run, *key, compared) for key, compared in found.items())
 

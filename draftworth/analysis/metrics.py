@@ -8,14 +8,15 @@ the report's tables, plots and CSV files then have it. Records have seconds, tok
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from draftworth.analysis.checks import AcceptanceCheck
 from draftworth.analysis.costs import usd_per_million_tokens
-from draftworth.records.results import BlockResult, Price, RequestRecord
+from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Price, RequestRecord
+from draftworth.records.verdict import Verdict
 
 NAMESPACE = "Draftworth"
 DIMENSIONS = ("Experiment", "Variant", "PromptClass", "Load")
@@ -40,6 +41,7 @@ UNITS = {
         Unit("tokens", "Count"),
         Unit("%", "Percent", 100.0),
         Unit("USD", "None"),
+        Unit("ratio", "None"),
         Unit("", "Count"),
     )
 }
@@ -185,9 +187,15 @@ _POOLED = {
 }
 
 
+_DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 METRICS = tuple(
     Metric(**row | {"unit": UNITS[row["unit"]], "pooled": _POOLED.get(row["field"])})
-    for row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text())["metric"]
+    for row in _DECLARED["metric"]
+)
+# Of a finding of a verdict: CloudWatch has them where the finding's interval is known.
+FINDING_METRICS = tuple(
+    Metric(**row | {"unit": UNITS[row["unit"]], "of_request": False})
+    for row in _DECLARED["finding"]
 )
 _BY_FIELD = {metric.field: metric for metric in METRICS}
 INTER_TOKEN_LATENCY = _BY_FIELD["inter_token_latency_s"]
@@ -229,3 +237,13 @@ def dimension_values(block: BlockResult) -> dict[str, str]:
     """The dimensions of a block's metrics, in the order of `DIMENSIONS`."""
     values = (block.experiment, block.variant, block.prompt_class, block.load.label)
     return dict(zip(DIMENSIONS, values, strict=True))
+
+
+def published_findings(verdict: Verdict) -> Iterator[tuple[dict[str, str], dict[Metric, float]]]:
+    """Of each finding against the run's baseline that has an interval: dimensions and values."""
+    for finding in verdict.findings:
+        values = {metric: getattr(finding, metric.field) for metric in FINDING_METRICS}
+        is_asked = finding.baseline != AS_SHIPPED and finding.variant != CONTROL
+        if is_asked and None not in values.values():
+            names = (verdict.experiment, finding.variant, finding.traffic, finding.load)
+            yield dict(zip(DIMENSIONS, names, strict=True)), values

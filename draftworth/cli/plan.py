@@ -154,7 +154,8 @@ def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> 
 def _workload_lines(experiment: ResolvedExperiment) -> Iterator[str]:
     work, cases, loads = experiment.spec.workload, experiment.cases, experiment.loads
     repetitions, counts = experiment.spec.repetitions, RoundCounts.of(experiment)
-    rounds = (counts.all_least, counts.all_least + counts.all_further)
+    least = counts.all_least + counts.needed_further(1)
+    rounds = (least, counts.all_least + counts.all_further)
     requests = tuple(work.requests_per_round * n for n in rounds)
     blocks = len(cases) * len(experiment.variants)
     repeated = f" in {repetitions} repetitions" if repetitions > 1 else ""

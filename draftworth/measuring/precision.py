@@ -27,19 +27,12 @@ class Precision:
     spec: RunSpec
     progress: Callable[[str], None]
 
-    def is_enough(
-        self,
-        blocks: Sequence[BlockResult],
-        group: Group,
-        *,
-        requests: int,
-        least: float | None = None,
-    ) -> bool:
+    def is_enough(self, blocks: Sequence[BlockResult], group: Group, *, requests: int) -> bool:
         """Whether a group needs no more than the requests it has of each case and variant.
 
-        least: below it never; `min_requests` where it is not given.
+        Never with less than what `min_requests` asks of one repetition.
         """
-        if requests < (self.spec.sampling.min_requests if least is None else least):
+        if requests < self.spec.sampling.min_requests / self.spec.repetitions:
             return False
         target = self.spec.sampling.target_interval_width
         missing = [

@@ -129,8 +129,9 @@ class Rounds:
         """By now: the repetitions to come bring their own part of `min_requests`."""
         sampling = self.spec.sampling
         requests = self._measured[group] * sampling.requests_per_round
-        due = sampling.min_requests * repetition / self.spec.repetitions
-        return self.precision.is_enough(self.blocks, group, requests=requests, least=due)
+        if requests < sampling.min_requests * repetition / self.spec.repetitions:
+            return False
+        return self.precision.is_enough(self.blocks, group, requests=requests)
 
     def _widest(self, groups: Sequence[Group]) -> Group:
         """Of groups as wide as each other, the one with the fewest rounds."""

@@ -76,7 +76,7 @@ def _limit_advice(given: str, limit: float, needed: Bounds, needs: str) -> Itera
     elif needed.worst > limit:
         yield (
             f"{given} may end the run unfinished: the worst case {worst}; raise it, or ask for "
-            "less (workload.max_requests, cases, output_tokens)"
+            "less (workload.max_requests, load, cases, output_tokens, or repetitions)"
         )
 
 

@@ -38,13 +38,25 @@ def _unordered(experiment: ResolvedNeuron, assumed: Assumptions) -> Iterator[Pha
             rounds = exactly(counts.least, _words(counts.least))
             minutes = rounds * _one_round(experiment, load, assumed)
             yield Phase(name=f"measure {load.label}{place}", minutes=minutes, measured=True)
-        if further := counts.further(number):
-            rounds = Bounds(0, further).called("further rounds", digits=None)
-            slowest = slowest_load(experiment, assumed)
-            minutes = rounds * _one_round(experiment, slowest, assumed)
+        if counts.further(number):
+            minutes = _further_minutes(experiment, assumed, counts, number)
             yield Phase(name=f"measure further{place}", minutes=minutes, measured=True)
         if experiment.spec.control:
             yield from _control_phases(experiment, assumed, place)
+
+
+def _further_minutes(
+    experiment: ResolvedNeuron, assumed: Assumptions, counts: RoundCounts, repetition: int
+) -> Bounds:
+    """Best, what every load needs for an interval; worst, the rest of the budget where a round
+    takes longest."""
+    slowest = _one_round(experiment, slowest_load(experiment, assumed), assumed)
+    needed, most = counts.needed_further(repetition), counts.further(repetition)
+    if not needed:
+        return Bounds(0, most).called("further rounds", digits=None) * slowest
+    first = [_one_round(experiment, load, assumed) for load in experiment.loads[:needed]]
+    words = f"{total(first).how}, to {most} x {slowest.how}"
+    return Bounds(total(first).best, most * slowest.worst, (words,))
 
 
 def _control_phases(

@@ -110,6 +110,12 @@ class RoundCounts:
             loads=self.loads,
         )
 
+    def needed_further(self, repetition: int) -> int:
+        """Of those, what even narrow intervals take: one round of a load gives no interval, so
+        each load gets a second one at once, the first loads first."""
+        is_lone = self.least == 1 and repetition == 1
+        return min(self.further(repetition), self.loads) if is_lone else 0
+
     @property
     def all_least(self) -> int:
         """Of all loads and repetitions, without controls."""

@@ -30,6 +30,7 @@ from typing import Any, Final, Literal
 
 from draftworth.records.load import ConcurrencyLoad, Load, LoadGenerator
 from draftworth.records.serving_facts import ServingFacts
+from draftworth.records.verdict import VERDICT_FILE
 from draftworth.untrusted import MIB
 
 RESULT_SCHEMA = "draftworth.result/6"
@@ -79,12 +80,15 @@ InterruptionKind = Literal["servers", "load generator"]
 
 
 def result_file_events(bucket: str) -> dict[str, Any]:
-    """EventBridge's pattern of the events that a bucket's result files raise."""
-    files = {"wildcard": f"{RUNS_FOLDER}/*{RESULT_SUFFIX}"}
+    """EventBridge's pattern of the events that a bucket's result files and verdicts raise."""
+    files = [
+        {"wildcard": f"{RUNS_FOLDER}/*{RESULT_SUFFIX}"},
+        {"wildcard": f"{RUNS_FOLDER}/*/{VERDICT_FILE}"},
+    ]
     return {
         "source": ["aws.s3"],
         "detail-type": [OBJECT_CREATED],
-        "detail": {"bucket": {"name": [bucket]}, "object": {"key": [files]}},
+        "detail": {"bucket": {"name": [bucket]}, "object": {"key": files}},
     }
 
 

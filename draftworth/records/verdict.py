@@ -65,3 +65,8 @@ class Verdict:
     headline: str
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Its object key in a results bucket."""
+        return f"runs/{self.run_id}/{VERDICT_FILE}"

@@ -1,4 +1,4 @@
-"""A result file as PutMetricData calls, within CloudWatch's limits.
+"""A result file, or a verdict, as PutMetricData calls, within CloudWatch's limits.
 
 CloudWatch keeps standard-resolution metrics a minute at a time, so values are grouped by metric and
 by the minute in which their request started; a group becomes arrays of unique values and how often
@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 from draftworth.analysis import metrics
 from draftworth.analysis.metrics import Metric, dimension_values
 from draftworth.records.results import BlockResult
+from draftworth.records.verdict import Verdict
 from lambdas.metrics_publisher.errors import UnusableError
 
 if TYPE_CHECKING:
@@ -57,10 +58,28 @@ class Plan:
 def plan_block(block: BlockResult) -> Plan:
     """The calls that publish a block; UnusableError for what CloudWatch does not take."""
     groups = _groups(block)
-    dimensions = [*map(_dimension, dimension_values(block).items())]
-    calls = tuple(_calls(_data(groups, dimensions)))
+    dimensions = _dimensions(dimension_values(block))
+    return _plan(_data(groups, dimensions), [minute for minute, _ in groups])
+
+
+def plan_verdict(verdict: Verdict, *, written_at_unix_s: float) -> Plan:
+    """The same of a verdict's cost ratios, which have no time but that of their file."""
+    minute = _minute(written_at_unix_s)
+    found = [*metrics.published_findings(verdict)]
+    data = (
+        datum
+        for names, values in found
+        for datum in _data(
+            {(minute, metric): Counter([value]) for metric, value in values.items()},
+            _dimensions(names),
+        )
+    )
+    return _plan(data, [minute] if found else [])
+
+
+def _plan(data: Iterator[MetricDatumTypeDef], minutes: list[int]) -> Plan:
+    calls = tuple(_calls(data))
     text = json.dumps(calls, default=datetime.isoformat, separators=(",", ":"))
-    minutes = [minute for minute, _ in groups]
     return Plan(
         calls=calls,
         sha256=hashlib.sha256(text.encode()).hexdigest(),
@@ -69,16 +88,20 @@ def plan_block(block: BlockResult) -> Plan:
     )
 
 
-_Groups = defaultdict[tuple[int, Metric], Counter[float]]
+_Groups = Mapping[tuple[int, Metric], Counter[float]]
+
+
+def _minute(unix_s: float) -> int:
+    return int(unix_s // 60) * 60
 
 
 def _groups(block: BlockResult) -> _Groups:
     """How often each value occurs, by minute and metric."""
-    groups: _Groups = defaultdict(Counter)
+    groups: defaultdict[tuple[int, Metric], Counter[float]] = defaultdict(Counter)
 
     def add(unix_s: float, metric: Metric, value: float | None) -> None:
         if value is not None:
-            groups[int(unix_s // 60) * 60, metric][value] += 1
+            groups[_minute(unix_s), metric][value] += 1
 
     for record in block.requests:
         for metric in metrics.published():
@@ -119,6 +142,10 @@ def _calls(data: Iterator[MetricDatumTypeDef]) -> Iterator[Call]:
         call_bytes += size
     if call:
         yield tuple(call)
+
+
+def _dimensions(values: Mapping[str, str]) -> list[DimensionTypeDef]:
+    return [*map(_dimension, values.items())]
 
 
 def _dimension(item: tuple[str, str]) -> DimensionTypeDef:

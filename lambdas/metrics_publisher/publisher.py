@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -34,9 +34,10 @@ from draftworth.records.results import (
     BlockResult,
     claim_key,
 )
+from draftworth.records.verdict import VERDICT_FILE, Verdict
 from draftworth.untrusted import TooLargeError, read_at_most
 from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS, Claim, claim_document
-from lambdas.metrics_publisher.datums import Plan, plan_block
+from lambdas.metrics_publisher.datums import Plan, plan_block, plan_verdict
 from lambdas.metrics_publisher.errors import ClaimedError, NotNowError, PublishError, UnusableError
 from lambdas.metrics_publisher.events import ObjectCreated
 from lambdas.s3_document import ConflictError, DocumentError, S3Document, Stored
@@ -50,6 +51,8 @@ OLDEST_SECONDS = 14 * 24 * 3600 - 60
 NEWEST_SECONDS = 2 * 3600 - 60
 # No call is begun later than this before the invocation ends.
 RESERVE_SECONDS = 5.0
+
+F = TypeVar("F", BlockResult, Verdict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +87,8 @@ class Publisher:
             ClientError, BotoCoreError: AWS failed; the next one can.
         """
         self._check_source(source)
-        data = self._read(source.key)
-        plan = plan_block(_load(source.key, data))
+        data, written_at_unix_s = self._read(source.key)
+        plan = _plan(source.key, data, written_at_unix_s)
         try:
             return self._publish_once(source.key, data, plan, deadline_unix_s)
         except ConflictError as error:
@@ -96,10 +99,12 @@ class Publisher:
         except DocumentError as error:
             raise UnusableError(str(error)) from error
 
-    def _read(self, key: str) -> bytes:
+    def _read(self, key: str) -> tuple[bytes, float]:
+        """The file, and when it was written."""
         try:
-            body = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"]
-            return read_at_most(body, RESULT_LIMIT_BYTES)
+            found = self.s3.get_object(Bucket=self.bucket, Key=key)
+            data = read_at_most(found["Body"], RESULT_LIMIT_BYTES)
+            return data, found["LastModified"].timestamp()
         except self.s3.exceptions.NoSuchKey as error:
             raise UnusableError(
                 f"no object {key!r} in bucket {self.bucket!r}: it was deleted after its event"
@@ -173,10 +178,11 @@ class Publisher:
     def _check_source(self, source: ObjectCreated) -> None:
         if source.bucket != self.bucket:
             raise UnusableError(f"bucket: given {source.bucket!r}, allowed: {self.bucket!r}")
-        if not (source.key.startswith(f"{RUNS_FOLDER}/") and source.key.endswith(RESULT_SUFFIX)):
+        ends = (RESULT_SUFFIX, f"/{VERDICT_FILE}")
+        if not (source.key.startswith(f"{RUNS_FOLDER}/") and source.key.endswith(ends)):
             raise UnusableError(
-                f"key: given {source.key!r}, allowed: {RUNS_FOLDER}/*{RESULT_SUFFIX}; "
-                "narrow the bucket's notification"
+                f"key: given {source.key!r}, allowed: {RUNS_FOLDER}/*{RESULT_SUFFIX} and "
+                f"{RUNS_FOLDER}/*/{VERDICT_FILE}; narrow the bucket's notification"
             )
 
     def _check_timestamps(self, plan: Plan) -> None:
@@ -197,15 +203,21 @@ class Publisher:
             )
 
 
-def _load(key: str, data: bytes) -> BlockResult:
-    """The result file, under its own key: a copy under another name would count twice."""
+def _plan(key: str, data: bytes, written_at_unix_s: float) -> Plan:
+    if key.endswith(RESULT_SUFFIX):
+        return plan_block(_load(BlockResult, key, data))
+    return plan_verdict(_load(Verdict, key, data), written_at_unix_s=written_at_unix_s)
+
+
+def _load(kind: type[F], key: str, data: bytes) -> F:
+    """The file, under its own key: a copy under another name would count twice."""
     try:
-        block = load_record(BlockResult, data)
+        found = load_record(kind, data)
     except RecordError as error:
         raise UnusableError(f"not a result file: {error}") from error
-    if key != block.key:
-        raise UnusableError(f"key: given {key!r}, but the file says that it is {block.key!r}")
-    return block
+    if key != found.key:
+        raise UnusableError(f"key: given {key!r}, but the file says that it is {found.key!r}")
+    return found
 
 
 def _check_same_file(key: str, claim: Claim, sha256: str) -> None:

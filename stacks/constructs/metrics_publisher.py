@@ -9,6 +9,7 @@ from charts.shipped import METRICS_PUBLISHER
 from draftworth.analysis import metrics
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.records.results import RESULT_SUFFIX, claim_key
+from draftworth.records.verdict import VERDICT_FILE
 from stacks.assets import function_code
 from stacks.constructs.accepted_findings import accept, accept_folders
 from stacks.constructs.functions import function_role, python_function
@@ -18,8 +19,8 @@ from stacks.constructs.roles import allow, grant
 
 # A run writes a file every few minutes; more at once come only from a replay.
 BATCH_SIZE = 5
-RESULT_FILES = f"{RUNS_PREFIX}*{RESULT_SUFFIX}"
-CLAIM_FILES = claim_key(RESULT_FILES)
+RESULT_FILES = (f"{RUNS_PREFIX}*{RESULT_SUFFIX}", f"{RUNS_PREFIX}*/{VERDICT_FILE}")
+CLAIM_FILES = tuple(map(claim_key, RESULT_FILES))
 
 
 class MetricsPublisher(Construct):
@@ -59,7 +60,7 @@ class MetricsPublisher(Construct):
             "AwsSolutions-IAM5[Resource::*]",
             reason="cloudwatch:PutMetricData knows no resources; the namespace is a condition.",
         )
-        accept_folders(role, results, RESULT_FILES, CLAIM_FILES)
+        accept_folders(role, results, *RESULT_FILES, *CLAIM_FILES)
         return role
 
     def _build_alarm(self, dead_letters: aws_sqs.Queue) -> aws_cloudwatch.Alarm:
@@ -80,9 +81,11 @@ class MetricsPublisher(Construct):
 
 def _statements(results: aws_s3.IBucket) -> list[aws_iam.PolicyStatement]:
     return [
-        allow("ReadResults", ["s3:GetObject"], [results.arn_for_objects(RESULT_FILES)]),
+        allow("ReadResults", ["s3:GetObject"], [*map(results.arn_for_objects, RESULT_FILES)]),
         allow(
-            "KeepClaims", ["s3:GetObject", "s3:PutObject"], [results.arn_for_objects(CLAIM_FILES)]
+            "KeepClaims",
+            ["s3:GetObject", "s3:PutObject"],
+            [*map(results.arn_for_objects, CLAIM_FILES)],
         ),
         # Without it S3 answers "denied" where a claim is not there yet, instead of "not found".
         allow("TellMissingFromDenied", ["s3:ListBucket"], [results.bucket_arn]),

@@ -24,6 +24,7 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring.job import EXIT_COMPLETE, EXIT_INTERRUPTED
 from draftworth.records.codec import load_record
 from draftworth.records.results import RESULT_SUFFIX, BlockResult
+from draftworth.records.verdict import VERDICT_FILE
 from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, TARGET, Environment, FirstRun
 from tests.end_to_end.programs import run_canaries
@@ -97,7 +98,7 @@ def test_the_end_of_the_run_takes_the_node_away_and_reaches_the_metrics(
     cloud.nodes_follow()
     assert cloud.instances == 0
     published = {entry["key"] for entry in cloud.publish() if entry["event"] == "published"}
-    assert published == {key for key in results if key.endswith(RESULT_SUFFIX)}
+    assert published == {key for key in results if key.endswith((RESULT_SUFFIX, VERDICT_FILE))}
     names = cloud.client("cloudwatch").list_metrics(Namespace=NAMESPACE)["Metrics"]
     variants = {d["Value"] for m in names for d in m["Dimensions"] if d["Name"] == "Variant"}
     assert variants == set(env.ports)

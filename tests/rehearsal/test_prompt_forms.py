@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from draftworth.measuring.client import Client, Measured
+from draftworth.measuring.context import Tokenizer
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.planning.resolved import load
 from draftworth.planning.run_specification import Server, run_spec
@@ -113,3 +114,7 @@ def test_the_real_server_answers_every_form_of_prompt(
     assert transcript.token_ids is not None
     assert len(transcript.token_ids) == record.number_output_tokens
     assert sum(transcript.chunk_tokens or ()) == record.number_output_tokens
+    # What prompts of a given length are made by is what the server counts them by.
+    base_url, shape = served
+    tokenizer = Tokenizer(base_url=base_url, shape=shape, api_key=None)
+    assert asyncio.run(tokenizer.count(prompt)) == record.number_input_tokens

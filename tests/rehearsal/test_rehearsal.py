@@ -75,7 +75,7 @@ def test_own_endpoints_go_through_files_queue_publisher_and_metrics(
 
     output = capsys.readouterr()
     assert code == 0, output.err
-    assert "publisher: 4 result files into CloudWatch" in output.err
+    assert "publisher: 4 result files and the verdict into CloudWatch" in output.err
     assert "CloudWatch: TTFT of structured/c1/baseline" in output.err
     assert "does speculation pay?" in output.out
     (folder,) = (tmp_path / "runs").iterdir()

@@ -16,6 +16,7 @@ from stacks.dashboard import (
     GRID_COLUMNS,
     INSIGHTS_NAMESPACE,
     MAX_METRICS,
+    VERDICT_SECTION,
     dashboard_body,
 )
 from tests.stacks.synthesis import experiments, only, synthesis
@@ -106,10 +107,35 @@ def test_a_cost_ratio_is_the_baselines_throughput_over_a_variants() -> None:
     assert "without an interval" in COST_RATIO_TITLE
 
 
+def verdicts(body: dict[str, Any]) -> dict[str, list[list[Any]]]:
+    """Lines of the cost ratios that a verdict has, by title."""
+    return {
+        graph["title"]: graph["metrics"]
+        for graph in graphs(body)
+        if graph["metrics"][0][1:2] == ["CostRatio"]
+    }
+
+
+def test_the_last_verdict_stands_first_with_both_ends_of_its_intervals() -> None:
+    shown = body_of(with_loads(*ladder(1, 4)))
+    found = verdicts(shown)
+    assert list(found) == [
+        *("traffic mix at c1", "traffic mix at c4"),
+        *("structured at c1", "structured at c4", "open_ended at c1", "open_ended at c4"),
+    ]
+    for lines in found.values():
+        assert [line[1] for line in lines] == ["CostRatio", "CostRatioLow", "CostRatioHigh"]
+        assert {line[5] for line in lines} == {"qwen3-1.7b-k7"}
+    first = next(w for w in shown["widgets"] if w["type"] == "metric")
+    assert first["properties"]["title"] == "traffic mix at c1"
+    assert first["properties"]["view"] == "singleValue"
+
+
 def test_there_is_no_cost_ratio_where_requests_arrive_at_a_rate() -> None:
     rates = body_of(with_loads(PoissonLoad(requests_per_second=2.5)))
     assert cost_ratios(rates) == []
-    assert "cost ratio here" not in rates["widgets"][0]["properties"]["markdown"]
+    assert verdicts(rates) == {}
+    assert "cost ratio of a section" not in rates["widgets"][0]["properties"]["markdown"]
     assert "p2.5" in {line[9] for line in ours(rates)}
 
 
@@ -130,11 +156,11 @@ def test_dashboard_says_where_the_verdict_is() -> None:
     ("variants", "loads", "picked"),
     [
         (2, (1, 4), []),
-        (2, tuple(range(1, 9)), []),
+        (2, tuple(range(1, 8)), []),
         (2, tuple(range(1, 17)), ["Load"]),
         (20, tuple(range(1, 17)), ["PromptClass", "Load"]),
         (100, tuple(range(1, 17)), ["PromptClass", "Load"]),
-        (30, (4,), ["PromptClass"]),  # nothing to pick from one load
+        (25, (4,), ["PromptClass"]),  # nothing to pick from one load
     ],
 )
 def test_a_dashboard_keeps_cloudwatchs_limits_however_many_loads_and_variants(
@@ -156,7 +182,7 @@ def test_a_pick_list_has_every_value_and_begins_with_the_one_that_is_shown() -> 
     for variable, value in (("PromptClass", "structured"), ("Load", "c1")):
         assert lists[variable]["defaultValue"] == value
     headings = [w["properties"]["markdown"] for w in shown["widgets"] if w["type"] == "text"]
-    assert headings[1] == "## Picked prompt class at the picked load"
+    assert headings[1:3] == [f"## {VERDICT_SECTION}", "## Picked prompt class at the picked load"]
 
 
 def test_every_line_of_a_graph_has_a_label_of_its_own() -> None:
@@ -169,7 +195,7 @@ def test_every_line_of_a_graph_has_a_label_of_its_own() -> None:
 
 
 def test_dashboard_uses_metrics_that_the_publisher_writes() -> None:
-    known = {metric.name for metric in metrics.published()}
+    known = {metric.name for metric in (*metrics.published(), *metrics.FINDING_METRICS)}
     lines = ours(body())
     assert {line[1] for line in lines} <= known
     assert all(tuple(line[2:-1:2]) == metrics.DIMENSIONS for line in lines)

@@ -139,7 +139,9 @@ def test_new_result_files_come_into_the_queue_by_eventbridge() -> None:
         "detail-type": ["Object Created"],
         "detail": {
             "bucket": {"name": [{"Ref": bucket}]},
-            "object": {"key": [{"wildcard": "runs/*.result.json"}]},
+            "object": {
+                "key": [{"wildcard": "runs/*.result.json"}, {"wildcard": "runs/*/verdict.json"}]
+            },
         },
     }
     (target,) = rule["Properties"]["Targets"]

@@ -331,13 +331,19 @@ def test_what_was_copied_of_an_example_is_noted(
     [
         (
             put("workload", "load", value={"kind": "ladder", "concurrencies": [1, 2, 4]}),
-            "114 in CloudWatch (19 of all variants x 2 prompt classes x 3 loads)",
-            "0.047",
+            (
+                "141 in CloudWatch (19 of all variants x 2 prompt classes x 3 loads; "
+                "once 3 of a verdict x 3 traffics x 3)"
+            ),
+            "0.058",
         ),
         (
             both(put("baseline_as_shipped", value=True), drop("workload", "classes", 1)),
-            "28 in CloudWatch (28 of all variants x 1 prompt class x 1 load)",
-            "0.012",
+            (
+                "34 in CloudWatch (28 of all variants x 1 prompt class x 1 load; "
+                "once 6 of a verdict x 1 traffic x 1)"
+            ),
+            "0.014",
         ),
     ],
 )

@@ -25,16 +25,8 @@ class Told(Precision):
 
     widths: dict[tuple[str, str], float]
 
-    def is_enough(
-        self,
-        blocks: Sequence[BlockResult],
-        group: Group,
-        *,
-        requests: int,
-        least: float | None = None,
-    ) -> bool:
-        wide = self._width(group) / (requests or 1) > self.spec.sampling.target_interval_width
-        return not wide and requests >= (least or 0)
+    def is_enough(self, blocks: Sequence[BlockResult], group: Group, *, requests: int) -> bool:
+        return self._width(group) / (requests or 1) <= self.spec.sampling.target_interval_width
 
     def width(self, blocks: Sequence[BlockResult], group: Group) -> float:
         return self._width(group)
@@ -104,6 +96,13 @@ def test_a_control_gets_the_least_and_takes_nothing_of_the_budget() -> None:
     measured = Counter(r.stage.is_control for r in found)
     assert measured == {False: 4, True: 2}
     assert len({r.number for r in found}) == len(found), "blocks of two rounds would be pairs"
+
+
+def test_a_repetition_goes_on_until_it_has_its_part_of_the_least() -> None:
+    """However narrow: 20 requests at least are three rounds of four in each of two repetitions."""
+    asked = spec(repetitions=2, sampling=sampling(min_requests=20, max_requests=40))
+
+    assert [r.stage.repetition for r in rounds_of(asked, {})] == [1, 1, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from draftworth.analysis.metrics import charged
+from draftworth.analysis.metrics import FINDING_METRICS, charged
 from draftworth.errors import UserInputError
 from draftworth.experiment.cluster import CPU_INSTANCE_TYPE, CPU_NODES
 from draftworth.experiment.strict import read_yaml
@@ -167,7 +167,8 @@ def test_the_document_shows_what_a_metric_costs() -> None:
     words = " ".join(DOCUMENT.read_text(encoding="utf-8").split())
     of_sides = [len(charged(speculates=speculates)) for speculates in (True, False)]
     assert "sends {} with speculation and {} without".format(*of_sides) in words
-    count = sum(of_sides) * 2 * 5
+    # Two classes, and their mix, at five loads.
+    count = sum(of_sides) * 2 * 5 + len(FINDING_METRICS) * 3 * 5
     month_usd = count * price.usd_per_month
     assert f"has {count} with a baseline" in words
     assert f"{month_usd:g} USD in a month" in words

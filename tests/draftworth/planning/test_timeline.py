@@ -145,18 +145,28 @@ def test_repetitions_loads_and_a_divided_budget_by_hand() -> None:
         for name, span in first.unlimited.best.spans.items()
         if name.startswith(("measure", "load again"))
     }
-    # Six rounds: one of each load in each repetition, and in each at most one further at c1.
+    # Six rounds: one of each load in each repetition, and in each at most one further at c1. In the
+    # first one it is needed: one round of a load has no interval.
     assert minutes == {
         "measure c1, repetition 1": (72, 72),
         "measure c4, repetition 1": (18, 18),
-        "measure further, repetition 1": (0, 72),
+        "measure further, repetition 1": (72, 72),
         "load again, repetition 2": (2.08, 2.08),
         "measure c1, repetition 2": (72, 72),
         "measure c4, repetition 2": (18, 18),
         "measure further, repetition 2": (0, 72),
     }
-    assert first.unlimited.best.measured_minutes == pytest.approx(180)
+    assert first.unlimited.best.measured_minutes == pytest.approx(252)
     assert first.unlimited.worst.measured_minutes == pytest.approx(324)
+
+
+def test_one_round_each_is_followed_by_a_second_one_of_every_load() -> None:
+    experiment = changed(QWEN, workload=work(max_requests=64))
+    first = run(experiment).unlimited
+
+    # Best, one more at c1 and c4; worst, six more at c1.
+    assert first.best.spans["measure further"].minutes == pytest.approx(90)
+    assert first.worst.spans["measure further"].minutes == pytest.approx(432)
 
 
 def test_a_control_starts_a_server_and_measures_the_baseline_twice() -> None:

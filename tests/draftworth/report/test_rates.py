@@ -34,6 +34,19 @@ def test_the_highest_rate_of_each_variant_is_the_answer() -> None:
         *at_rate(plain, 2.0, 0.9),
     )
     limits = Limits(ttft_p95_s=0.5)
+    # With long prompts at the same rates, none of them.
+    longer = [
+        replace(
+            block,
+            load=replace(block.load, input_tokens=8000),
+            block=block.block + 1_000_000,
+            requests=tuple(replace(r, ttft_s=0.9) for r in block.requests),
+        )
+        for block in measured
+    ]
+    both = make_facts(make_run(blocks=(*measured, *longer), limits=limits))
+    assert both.highest_rates["k7 with 8,000 input tokens"] is None
+    assert both.highest_rates["k7"] == PoissonLoad(requests_per_second=2.0)
     facts = make_facts(make_run(blocks=measured, limits=limits))
     said = document_of(facts).sections[0].paragraphs
     assert "Highest measured rate within the limits, baseline: 1 requests a second." in said

@@ -1,0 +1,116 @@
+"""A verdict's cost ratios into an emulated CloudWatch, once and with both ends of the interval."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from draftworth.analysis.answer import verdict_of
+from draftworth.analysis.metrics import DIMENSIONS, NAMESPACE
+from draftworth.records.codec import dump_record
+from draftworth.records.results import AS_SHIPPED
+from draftworth.records.verdict import Verdict
+from lambdas.metrics_publisher.errors import UnusableError
+from tests.draftworth.report.runs import make_facts
+from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws
+
+pytestmark = pytest.mark.emulator
+
+VERDICT = verdict_of(make_facts())
+NAMES = ("CostRatio", "CostRatioLow", "CostRatioHigh")
+
+
+def uploaded(aws: Aws, verdict: Verdict = VERDICT, *, key: str = "") -> str:
+    """The verdict in the bucket; the publisher's clock is a minute later."""
+    key = aws.upload_bytes(key or verdict.key, dump_record(verdict))
+    written: datetime = aws.s3.head_object(Bucket=BUCKET, Key=key)["LastModified"]
+    aws.now = written.timestamp() + 60
+    return key
+
+
+def read(aws: Aws, traffic: str) -> dict[str, list[float]]:
+    """By metric the values of a traffic at c4."""
+    values = (VERDICT.experiment, "k7", traffic, "c4")
+    dimensions = [{"Name": n, "Value": v} for n, v in zip(DIMENSIONS, values, strict=True)]
+    now = datetime.fromtimestamp(aws.now).astimezone()
+    found: dict[str, list[float]] = {}
+    for name in NAMES:
+        points: list[dict[str, Any]] = aws.cloudwatch.get_metric_statistics(
+            Namespace=NAMESPACE,
+            MetricName=name,
+            Dimensions=dimensions,
+            StartTime=now - timedelta(hours=1),
+            EndTime=now + timedelta(hours=1),
+            Period=60,
+            Statistics=["Sum", "SampleCount"],
+        )["Datapoints"]
+        assert all(point["SampleCount"] == 1 for point in points)
+        found[name] = [point["Sum"] for point in points]
+    return found
+
+
+def test_a_verdicts_cost_ratios_are_stored_with_their_intervals(aws: Aws) -> None:
+    aws.publish(uploaded(aws))
+
+    assert {f.traffic for f in VERDICT.findings} == {"traffic mix", "structured", "open_ended"}
+    for finding in VERDICT.findings:
+        ends = (finding.cost_ratio, finding.cost_ratio_low, finding.cost_ratio_high)
+        assert None not in ends
+        assert read(aws, finding.traffic) == {
+            name: [pytest.approx(end)] for name, end in zip(NAMES, ends, strict=True)
+        }
+
+
+def test_a_verdict_that_is_delivered_twice_counts_once(aws: Aws) -> None:
+    key = uploaded(aws)
+    first, second = aws.publish(key), aws.publish(key)
+
+    assert (first.calls, second.calls) == (1, 0)
+    assert len(read(aws, "traffic mix")["CostRatio"]) == 1
+
+
+def test_its_event_brings_it_there(aws: Aws) -> None:
+    uploaded(aws)
+
+    assert aws.deliver() == {"batchItemFailures": []}
+    assert len(read(aws, "traffic mix")["CostRatio"]) == 1
+
+
+def test_a_ratio_without_an_interval_and_one_against_another_baseline_are_not_stored(
+    aws: Aws,
+) -> None:
+    mix, structured, other = VERDICT.findings
+    findings = (
+        replace(mix, cost_ratio_low=None, cost_ratio_high=None),
+        replace(structured, baseline=AS_SHIPPED),
+        other,
+    )
+    aws.publish(uploaded(aws, replace(VERDICT, findings=findings)))
+
+    assert read(aws, "traffic mix")["CostRatio"] == []
+    assert read(aws, "structured")["CostRatio"] == []
+    assert len(read(aws, "open_ended")["CostRatio"]) == 1
+
+
+def test_a_verdict_without_any_interval_is_published_with_nothing(aws: Aws) -> None:
+    key = uploaded(aws, replace(VERDICT, findings=()))
+
+    assert aws.publish(key).calls == 0
+    assert aws.publish(key).calls == 0
+
+
+@pytest.mark.parametrize(
+    ("verdict", "key", "message"),
+    [
+        (VERDICT, "runs/another/verdict.json", "but the file says that it is"),
+        (replace(VERDICT, schema="draftworth.verdict/0"), VERDICT.key, "not a result file"),
+    ],
+)
+def test_what_is_no_verdict_of_its_run_is_refused(
+    aws: Aws, verdict: Verdict, key: str, message: str
+) -> None:
+    with pytest.raises(UnusableError, match=message):
+        aws.publish(uploaded(aws, verdict, key=key))
