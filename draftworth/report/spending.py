@@ -1,0 +1,96 @@
+"""Where a run's time and money went, and what it lost on its way."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from draftworth.analysis.costs import run_parts, total
+from draftworth.records.results import Interruption, RunResult, ServerStart
+from draftworth.report.document import Section, table
+from draftworth.report.words import (
+    ABOUT,
+    MISSING,
+    number,
+    share,
+)
+
+PART_NAMES = {
+    "measuring": "measuring (with warm-ups)",
+    "waiting": "waiting for servers (image pull, load, compile)",
+    "lost": "lost to interruptions",
+    "idle": "idle between blocks",
+}
+
+
+def spending_section(run: RunResult) -> Section:
+    """Time and cost by what they went to, interruptions and starts of servers."""
+    parts = run_parts(run)
+    everything = total(parts)
+    paid = ""
+    if run.price:
+        nodes = f"{run.price.nodes} node{'s' * (run.price.nodes != 1)}"
+        hourly = f"{run.price.usd_per_node_hour:.2f} USD an hour"
+        paid = f" on {nodes} at {hourly}: {everything.usd:.2f} USD"
+    sentences = [f"The run took {everything.seconds / 60:.1f} min{paid}."]
+    if run.interruptions:
+        lost = "nothing of what was lost is in any figure"
+        sentences.append(f"Interrupted {interruption_count(run)}; {lost}.")
+    if run.price:
+        sentences.append(ABOUT["costs"])
+    rows = (
+        (
+            PART_NAMES.get(part.name, part.name),
+            number(part.seconds / 60),
+            share(part.seconds / everything.seconds if everything.seconds else None),
+            number(part.usd, digits=2),
+        )
+        for part in (*parts, everything)
+    )
+    return Section(
+        title="Time and cost of the run",
+        paragraphs=tuple(sentences),
+        tables=(
+            *table(("the run's time went into", "minutes", "share", "USD"), rows, names=1),
+            *table(
+                ("interrupted", "what was lost", "blocks", "why", "minutes lost"),
+                (_interruption_cells(interruption) for interruption in run.interruptions),
+                names=4,
+            ),
+            *table(
+                ("server of", "start min", "graphs", "compiling min", "weights s", "weights GiB"),
+                (_start_cells(name, start) for name, start in run.server_starts.items()),
+                names=1,
+            ),
+        ),
+        brief=bool(run.price or run.interruptions),
+    )
+
+
+def _start_cells(variant: str, start: ServerStart) -> tuple[str, ...]:
+    startup, compiling = (
+        s if s is None else s / 60 for s in (start.startup_s, start.compilation_s)
+    )
+    gib = start.load_bytes if start.load_bytes is None else start.load_bytes / 2**30
+    graphs = number(start.graphs, digits=0)
+    return variant, number(startup), graphs, number(compiling), number(start.load_s), number(gib)
+
+
+def interruption_count(run: RunResult) -> str:
+    """How many there were, in words."""
+    """`3 times (servers 2, load generator 1)`, or `none`."""
+    kinds = [interruption.kind for interruption in run.interruptions]
+    if not kinds:
+        return "none"
+    times = "once" if len(kinds) == 1 else f"{len(kinds)} times"
+    return f"{times} ({', '.join(f'{k} {kinds.count(k)}' for k in dict.fromkeys(kinds))})"
+
+
+def _interruption_cells(interruption: Interruption) -> tuple[str, ...]:
+    moment = datetime.fromtimestamp(interruption.at_unix_s, UTC)
+    return (
+        f"{moment:%Y-%m-%d %H:%M:%S} UTC",
+        interruption.kind,
+        ", ".join(interruption.blocks) or MISSING,
+        interruption.reason,
+        number(interruption.lost_s / 60),
+    )

@@ -1,0 +1,177 @@
+"""The verdict in a report: sentences and tables of every comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from draftworth.analysis import metrics
+from draftworth.analysis.answer import NO_COMPARISON, findings, rate_sentences, reach_sentences
+from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.goodput import Goodput
+from draftworth.analysis.ladder import Ladder
+from draftworth.analysis.metrics import COST
+from draftworth.analysis.pairing import MANY_CASES
+from draftworth.analysis.summary import Group
+from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
+from draftworth.records.results import AS_SHIPPED
+from draftworth.report.document import Section, Table, table, variant_table
+from draftworth.report.plots import overview_plots
+from draftworth.report.repetitions import control_tables
+from draftworth.report.words import (
+    ABOUT,
+    INTERVAL,
+    MISSING,
+    change,
+    change_interval,
+    figure,
+    number,
+    ratio_and_interval,
+    yes_or_no,
+)
+
+
+def compared(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
+    """Every speculative variant of every group with its comparison."""
+    return [(v, v.comparison) for v in facts.speculative if v.comparison]
+
+
+def _against_shipped(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
+    return [(v, v.against_shipped) for v in facts.speculative if v.against_shipped]
+
+
+def verdict_section(facts: RunFacts) -> Section:
+    """Every comparison: what was found, what it rests on, and what it is about."""
+    of_variants = compared(facts)
+    sentences = [finding.sentence for finding in findings(facts)]
+    if _against_shipped(facts):
+        sentences.append(ABOUT["as_shipped"].format(name=AS_SHIPPED))
+    if not of_variants:
+        sentences = [NO_COMPARISON]
+    else:
+        sentences += [*reach_sentences(facts), *rate_sentences(facts), *_spoken_of(facts)]
+    return Section(
+        title="Verdict",
+        paragraphs=tuple(sentences),
+        tables=(
+            *_comparisons(facts),
+            *_contexts(facts),
+            *_goodputs(facts),
+            *control_tables(facts),
+            *variant_table(
+                (
+                    *("TTFT, typical", f"{TTFT_CONFIDENCE:.0%} interval", "unchanged"),
+                    *("TTFT p95", f"{TTFT_CONFIDENCE:.0%} interval", "unchanged"),
+                ),
+                ((v, _ttft_cells(c)) for v, c in of_variants),
+            ),
+        ),
+        plots=tuple(overview_plots(facts)),
+        brief=True,
+    )
+
+
+def _spoken_of(facts: RunFacts) -> Iterator[str]:
+    """Which prompts the intervals speak of."""
+    cases: dict[str, set[str]] = {}
+    for block in facts.run.blocks:
+        cases.setdefault(block.prompt_class, set()).add(block.case)
+    few = [f"{name} ({len(found)})" for name, found in cases.items() if len(found) < MANY_CASES]
+    yield ABOUT["cost"]
+    if few:
+        yield ABOUT["these_cases"].format(classes=", ".join(few), many=MANY_CASES)
+
+
+def _comparisons(facts: RunFacts) -> tuple[Table, ...]:
+    """Of the traffic mix, and of every variant in every group."""
+    rows = [
+        _comparison_row(c)
+        for c in (
+            *facts.mixes,
+            *(c for _, c in compared(facts)),
+            *(c for _, c in _against_shipped(facts)),
+        )
+    ]
+    named = (m.label for m in metrics.with_speedup())
+    headings = [text for label in named for text in (f"{label} speedup", INTERVAL)]
+    return table(
+        (
+            *("class", "load", "variant", "verdict", "cost of a token", INTERVAL),
+            *(*headings, "prompts", "pairs"),
+        ),
+        rows,
+        names=4,
+    )
+
+
+def _contexts(facts: RunFacts) -> Iterator[Table]:
+    """What a token costs by load and length of prompts."""
+    for found in facts.contexts:
+        counts = sorted({r.concurrency for ladder in found.ladders for r in ladder.rungs})
+        rows = (
+            (
+                *(found.traffic, variant, str(count)),
+                *(_context_cell(ladder, variant, count) for ladder in found.ladders),
+            )
+            for variant in found.speculative
+            for count in counts
+        )
+        lengths = (f"{ladder.input_tokens:,} input tokens" for ladder in found.ladders)
+        yield from table(("class", "variant", "in flight", *lengths), rows, names=3)
+
+
+def _context_cell(ladder: Ladder, variant: str, concurrency: int) -> str:
+    rungs = {rung.concurrency: rung.comparisons for rung in ladder.rungs}
+    comparison = rungs.get(concurrency, {}).get(variant)
+    if comparison is None:
+        return MISSING
+    ratio = comparison.cost_ratio
+    return f"{change(ratio)} ({change_interval(ratio)}), {comparison.judgement}"
+
+
+def _goodputs(facts: RunFacts) -> tuple[Table, ...]:
+    """What keeps the limits, where there are some, and what a million tokens cost beside it."""
+    costs = {(v.summary.group, v.name): v.value(COST) for v in facts.variants}
+    rows = (
+        (
+            *(g.traffic.name, g.traffic.load.label, g.variant),
+            *(number(g.requests_per_s, digits=2), number(g.tokens_per_s)),
+            *(f"{g.kept} of {g.requests}", figure(COST, _cost_of(g, facts, costs))),
+        )
+        for g in facts.goodputs
+    )
+    headings = ("class", "load", "variant", "goodput requests/s", "goodput tokens/s")
+    return table((*headings, "within the limits", "USD/M tokens"), rows, names=3)
+
+
+def _cost_of(
+    found: Goodput, facts: RunFacts, costs: Mapping[tuple[Group, str], float | None]
+) -> float | None:
+    if len(found.traffic.weights) == 1:
+        return costs.get((found.traffic.groups[0], found.variant))
+    for mix in facts.mixes:
+        if mix.traffic == found.traffic and mix.baseline == facts.run.result.baseline:
+            if found.variant == mix.baseline:
+                return mix.baseline_usd
+            if found.variant == mix.variant:
+                return mix.variant_usd
+    return None
+
+
+def _comparison_row(c: Comparison) -> tuple[str, ...]:
+    speedups = (
+        cell for m in metrics.with_speedup() for cell in ratio_and_interval(c.speedups.get(m))
+    )
+    return (
+        *(c.traffic.name, c.traffic.load.label, c.name, c.judgement),
+        *(change(c.cost_ratio), change_interval(c.cost_ratio)),
+        *(*speedups, str(c.prompts), str(c.pairs)),
+    )
+
+
+def _ttft_cells(c: Comparison) -> tuple[str, ...]:
+    return (
+        *(change(c.ttft_ratio), change_interval(c.ttft_ratio)),
+        yes_or_no(c.ttft_unchanged, no="not shown"),
+        *(change(c.ttft_p95_ratio), change_interval(c.ttft_p95_ratio)),
+        yes_or_no(c.ttft_p95_unchanged, no="not shown"),
+    )
