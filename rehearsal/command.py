@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from functools import partial
@@ -16,17 +17,22 @@ from pathlib import Path
 
 from draftworth.cli.arguments import check_api_key, whole_number
 from draftworth.cli.report import print_verdict
-from draftworth.errors import UserInputError
-from draftworth.experiment.model import MAX_REPETITIONS
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.experiment.model import MAX_REPETITIONS, beside
 from draftworth.measuring.runner import Progress, measure_here
 from draftworth.measuring.sink import FolderSink, Tee
 from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
-from draftworth.records.reading import read_run
+from draftworth.records.codec import dump_record
+from draftworth.records.predictions import PREDICTIONS_FILE, Prediction, Predictions
+from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RUNS_FOLDER
 from pods.llmperf.s3_sink import S3Sink
 from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 from rehearsal.endpoints import local_engines, own_endpoints
+from rehearsal.estimate import predict
+from rehearsal.install import install_engine
 from rehearsal.publishing import publish
+from rehearsal.teacher_forcing import Reader
 
 _REQUESTS_OF_A_RUN = ("min_requests", "max_requests")
 
@@ -86,9 +92,37 @@ def run(arguments: argparse.Namespace) -> int:
             result = measure_here(spec, Tee(folder, bucket), progress, servers=manager)
         completed = read_run(arguments.out / result.run_id)
         publish(emulator, completed, progress)
-    print_verdict(completed)
+    predictions = _predictions(arguments, experiment, completed, progress)
+    if predictions:
+        found = Predictions(run_id=result.run_id, predictions=predictions)
+        folder.write(f"{result.run_id}/{PREDICTIONS_FILE}", dump_record(found, indent=2))
+    print_verdict(completed, predictions)
     print(f"files: {arguments.out / result.run_id}")  # noqa: T201
     return 0 if result.status == "complete" else 1
+
+
+def _predictions(
+    arguments: argparse.Namespace,
+    experiment: ResolvedNeuron | ResolvedLocal,
+    run: Run,
+    progress: Progress,
+) -> tuple[Prediction, ...]:
+    """Of the local engine's draft models, whose greedy outputs one pass explains."""
+    work = experiment.spec.workload
+    if arguments.base_url or work.temperature or not isinstance(experiment, ResolvedLocal):
+        return ()
+    with tempfile.TemporaryDirectory(prefix="draftworth-") as readings:
+        reader = Reader(
+            python=install_engine(arguments.engine, progress=progress),
+            target=beside(experiment.path, experiment.spec.target.path),
+            folder=Path(readings),
+            enable_thinking=work.enable_thinking,
+        )
+        try:
+            return predict(experiment, arguments.out / run.result.run_id, reader)
+        except DraftworthError as error:  # the run is measured, whatever came after it
+            progress(f"nothing is predicted: {error}")
+            return ()
 
 
 def _asked(

@@ -16,16 +16,17 @@ from pathlib import Path
 
 from draftworth.cli.runs import local_run
 from draftworth.errors import UserInputError
-from draftworth.estimating.agreement import Agreement, agreements
 from draftworth.estimating.card import costs_by_load
 from draftworth.estimating.estimate import estimate_of, json_lines, text_lines
 from draftworth.estimating.forecast import PriorStepCosts, Range, StepCosts
 from draftworth.estimating.outputs import outputs_of_log, outputs_of_run
+from draftworth.estimating.predictions import predictions_of
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
 from draftworth.experiment.variants import LocalSpeculative, Speculative
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, load
 from draftworth.records.answers import answers_path, load_answers
+from draftworth.records.predictions import Prediction
 from draftworth.records.prompts import CASE_SUFFIX
 from draftworth.records.reading import Run, read_run
 from draftworth.records.readings import Output, Reading
@@ -104,9 +105,23 @@ def run(arguments: argparse.Namespace) -> int:
         measured = tuple(_measured(experiment, answers, draft, readings))
         for costs in _step_costs(arguments.card, method):
             found = estimate_of(draft.name, readings, weights, windows=windows, step_costs=costs)
-            estimates.append(replace(found, agreements=measured))
+            estimates.append(replace(found, predictions=measured))
     print(*(json_lines if arguments.json else text_lines)(estimates), sep="\n")  # noqa: T201
     return 0
+
+
+def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tuple[Prediction, ...]:
+    """What each draft's pass over the baseline's outputs predicts, beside what a run measured.
+
+    Raises:
+        DraftworthError: the outputs cannot be read.
+    """
+    answers = _answers(experiment, str(run_folder))
+    return tuple(
+        found
+        for draft in _own_drafts(experiment)
+        for found in _measured(experiment, answers, draft, reader.readings(draft, answers.outputs))
+    )
 
 
 def _progress(line: str) -> None:
@@ -178,7 +193,7 @@ def _answers(experiment: ResolvedExperiment, run_at: str | None) -> _Answers:
 
 def _measured(
     experiment: ResolvedExperiment, answers: _Answers, draft: Path, readings: Sequence[Reading]
-) -> Iterator[Agreement]:
+) -> Iterator[Prediction]:
     """What the run's own servers did with this draft; nothing where outputs are of no run."""
     if answers.run is None:
         return
@@ -189,7 +204,7 @@ def _measured(
         and beside(experiment.path, variant.spec.draft.path) == draft
         and (most := answers.run.result.max_tokens_per_step.get(variant.name))
     }
-    yield from agreements(answers.run, answers.transcripts, readings, checked)
+    yield from predictions_of(answers.run, answers.transcripts, readings, checked)
 
 
 def _logged(experiment: ResolvedExperiment) -> Iterator[Output]:

@@ -12,7 +12,8 @@ from draftworth.analysis.run_comparison import across, changes
 from draftworth.cli.runs import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.cli.scoring import score
 from draftworth.errors import UserInputError
-from draftworth.records.reading import Run, read_run
+from draftworth.records.predictions import Prediction, read_predictions
+from draftworth.records.reading import Run, read_end, read_run
 from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
 from draftworth.report.contents import document_of
 from draftworth.report.terminal import document_lines
@@ -64,7 +65,14 @@ def run(arguments: argparse.Namespace) -> int:
     elsewhere = across(facts, other) if other and not same else ()
     scores = score(arguments.score, facts, transcripts) if arguments.score is not None else ()
     name = other.run.result.run_id if other else ""
-    document = document_of(facts, found, name, scores=scores, elsewhere=elsewhere)
+    document = document_of(
+        facts,
+        found,
+        name,
+        scores=scores,
+        elsewhere=elsewhere,
+        predictions=_predictions(arguments.runs),
+    )
     print(*document_lines(document), sep="\n")
     if out is not None:
         # Loaded here: templates and plotting take long, and the measuring commands import this.
@@ -118,6 +126,15 @@ def _facts(runs_at: Sequence[str], *, texts: bool) -> tuple[RunFacts, Transcript
     return facts_of(pooled(runs), transcripts), transcripts
 
 
-def print_verdict(run: Run) -> None:
+def _predictions(runs_at: Sequence[str]) -> tuple[Prediction, ...]:
+    """Of a run in a folder: who wrote them had the draft models at hand."""
+    if len(runs_at) > 1 or runs_at[0].startswith(S3_SCHEME):
+        return ()
+    folder = Path(runs_at[0])
+    return read_predictions(folder, read_end(folder).run_id)
+
+
+def print_verdict(run: Run, predictions: Sequence[Prediction] = ()) -> None:
     """Print the report of a run that was just measured."""
-    print(*document_lines(document_of(facts_of(run, {}))), sep="\n")
+    document = document_of(facts_of(run, {}), predictions=predictions)
+    print(*document_lines(document), sep="\n")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from draftworth.analysis.statistics import Estimate
 from draftworth.estimating.acceptance import hit_rate, yields
-from draftworth.estimating.agreement import Agreement
 from draftworth.estimating.forecast import Range, StepCosts, WindowForecast, answer, forecast
+from draftworth.records.predictions import Prediction
 from draftworth.records.readings import Reading
 from draftworth.terminal import table_lines
 
@@ -18,7 +18,7 @@ from draftworth.terminal import table_lines
 class DraftEstimate:
     """What came of one draft.
 
-    agreements: beside what servers with this draft did, where the outputs are of a run with some.
+    predictions: beside what servers with this draft did, where the outputs are of a run with some.
     """
 
     draft: str
@@ -27,7 +27,7 @@ class DraftEstimate:
     hit_rate: float
     step_cost_source: str
     forecasts: tuple[WindowForecast, ...]
-    agreements: tuple[Agreement, ...] = ()
+    predictions: tuple[Prediction, ...] = ()
 
     @property
     def answer(self) -> str:
@@ -91,11 +91,11 @@ def _lines(estimate: DraftEstimate) -> Iterator[str]:
         "breaks even at a step of",
     ]
     yield from table_lines(rows, headings, numbers=range(len(headings)), ruled=True)
-    if estimate.agreements:
-        yield from _agreement_lines(estimate.agreements)
+    if estimate.predictions:
+        yield from _prediction_lines(estimate.predictions)
 
 
-def _agreement_lines(agreements: Sequence[Agreement]) -> Iterator[str]:
+def _prediction_lines(predictions: Sequence[Prediction]) -> Iterator[str]:
     yield "Predicted beside measured, tokens a step:"
     rows = (
         [
@@ -103,7 +103,7 @@ def _agreement_lines(agreements: Sequence[Agreement]) -> Iterator[str]:
             *(f"{a.predicted:.3f}", f"{a.measured:.3f}", f"{a.difference:+.2%}"),
             f"{a.same_sequence} of {a.shown}",
         ]
-        for a in agreements
+        for a in predictions
     )
     headings = [
         *("variant", "class", "requests", "predicted", "measured", "difference"),
@@ -129,7 +129,7 @@ def _as_json(estimate: DraftEstimate) -> dict[str, object]:
         "tokens": estimate.tokens,
         "hit_rate": estimate.hit_rate,
         "step_cost_source": estimate.step_cost_source,
-        "agreements": [{**vars(a), "difference": a.difference} for a in estimate.agreements],
+        "predictions": [{**vars(a), "difference": a.difference} for a in estimate.predictions],
         "windows": [
             {
                 "window": f.window,

@@ -68,7 +68,8 @@ def asked_of(prompt: Prompt) -> dict[str, Any]:
 
 def _answered(run: Run) -> Iterator[tuple[BlockResult, str, str]]:
     for block in run.blocks:
-        if block.variant == run.result.baseline:
+        # Prompts that were made longer or shorter for a load are not those of the cases.
+        if block.variant == run.result.baseline and block.load.input_tokens is None:
             for record in block.requests:
                 if not record.failed:
                     yield block, record.request_id, record.prompt_id

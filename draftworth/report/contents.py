@@ -14,11 +14,13 @@ from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.run_comparison import Across, Change
 from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.statistics import CONFIDENCE
+from draftworth.records.predictions import Prediction
 from draftworth.records.results import AS_SHIPPED, RUN_FILE
 from draftworth.report.against import against_section, elsewhere_section
 from draftworth.report.document import Card, Document, Section
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
 from draftworth.report.plots import group_plots
+from draftworth.report.predicted import predicted_sections
 from draftworth.report.repetitions import repetition_sections
 from draftworth.report.spending import interruption_count, spending_section
 from draftworth.report.verdict_section import compared, verdict_section
@@ -39,8 +41,12 @@ def document_of(
     *,
     scores: Sequence[ScoreComparison] = (),
     elsewhere: Sequence[Across] = (),
+    predictions: Sequence[Prediction] = (),
 ) -> Document:
-    """The report of a run, with another run beside it when there are changes."""
+    """The report of a run, with another run beside it when there are changes.
+
+    predictions: what was predicted of its drafts without a server.
+    """
     result = facts.run.result
     sections = [verdict_section(facts), *repetition_sections(facts)]
     if changes:
@@ -48,6 +54,7 @@ def document_of(
     if elsewhere:
         sections.append(elsewhere_section(elsewhere, result.run_id, other_run))
     sections += [figures(facts), quantiles(facts), *_groups(facts), cross_checks(facts)]
+    sections += predicted_sections(predictions)
     sections += [*outputs(facts), *score_sections(scores), spending_section(result)]
     return Document(
         title=f"{result.experiment}: does speculation pay?",

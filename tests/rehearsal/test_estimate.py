@@ -54,13 +54,13 @@ def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
 
     assert code == 0
     (found,) = json.loads(capsys.readouterr().out)
-    agreements = found["agreements"]
-    assert len(agreements) == 4, "two windows in two classes"
-    for agreement in agreements:
-        assert abs(agreement["difference"]) <= 0.01, agreement
-        assert agreement["requests"] == 8
+    predictions = found["predictions"]
+    assert len(predictions) == 4, "two windows in two classes"
+    for prediction in predictions:
+        assert abs(prediction["difference"]) <= 0.01, prediction
+        assert prediction["requests"] == 8
         # A machine that is busy merges chunks, and those requests do not show their steps.
-        assert agreement["same_sequence"] >= 0.75 * agreement["shown"], agreement
+        assert prediction["same_sequence"] >= 0.75 * prediction["shown"], prediction
 
 
 def test_heads_are_refused_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:

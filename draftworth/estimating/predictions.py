@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from draftworth.analysis.speculation import steps_of
+from draftworth.records.predictions import Prediction
 from draftworth.records.reading import Run
 from draftworth.records.readings import Reading
 from draftworth.records.results import RequestRecord
 from draftworth.records.transcripts import Transcripts
 
 
-@dataclass(frozen=True, kw_only=True)
-class Agreement:
-    """One variant in one prompt class.
-
-    requests: of the variant, to prompts whose output was read. predicted, measured: tokens a step,
-    over the same requests. shown: requests whose chunks show each step, none merged on the way;
-    same_sequence: those of them whose steps are the predicted ones, each and in order.
-    """
-
-    variant: str
-    prompt_class: str
-    requests: int
-    predicted: float
-    measured: float
-    shown: int
-    same_sequence: int
-
-    @property
-    def difference(self) -> float:
-        """Predicted / measured - 1."""
-        return self.predicted / self.measured - 1
-
-
-def agreements(
+def predictions_of(
     run: Run, transcripts: Transcripts, readings: Sequence[Reading], checked: Mapping[str, int]
-) -> Iterator[Agreement]:
+) -> Iterator[Prediction]:
     """Variant by variant, class by class.
+
+    Prompts that were made longer or shorter for a load have other outputs, and are left out.
 
     checked: the variants whose draft made the readings, with the drafts that a step of theirs
         checks.
@@ -51,20 +30,21 @@ def agreements(
                 (record, read[place])
                 for block in run.blocks
                 if (block.variant, block.prompt_class) == (variant, prompt_class)
+                and block.load.input_tokens is None
                 for record in block.requests
                 if record.counts and (place := (prompt_class, block.case, record.prompt_id)) in read
             ]
-            if found := _agreement(pairs, transcripts, variant, prompt_class, number):
+            if found := _prediction(pairs, transcripts, variant, prompt_class, number):
                 yield found
 
 
-def _agreement(
+def _prediction(
     pairs: Sequence[tuple[RequestRecord, Reading]],
     transcripts: Transcripts,
     variant: str,
     prompt_class: str,
     checked: int,
-) -> Agreement | None:
+) -> Prediction | None:
     """Sums over requests of tokens and of steps, by whoever counts the steps."""
     tokens = steps = same = shown = 0
     predicted_steps = 0.0
@@ -85,7 +65,7 @@ def _agreement(
             same += chunks == predicted
     if not steps or not predicted_steps:
         return None
-    return Agreement(
+    return Prediction(
         variant=variant,
         prompt_class=prompt_class,
         requests=len(pairs),

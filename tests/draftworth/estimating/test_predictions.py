@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from draftworth.estimating.agreement import Agreement, agreements
+from draftworth.estimating.predictions import predictions_of
+from draftworth.records.predictions import Prediction
 from draftworth.records.reading import Run
 from draftworth.records.readings import Reading
 from draftworth.records.transcripts import Transcript
@@ -30,41 +31,41 @@ def reading(hits: str, prompt: str = "prompt-0") -> Reading:
 
 def found(
     hits: str, chunks: tuple[int, ...], *, checked: int = 2, **record: Any
-) -> list[Agreement]:
+) -> list[Prediction]:
     request = make_record(number_output_tokens=len(hits) + 1, **record)
     block = make_block(requests=(request,))
     run = Run(result=make_run(block), blocks=(block,))
     transcript = Transcript(request_id=request.request_id, chunk_tokens=chunks)
     return list(
-        agreements(run, {request.request_id: transcript}, [reading(hits)], {VARIANT: checked})
+        predictions_of(run, {request.request_id: transcript}, [reading(hits)], {VARIANT: checked})
     )
 
 
 def test_steps_that_are_the_predicted_ones() -> None:
-    (agreement,) = found("110110", (1, 3, 3))
+    (prediction,) = found("110110", (1, 3, 3))
 
-    assert (agreement.predicted, agreement.measured, agreement.difference) == (3.0, 3.0, 0.0)
-    assert (agreement.requests, agreement.shown, agreement.same_sequence) == (1, 1, 1)
+    assert (prediction.predicted, prediction.measured, prediction.difference) == (3.0, 3.0, 0.0)
+    assert (prediction.requests, prediction.shown, prediction.same_sequence) == (1, 1, 1)
 
 
 def test_as_many_steps_of_other_lengths_agree_in_the_mean_alone() -> None:
-    (agreement,) = found("110110", (1, 2, 4))
+    (prediction,) = found("110110", (1, 2, 4))
 
-    assert agreement.difference == 0.0
-    assert (agreement.shown, agreement.same_sequence) == (1, 0)
+    assert prediction.difference == 0.0
+    assert (prediction.shown, prediction.same_sequence) == (1, 0)
 
 
 def test_a_server_that_took_more_steps_shows() -> None:
-    (agreement,) = found("110110", (1, 2, 2, 2))
+    (prediction,) = found("110110", (1, 2, 2, 2))
 
-    assert agreement.difference == pytest.approx(0.5)
+    assert prediction.difference == pytest.approx(0.5)
 
 
 def test_merged_chunks_show_no_steps_and_the_servers_own_count_is_taken() -> None:
-    (agreement,) = found("110110", (1, 6), verification_steps=2)
+    (prediction,) = found("110110", (1, 6), verification_steps=2)
 
-    assert agreement.measured == 3.0
-    assert (agreement.shown, agreement.same_sequence) == (0, 0)
+    assert prediction.measured == 3.0
+    assert (prediction.shown, prediction.same_sequence) == (0, 0)
 
 
 def test_a_prompt_whose_output_was_not_read_is_not_compared() -> None:
