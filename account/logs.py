@@ -70,7 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The experiment file; which pods; how far back; whether to go on."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
     parser.add_argument(
-        "--pod", type=_pod, default="", metavar="PREFIX", help="vllm-, llmperf-, stage-, ..."
+        "--pod",
+        type=_pod,
+        default="",
+        metavar="PREFIX",
+        help="vllm-, slot1-vllm-, llmperf-, stage-, ...",
     )
     parser.add_argument(
         "--since", type=_seconds, default="30m", metavar="30m", help="30m, 2h, 1d (%(default)s)"

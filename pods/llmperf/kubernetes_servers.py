@@ -184,6 +184,17 @@ def servers_of(
     return KubernetesServers(api=KubernetesApi.of_this_pod(environment), names=names, log=log)
 
 
+async def go_home(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -> None:
+    """Have those servers run that a deploy starts: the next Job begins with them.
+
+    The run is over, with an answer or without: what fails here is a line in the log.
+    """
+    try:
+        await servers.run_only(spec.in_repetition(1), restart=False)
+    except ServersError as error:
+        log(f"servers are left as they are: {error}")
+
+
 def _refusal(answer: urllib3.BaseHTTPResponse, namespace: str, deployment: str) -> str:
     """What Kubernetes said, and what to do."""
     said = f"HTTP {answer.status}: {_message(answer)}"

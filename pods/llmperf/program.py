@@ -43,7 +43,7 @@ from draftworth.records.codec import dump_record
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult
 from pods.llmperf.engines import open_engine
-from pods.llmperf.kubernetes_servers import servers_of
+from pods.llmperf.kubernetes_servers import go_home, servers_of
 from pods.llmperf.report import add_report
 from pods.llmperf.s3_sink import S3Sink
 from pods.llmperf.server_states import ServerStates
@@ -99,6 +99,7 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
     spec = read_spec(arguments.run_spec, arguments.run_spec_sha256, _s3)
     store = _store(arguments.results)
     history = read_history(store, run_id) if run_id else None
+    servers = servers_of(spec, os.environ, log_line)
     make_runner = partial(
         Runner,
         spec=spec,
@@ -108,7 +109,7 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
         history=history,
         deadline_seconds=_deadline(arguments.deadline_minutes_file),
         server_state=_server_states(arguments.results),
-        servers=servers_of(spec, os.environ, log_line),
+        servers=servers,
     )
     if history and history.result:
         log_line(f"run {run_id} is over already; to measure again, raise `rerun`")
@@ -121,13 +122,15 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
     opened = open_engine(arguments.ray_address, spec, log_line)
     try:
         with opened as (engine, scheduling):
-            return asyncio.run(_run(make_runner(engine=engine, scheduling=scheduling)))
+            result = asyncio.run(_run(make_runner(engine=engine, scheduling=scheduling)))
     except SinkError:
         raise
     except DraftworthError as error:  # of the engine: the run's own are in its result
         if history is None:
             raise
         return make_runner().fail(str(error))
+    asyncio.run(go_home(servers, spec, log_line))
+    return result
 
 
 def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> bool:

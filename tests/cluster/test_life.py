@@ -16,7 +16,9 @@ import yaml
 
 from charts.load_generator import SCALING_ROLE
 from charts.names import server_names
+from charts.run_specification import run_spec_file
 from draftworth.cli import main
+from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.records.codec import load_record
 from draftworth.records.results import RESULT_SUFFIX, BlockResult, RunResult
 from draftworth.records.staging import READY_MARKER
@@ -140,7 +142,20 @@ def test_a_run_starts_and_stops_its_servers_and_swaps_their_slots(world: World) 
     assert "are in the bucket" in world.kubelet.log("slot1-vllm-baseline", ENGINE)
     world.until(lambda: not world.names_of("accelerator"))
     assert was_told(world, "complete")
+    # As the deploy had them, for the next Job.
+    eventually(lambda: running(world) == {e.server for e in endpoints_of(world, 1)})
     destroy(world)
+
+
+def running(world: World) -> set[str]:
+    """The Deployments that have a replica."""
+    found = world.api.all("Deployment")
+    return {d["metadata"]["name"] for d in found if d["spec"]["replicas"]}
+
+
+def endpoints_of(world: World, repetition: int) -> tuple[Endpoint, ...]:
+    spec = load_record(RunSpec, run_spec_file(world.experiment).data)
+    return spec.in_repetition(repetition)
 
 
 @pytest.mark.parametrize("synthesis", [{"repetitions": 2}], indirect=True)

@@ -16,6 +16,7 @@ from pods.llmperf.kubernetes_servers import (
     TRIES,
     KubernetesApi,
     KubernetesServers,
+    go_home,
     servers_of,
 )
 from tests.draftworth.measuring.test_runner import case, spec
@@ -205,6 +206,25 @@ def test_a_run_that_is_cancelled_leaves_the_servers_started(
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancelled())
     assert running(kubernetes) == set(OTHERS)
+
+
+def test_after_a_run_the_servers_of_a_deploy_run_again(kubernetes: StandInKubernetes) -> None:
+    log: list[str] = []
+    run_only(kubernetes, OTHERS)
+    given = replace(changing_spec(), endpoints=tuple(endpoints(HOMES)))
+    asyncio.run(go_home(servers(kubernetes), given, log.append))
+    assert (running(kubernetes), log) == (set(HOMES), [])
+
+
+def test_servers_that_cannot_be_left_so_are_a_line_in_the_log(
+    kubernetes: StandInKubernetes,
+) -> None:
+    log: list[str] = []
+    kubernetes.trouble = lambda _: (403, status_of("cannot patch"))
+    given = replace(changing_spec(), endpoints=tuple(endpoints(HOMES)))
+    asyncio.run(go_home(servers(kubernetes), given, log.append))
+    (line,) = log
+    assert "servers are left as they are: PATCH" in line
 
 
 def test_servers_that_stay_need_no_kubernetes() -> None:
