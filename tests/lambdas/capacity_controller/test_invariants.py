@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import re
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -316,7 +316,7 @@ def check_said_once(aws: FakeAws) -> None:
     """A notification for each decision, and a decision only where something changed."""
     made = [(e["job"], e["desired_size"], e["reason"]) for e in aws.log if e["event"] == "decision"]
     assert all(one != other for one, other in itertools.pairwise(made)), made
-    told = [subject for subject in aws.sent if re.search(r"\d nodes?, ", subject)]
+    told = [subject for subject in aws.sent if re.search(" nodes?, ", subject)]
     assert len(told) == len(made)
 
 
