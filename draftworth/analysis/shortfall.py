@@ -28,13 +28,17 @@ class Shortfall:
     def words(self, target_width: float) -> str:
         """What it would take, for a reader."""
         if not (self.prompts or self.repetitions):
-            return f"about {self.requests} more requests would reach {target_width:.0%}"
-        counts = {"prompts": self.prompts, "repetitions": self.repetitions}
-        more = " and ".join(f"{count} more {name}" for name, count in counts.items() if count)
+            return f"about {_more(self.requests, 'request')} would reach {target_width:.0%}"
+        counts = {"prompt": self.prompts, "repetition": self.repetitions}
+        more = " and ".join(_more(count, name) for name, count in counts.items() if count)
         return (
             f"about {more} would reach {target_width:.0%}: those measured differ too much among "
             "themselves"
         )
+
+
+def _more(count: int, name: str) -> str:
+    return f"{count} more {name}{'s' * (count != 1)}"
 
 
 def shortfall(ratio: Estimate | None, *, target_width: float) -> Shortfall | None:
