@@ -28,16 +28,16 @@ class Shortfall:
     def words(self, target_width: float) -> str:
         """What it would take, for a reader."""
         if not (self.prompts or self.repetitions):
-            return f"about {_more(self.requests, 'request')} would reach {target_width:.0%}"
+            return f"about {_so_many(self.requests, 'request')} would reach {target_width:.0%}"
         counts = {"prompt": self.prompts, "repetition": self.repetitions}
-        more = " and ".join(_more(count, name) for name, count in counts.items() if count)
+        more = " and ".join(_so_many(count, name) for name, count in counts.items() if count)
         return (
             f"about {more} would reach {target_width:.0%}: those measured differ too much among "
             "themselves"
         )
 
 
-def _more(count: int, name: str) -> str:
+def _so_many(count: int, name: str) -> str:
     return f"{count} more {name}{'s' * (count != 1)}"
 
 

@@ -81,8 +81,8 @@ def _run(arguments: argparse.Namespace, say: Say) -> None:
             file.flush()
             count += sum(len(r.hits) + 1 for r in readings)
             left_seconds = (time.monotonic() - started_seconds) * (total - count) / count
-            left = f" of {total:,} tokens read, about {left_seconds:.0f} s left"
-            say(f"{this.model}: {count:,}{left if count < total else ' tokens read'}")
+            more = f" of {total:,}, about {left_seconds:.0f} s left" if count < total else ""
+            say(f"{this.model}: {count:,} tokens read{more}")
 
 
 def read_readings(path: Path, of: Pass) -> dict[str, Reading]:
