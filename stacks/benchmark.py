@@ -121,6 +121,7 @@ class Benchmark(Part):
             self._experiment,
             cluster_name=self.names.cluster,
             dead_letter_queue_name=self._storage.results_queue.dead_letters.queue_name,
+            publisher_log_group_name=self.publisher.log_group.log_group_name,
             runs_url=f"s3://{self._storage.results.bucket_name}/{RUNS_PREFIX}",
         )
         name, region = self.names.dashboard, self._experiment.spec.aws.region

@@ -21,6 +21,7 @@ GRAPH_WIDTH = 8
 GRAPH_HEIGHT = 6
 TITLE_HEIGHT = 1
 GUIDE_HEIGHT = 4
+WORDS_HEIGHT = 4
 PERIOD_SECONDS = 60
 STATISTICS = ("p50", "p90")
 # CloudWatch service quotas: 500 widgets a dashboard, 500 metrics a widget and 2,500 a dashboard,
@@ -36,11 +37,12 @@ NEURON_GRAPHS = (
     ("Neuron execution errors", "node_neuron_execution_errors_total", "Sum"),
 )
 COST_RATIO_TITLE = "Cost ratio so far = baseline's throughput / variant's, without an interval"
+WORDS_TITLE = "The last verdicts, in words: what a token costs, and what a million of them does"
 VERDICT_SECTION = "What a token costs with speculation / without: the last complete run's verdict"
 GUIDE = """\
 **Does speculation pay?** When a run is complete its cost ratios are here with their 95% \
-intervals, for your traffic and by class. The verdict in words, with what to know before \
-believing it, is in the mail and the report: `python -m draftworth report {runs_url}RUN` prints \
+intervals, for your traffic and by class, and its verdict in words. What to know before \
+believing it is in the mail and the report: `python -m draftworth report {runs_url}RUN` prints \
 it; `aws s3 ls {runs_url}` lists the runs.
 
 Here variants stand side by side, each section one prompt class at one load (`c4`: four requests \
@@ -59,7 +61,12 @@ PICKED: tuple[tuple[str, ...], ...] = ((), ("Load",), ("PromptClass", "Load"))
 
 
 def dashboard_body(
-    experiment: ResolvedNeuron, *, cluster_name: str, dead_letter_queue_name: str, runs_url: str
+    experiment: ResolvedNeuron,
+    *,
+    cluster_name: str,
+    dead_letter_queue_name: str,
+    publisher_log_group_name: str,
+    runs_url: str,
 ) -> dict[str, Any]:
     """The body of the experiment's dashboard, for `AWS::CloudWatch::Dashboard`."""
     picked, sections = _sections_that_fit(
@@ -75,7 +82,11 @@ def dashboard_body(
         "start": "-PT6H",
         "periodOverride": "inherit",
         **variables,
-        "widgets": [guide, *_laid_out(sections, region=experiment.spec.aws.region)],
+        "widgets": [
+            guide,
+            _words(publisher_log_group_name, region=experiment.spec.aws.region),
+            *_laid_out(sections, region=experiment.spec.aws.region),
+        ],
     }
 
 
@@ -267,10 +278,24 @@ def _guide(runs_url: str, *, has_cost: bool) -> dict[str, Any]:
     return {"type": "text", **place, "properties": {"markdown": text.strip()}}
 
 
+def _words(log_group_name: str, *, region: str) -> dict[str, Any]:
+    """The last verdicts in words: a table of the publisher's log lines that hold one.
+
+    A text that changes needs a function of its own on a dashboard; a query of a log does not.
+    """
+    query = (
+        f"SOURCE '{log_group_name}' | fields @timestamp, verdict, findings "
+        "| filter ispresent(verdict) | sort @timestamp desc | limit 3"
+    )
+    place = {"width": GRID_COLUMNS, "height": WORDS_HEIGHT, "x": 0, "y": GUIDE_HEIGHT}
+    about = {"title": WORDS_TITLE, "region": region, "view": "table"}
+    return {"type": "log", **place, "properties": {"query": query, **about}}
+
+
 def _laid_out(sections: Sections, *, region: str) -> Iterator[dict[str, Any]]:
     """Sections from top to bottom, each a heading and rows of three graphs."""
     per_row = GRID_COLUMNS // GRAPH_WIDTH
-    top = GUIDE_HEIGHT
+    top = GUIDE_HEIGHT + WORDS_HEIGHT
     for title, graphs in sections.items():
         heading = {"width": GRID_COLUMNS, "height": TITLE_HEIGHT, "x": 0, "y": top}
         yield {"type": "text", **heading, "properties": {"markdown": f"## {title}"}}

@@ -75,7 +75,7 @@ def findings(facts: RunFacts) -> Iterator[Finding]:
         yield _finding(mix, mix_sentence(facts, mix))
     for variant in facts.speculative:
         if c := variant.comparison:
-            more = f"{floor_sentence(c)}{missing_requests(facts, variant)}"
+            more = f"{cost_sentence(c)}{floor_sentence(c)}{missing_requests(facts, variant)}"
             yield _finding(c, f"{variant.label}: {c.judgement}; {c.reason}.{more}")
     for variant in facts.speculative:
         if c := variant.against_shipped:
@@ -105,14 +105,18 @@ def mix_sentence(facts: RunFacts, mix: Comparison) -> str:
     """The verdict on the whole traffic, what it is a mix of, and what its tokens cost."""
     weights = facts.run.result.class_weights
     parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
-    cost = ""
-    if mix.baseline_usd and mix.variant_usd:
-        plain, drafted = (f"{usd:.{COST.digits}f}" for usd in (mix.baseline_usd, mix.variant_usd))
-        cost = f" A million output tokens cost {drafted} USD instead of {plain}."
     return (
         f"{TRAFFIC_MIX} ({parts}) at {mix.traffic.load.label}, {mix.name}: {mix.judgement}; "
-        f"{mix.reason}.{cost}{floor_sentence(mix)}"
+        f"{mix.reason}.{cost_sentence(mix)}{floor_sentence(mix)}"
     )
+
+
+def cost_sentence(c: Comparison) -> str:
+    """What a million output tokens cost on both sides; empty without a price."""
+    if not (c.baseline_usd and c.variant_usd):
+        return ""
+    plain, drafted = (f"{usd:.{COST.digits}f}" for usd in (c.baseline_usd, c.variant_usd))
+    return f" A million output tokens cost {drafted} USD instead of {plain}."
 
 
 def floor_sentence(c: Comparison) -> str:

@@ -20,7 +20,7 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -47,12 +47,16 @@ Call = tuple["MetricDatumTypeDef", ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The calls that publish one file. The minutes are Unix seconds, None without any data."""
+    """The calls that publish one file. The minutes are Unix seconds, None without any data.
+
+    words: of a verdict: its answer, then what was found, in sentences.
+    """
 
     calls: tuple[Call, ...]
     sha256: str
     first_minute: int | None
     last_minute: int | None
+    words: tuple[str, ...] = ()
 
 
 def plan_block(block: BlockResult) -> Plan:
@@ -74,7 +78,8 @@ def plan_verdict(verdict: Verdict, *, written_at_unix_s: float) -> Plan:
             _dimensions(names),
         )
     )
-    return _plan(data, [minute] if found else [])
+    words = (verdict.headline, *(finding.sentence for finding in verdict.findings))
+    return replace(_plan(data, [minute] if found else []), words=words)
 
 
 def _plan(data: Iterator[MetricDatumTypeDef], minutes: list[int]) -> Plan:

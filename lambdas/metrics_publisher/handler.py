@@ -5,7 +5,8 @@ must report batch item failures (`ReportBatchItemFailures`): a message that fail
 and becomes a dead letter when the queue's `maxReceiveCount` is reached.
 
 The log has one JSON line for each file (and one for a message without a file), with the message id,
-bucket, key, and the reason of a failure.
+bucket, key, and the reason of a failure; of a verdict also its words, which the dashboard shows
+from there.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 from draftworth.untrusted import one_line
 from lambdas.metrics_publisher.errors import PublishError
 from lambdas.metrics_publisher.events import ObjectCreated, created_object
-from lambdas.metrics_publisher.publisher import Publisher
+from lambdas.metrics_publisher.publisher import Outcome, Publisher
 from lambdas.runtime import CLIENT_CONFIG, Context, Log, log_line
 
 BUCKET_VARIABLE = "RESULTS_BUCKET"
 # Where there is no Lambda to end the invocation (the rehearsal).
 DEFAULT_INVOCATION_SECONDS = 60.0
+# Of a log line: the dashboard asks for lines that have them.
+HEADLINE_FIELD, FINDINGS_FIELD = "verdict", "findings"
 # A key has up to 1024, and a file may say that it is of any other.
 REASON_CHARACTERS = 2000
 
@@ -95,9 +98,19 @@ def _publish(
             "calls_already_done": outcome.already_done,
             "may_repeat_a_call": outcome.may_repeat_a_call,
             "seconds": round(time.monotonic() - started, 3),
+            **_verdict_words(outcome),
         }
     )
     return True
+
+
+def _verdict_words(outcome: Outcome) -> dict[str, str]:
+    """The answer, and the sentences below it, as CloudWatch Logs Insights finds them."""
+    if not outcome.words:
+        return {}
+    headline, *findings = outcome.words
+    found = one_line(" | ".join(findings), characters=REASON_CHARACTERS)
+    return {HEADLINE_FIELD: headline, FINDINGS_FIELD: found}
 
 
 def _failure(about: Mapping[str, str], error: Exception) -> dict[str, Any]:

@@ -62,11 +62,13 @@ class Outcome:
     calls: PutMetricData calls made by this delivery; 0 when the file was published already.
     already_done: calls that earlier deliveries had made.
     may_repeat_a_call: the file was taken over from an invocation that died while publishing.
+    words: of a verdict, its sentences.
     """
 
     calls: int
     already_done: int
     may_repeat_a_call: bool
+    words: tuple[str, ...] = ()
 
 
 @dataclass(kw_only=True)
@@ -90,7 +92,8 @@ class Publisher:
         data, written_at_unix_s = self._read(source.key)
         plan = _plan(source.key, data, written_at_unix_s)
         try:
-            return self._publish_once(source.key, data, plan, deadline_unix_s)
+            outcome = self._publish_once(source.key, data, plan, deadline_unix_s)
+            return replace(outcome, words=plan.words)
         except ConflictError as error:
             raise ClaimedError(
                 f"another delivery claimed the file at this moment ({error}); the next delivery of "

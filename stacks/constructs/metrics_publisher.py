@@ -30,15 +30,15 @@ class MetricsPublisher(Construct):
         self, scope: Construct, id_: str, *, results: aws_s3.IBucket, queue: ResultsQueue
     ) -> None:
         super().__init__(scope, id_)
-        log_group = owned_log_group(self, "LogGroup")
-        self.role = self._build_role(results, log_group)
+        self.log_group = owned_log_group(self, "LogGroup")
+        self.role = self._build_role(results, self.log_group)
         self.function = python_function(
             self,
             description="Result files of draftworth into CloudWatch metrics",
             handler="lambdas.metrics_publisher.handler.handler",
             code=function_code(METRICS_PUBLISHER),
             role=self.role,
-            log_group=log_group,
+            log_group=self.log_group,
             timeout=Duration.seconds(PUBLISHER_TIMEOUT_SECONDS),
             environment={"RESULTS_BUCKET": results.bucket_name},
         )

@@ -57,6 +57,8 @@ def _widget_line(widget: dict[str, Any]) -> str:
     place, properties = f"{widget['x']},{widget['y']}", widget["properties"]
     if widget["type"] == "text":
         return f"{place} {properties['markdown']}"
+    if widget["type"] == "log":
+        return f"{place} {properties['title']}: {properties['query']}"
     lines = (_metric_line(metric) for metric in properties["metrics"])
     return f"{place} {properties['title']}: {'; '.join(lines)}"
 

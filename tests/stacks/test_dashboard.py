@@ -11,6 +11,7 @@ import pytest
 from draftworth.analysis import metrics
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
+from lambdas.metrics_publisher.handler import FINDINGS_FIELD, HEADLINE_FIELD
 from stacks.dashboard import (
     COST_RATIO_TITLE,
     GRID_COLUMNS,
@@ -31,8 +32,21 @@ def body(name: str = "qwen3-32b") -> dict[str, Any]:
 
 def body_of(experiment: ResolvedNeuron) -> dict[str, Any]:
     return dashboard_body(
-        experiment, cluster_name="CLUSTER", dead_letter_queue_name="QUEUE", runs_url="s3://R/runs/"
+        experiment,
+        cluster_name="CLUSTER",
+        dead_letter_queue_name="QUEUE",
+        publisher_log_group_name="PUBLISHER-LOG",
+        runs_url="s3://R/runs/",
     )
+
+
+def test_the_last_verdicts_stand_there_in_words_from_the_publishers_log() -> None:
+    (words,) = [w for w in body()["widgets"] if w["type"] == "log"]
+    query = words["properties"]["query"]
+    assert query.startswith("SOURCE 'PUBLISHER-LOG' | fields @timestamp, ")
+    for field in (HEADLINE_FIELD, FINDINGS_FIELD):
+        assert field in query
+    assert f"ispresent({HEADLINE_FIELD})" in query
 
 
 def graphs(body: dict[str, Any]) -> list[dict[str, Any]]:

@@ -79,6 +79,7 @@ def test_a_declared_metric_is_stored_and_on_the_dashboard() -> None:
         resolved("qwen3-32b"),
         cluster_name="CLUSTER",
         dead_letter_queue_name="QUEUE",
+        publisher_log_group_name="LOG",
         runs_url="s3://RESULTS/runs/",
     )
     assert "Wait of the client (ms)" in {w["properties"].get("title") for w in body["widgets"]}

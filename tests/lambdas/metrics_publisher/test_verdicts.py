@@ -72,11 +72,14 @@ def test_a_verdict_that_is_delivered_twice_counts_once(aws: Aws) -> None:
     assert len(read(aws, "traffic mix")["CostRatio"]) == 1
 
 
-def test_its_event_brings_it_there(aws: Aws) -> None:
+def test_its_event_brings_it_there_and_its_words_into_the_log(aws: Aws) -> None:
     uploaded(aws)
 
     assert aws.deliver() == {"batchItemFailures": []}
     assert len(read(aws, "traffic mix")["CostRatio"]) == 1
+    (line,) = aws.log
+    assert line["verdict"] == VERDICT.headline
+    assert line["findings"].startswith(f"{VERDICT.findings[0].sentence} | ")
 
 
 def test_a_ratio_without_an_interval_and_one_against_another_baseline_are_not_stored(
