@@ -17,7 +17,7 @@ DRAFT = {"path": str(ROOT / "rehearsal/tiny_pair/draft")}
 
 
 def variant(window: int) -> dict[str, object]:
-    return {"name": f"k{window}", "method": "draft_model", "draft": DRAFT, "window": window}
+    return {"name": f"k{window}", "method": "draft_model", "draft": dict(DRAFT), "window": window}
 
 
 @pytest.mark.engine
