@@ -23,13 +23,14 @@ from draftworth.measuring.runner import Progress, measure_here
 from draftworth.measuring.sink import FolderSink, Tee
 from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
 from draftworth.records.codec import dump_record
+from draftworth.records.likelihoods import LIKELIHOODS_FILE, Likelihoods
 from draftworth.records.predictions import PREDICTIONS_FILE, Prediction, Predictions
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RUNS_FOLDER
 from pods.llmperf.s3_sink import S3Sink
 from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 from rehearsal.endpoints import local_engines, own_endpoints
-from rehearsal.estimate import predict
+from rehearsal.estimate import likelihoods, predict
 from rehearsal.install import install_engine
 from rehearsal.publishing import publish
 from rehearsal.teacher_forcing import Reader
@@ -92,37 +93,47 @@ def run(arguments: argparse.Namespace) -> int:
             result = measure_here(spec, Tee(folder, bucket), progress, servers=manager)
         completed = read_run(arguments.out / result.run_id)
         publish(emulator, completed, progress)
-    predictions = _predictions(arguments, experiment, completed, progress)
-    if predictions:
-        found = Predictions(run_id=result.run_id, predictions=predictions)
-        folder.write(f"{result.run_id}/{PREDICTIONS_FILE}", dump_record(found, indent=2))
-    print_verdict(completed, predictions)
+    predictions = _read_outputs(arguments, experiment, completed, folder, progress)
+    print_verdict(read_run(arguments.out / result.run_id), predictions)
     print(f"files: {arguments.out / result.run_id}")  # noqa: T201
     return 0 if result.status == "complete" else 1
 
 
-def _predictions(
+def _read_outputs(
     arguments: argparse.Namespace,
     experiment: ResolvedNeuron | ResolvedLocal,
     run: Run,
+    folder: FolderSink,
     progress: Progress,
 ) -> tuple[Prediction, ...]:
-    """Of the local engine's draft models, whose greedy outputs one pass explains."""
-    work = experiment.spec.workload
-    if arguments.base_url or work.temperature or not isinstance(experiment, ResolvedLocal):
+    """What the local models say of the outputs: files beside the run's, and the predictions.
+
+    Of greedy outputs, what the drafts would have said; of sampled ones, whether the target did.
+    """
+    if arguments.base_url or not isinstance(experiment, ResolvedLocal):
         return ()
+    run_id, run_folder = run.result.run_id, arguments.out / run.result.run_id
     with tempfile.TemporaryDirectory(prefix="draftworth-") as readings:
         reader = Reader(
             python=install_engine(arguments.engine, progress=progress),
             target=beside(experiment.path, experiment.spec.target.path),
             folder=Path(readings),
-            enable_thinking=work.enable_thinking,
+            enable_thinking=experiment.spec.workload.enable_thinking,
         )
         try:
-            return predict(experiment, arguments.out / run.result.run_id, reader)
+            if experiment.spec.workload.temperature:
+                drawn = Likelihoods(
+                    run_id=run_id, likelihoods=likelihoods(experiment, run_folder, reader)
+                )
+                folder.write(f"{run_id}/{LIKELIHOODS_FILE}", dump_record(drawn, indent=2))
+                return ()
+            found = predict(experiment, run_folder, reader)
+            predicted = Predictions(run_id=run_id, predictions=found)
+            folder.write(f"{run_id}/{PREDICTIONS_FILE}", dump_record(predicted, indent=2))
         except DraftworthError as error:  # the run is measured, whatever came after it
-            progress(f"nothing is predicted: {error}")
+            progress(f"its outputs are not read: {error}")
             return ()
+        return found
 
 
 def _asked(

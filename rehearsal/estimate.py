@@ -19,13 +19,15 @@ from draftworth.errors import UserInputError
 from draftworth.estimating.card import costs_by_load
 from draftworth.estimating.estimate import estimate_of, json_lines, text_lines
 from draftworth.estimating.forecast import PriorStepCosts, Range, StepCosts
-from draftworth.estimating.outputs import outputs_of_log, outputs_of_run
+from draftworth.estimating.likelihood import likelihood_of
+from draftworth.estimating.outputs import outputs_of_log, outputs_of_run, sampled_outputs
 from draftworth.estimating.predictions import predictions_of
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
 from draftworth.experiment.variants import LocalSpeculative, Speculative
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, load
 from draftworth.records.answers import answers_path, load_answers
+from draftworth.records.likelihoods import Likelihood
 from draftworth.records.predictions import Prediction
 from draftworth.records.prompts import CASE_SUFFIX
 from draftworth.records.reading import Run, read_run
@@ -122,6 +124,29 @@ def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tupl
         for draft in _own_drafts(experiment)
         for found in _measured(experiment, answers, draft, reader.readings(draft, answers.outputs))
     )
+
+
+def likelihoods(
+    experiment: ResolvedLocal, run_folder: Path, reader: Reader
+) -> tuple[Likelihood, ...]:
+    """Whether each variant's sampled outputs are drawn from the target, which reads them itself.
+
+    Raises:
+        DraftworthError: the outputs cannot be read.
+    """
+    run, work = read_run(run_folder), experiment.spec.workload
+    transcripts = read_transcripts(run_folder, run.blocks)
+    found = []
+    for variant in run.result.variants:
+        outputs = sampled_outputs(run, transcripts, experiment.cases, variant=variant)
+        readings = reader.readings(
+            reader.target,
+            outputs,
+            temperature=work.temperature,
+            fixed_length=work.fixed_output_length,
+        )
+        found.append(likelihood_of(variant, readings))
+    return tuple(one for one in found if one)
 
 
 def _progress(line: str) -> None:

@@ -29,8 +29,17 @@ class Reader:
     folder: Path
     enable_thinking: bool
 
-    def readings(self, model: Path, outputs: Sequence[Output]) -> list[Reading]:
+    def readings(
+        self,
+        model: Path,
+        outputs: Sequence[Output],
+        *,
+        temperature: float = 1.0,
+        fixed_length: bool = False,
+    ) -> list[Reading]:
         """What a model says of outputs; what it has read before is not read again.
+
+        temperature: of the model's distribution. fixed_length: the server could not end an output.
 
         Raises:
             UserInputError: the model cannot read them, or the folder cannot be written.
@@ -47,17 +56,18 @@ class Reader:
             raise UserInputError(
                 f"--out: {self.folder}: cannot be written: {error.strerror}; give another folder"
             ) from error
-        self._run(model, outputs_file, self.folder / name)
+        options = ["--temperature", str(temperature), *["--fixed-length"] * fixed_length]
+        self._run(model, outputs_file, self.folder / name, options)
         return _read_back(self.folder / name)
 
-    def _run(self, model: Path, outputs: Path, readings: Path) -> None:
+    def _run(self, model: Path, outputs: Path, readings: Path, options: Sequence[str]) -> None:
         """Its lines, progress and errors, go straight to ours."""
         done = subprocess.run(  # noqa: S603 (our own command line)
             [
                 *(str(self.python), "-m", "pods.teacher_forcing"),
                 *("--model", str(model.resolve()), "--target", str(self.target.resolve())),
                 *("--outputs", str(outputs.resolve()), "--readings", str(readings.resolve())),
-                *["--enable-thinking"] * self.enable_thinking,
+                *(*options, *["--enable-thinking"] * self.enable_thinking),
             ],
             cwd=_ROOT,
             env={**os.environ, "PYTHONPATH": str(_ROOT), "HF_HUB_OFFLINE": "1"},

@@ -14,7 +14,7 @@ from draftworth.records.results import RunResult
 def attention_of(facts: RunFacts) -> tuple[str, ...]:
     """Of the run, then of every variant in every group."""
     of_variants = (line for variant in facts.variants for line in _attention(variant))
-    return (*_shortened(facts.run.result), *_sampling(facts), *of_variants)
+    return (*_sampling(facts), *_shortened(facts.run.result), *of_variants)
 
 
 def _attention(variant: VariantFacts) -> Iterator[str]:
@@ -68,7 +68,9 @@ def _shortened(result: RunResult) -> Iterator[str]:
 
 
 def _sampling(facts: RunFacts) -> Iterator[str]:
-    if facts.run.result.temperature and facts.speculative:
+    checked = facts.run.likelihoods
+    yield from (f"{found.words}." for found in checked if found.words)
+    if facts.run.result.temperature and facts.speculative and not checked:
         yield (
             f"Outputs were sampled at temperature {facts.run.result.temperature:g}: whether "
             "speculation changes them is not checked. A server that samples wrongly with a draft "

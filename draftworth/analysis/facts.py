@@ -149,6 +149,7 @@ class _Source:
             sampled=self.run.result.temperature > 0,
             control=self.control,
             transcripts=self.transcripts,
+            likelihoods=self.run.likelihoods,
         )
 
 

@@ -14,42 +14,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import NormalDist
 
+from draftworth.records.likelihoods import Likelihood
 from draftworth.records.readings import Reading
 
-# False alarms: in this part of right servers.
-FALSE_ALARMS = 0.01
 
-
-@dataclass(frozen=True, kw_only=True)
-class LikelihoodCheck:
-    """One side's outputs under the target.
-
-    deviation: of the log-likelihood from what the target expects, in standard errors.
-    per_token: the same a token, in nats: below 0 the tokens are less likely than the target's own.
-    """
-
-    outputs: int
-    tokens: int
-    deviation: float
-    per_token: float
-
-    @property
-    def is_the_targets(self) -> bool:
-        """Nothing shows that the outputs are not drawn from the target."""
-        return abs(self.deviation) <= NormalDist().inv_cdf(1 - FALSE_ALARMS / 2)
-
-
-def likelihood_check(readings: Sequence[Reading]) -> LikelihoodCheck | None:
+def likelihood_of(variant: str, readings: Sequence[Reading]) -> Likelihood | None:
     """Check outputs that were sampled; None where the target leaves nothing to chance."""
     variance = math.fsum(r.variance for r in readings)
     tokens = sum(len(r.hits) + 1 for r in readings)
     if variance <= 0:
         return None
     surplus = math.fsum(r.log_likelihood + r.entropy for r in readings)
-    return LikelihoodCheck(
+    return Likelihood(
+        variant=variant,
         outputs=len(readings),
         tokens=tokens,
         deviation=surplus / math.sqrt(variance),

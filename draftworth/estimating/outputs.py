@@ -21,7 +21,7 @@ def outputs_of_run(run: Run, transcripts: Transcripts, cases: Iterable[Case]) ->
     """
     asked = {(c.prompt_class, c.name, p.id): p for c in cases for p in c.prompts}
     found: dict[tuple[str, str, str], Output] = {}
-    for block, transcript_id, prompt_id in _answered(run):
+    for block, transcript_id, prompt_id in _answered(run, run.result.baseline):
         place = (block.prompt_class, block.case, prompt_id)
         transcript = transcripts.get(transcript_id)
         if transcript is None or place not in asked or place in found:
@@ -42,6 +42,26 @@ def outputs_of_run(run: Run, transcripts: Transcripts, cases: Iterable[Case]) ->
             "its .transcript.jsonl.gz files"
         )
     return list(found.values())
+
+
+def sampled_outputs(
+    run: Run, transcripts: Transcripts, cases: Iterable[Case], *, variant: str
+) -> list[Output]:
+    """Everything that a variant of a run answered; each was drawn for itself."""
+    asked = {(c.prompt_class, c.name, p.id): p for c in cases for p in c.prompts}
+    return [
+        Output(
+            id=request_id,
+            prompt_class=block.prompt_class,
+            case=block.case,
+            prompt_id=prompt_id,
+            asked=asked_of(asked[block.prompt_class, block.case, prompt_id]),
+            text=transcripts[request_id].text,
+            token_ids=transcripts[request_id].token_ids,
+        )
+        for block, request_id, prompt_id in _answered(run, variant)
+        if request_id in transcripts and (block.prompt_class, block.case, prompt_id) in asked
+    ]
 
 
 def outputs_of_log(case: Case, answers: Mapping[str, str]) -> Iterator[Output]:
@@ -66,10 +86,10 @@ def asked_of(prompt: Prompt) -> dict[str, Any]:
     return {"messages": prompt.messages, **tools}
 
 
-def _answered(run: Run) -> Iterator[tuple[BlockResult, str, str]]:
+def _answered(run: Run, variant: str) -> Iterator[tuple[BlockResult, str, str]]:
     for block in run.blocks:
         # Prompts that were made longer or shorter for a load are not those of the cases.
-        if block.variant == run.result.baseline and block.load.input_tokens is None:
+        if block.variant == variant and block.load.input_tokens is None:
             for record in block.requests:
                 if not record.failed:
                     yield block, record.request_id, record.prompt_id

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from draftworth.errors import UserInputError
 from draftworth.records.codec import RecordError, load_record
+from draftworth.records.likelihoods import Likelihood, read_likelihoods
 from draftworth.records.results import (
     BLOCKS_FOLDER,
     RESULT_LIMIT_BYTES,
@@ -35,11 +36,13 @@ class Run:
     """A run's end and its blocks, in the order of measuring.
 
     unlisted: result files that lie beside the run's and are not the run's; nothing of them is used.
+    likelihoods: whether each side's sampled outputs are the target's, where somebody looked.
     """
 
     result: RunResult
     blocks: tuple[BlockResult, ...]
     unlisted: tuple[str, ...] = ()
+    likelihoods: tuple[Likelihood, ...] = ()
 
     @property
     def is_pool(self) -> bool:
@@ -63,7 +66,12 @@ def read_run(folder: Path) -> Run:
     blocks = tuple(_read_block(folder, result, stem) for stem in sorted(result.blocks))
     listed = {f"{stem}{RESULT_SUFFIX}" for stem in result.blocks}
     found = {file.name for file in (folder / BLOCKS_FOLDER).glob(f"*{RESULT_SUFFIX}")}
-    return Run(result=result, blocks=blocks, unlisted=tuple(sorted(found - listed)))
+    return Run(
+        result=result,
+        blocks=blocks,
+        unlisted=tuple(sorted(found - listed)),
+        likelihoods=read_likelihoods(folder, result.run_id),
+    )
 
 
 def read_end(folder: Path) -> RunResult:

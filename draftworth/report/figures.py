@@ -177,6 +177,22 @@ def _break_even_cells(prediction: BreakEven) -> tuple[str, ...]:
     )
 
 
+def _likelihoods(facts: RunFacts) -> tuple[Table, ...]:
+    headings = (
+        *("variant", "drawn from the target", "outputs", "tokens"),
+        *("log-likelihood a token, beside the target's own (nats)", "in standard errors"),
+    )
+    rows = (
+        (
+            *(found.variant, yes_or_no(found.is_the_targets, no="NO")),
+            *(str(found.outputs), f"{found.tokens:,}"),
+            *(f"{found.per_token:+.3f}", f"{found.deviation:+.1f}"),
+        )
+        for found in facts.run.likelihoods
+    )
+    return table(headings, rows, names=2)
+
+
 def outputs(facts: RunFacts) -> tuple[Section, ...]:
     """How many greedy outputs are the baseline's, and where others begin to differ.
 
@@ -192,7 +208,8 @@ def outputs(facts: RunFacts) -> tuple[Section, ...]:
     identical = variant_table(("identical", "share", *headings), shares)
     if temperature := facts.run.result.temperature:
         about = (ABOUT["sampled"].format(temperature=f"{temperature:g}"),) if identical else ()
-        return (Section(title="Outputs", paragraphs=about, tables=identical, brief=True),)
+        tables = (*identical, *_likelihoods(facts))
+        return (Section(title="Outputs", paragraphs=about, tables=tables, brief=True),)
     places = ((v, _difference_cells(v)) for v in facts.speculative)
     examples = (
         (

@@ -98,3 +98,11 @@ def load_model(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedMo
             f"{folder}: it knows {model.config.vocab_size} tokens, its tokenizer {len(tokenizer)}"
         )
     return model.eval()
+
+
+def ending_ids(model: PreTrainedModel) -> tuple[int, ...]:
+    """The ids that end an output, by the generation configuration, as vLLM has them."""
+    found = model.generation_config.eos_token_id
+    if found is None:
+        return ()
+    return tuple(found) if isinstance(found, list) else (found,)

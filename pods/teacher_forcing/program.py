@@ -19,7 +19,7 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.readings import Output, Pass, Reading
 from draftworth.untrusted import open_file
-from pods.teacher_forcing.models import fingerprint, load_model, load_tokenizer
+from pods.teacher_forcing.models import ending_ids, fingerprint, load_model, load_tokenizer
 from pods.teacher_forcing.reading import read_outputs, tokens_of
 
 Say = Callable[[str], None]
@@ -48,6 +48,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--readings", type=Path, required=True, help="where readings are appended")
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--enable-thinking", action="store_true")
+    parser.add_argument(
+        "--fixed-length",
+        action="store_true",
+        help="the server could not end an output, so that the ids which do were never drawn",
+    )
     return parser
 
 
@@ -59,7 +64,10 @@ def _run(arguments: argparse.Namespace, say: Say) -> None:
         model_sha256=fingerprint(arguments.model),
         outputs_sha256=hashlib.sha256(data).hexdigest(),
         temperature=arguments.temperature,
-        options={"enable_thinking": arguments.enable_thinking},
+        options={
+            "enable_thinking": arguments.enable_thinking,
+            "fixed_length": arguments.fixed_length,
+        },
     )
     done = read_readings(arguments.readings, this)
     left = [output for output in outputs if output.id not in done]
@@ -76,7 +84,10 @@ def _run(arguments: argparse.Namespace, say: Say) -> None:
     with arguments.readings.open("ab") as file:
         if not done and not file.tell():
             file.write(dump_record(this))
-        for readings in read_outputs(model, tokens, temperature=arguments.temperature):
+        forbidden = ending_ids(model) if arguments.fixed_length else ()
+        for readings in read_outputs(
+            model, tokens, temperature=arguments.temperature, forbidden=forbidden
+        ):
             file.write(b"".join(map(dump_record, readings)))
             file.flush()
             count += sum(len(r.hits) + 1 for r in readings)

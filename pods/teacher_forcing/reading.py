@@ -12,6 +12,8 @@ from draftworth.records.readings import Output, Reading
 
 # Of the logits of one batch: a padded batch has tokens x vocabulary x 4 bytes.
 MAX_LOGITS_BYTES = 2**29
+# Of a token's log-likelihood, nats: less than any that a model gives.
+LEAST = -100.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +52,20 @@ def tokens_of(
 
 
 def read_outputs(
-    model: PreTrainedModel, outputs: Iterable[Tokens], *, temperature: float
+    model: PreTrainedModel,
+    outputs: Iterable[Tokens],
+    *,
+    temperature: float,
+    forbidden: Sequence[int] = (),
 ) -> Iterator[list[Reading]]:
-    """Readings batch by batch, the shortest outputs first; those without tokens are left out."""
+    """Readings batch by batch, the shortest outputs first; those without tokens are left out.
+
+    temperature: of the distribution. forbidden: ids that the server could not say, as those that
+    end an output where its length is fixed.
+    """
     known = sorted((o for o in outputs if o.output_ids), key=lambda o: o.length)
     for batch in _batches(known, model.config.vocab_size):
-        yield _read(model, batch, temperature)
+        yield _read(model, batch, temperature, forbidden)
 
 
 def _batches(outputs: Sequence[Tokens], vocabulary: int) -> Iterator[list[Tokens]]:
@@ -70,12 +80,15 @@ def _batches(outputs: Sequence[Tokens], vocabulary: int) -> Iterator[list[Tokens
         yield batch
 
 
-def _read(model: PreTrainedModel, batch: Sequence[Tokens], temperature: float) -> list[Reading]:
+def _read(
+    model: PreTrainedModel, batch: Sequence[Tokens], temperature: float, forbidden: Sequence[int]
+) -> list[Reading]:
     """Padded on the right: causal attention needs no mask then."""
     longest = max(o.length for o in batch)
     rows = [o.prompt_ids + o.output_ids + [0] * (longest - o.length) for o in batch]
     with torch.inference_mode():
         logits = model(input_ids=torch.tensor(rows)).logits
+        logits[:, :, list(forbidden)] = -torch.inf
         return [_reading(o, row, temperature) for o, row in zip(batch, logits, strict=True)]
 
 
@@ -87,8 +100,8 @@ def _reading(tokens: Tokens, logits: torch.Tensor, temperature: float) -> Readin
     hits = (own.argmax(dim=-1) == said)[1:]
     logs = (own / temperature).log_softmax(dim=-1)
     chances = logs.exp()
-    # A chance of 0 has a logarithm of minus infinity, and its part in the entropy is 0.
-    finite = logs.clamp(min=torch.finfo(logs.dtype).min)
+    # A chance of 0 has a logarithm of minus infinity, and its part in the sums is 0.
+    finite = logs.masked_fill(logs == -torch.inf, 0.0)
     mean = (chances * finite).sum(dim=-1)
     square = (chances * finite.square()).sum(dim=-1)
     output = tokens.output
@@ -98,7 +111,8 @@ def _reading(tokens: Tokens, logits: torch.Tensor, temperature: float) -> Readin
         case=output.case,
         prompt_id=output.prompt_id,
         hits="".join("1" if hit else "0" for hit in hits.tolist()),
-        log_likelihood=float(logs.gather(-1, said.unsqueeze(-1)).double().sum()),
+        # What could not be said counts as hardly ever said, so that sums stay numbers.
+        log_likelihood=float(logs.gather(-1, said.unsqueeze(-1)).double().clamp(LEAST).sum()),
         entropy=float(-mean.double().sum()),
         variance=float((square - mean.square()).clamp(min=0).double().sum()),
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from draftworth.cli import main
+from draftworth.records.likelihoods import read_likelihoods
 from tests.conftest import ROOT
 from tests.rehearsal.test_rehearsal import short_rehearsal
 from tests.support.experiments import both, put, write_experiment
@@ -61,6 +62,37 @@ def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
         assert prediction["requests"] == 8
         # A machine that is busy merges chunks, and those requests do not show their steps.
         assert prediction["same_sequence"] >= 0.75 * prediction["shown"], prediction
+
+
+@pytest.mark.engine
+def test_the_broken_sampler_of_the_cpu_engine_is_caught_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a draft, vLLM 0.32.0 on CPU samples noise at temperature 0.8; without, it does not."""
+    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
+    if python is None:
+        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+    monkeypatch.chdir(ROOT)
+    experiment = short_rehearsal(tmp_path, requests=8)
+    text = experiment.read_text()
+    experiment.write_text(text.replace("workload:\n", "workload:\n  temperature: 0.8\n"))
+    runs = tmp_path / "runs"
+
+    code = main(
+        [
+            *("rehearse", "--experiment", str(experiment), "--out", str(runs)),
+            *("--engine", str(Path(python).parents[1])),
+        ]
+    )
+
+    assert code == 0
+    (run,) = runs.iterdir()
+    found = {k.variant: k for k in read_likelihoods(run, run.name)}
+    assert found["baseline"].is_the_targets, found
+    assert not found["tiny-draft-k7"].is_the_targets
+    assert found["tiny-draft-k7"].per_token < -1
+    output = capsys.readouterr().out
+    assert "inconclusive; tiny-draft-k7: its answers are not the target's" in output
 
 
 def test_heads_are_refused_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,8 @@ from functools import cache
 
 import pytest
 
-from draftworth.estimating.likelihood import FALSE_ALARMS, likelihood_check
+from draftworth.estimating.likelihood import likelihood_of
+from draftworth.records.likelihoods import FALSE_ALARMS
 from draftworth.records.readings import Reading
 
 TOKENS, OUTPUTS = 60, 12
@@ -63,7 +64,7 @@ def read(number: int, sampler: Sampler, *, temperature: float = 0.8) -> Reading:
 
 
 def deviation(sampler: Sampler, *, run: int = 0) -> float:
-    found = likelihood_check([read(run * OUTPUTS + n, sampler) for n in range(OUTPUTS)])
+    found = likelihood_of("k7", [read(run * OUTPUTS + n, sampler) for n in range(OUTPUTS)])
     assert found
     return found.deviation
 
@@ -84,7 +85,7 @@ def test_a_right_sampler_raises_no_more_false_alarms_than_are_promised() -> None
     ids=["noise", "too hot", "too cold"],
 )
 def test_a_wrong_sampler_is_caught(sampler: Sampler, sign: int) -> None:
-    found = likelihood_check([read(n, sampler) for n in range(OUTPUTS)])
+    found = likelihood_of("k7", [read(n, sampler) for n in range(OUTPUTS)])
 
     assert found
     assert not found.is_the_targets
@@ -93,7 +94,7 @@ def test_a_wrong_sampler_is_caught(sampler: Sampler, sign: int) -> None:
 
 
 def test_a_right_sampler_passes() -> None:
-    found = likelihood_check([read(n, sampled(0.8)) for n in range(OUTPUTS)])
+    found = likelihood_of("k7", [read(n, sampled(0.8)) for n in range(OUTPUTS)])
 
     assert found
     assert found.is_the_targets
@@ -103,5 +104,5 @@ def test_a_right_sampler_passes() -> None:
 def test_where_nothing_is_left_to_chance_there_is_nothing_to_check() -> None:
     sure = read(1, sampled(0.8))
 
-    assert likelihood_check([Reading(**{**vars(sure), "variance": 0.0})]) is None
-    assert likelihood_check([]) is None
+    assert likelihood_of("k7", [Reading(**{**vars(sure), "variance": 0.0})]) is None
+    assert likelihood_of("k7", []) is None
