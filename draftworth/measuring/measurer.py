@@ -20,7 +20,7 @@ from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.servers import StageServers
 from draftworth.measuring.stages import Stage, stages
 from draftworth.records.prompts import Case
-from draftworth.records.results import CONTROL, BlockResult, ServerStart
+from draftworth.records.results import BlockResult, ServerStart
 
 # A block whose servers are lost so often may make them fail.
 MAX_LOSSES_OF_A_BLOCK = 3
@@ -32,7 +32,7 @@ class Measurer:
 
     earlier: blocks that earlier pods measured, which are taken as they are. numbers: of blocks that
     no file has. blocks: what is measured, in the order of measuring. stage: the one that it is at;
-    doing: in words.
+    doing: in words. replayed: the last stage that an earlier pod has measured something of.
     """
 
     spec: RunSpec
@@ -48,6 +48,7 @@ class Measurer:
     blocks: list[BlockResult] = field(default_factory=list)
     starts: dict[str, ServerStart] = field(default_factory=dict)
     stage: Stage | None = None
+    replayed: Stage | None = None
     doing: str = ""
 
     async def measure(self, turn: Round) -> None:
@@ -65,19 +66,19 @@ class Measurer:
             for loaded in together:
                 await self._measure_together(CaseRound(case=case, turn=turn), loaded)
 
-    def _was_begun(self, stage: Stage) -> bool:
-        """Whether its servers have answered already, this pod's or an earlier one's."""
-        blocks = itertools.chain(self.blocks, self.earlier.values())
-        return any(
-            block.repetition == stage.repetition and (block.variant == CONTROL) == stage.is_control
-            for block in blocks
+    def _was_begun(self, turn: Round) -> bool:
+        """Whether servers of its stage have answered an earlier pod: in a round before it, or in
+        it, for rounds at a load are numbered over all stages."""
+        return self.replayed == turn.stage or any(
+            (block.load, block.round) == (turn.load, turn.number) for block in self.earlier.values()
         )
 
-    async def _prepare(self, stage: Stage) -> None:
+    async def _prepare(self, turn: Round) -> None:
         """Have the stage's servers run, alone and ready; those of a new stage are new.
 
         In a control too: a server that has met the prompts before would have them in its cache.
         """
+        stage = turn.stage
         if self.stage == stage:
             return
         begins, self.stage = self.stage is None, stage
@@ -85,7 +86,7 @@ class Measurer:
         if self.spec.repetitions > 1 or self.spec.control:
             self.progress(stage.label)
         is_first = stage == next(stages(self.spec))
-        restart = not is_first and not self._was_begun(stage)
+        restart = not is_first and not self._was_begun(turn)
         if begins and not restart:
             await self.servers.find(stage.running)
         else:
@@ -96,9 +97,10 @@ class Measurer:
         keys = [case_round.key(endpoint) for endpoint in endpoints]
         if all(key in self.earlier for key in keys):
             self.blocks += [self.earlier[key] for key in keys]
+            self.replayed = case_round.turn.stage
             return
         stage = case_round.turn.stage
-        await self._prepare(stage)
+        await self._prepare(case_round.turn)
         case_round = replace(case_round, case=await self._case(case_round))
         started_at_unix_s = self.clock()
         sent = await self._send_together(case_round, endpoints)

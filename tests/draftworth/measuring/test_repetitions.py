@@ -138,6 +138,23 @@ def test_a_run_continues_in_the_repetition_it_was_at_without_a_restart(
         )
 
 
+def test_a_control_goes_on_without_a_restart_wherever_it_was_cut_off(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    """Two rounds of two blocks in the variants' stage, then as many in the control's."""
+    for at in range(2, 9):
+        folder = tmp_path / str(at)
+        cut = run(
+            healthy.base_url, folder, RecordingServers(), happen=terminate, at=at, control=True
+        )
+        assert cut is None
+        servers = RecordingServers()
+        assert run(healthy.base_url, folder, servers, control=True)
+
+        restarts = [restart for _, restart in servers.calls]
+        assert restarts == ([False, True] if at <= 4 else [True] if at == 5 else [False]), at
+
+
 def test_a_repetition_whose_servers_do_not_start_leaves_the_run_complete(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
