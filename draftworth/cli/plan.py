@@ -166,6 +166,9 @@ def _workload_lines(experiment: ResolvedExperiment) -> Iterator[str]:
         f"{_range(*(blocks * n for n in requests))} "
         f"requests of {work.output_tokens} output tokens, sent by {work.load_generator}"
     )
+    if experiment.spec.control:
+        sent = 2 * len(cases) * counts.all_least * work.requests_per_round
+        yield f"  control: {sent} requests more, to the baseline in both its slots"
     for case in cases:
         yield f"  {case.prompt_class}/{case.name}"
 

@@ -32,7 +32,7 @@ _ALLOWED = {
     "less_than_equal": "{le} or less",
     "string_too_long": "at most {max_length} characters",
     "string_too_short": "at least {min_length} character(s)",
-    "too_short": "at least {min_length} entries",
+    "too_short": "a list of {min_length} or more",
     "too_long": "at most {max_length} entries",
     "repeated": "each entry once; twice: {twice}",
 }
@@ -43,6 +43,11 @@ _OTHER_TYPE = {
     "string_type": " (in quotes if it looks like a number)",
     **dict.fromkeys(("int_from_float", "bool_type", "tuple_type", "dict_type", "model_type"), ""),
     **dict.fromkeys(("date_from_datetime_parsing", "date_parsing", "date_type"), ""),
+}
+
+# Keys of earlier versions whose nearest word today means something else.
+_RENAMED: dict[Key, str] = {
+    ("repetition",): "; `repetition` is called `rerun` now: a repetition is a part of one run"
 }
 
 
@@ -69,7 +74,7 @@ def misspelt_key(name: str, given: Iterable[str]) -> str:
 
 def _is_repeated(detail: ErrorDetails, data: Any) -> bool:
     """A list of wrong entries is also reported as too short: one problem told twice."""
-    given = _at(data, tuple(detail["loc"]))
+    given = _at(data, _without_tags(detail["loc"], data))
     return (
         detail["type"] == "too_short"
         and isinstance(given, list)
@@ -161,7 +166,7 @@ def _unknown_key(key: Key, data: Any, model: type[BaseModel]) -> Problem:
         given=f"an unknown key, {key[-1]!r}",
         allowed=", ".join(known),
         reason="a key that is ignored would run another experiment than the file describes"
-        + (_where_it_belongs(key[-1], model) or suggestion(key[-1], known)),
+        + (_RENAMED.get(key) or _where_it_belongs(key[-1], model) or suggestion(key[-1], known)),
     )
 
 

@@ -26,9 +26,11 @@ def _length_tag(value: object) -> str:
 
 # Which of the two a file's `input_tokens` is, in pydantic's places of errors.
 ONE_LENGTH, SEVERAL_LENGTHS = "one length", "several lengths"
+# A chat template takes a dozen of them, and a question is to be left.
+Length = Annotated[int, Field(ge=32)]
 InputTokens = Annotated[
     Annotated[PositiveInt, Tag(ONE_LENGTH)]
-    | Annotated[tuple[PositiveInt, ...], Field(min_length=1), EachOnce, Tag(SEVERAL_LENGTHS)],
+    | Annotated[tuple[Length, ...], Field(min_length=1), EachOnce, Tag(SEVERAL_LENGTHS)],
     Discriminator(_length_tag),
 ]
 

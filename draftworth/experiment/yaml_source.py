@@ -77,7 +77,8 @@ def _read(path: Path) -> str:
     try:
         return read_file(path, MAX_FILE_BYTES).decode("utf-8-sig")
     except FileNotFoundError as error:
-        nearby = sorted(p.name for p in path.parent.glob("*.yaml")) if path.parent.is_dir() else []
+        files = path.parent.glob("*.yaml") if path.parent.is_dir() else ()
+        nearby = sorted(p.name for p in files if not p.name.startswith("."))
         hint = f"; {path.parent} has {', '.join(nearby)}" if nearby else ""
         raise UserInputError(
             f"{shown}: no such experiment file{one_line(hint)}. Give the path of a YAML file, for "

@@ -449,3 +449,11 @@ def test_the_table_is_plain_text_of_its_own_width(
 
 def line(text: str, begin: str) -> str:
     return next(row for row in text.splitlines() if row.strip().startswith(begin))
+
+
+def test_a_control_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_experiment(tmp_path, put("control", value=True))
+
+    assert main(["plan", str(path)]) == 0
+
+    assert "control: " in capsys.readouterr().out

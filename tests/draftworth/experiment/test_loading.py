@@ -52,7 +52,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         drop("variants", 1),
         "variants",
         "[{",
-        "at least 2 entries",
+        "a list of 2 or more",
         "two or more",
     ),
     "a method the release cannot serve": (
@@ -503,6 +503,27 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "unknown key, 'rerun'",
         "budget_usd",
         "belongs to the top level",
+    ),
+    "a key of another name in an earlier version": (
+        put("repetition", value=2),
+        "repetition",
+        "unknown key, 'repetition'",
+        "rerun",
+        "is called `rerun` now",
+    ),
+    "a length that is no number": (
+        put("workload", "input_tokens", value=["a"]),
+        "workload.input_tokens[0]",
+        '"a"',
+        "a whole number, 32 or more",
+        "longest prompt",
+    ),
+    "a length that holds no prompt": (
+        put("workload", "input_tokens", value=[64, 1]),
+        "workload.input_tokens[1]",
+        "1",
+        "32 or more",
+        "longest prompt",
     ),
     "a hub token instead of a secret's name": (
         put("aws", "hub_token_secret", value="hf_" + "0" * 34),
@@ -1004,18 +1025,11 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "1112 or more",
         "longer than max_model_len",
     ),
-    "a length that is none": (
-        put("workload", "input_tokens", value=[64, 0]),
-        "workload.input_tokens[1]",
-        "0",
-        "1 or more",
-        "A list",
-    ),
     "no length": (
         put("workload", "input_tokens", value=[]),
         "workload.input_tokens",
         "[]",
-        "at least 1 entries",
+        "a list of 1 or more",
         "longest prompt",
     ),
     "a length twice": (
