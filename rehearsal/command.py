@@ -83,6 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
             base_url=arguments.base_url,
             speculative_url=arguments.speculative_url,
             model=arguments.model,
+            progress=progress,
         )
         if arguments.base_url
         else local_engines(experiment, arguments.engine, progress=progress)

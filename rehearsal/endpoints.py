@@ -27,12 +27,22 @@ READY_DEADLINE_SECONDS = 60.0
 
 @contextmanager
 def own_endpoints(
-    experiment: ResolvedExperiment, *, base_url: str, speculative_url: str, model: str
+    experiment: ResolvedExperiment,
+    *,
+    base_url: str,
+    speculative_url: str,
+    model: str,
+    progress: Progress,
 ) -> Iterator[tuple[RunSpec, Servers]]:
     """The experiment's workload against two servers that are already there.
 
     They are measured as they are, once: nobody here can start them again.
     """
+    if experiment.spec.repetitions > 1 or experiment.spec.control:
+        progress(
+            f"{experiment.path}: repetitions and control are left out: your own servers cannot be "
+            "started again from here, and are measured once, as they are"
+        )
     changes = {"repetitions": 1, "control": False}
     once = dataclasses.replace(experiment, spec=experiment.spec.model_copy(update=changes))
     plain = [variant for variant in experiment.variants if variant.is_baseline]

@@ -166,3 +166,21 @@ def test_the_real_engine_agrees_with_the_client_and_gives_both_answers(
         # Of greedy outputs: what else the machine does has no part in it.
         assert 1 + 7 * acceptance == pytest.approx(tokens_per_step, rel=0.1)
         assert_lesson(run.blocks, Traffic.of(group), right)
+
+
+@pytest.mark.emulator
+def test_own_endpoints_are_measured_once_whatever_the_file_repeats(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = short_rehearsal(tmp_path, requests=6)
+    experiment.write_text(f"control: true\n{experiment.read_text()}")
+    with stream_server(server(*[1] * 8)) as own:  # type: ignore[arg-type]
+        code = main(
+            [
+                *("rehearse", "--experiment", str(experiment), "--out", str(tmp_path / "runs")),
+                *("--base-url", own.base_url, "--speculative-url", own.base_url, "--model", "m"),
+            ]
+        )
+
+    assert code == 0
+    assert "repetitions and control are left out" in capsys.readouterr().err
