@@ -8,6 +8,7 @@ per step of every window, and with the cost of a step what a token costs.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,10 +33,10 @@ from draftworth.records.step_costs import read_step_costs
 from draftworth.records.transcripts import read_transcripts
 from rehearsal.answers import Answers, answers_of
 from rehearsal.install import install_engine
-from rehearsal.model_folders import own_drafts, own_target
+from rehearsal.model_folders import check_model, check_tokenizer, own_drafts, own_target, shown
 from rehearsal.teacher_forcing import Reader
 
-WINDOWS = range(2, 16)
+WINDOWS = range(1, 16)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,6 +92,11 @@ def run(arguments: argparse.Namespace) -> int:
     method, windows = _method(experiment)
     drafts = arguments.draft or own_drafts(experiment)
     target = arguments.target or own_target(experiment)
+    step_costs = _step_costs(arguments.card, method)
+    own = f"{experiment.path}: "
+    check_tokenizer(target, given_by="--target" if arguments.target else f"{own}target.path")
+    for draft in drafts:
+        check_model(draft, given_by="--draft" if arguments.draft else f"{own}draft.path")
     answers = answers_of(experiment, arguments.answers)
     weights = {c.name: c.weight for c in experiment.spec.workload.classes}
     check_classes(weights, answers.outputs)
@@ -105,8 +111,8 @@ def run(arguments: argparse.Namespace) -> int:
         readings = reader.readings(draft, answers.outputs)
         check_lengths(weights, readings)
         measured = tuple(_measured(experiment, answers, draft, readings))
-        for costs in _step_costs(arguments.card, method):
-            found = estimate_of(draft.name, readings, weights, windows=windows, step_costs=costs)
+        for costs in step_costs:
+            found = estimate_of(shown(draft), readings, weights, windows=windows, step_costs=costs)
             estimates.append(replace(found, predictions=measured))
     print(*(json_lines if arguments.json else text_lines)(estimates), sep="\n")  # noqa: T201
     return 0
@@ -166,7 +172,8 @@ def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
             )
     method = variants[0].method
     served = experiment.spec.release_facts.methods[method]
-    windows = [w for w in WINDOWS if w >= served.min_window]
+    asked = {*WINDOWS, *(variant.window for variant in variants)}
+    windows = sorted(w for w in asked if w >= served.min_window)
     return method, {w: served.max_tokens_per_step(w) - 1 for w in windows}
 
 
@@ -174,13 +181,14 @@ def _measured(
     experiment: ResolvedExperiment, answers: Answers, draft: Path, readings: Sequence[Reading]
 ) -> Iterator[Prediction]:
     """What the run's own servers did with this draft; nothing where outputs are of no run."""
-    if answers.run is None:
+    # Two answers that were sampled differ, and so do their steps.
+    if answers.run is None or answers.run.result.temperature:
         return
     checked = {
         variant.name: most - 1
         for variant in experiment.variants
         if isinstance(variant.spec, LocalSpeculative)
-        and beside(experiment.path, variant.spec.draft.path) == draft
+        and beside(experiment.path, variant.spec.draft.path) == Path(os.path.realpath(draft))
         and (most := answers.run.result.max_tokens_per_step.get(variant.name))
     }
     yield from predictions_of(answers.run, answers.transcripts, readings, checked)

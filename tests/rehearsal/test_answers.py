@@ -17,6 +17,7 @@ from tests.draftworth.report.runs import write_run
 from tests.support.blocks import make_block, make_record, make_run
 
 EXPERIMENT = ROOT / "experiments/rehearsal.yaml"
+TINY_PAIR = ROOT / "rehearsal/tiny_pair"
 HUB_EXPERIMENT = ROOT / "experiments/qwen3-32b.yaml"
 
 
@@ -61,7 +62,7 @@ def test_outputs_of_another_model_are_refused_with_both_names(
     platform: str,
 ) -> None:
     run = write_answers(tmp_path / "run", target, of=experiment, platform=platform)
-    folders = ("--draft", str(tmp_path), "--target", str(tmp_path))
+    folders = ("--draft", str(TINY_PAIR / "draft"), "--target", str(TINY_PAIR / "target"))
 
     assert main(["estimate", str(experiment), "--answers", str(run), *folders]) == 2
 
