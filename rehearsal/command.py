@@ -94,9 +94,15 @@ def run(arguments: argparse.Namespace) -> int:
             result = measure_here(spec, Tee(folder, bucket), progress, servers=manager)
         completed = read_run(arguments.out / result.run_id)
         publish(emulator, completed, progress)
-    predictions = _read_outputs(arguments, experiment, completed, folder, progress)
-    print_verdict(read_run(arguments.out / result.run_id), predictions)
-    print(f"files: {arguments.out / result.run_id}")  # noqa: T201
+    predictions: tuple[Prediction, ...] = ()
+    try:
+        predictions = _read_outputs(arguments, experiment, completed, folder, progress)
+    except KeyboardInterrupt:
+        progress("its outputs are not read: interrupted; what was measured is kept")
+        raise
+    finally:  # the run is measured, whatever came after it
+        print_verdict(read_run(arguments.out / result.run_id), predictions)
+        print(f"files: {arguments.out / result.run_id}")  # noqa: T201
     return 0 if result.status == "complete" else 1
 
 

@@ -11,33 +11,32 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-from draftworth.cli.runs import local_run
 from draftworth.errors import UserInputError
 from draftworth.estimating.card import costs_by_load
 from draftworth.estimating.estimate import estimate_of, json_lines, text_lines
 from draftworth.estimating.forecast import PriorStepCosts, Range, StepCosts
 from draftworth.estimating.likelihood import likelihood_of
-from draftworth.estimating.outputs import outputs_of_log, outputs_of_run, sampled_outputs
+from draftworth.estimating.outputs import check_classes, check_lengths, sampled_outputs
 from draftworth.estimating.predictions import predictions_of
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
 from draftworth.experiment.variants import LocalSpeculative, Speculative
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, load
-from draftworth.records.answers import answers_path, load_answers
 from draftworth.records.likelihoods import Likelihood
 from draftworth.records.predictions import Prediction
-from draftworth.records.prompts import CASE_SUFFIX
-from draftworth.records.reading import Run, read_run
-from draftworth.records.readings import Output, Reading
+from draftworth.records.reading import read_run
+from draftworth.records.readings import Reading
 from draftworth.records.step_costs import read_step_costs
-from draftworth.records.transcripts import Transcripts, read_transcripts
+from draftworth.records.transcripts import read_transcripts
+from rehearsal.answers import Answers, answers_of
 from rehearsal.install import install_engine
+from rehearsal.model_folders import check_model, check_tokenizer, own_drafts, own_target, shown
 from rehearsal.teacher_forcing import Reader
 
-WINDOWS = range(2, 16)
+WINDOWS = range(1, 16)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,22 +90,29 @@ def run(arguments: argparse.Namespace) -> int:
     """Read what is not read yet, and print the forecast."""
     experiment: ResolvedExperiment = load(arguments.experiment)
     method, windows = _method(experiment)
-    drafts = arguments.draft or _own_drafts(experiment)
-    target = arguments.target or _own_target(experiment)
-    answers = _answers(experiment, arguments.answers)
+    drafts = arguments.draft or own_drafts(experiment)
+    target = arguments.target or own_target(experiment)
+    step_costs = _step_costs(arguments.card, method)
+    own = f"{experiment.path}: "
+    check_tokenizer(target, given_by="--target" if arguments.target else f"{own}target.path")
+    for draft in drafts:
+        check_model(draft, given_by="--draft" if arguments.draft else f"{own}draft.path")
+    answers = answers_of(experiment, arguments.answers)
+    weights = {c.name: c.weight for c in experiment.spec.workload.classes}
+    check_classes(weights, answers.outputs)
     reader = Reader(
         python=install_engine(arguments.engine, progress=_progress),
         target=target,
         folder=arguments.out,
         enable_thinking=experiment.spec.workload.enable_thinking,
     )
-    weights = {c.name: c.weight for c in experiment.spec.workload.classes}
     estimates = []
     for draft in drafts:
         readings = reader.readings(draft, answers.outputs)
+        check_lengths(weights, readings)
         measured = tuple(_measured(experiment, answers, draft, readings))
-        for costs in _step_costs(arguments.card, method):
-            found = estimate_of(draft.name, readings, weights, windows=windows, step_costs=costs)
+        for costs in step_costs:
+            found = estimate_of(shown(draft), readings, weights, windows=windows, step_costs=costs)
             estimates.append(replace(found, predictions=measured))
     print(*(json_lines if arguments.json else text_lines)(estimates), sep="\n")  # noqa: T201
     return 0
@@ -118,10 +124,10 @@ def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tupl
     Raises:
         DraftworthError: the outputs cannot be read.
     """
-    answers = _answers(experiment, str(run_folder))
+    answers = answers_of(experiment, str(run_folder))
     return tuple(
         found
-        for draft in _own_drafts(experiment)
+        for draft in own_drafts(experiment)
         for found in _measured(experiment, answers, draft, reader.readings(draft, answers.outputs))
     )
 
@@ -166,79 +172,26 @@ def _method(experiment: ResolvedExperiment) -> tuple[str, Mapping[int, int]]:
             )
     method = variants[0].method
     served = experiment.spec.release_facts.methods[method]
-    windows = [w for w in WINDOWS if w >= served.min_window]
+    asked = {*WINDOWS, *(variant.window for variant in variants)}
+    windows = sorted(w for w in asked if w >= served.min_window)
     return method, {w: served.max_tokens_per_step(w) - 1 for w in windows}
 
 
-def _own_drafts(experiment: ResolvedExperiment) -> list[Path]:
-    specs = [v.spec for v in experiment.variants if isinstance(v.spec, LocalSpeculative)]
-    if not specs:
-        raise UserInputError(
-            f"{experiment.path}: its drafts are models of the hub; next: download one and give its "
-            "folder: --draft DIR"
-        )
-    return list(dict.fromkeys(beside(experiment.path, spec.draft.path) for spec in specs))
-
-
-def _own_target(experiment: ResolvedExperiment) -> Path:
-    if not isinstance(experiment, ResolvedLocal):
-        raise UserInputError(
-            f"{experiment.path}: its target is a model of the hub; next: download its tokenizer "
-            "(tokenizer.json, tokenizer_config.json, chat template) and give the folder: "
-            "--target DIR"
-        )
-    return beside(experiment.path, experiment.spec.target.path)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Answers:
-    """The outputs to be read, and the run that they are from, if they are of one."""
-
-    outputs: Sequence[Output]
-    run: Run | None = None
-    transcripts: Transcripts = field(default_factory=dict)
-
-
-def _answers(experiment: ResolvedExperiment, run_at: str | None) -> _Answers:
-    if run_at is not None:
-        with local_run(run_at) as folder:
-            found = read_run(folder)
-            transcripts = read_transcripts(folder, found.blocks)
-            outputs = outputs_of_run(found, transcripts, experiment.cases)
-            return _Answers(outputs=outputs, run=found, transcripts=transcripts)
-    outputs = list(_logged(experiment))
-    if not outputs:
-        raise UserInputError(
-            f"{experiment.path}: no answers lie beside its prompts; next: --answers RUN with a run "
-            "of this experiment, or `python -m draftworth prompts import`, which keeps the answers "
-            "of a log"
-        )
-    return _Answers(outputs=outputs)
-
-
 def _measured(
-    experiment: ResolvedExperiment, answers: _Answers, draft: Path, readings: Sequence[Reading]
+    experiment: ResolvedExperiment, answers: Answers, draft: Path, readings: Sequence[Reading]
 ) -> Iterator[Prediction]:
     """What the run's own servers did with this draft; nothing where outputs are of no run."""
-    if answers.run is None:
+    # Two answers that were sampled differ, and so do their steps.
+    if answers.run is None or answers.run.result.temperature:
         return
     checked = {
         variant.name: most - 1
         for variant in experiment.variants
         if isinstance(variant.spec, LocalSpeculative)
-        and beside(experiment.path, variant.spec.draft.path) == draft
+        and beside(experiment.path, variant.spec.draft.path) == Path(os.path.realpath(draft))
         and (most := answers.run.result.max_tokens_per_step.get(variant.name))
     }
     yield from predictions_of(answers.run, answers.transcripts, readings, checked)
-
-
-def _logged(experiment: ResolvedExperiment) -> Iterator[Output]:
-    root = beside(experiment.path, experiment.spec.workload.prompts_dir)
-    for case in experiment.cases:
-        path = answers_path(root / case.prompt_class / f"{case.name}{CASE_SUFFIX}")
-        if os.path.lexists(path):
-            known = load_answers(path, [prompt.id for prompt in case.prompts])
-            yield from outputs_of_log(case, known)
 
 
 def _step_costs(card: Path | None, method: str) -> Sequence[StepCosts]:

@@ -46,9 +46,7 @@ class Reader:
             DraftworthError: the pass ended before it was through.
         """
         data = b"".join(map(dump_record, outputs))
-        of_outputs, of_model = (_short_hash(d) for d in (data, os.fsencode(model.resolve())))
-        outputs_file = self.folder / f"outputs-{of_outputs}.jsonl"
-        name = f"{model.name}-{of_model}-{of_outputs}.readings.jsonl"
+        outputs_file = self.folder / f"outputs-{hashlib.sha256(data).hexdigest()[:12]}.jsonl"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             outputs_file.write_bytes(data)
@@ -57,20 +55,20 @@ class Reader:
                 f"--out: {self.folder}: cannot be written: {error.strerror}; give another folder"
             ) from error
         options = ["--temperature", str(temperature), *["--fixed-length"] * fixed_length]
-        self._run(model, outputs_file, self.folder / name, options)
-        return _read_back(self.folder / name)
+        return _read_back(self._run(model, outputs_file, options))
 
-    def _run(self, model: Path, outputs: Path, readings: Path, options: Sequence[str]) -> None:
-        """Its lines, progress and errors, go straight to ours."""
+    def _run(self, model: Path, outputs: Path, options: Sequence[str]) -> Path:
+        """The file with the readings; what it says, progress and errors, goes straight to ours."""
         done = subprocess.run(  # noqa: S603 (our own command line)
             [
                 *(str(self.python), "-m", "pods.teacher_forcing"),
                 *("--model", str(model.resolve()), "--target", str(self.target.resolve())),
-                *("--outputs", str(outputs.resolve()), "--readings", str(readings.resolve())),
+                *("--outputs", str(outputs.resolve()), "--readings", str(self.folder.resolve())),
                 *(*options, *["--enable-thinking"] * self.enable_thinking),
             ],
             cwd=_ROOT,
             env={**os.environ, "PYTHONPATH": str(_ROOT), "HF_HUB_OFFLINE": "1"},
+            stdout=subprocess.PIPE,
             check=False,
         )
         if done.returncode == UserInputError.exit_code:
@@ -78,12 +76,9 @@ class Reader:
         if done.returncode:
             raise DraftworthError(
                 f"{model}: the pass ended with code {done.returncode}; what was read is kept in "
-                f"{readings}; next: run the command again"
+                f"{self.folder}; next: run the command again"
             )
-
-
-def _short_hash(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:12]
+        return Path(os.fsdecode(done.stdout.splitlines()[-1]))
 
 
 def _read_back(path: Path) -> list[Reading]:

@@ -9,15 +9,22 @@ from itertools import pairwise
 from draftworth.errors import UserInputError
 from draftworth.estimating.forecast import Range
 from draftworth.records.load import Load
+from draftworth.records.results import MAX_SECONDS, MIN_SECONDS
+from draftworth.records.serving_facts import Decoding
 from draftworth.records.step_costs import StepCost, StepCostCard
 
 
 @dataclass(frozen=True, kw_only=True)
 class CardStepCosts:
-    """Measured at one load. measured: by window, in baseline steps."""
+    """Measured at one load. measured: by window, in baseline steps. load: its label."""
 
     measured: Mapping[int, Range]
     source: str
+    load: str | None = None
+
+    def is_measured(self, window: int) -> bool:
+        """Whether the card has this window itself."""
+        return window in self.measured
 
     def of_window(self, window: int) -> Range:
         """As measured, or between and beyond the measured windows, as wide as what is not known.
@@ -60,7 +67,8 @@ def costs_by_load(card: StepCostCard, method: str) -> dict[Load, CardStepCosts]:
     """The card's speculative steps in its baseline's, load by load.
 
     Raises:
-        UserInputError: it does not say what served it, or has no step of this method.
+        UserInputError: it does not say what served it, a figure cannot be, or it has no step of
+            this method beside one of its baseline.
     """
     if card.serving is None:
         raise UserInputError(
@@ -68,6 +76,8 @@ def costs_by_load(card: StepCostCard, method: str) -> dict[Load, CardStepCosts]:
             "of an experiment, not of `measure`"
         )
     decoding = card.serving.decoding
+    for cost in card.costs:
+        _check(cost, card)
     found: dict[Load, CardStepCosts] = {}
     for load in dict.fromkeys(cost.load for cost in card.costs):
         here = [cost for cost in card.costs if cost.load == load]
@@ -85,14 +95,47 @@ def costs_by_load(card: StepCostCard, method: str) -> dict[Load, CardStepCosts]:
                 f"measured at {load.label} in run {card.run_id} on {card.serving.release} with "
                 f"{', '.join(sorted(drafts))} (card {card.content_sha256[:12]})"
             )
-            found[load] = CardStepCosts(measured=measured, source=source)
+            found[load] = CardStepCosts(measured=measured, source=source, load=load.label)
     if not found:
-        methods = sorted({made.method for made in decoding.values()} - {"none"})
-        raise UserInputError(
-            f"card of run {card.run_id}: it has steps of {', '.join(methods) or 'no draft'}, "
-            f"allowed: of {method}, beside its baseline's"
-        )
+        raise UserInputError(f"card of run {card.run_id}: {_lacking(card, decoding, method)}")
     return found
+
+
+def _lacking(card: StepCostCard, decoding: Mapping[str, Decoding], method: str) -> str:
+    """Why no load of the card says what a step of the method costs."""
+    methods = {decoding[cost.variant].method for cost in card.costs}
+    if method not in methods:
+        given = ", ".join(sorted(methods - {"none"})) or "no draft"
+        return f"given: steps of {given}, allowed: of {method}; next: the card of a run with it"
+    return (
+        f"it has {method}, but at no load the time of both its step and the baseline's, so nothing "
+        "says how much dearer a step is; next: the card of a run that measured both at one load"
+    )
+
+
+def _check(cost: StepCost, card: StepCostCard) -> None:
+    """Raise UserInputError for a step that no server of the card's run can have taken."""
+    where = f"card of run {card.run_id}: {cost.variant} at {cost.load.label}"
+    known = card.serving.decoding if card.serving else {}
+    if cost.variant not in known:
+        raise UserInputError(
+            f"{where}: variant: given {cost.variant!r}, allowed: those of its serving.decoding "
+            f"({', '.join(known)}); {_COPY_AGAIN}"
+        )
+    given = (cost.step_latency_low_s, cost.step_latency_s, cost.step_latency_high_s)
+    latencies = [latency for latency in given if latency is not None]
+    if not all(MIN_SECONDS <= latency <= MAX_SECONDS for latency in latencies) or (
+        latencies != sorted(latencies)
+    ):
+        shown = ", ".join(f"{latency:g}" for latency in latencies)
+        raise UserInputError(
+            f"{where}: step_latency_low_s, step_latency_s, step_latency_high_s: given {shown}, "
+            f"allowed: {MIN_SECONDS:g} to {MAX_SECONDS:g}, none below the one before it; "
+            f"{_COPY_AGAIN}"
+        )
+
+
+_COPY_AGAIN = "next: copy the card again from the run's folder"
 
 
 def _in_baseline_steps(cost: StepCost, plain: StepCost | None) -> Range | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
 
 from draftworth.analysis.statistics import Estimate
 from draftworth.estimating.acceptance import hit_rate, yields
@@ -16,12 +18,14 @@ from draftworth.terminal import table_lines
 
 @dataclass(frozen=True, kw_only=True)
 class DraftEstimate:
-    """What came of one draft.
+    """What came of one draft at one load.
 
+    draft: its folder. load: that the step costs were measured at; None: at none.
     predictions: beside what servers with this draft did, where the outputs are of a run with some.
     """
 
     draft: str
+    load: str | None
     outputs: int
     tokens: int
     hit_rate: float
@@ -47,6 +51,7 @@ def estimate_of(
     found = yields(readings, windows.values())
     return DraftEstimate(
         draft=draft,
+        load=step_costs.load,
         outputs=len(readings),
         tokens=sum(len(reading.hits) for reading in readings),
         hit_rate=hit_rate(readings) or 0.0,
@@ -56,9 +61,13 @@ def estimate_of(
 
 
 def text_lines(estimates: Sequence[DraftEstimate]) -> Iterator[str]:
-    """A sentence and a table for each draft."""
-    for estimate in estimates:
-        yield from _lines(estimate)
+    """A sentence and a table for each load of each draft, then what servers with it did."""
+    for _, at_loads in groupby(estimates, key=lambda estimate: estimate.draft):
+        own = [*at_loads]
+        for estimate in own:
+            yield from _lines(estimate, names_load=len(own) > 1)
+        if own[0].predictions:
+            yield from _prediction_lines(own[0].predictions)
 
 
 def json_lines(estimates: Sequence[DraftEstimate]) -> Iterator[str]:
@@ -66,12 +75,14 @@ def json_lines(estimates: Sequence[DraftEstimate]) -> Iterator[str]:
     yield json.dumps([_as_json(estimate) for estimate in estimates], indent=2)
 
 
-def _lines(estimate: DraftEstimate) -> Iterator[str]:
+def _lines(estimate: DraftEstimate, *, names_load: bool) -> Iterator[str]:
     classes = list(estimate.forecasts[0].tokens_per_step)
-    yield f"{estimate.draft}: {estimate.answer}."
+    load = f" at {estimate.load}" if names_load else ""
+    yield f"{estimate.draft}{load}: {estimate.answer}."
     yield (
-        f"{estimate.outputs} outputs, {estimate.tokens:,} tokens, of which the draft would have "
-        f"said {estimate.hit_rate:.1%}. A step: {estimate.step_cost_source}."
+        f"{_count(estimate.outputs, 'output')}, {_count(estimate.tokens, 'token')} after the first "
+        f"of each, of which the draft would have said {estimate.hit_rate:.1%}. A step: "
+        f"{estimate.step_cost_source}."
     )
     rows = (
         [
@@ -91,8 +102,10 @@ def _lines(estimate: DraftEstimate) -> Iterator[str]:
         "breaks even at a step of",
     ]
     yield from table_lines(rows, headings, numbers=range(len(headings)), ruled=True)
-    if estimate.predictions:
-        yield from _prediction_lines(estimate.predictions)
+
+
+def _count(number: int, of: str) -> str:
+    return f"{number:,} {of}{'s' * (number != 1)}"
 
 
 def _prediction_lines(predictions: Sequence[Prediction]) -> Iterator[str]:
@@ -123,7 +136,9 @@ def _interval(found: Estimate) -> str:
 
 def _as_json(estimate: DraftEstimate) -> dict[str, object]:
     return {
-        "draft": estimate.draft,
+        "draft": Path(estimate.draft).name,
+        "draft_folder": estimate.draft,
+        "load": estimate.load,
         "answer": estimate.answer,
         "outputs": estimate.outputs,
         "tokens": estimate.tokens,

@@ -37,6 +37,13 @@ class StepCosts(Protocol):
     def source(self) -> str:
         """Where that is from, in words."""
 
+    @property
+    def load(self) -> str | None:
+        """Label of the load that it was measured at; None: of no load."""
+
+    def is_measured(self, window: int) -> bool:
+        """Whether that of a window was measured, not taken from elsewhere."""
+
     def of_window(self, window: int) -> Range:
         """Of a window (`num_speculative_tokens`)."""
 
@@ -47,6 +54,11 @@ class PriorStepCosts:
 
     per_drafted_token: Range
     source: str
+    load: None = None
+
+    def is_measured(self, window: int) -> bool:  # noqa: ARG002 (whatever the window)
+        """Of no window."""
+        return False
 
     def of_window(self, window: int) -> Range:
         """Of a window (`num_speculative_tokens`)."""
@@ -59,12 +71,14 @@ class WindowForecast:
     """One window in one traffic.
 
     tokens_per_step: of each class. cost_ratio: variant / baseline of a token's cost in decoding.
+    is_measured: whether the step cost of this very window was measured.
     """
 
     window: int
     step_cost: Range
     tokens_per_step: Mapping[str, Estimate]
     cost_ratio: Range
+    is_measured: bool
 
     @property
     def breaks_even_at(self) -> float:
@@ -94,15 +108,19 @@ def forecast(
             window,
             {name: curve[checked] for name, curve in curves.items()},
             weights,
-            step_costs.of_window(window),
+            step_costs,
         )
         for window, checked in sorted(windows.items())
     ]
 
 
 def _of_window(
-    window: int, tokens: Mapping[str, Estimate], weights: Mapping[str, float], step_cost: Range
+    window: int,
+    tokens: Mapping[str, Estimate],
+    weights: Mapping[str, float],
+    step_costs: StepCosts,
 ) -> WindowForecast:
+    step_cost = step_costs.of_window(window)
     total = sum(weights[name] for name in tokens)
     best = sum(weights[n] / (t.high or t.value) for n, t in tokens.items()) / total
     worst = sum(weights[n] / (t.low or t.value) for n, t in tokens.items()) / total
@@ -111,6 +129,7 @@ def _of_window(
         step_cost=step_cost,
         tokens_per_step=tokens,
         cost_ratio=Range(low=step_cost.low * best, high=step_cost.high * worst),
+        is_measured=step_costs.is_measured(window),
     )
 
 
@@ -131,9 +150,16 @@ def answer(forecasts: Sequence[WindowForecast]) -> str:
             f"{surest.breaks_even_at:.1f} baseline steps: a token costs "
             f"{1 - surest.cost_ratio.high:.0%} to {1 - surest.cost_ratio.low:.0%} less"
         )
-    windows = sorted({best.window, surest.window})
+    pays = f"window {best.window} pays below {best.breaks_even_at:.1f} baseline steps a step"
+    windows = sorted({f.window for f in (best, surest) if not f.is_measured})
+    if not windows:
+        cost = best.step_cost
+        return (
+            "cannot be told from this card and these outputs: both answers lie within the "
+            f"intervals ({pays}, and its step was measured at {cost.low:.2f} to {cost.high:.2f}); "
+            "next: outputs of more prompts, and a card of a longer run"
+        )
     words = " and ".join(str(window) for window in windows)
     return (
-        f"depends on what a step costs: measure window{'s' * (len(windows) > 1)} {words} (window "
-        f"{best.window} pays below {best.breaks_even_at:.1f} baseline steps a step)"
+        f"depends on what a step costs: measure window{'s' * (len(windows) > 1)} {words} ({pays})"
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from draftworth.errors import UserInputError
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run
-from draftworth.records.readings import Output
+from draftworth.records.readings import Output, Reading
 from draftworth.records.results import BlockResult
 from draftworth.records.transcripts import Transcripts
 
@@ -17,8 +17,9 @@ def outputs_of_run(run: Run, transcripts: Transcripts, cases: Iterable[Case]) ->
     """What the baseline of a run answered: of greedy requests of one prompt, the first.
 
     Raises:
-        UserInputError: no answer is to a prompt of these cases.
+        UserInputError: no answer is to a prompt of these cases as it is.
     """
+    _check_has_prompts_as_they_are(run)
     asked = {(c.prompt_class, c.name, p.id): p for c in cases for p in c.prompts}
     found: dict[tuple[str, str, str], Output] = {}
     for block, transcript_id, prompt_id in _answered(run, run.result.baseline):
@@ -84,6 +85,49 @@ def asked_of(prompt: Prompt) -> dict[str, Any]:
         return {"prompt": prompt.text_to_continue}
     tools = {"tools": prompt.tools} if prompt.tools else {}
     return {"messages": prompt.messages, **tools}
+
+
+def check_classes(classes: Iterable[str], outputs: Sequence[Output]) -> None:
+    """Raise UserInputError where a class of the traffic has no output."""
+    known = {output.prompt_class for output in outputs}
+    if missing := [name for name in classes if name not in known]:
+        raise UserInputError(
+            f"no outputs of {_class_words(missing)}: the answers are missing (of a run, its "
+            f".transcript.jsonl.gz files), or are to other prompts; {_WHOLE_TRAFFIC}; next: give "
+            f"answers of every class, or {_LEAVE_OUT}"
+        )
+
+
+def check_lengths(classes: Iterable[str], readings: Sequence[Reading]) -> None:
+    """Raise UserInputError where a class of the traffic has no output of two tokens or more."""
+    known = {reading.prompt_class for reading in readings if reading.hits}
+    if short := [name for name in classes if name not in known]:
+        raise UserInputError(
+            f"outputs of {_class_words(short)}: given: none longer than one token, allowed: two or "
+            f"more, because tokens a step are counted after the first; {_WHOLE_TRAFFIC}; next: "
+            f"give longer answers, or {_LEAVE_OUT}"
+        )
+
+
+_WHOLE_TRAFFIC = "a forecast without them would be of other traffic"
+_LEAVE_OUT = "leave the class out of the experiment file (workload.classes)"
+
+
+def _class_words(names: Sequence[str]) -> str:
+    return f"{'classes' if len(names) > 1 else 'class'} {', '.join(names)}"
+
+
+def _check_has_prompts_as_they_are(run: Run) -> None:
+    """Prompts that were made longer or shorter for a load are kept nowhere."""
+    lengths = {b.load.input_tokens for b in run.blocks if b.variant == run.result.baseline}
+    if lengths and None not in lengths:
+        shown = ", ".join(f"{length:,}" for length in sorted(n for n in lengths if n))
+        raise UserInputError(
+            f"run {run.result.run_id}: every prompt was made longer or shorter for its load "
+            f"(input_tokens of {shown}), and such prompts are not kept; allowed: a run with "
+            "prompts as they are; next: measure one load without `input_tokens` too, or give "
+            "another run"
+        )
 
 
 def _answered(run: Run, variant: str) -> Iterator[tuple[BlockResult, str, str]]:

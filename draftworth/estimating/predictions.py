@@ -52,7 +52,7 @@ def _prediction(
         transcript = transcripts.get(record.request_id)
         chunks = transcript.chunk_tokens[1:] if transcript and transcript.chunk_tokens else ()
         counted = record.verification_steps or len(chunks)
-        if not counted or not record.number_output_tokens:
+        if not counted or not record.number_output_tokens or not reading.hits:
             continue
         predicted = tuple(steps_of(reading.flags, checked=checked))
         # The first token is the prefill's.

@@ -53,7 +53,8 @@ class Likelihood:
         return (
             f"{self.variant}: its answers are not the target's: their tokens are "
             f"{abs(self.per_token):.2f} nats {less} likely than what the target draws "
-            f"({abs(self.deviation):.1f} standard errors, {self.outputs} outputs)"
+            f"({abs(self.deviation):.1f} standard errors, {self.outputs} "
+            f"output{'s' * (self.outputs != 1)})"
         )
 
 

@@ -6,9 +6,12 @@ every token whether the model would have said it, and how likely it was. Standar
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from draftworth.records.codec import dump_record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +66,20 @@ class Pass:
     """The first line of a file of readings: what was read by what; another one is another file.
 
     model: folder name of the model; model_sha256: of its weights and configuration.
-    outputs_sha256: of the file that was read. temperature: of the
-    model's distribution; greedy outputs are read at 1.
+    tokenizer_sha256: of the target's tokenizer and chat template, which make the tokens.
+    outputs_sha256: of the file that was read. temperature: of the model's distribution; greedy
+    outputs are read at 1.
     """
 
     schema: str = "draftworth.readings/1"
     model: str
     model_sha256: str
+    tokenizer_sha256: str
     outputs_sha256: str
     temperature: float
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def file_name(self) -> str:
+        """Of its readings: other weights, tokens, outputs or settings have another file."""
+        return f"{self.model}-{hashlib.sha256(dump_record(self)).hexdigest()[:16]}.readings.jsonl"

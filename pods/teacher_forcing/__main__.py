@@ -2,6 +2,10 @@
 
 import sys
 
-from pods.teacher_forcing.program import main
+try:
+    # Within: torch takes seconds to load, and may be interrupted there too.
+    from pods.teacher_forcing.program import main
 
-sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))
+except KeyboardInterrupt:
+    sys.exit(1)  # who started this says so

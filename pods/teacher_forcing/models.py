@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
+from safetensors import SafetensorError
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -21,19 +23,36 @@ from draftworth.untrusted import one_line
 _SPARE_BYTES = 2**30
 
 
-def fingerprint(folder: Path) -> str:
-    """SHA-256 of a model's configuration and weights; raises UserInputError without them."""
+def model_sha256(folder: Path) -> str:
+    """Of a model's configuration and weights; raises UserInputError without them."""
+    return _sha256([folder / "config.json", *sorted(folder.glob("*.safetensors"))])
+
+
+def tokenizer_sha256(folder: Path) -> str:
+    """Of what makes tokens of a request: vocabulary, settings and chat template."""
+    return _sha256(path for name in _TOKENIZER_FILES if (path := folder / name).is_file())
+
+
+_TOKENIZER_FILES = (
+    *("tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt"),
+    *("added_tokens.json", "special_tokens_map.json", "tokenizer_config.json"),
+    *("chat_template.jinja", "chat_template.json"),
+)
+
+
+def _sha256(files: Iterable[Path]) -> str:
+    """Names and contents; raises UserInputError where one cannot be read."""
     digest = hashlib.sha256()
-    files = [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
-    try:
-        for path in files:
+    for path in files:
+        try:
             with path.open("rb") as file:
+                digest.update(f"{path.name} ".encode())
                 digest.update(hashlib.file_digest(file, "sha256").digest())
-    except OSError as error:
-        raise UserInputError(
-            f"{path}: cannot be read: {error.strerror}; allowed: a folder with config.json and "
-            "weights as *.safetensors"
-        ) from error
+        except OSError as error:
+            raise UserInputError(
+                f"{path}: cannot be read: {error.strerror}; allowed: a folder with config.json and "
+                "weights as *.safetensors"
+            ) from error
     return digest.hexdigest()
 
 
@@ -76,7 +95,7 @@ def load_model(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedMo
             fewer tokens than the tokenizer.
     """
     weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
-    available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    available = available_bytes(Path("/proc/meminfo"))
     if weights + _SPARE_BYTES > available:
         raise UserInputError(
             f"{folder}: {weights / 2**30:.1f} GiB of weights and {_SPARE_BYTES / 2**30:.0f} GiB to "
@@ -88,16 +107,26 @@ def load_model(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedMo
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, dtype="auto"
         )
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserInputError(
             f"{folder}: no causal language model can be read there: "
-            f"{one_line(str(error), characters=200)}"
+            f"{one_line(str(error), characters=200)}; next: copy or download the folder again, as "
+            "weights that were cut off are read so too"
         ) from error
     if model.config.vocab_size < len(tokenizer):
         raise UserInputError(
             f"{folder}: it knows {model.config.vocab_size} tokens, its tokenizer {len(tokenizer)}"
         )
     return model.eval()
+
+
+def available_bytes(meminfo: Path) -> int:
+    """Memory that a program can have: what is free, and what the page cache would give back."""
+    try:
+        lines = meminfo.read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 2**10 for line in lines if line.startswith("MemAvail"))
+    except (OSError, ValueError, IndexError, StopIteration):  # no Linux
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def ending_ids(model: PreTrainedModel) -> tuple[int, ...]:

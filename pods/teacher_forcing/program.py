@@ -3,6 +3,8 @@
 It runs in the engine's environment (torch, transformers), on CPU, and needs no network: models and
 tokenizer are folders.
 
+Standard output gets one line: the file with the readings.
+
 Exit codes: 0 everything is read, 1 it failed, 2 the input is wrong.
 """
 
@@ -19,7 +21,13 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.readings import Output, Pass, Reading
 from draftworth.untrusted import open_file
-from pods.teacher_forcing.models import ending_ids, fingerprint, load_model, load_tokenizer
+from pods.teacher_forcing.models import (
+    ending_ids,
+    load_model,
+    load_tokenizer,
+    model_sha256,
+    tokenizer_sha256,
+)
 from pods.teacher_forcing.reading import read_outputs, tokens_of
 
 Say = Callable[[str], None]
@@ -29,10 +37,11 @@ def main(argv: Sequence[str]) -> int:
     """Read once."""
     arguments = _parser().parse_args(argv)
     try:
-        _run(arguments, _say)
+        readings = _run(arguments, _say)
     except DraftworthError as error:
         _say(str(error))
         return error.exit_code
+    print(readings, flush=True)  # noqa: T201
     return 0
 
 
@@ -45,7 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", type=Path, required=True, help="folder of the model that reads")
     parser.add_argument("--target", type=Path, required=True, help="folder of the outputs' model")
     parser.add_argument("--outputs", type=Path, required=True, help="outputs, JSON Lines")
-    parser.add_argument("--readings", type=Path, required=True, help="where readings are appended")
+    parser.add_argument(
+        "--readings", type=Path, required=True, help="folder of the files with readings, one a pass"
+    )
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--enable-thinking", action="store_true")
     parser.add_argument(
@@ -56,12 +67,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(arguments: argparse.Namespace, say: Say) -> None:
+def _run(arguments: argparse.Namespace, say: Say) -> Path:
+    """Read what is left; the file with all readings."""
     data = _bytes_of(arguments.outputs)
     outputs = [_output(line, arguments.outputs) for line in data.splitlines() if line.strip()]
     this = Pass(
         model=arguments.model.name,
-        model_sha256=fingerprint(arguments.model),
+        model_sha256=model_sha256(arguments.model),
+        tokenizer_sha256=tokenizer_sha256(arguments.target),
         outputs_sha256=hashlib.sha256(data).hexdigest(),
         temperature=arguments.temperature,
         options={
@@ -69,11 +82,12 @@ def _run(arguments: argparse.Namespace, say: Say) -> None:
             "fixed_length": arguments.fixed_length,
         },
     )
-    done = read_readings(arguments.readings, this)
+    path: Path = arguments.readings / this.file_name
+    done = read_readings(path, this)
     left = [output for output in outputs if output.id not in done]
     if not left:
-        say(f"{arguments.model.name}: all {len(outputs)} outputs are read already")
-        return
+        say(f"{this.model}: {len(outputs)} output{'s' * (len(outputs) != 1)}: read already")
+        return path
     tokenizer = load_tokenizer(arguments.target, arguments.model)
     model = load_model(arguments.model, tokenizer)
     tokens = [
@@ -81,7 +95,7 @@ def _run(arguments: argparse.Namespace, say: Say) -> None:
     ]
     total = sum(len(t.output_ids) for t in tokens)
     started_seconds, count = time.monotonic(), 0
-    with arguments.readings.open("ab") as file:
+    with path.open("ab") as file:
         if not done and not file.tell():
             file.write(dump_record(this))
         forbidden = ending_ids(model) if arguments.fixed_length else ()
@@ -93,24 +107,27 @@ def _run(arguments: argparse.Namespace, say: Say) -> None:
             count += sum(len(r.hits) + 1 for r in readings)
             left_seconds = (time.monotonic() - started_seconds) * (total - count) / count
             more = f" of {total:,}, about {left_seconds:.0f} s left" if count < total else ""
-            say(f"{this.model}: {count:,} tokens read{more}")
+            say(f"{this.model}: {count:,} token{'s' * (count != 1)} read{more}")
+    return path
 
 
 def read_readings(path: Path, of: Pass) -> dict[str, Reading]:
     """What an earlier pass wrote; a last line that was cut off is read again.
 
     Raises:
-        UserInputError: the file is of another pass.
+        UserInputError: the file was changed.
     """
-    if not path.exists() or not (lines := _bytes_of(path).splitlines(keepends=True)):
+    if not path.exists():
         return {}
+    data, first = _bytes_of(path), dump_record(of)
+    if len(data) < len(first) and first.startswith(data):
+        path.write_bytes(b"")  # interrupted within its first line
+        return {}
+    if not data.startswith(first):
+        raise UserInputError(f"{path}: its first line is of another pass; next: remove it")
+    lines = data.splitlines(keepends=True)
+    whole = [line for line in lines[1:] if line.endswith(b"\n")]
     try:
-        if load_record(Pass, lines[0]) != of:
-            raise UserInputError(
-                f"{path}: readings of other outputs, another model or other settings; next: remove "
-                "it, or name another file"
-            )
-        whole = [line for line in lines[1:] if line.endswith(b"\n")]
         readings = [load_record(Reading, line) for line in whole]
     except RecordError as error:
         raise UserInputError(f"{path}: not a file of readings: {error}; next: remove it") from error

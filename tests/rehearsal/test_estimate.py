@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from draftworth.cli import main
 from draftworth.records.likelihoods import read_likelihoods
+from draftworth.records.readings import Output, Reading
+from rehearsal import estimate
+from rehearsal.teacher_forcing import Reader
 from tests.conftest import ROOT
+from tests.rehearsal.test_answers import write_answers
 from tests.rehearsal.test_rehearsal import short_rehearsal
 from tests.support.experiments import both, put, write_experiment
 
+REHEARSAL = ROOT / "experiments/rehearsal.yaml"
+CLASSES = ("structured", "open_ended")
 DRAFT = {"path": str(ROOT / "rehearsal/tiny_pair/draft")}
 
 
@@ -118,3 +126,75 @@ def test_prompts_without_answers_say_where_to_get_some(
     error = capsys.readouterr().err
     assert "no answers lie beside its prompts" in error
     assert "--answers RUN" in error
+
+
+class HalfRight(Reader):
+    """Reads nothing: of ten tokens the draft would have said all but the fifth."""
+
+    def readings(self, model: Path, outputs: Sequence[Output], **_: Any) -> list[Reading]:
+        assert model.is_dir()
+        return [
+            Reading(
+                **{name: getattr(o, name) for name in ("id", "prompt_class", "case", "prompt_id")},
+                hits="1111011111",
+                log_likelihood=-1.0,
+                entropy=1.0,
+                variance=1.0,
+            )
+            for o in outputs
+        ]
+
+
+def estimated(
+    run: Path, monkeypatch: pytest.MonkeyPatch, *options: str, experiment: Path = REHEARSAL
+) -> int:
+    monkeypatch.setattr(estimate, "Reader", HalfRight)
+    monkeypatch.setattr(estimate, "install_engine", lambda *_, **__: Path("python"))
+    return main(["estimate", str(experiment), "--answers", str(run), *options])
+
+
+@pytest.mark.parametrize("draft", [None, "rehearsal/tiny_pair/draft", "link"])
+def test_the_experiments_own_draft_is_known_however_it_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    draft: str | None,
+) -> None:
+    run = write_answers(tmp_path / "run", classes=CLASSES)
+    monkeypatch.chdir(ROOT)
+    if draft == "link":
+        draft = str(tmp_path / "link")
+        os.symlink(DRAFT["path"], draft)
+
+    assert estimated(run, monkeypatch, *(["--draft", draft] if draft else [])) == 0
+
+    output = capsys.readouterr().out
+    assert output.startswith(f"{draft or 'rehearsal/tiny_pair/draft'}: ")
+    assert "Predicted beside measured" in output
+    assert "each step as predicted" in output
+
+
+def test_steps_of_sampled_outputs_are_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8)
+
+    assert estimated(run, monkeypatch) == 0
+
+    assert "as predicted" not in capsys.readouterr().out
+
+
+def test_windows_go_from_the_methods_least_to_15_and_to_the_experiments_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit = both(
+        put("target", "path", value=str(ROOT / "rehearsal/tiny_pair/target")),
+        put("variants", value=[{"name": "b", "method": "none"}, variant(20)]),
+    )
+    experiment = write_experiment(tmp_path, edit, base="rehearsal")
+    run = write_answers(tmp_path / "run", of=experiment, classes=CLASSES)
+
+    assert estimated(run, monkeypatch, "--json", experiment=experiment) == 0
+
+    (found,) = json.loads(capsys.readouterr().out)
+    assert [w["window"] for w in found["windows"]] == [*range(1, 16), 20]

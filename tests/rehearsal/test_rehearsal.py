@@ -84,6 +84,35 @@ def test_own_endpoints_go_through_files_queue_publisher_and_metrics(
     assert run.result.status == "complete"
 
 
+@pytest.mark.emulator
+def test_an_interrupt_while_outputs_are_read_loses_no_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rehearsal.command._read_outputs", interrupted)
+    with (
+        stream_server(server(*[1] * 8)) as slow,  # type: ignore[arg-type]
+        stream_server(server(4, 4)) as fast,  # type: ignore[arg-type]
+    ):
+        code = main(
+            [
+                "rehearse",
+                *("--experiment", str(short_rehearsal(tmp_path, requests=1))),
+                *("--out", str(tmp_path / "runs"), "--model", "m"),
+                *("--base-url", slow.base_url, "--speculative-url", fast.base_url),
+            ]
+        )
+
+    output = capsys.readouterr()
+    assert code == 1
+    assert "its outputs are not read: interrupted" in output.err
+    assert output.err.endswith("draftworth: interrupted\n")
+    assert "does speculation pay?" in output.out
+    assert f"files: {tmp_path / 'runs'}" in output.out
+
+
 def test_an_engine_that_cannot_be_installed_offers_the_endpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,8 +96,20 @@ def test_between_two_windows_lies_a_line_and_beyond_them_it_goes_on() -> None:
     ("given", "method", "said"),
     [
         (card(cost("baseline", 0.1), serving=None), "fused_draft", "what served it"),
-        (card(cost("baseline", 0.1), cost("k7", 0.2)), "eagle3", "steps of fused_draft, allowed"),
-        (card(cost("k7", 0.2)), "fused_draft", "beside its baseline's"),
+        (
+            card(cost("baseline", 0.1), cost("k7", 0.2)),
+            "eagle3",
+            "given: steps of fused_draft, allowed: of eagle3",
+        ),
+        (card(cost("k8", 0.2)), "fused_draft", r"k8 at c1: variant: given 'k8', allowed:.*next:"),
+        (card(cost("k7", -0.2)), "fused_draft", "given -0.18, -0.2, -0.22, allowed: 1e-18 to"),
+        (card(cost("baseline", 0.0)), "fused_draft", "given 0, 0, 0, allowed"),
+        (card(cost("k7", 0.2, width=-0.1)), "fused_draft", "none below the one before it"),
+        (
+            card(cost("k7", 0.2)),
+            "fused_draft",
+            "it has fused_draft, but at no load the time of both",
+        ),
     ],
 )
 def test_a_card_that_cannot_say_it_is_refused(given: StepCostCard, method: str, said: str) -> None:

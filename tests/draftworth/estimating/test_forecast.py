@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -66,6 +67,26 @@ def test_where_the_step_decides_it_names_what_to_measure() -> None:
     said = answer(forecasts(readings(0.6), (0.05, 0.6)))
 
     assert said.startswith("depends on what a step costs: measure window")
+
+
+@pytest.mark.parametrize(
+    ("measured", "said"),
+    [
+        ({}, "measure windows 2 and 5 "),
+        ({2}, "measure window 5 "),
+        ({2, 5}, "cannot be told from this card and these outputs: "),
+    ],
+)
+def test_a_window_that_the_card_measured_is_not_to_be_measured(
+    measured: set[int], said: str
+) -> None:
+    open_ones = forecasts(readings(0.6), (0.05, 0.6), windows={2: 2, 5: 5})
+    of_card = [replace(f, is_measured=f.window in measured) for f in open_ones]
+
+    found = answer(of_card)
+
+    assert said in found
+    assert ("measure" in found.split("(")[0]) == (len(measured) < 2)
 
 
 def test_the_truth_lies_in_the_range_where_the_step_cost_does() -> None:

@@ -106,3 +106,10 @@ def test_where_nothing_is_left_to_chance_there_is_nothing_to_check() -> None:
 
     assert likelihood_of("k7", [Reading(**{**vars(sure), "variance": 0.0})]) is None
     assert likelihood_of("k7", []) is None
+
+
+def test_one_output_is_no_outputs() -> None:
+    found = likelihood_of("k7", [read(1, noise)])
+
+    assert found
+    assert found.words.endswith(", 1 output)")

@@ -74,3 +74,7 @@ def test_a_prompt_whose_output_was_not_read_is_not_compared() -> None:
 
 def test_a_failed_request_is_not_compared() -> None:
     assert found("110110", (1, 3, 3), excluded="late") == []
+
+
+def test_an_output_of_one_token_predicts_nothing() -> None:
+    assert found("", (1, 1)) == []

@@ -28,7 +28,7 @@ CALLER = """
 import contextlib, io, json, sys
 from pods.teacher_forcing.program import main
 for line in sys.stdin:
-    with contextlib.redirect_stderr(io.StringIO()) as said:
+    with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(said):
         code = main(json.loads(line))
     print(json.dumps([code, said.getvalue()]), flush=True)
 """
@@ -78,17 +78,22 @@ def output(number: int, **overrides: Any) -> Output:
 
 
 def read(
-    call: Call, folder: Path, outputs: list[Output], *, model: Path = DRAFT
+    call: Call, folder: Path, outputs: list[Output], *, model: Path = DRAFT, target: Path = TARGET
 ) -> tuple[int, str]:
     (folder / "outputs").write_bytes(b"".join(map(dump_record, outputs)))
     return call(
-        *("--model", model, "--target", TARGET),
-        *("--outputs", folder / "outputs", "--readings", folder / "readings"),
+        *("--model", model, "--target", target),
+        *("--outputs", folder / "outputs", "--readings", folder),
     )
 
 
+def file_of(folder: Path) -> Path:
+    (found,) = folder.glob("*.readings.jsonl")
+    return found
+
+
 def readings(folder: Path) -> list[Reading]:
-    lines = (folder / "readings").read_bytes().splitlines()[1:]
+    lines = file_of(folder).read_bytes().splitlines()[1:]
     return [load_record(Reading, line) for line in lines]
 
 
@@ -96,17 +101,19 @@ def test_each_output_is_read_once_and_an_interrupted_pass_goes_on(
     call: Call, tmp_path: Path
 ) -> None:
     first, _ = read(call, tmp_path, [output(n) for n in range(4)])
-    whole = (tmp_path / "readings").read_bytes()
-    (tmp_path / "readings").write_bytes(whole[: len(whole) * 2 // 3])
-    second, said = read(call, tmp_path, [output(n) for n in range(4)])
+    whole = file_of(tmp_path).read_bytes()
+    for kept in (0, 30, len(whole) * 2 // 3):
+        file_of(tmp_path).write_bytes(whole[:kept])
+        second, said = read(call, tmp_path, [output(n) for n in range(4)])
 
-    assert (first, second) == (0, 0), said
+        assert (first, second) == (0, 0), said
+        assert said.splitlines()[-1] == str(file_of(tmp_path))
     found = readings(tmp_path)
     assert sorted(r.id for r in found) == ["o0", "o1", "o2", "o3"]
     assert all(r.log_likelihood < 0 < r.entropy for r in found)
     assert {r.id: r.hits for r in found}["o0"] == {r.id: r.hits for r in found}["o2"]
     _, third = read(call, tmp_path, [output(n) for n in range(4)])
-    assert "all 4 outputs are read already" in third
+    assert "draft: 4 outputs: read already" in third
 
 
 def test_the_targets_own_token_ids_are_read_as_they_are(call: Call, tmp_path: Path) -> None:
@@ -116,13 +123,96 @@ def test_the_targets_own_token_ids_are_read_as_they_are(call: Call, tmp_path: Pa
     assert [len(r.hits) for r in readings(tmp_path)] == [len(ids) - 1]
 
 
-def test_readings_of_another_pass_are_not_mixed(call: Call, tmp_path: Path) -> None:
-    assert read(call, tmp_path, [output(0)])[0] == 0
+def test_readings_of_another_pass_are_in_another_file(call: Call, tmp_path: Path) -> None:
+    retold = tmp_path / "retold"
+    shutil.copytree(TARGET, retold)
+    template = json.loads((retold / "tokenizer_config.json").read_text())
+    (retold / "tokenizer_config.json").write_text(json.dumps({**template, "padding_side": "left"}))
 
-    code, said = read(call, tmp_path, [output(0)], model=TARGET)
+    for number, folders in enumerate(
+        ({}, {"model": TARGET}, {"target": retold}, {"model": TARGET, "target": retold}), start=1
+    ):
+        code, said = read(call, tmp_path, [output(0)], **folders)
+
+        assert code == 0, said
+        assert "read already" not in said
+        assert len([*tmp_path.glob("*.readings.jsonl")]) == number
+
+
+def test_a_file_of_readings_that_was_changed_is_refused(call: Call, tmp_path: Path) -> None:
+    assert read(call, tmp_path, [output(0)])[0] == 0
+    data = file_of(tmp_path).read_bytes()
+    file_of(tmp_path).write_bytes(data.replace(b'"model":"draft"', b'"model":"other"'))
+
+    code, said = read(call, tmp_path, [output(0)])
 
     assert code == 2
-    assert "another model or other settings; next: remove it" in said
+    assert "its first line is of another pass; next: remove it" in said
+
+
+def test_weights_that_were_cut_off_are_refused_in_a_sentence(call: Call, tmp_path: Path) -> None:
+    shutil.copytree(DRAFT, tmp_path / "draft")
+    weights = tmp_path / "draft/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+
+    code, said = read(call, tmp_path, [output(0)], model=tmp_path / "draft")
+
+    assert code == 2, said
+    assert "no causal language model can be read there" in said
+    assert "next: copy or download the folder again" in said
+
+
+def test_an_output_of_no_tokens_or_of_one_is_read(call: Call, tmp_path: Path) -> None:
+    ids = [(), (7,)]
+
+    code, said = read(call, tmp_path, [output(n, token_ids=i) for n, i in enumerate(ids)])
+
+    assert code == 0, said
+    assert "draft: 1 token read" in said
+    assert [r.hits for r in readings(tmp_path)] == [""]
+
+
+def test_memory_is_what_can_be_had_not_what_nobody_uses(tmp_path: Path) -> None:
+    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
+    if python is None:
+        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal: 9 kB\nMemFree: 1 kB\nMemAvailable: 5 kB\n")
+    program = (
+        "import sys; from pathlib import Path; from pods.teacher_forcing.models import "
+        "available_bytes; print(*(available_bytes(Path(p)) for p in sys.argv[1:]))"
+    )
+
+    done = subprocess.run(
+        [python, "-c", program, meminfo, tmp_path / "none"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+
+    known, fallback = map(int, done.stdout.split())
+    assert known == 5 * 2**10
+    assert fallback > 2**20
+
+
+def test_an_interrupt_leaves_no_traceback(tmp_path: Path) -> None:
+    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
+    if python is None:
+        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+    # The import of torch stands for any moment: a module of that name is interrupted.
+    (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
+
+    done = subprocess.run(
+        [python, "-m", "pods.teacher_forcing"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        stderr=subprocess.PIPE,
+        check=False,
+        text=True,
+    )
+
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_a_draft_with_another_vocabulary_is_refused(call: Call, tmp_path: Path) -> None:
@@ -165,7 +255,7 @@ def test_a_file_that_holds_no_outputs_is_refused(call: Call, tmp_path: Path) -> 
 
     code, said = call(
         *("--model", DRAFT, "--target", TARGET),
-        *("--outputs", tmp_path / "outputs", "--readings", tmp_path / "readings"),
+        *("--outputs", tmp_path / "outputs", "--readings", tmp_path),
     )
 
     assert code == 2

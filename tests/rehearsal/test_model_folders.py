@@ -1,0 +1,66 @@
+"""Folders that cannot hold what reads: refused by the option that names them, before any pass."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from draftworth.cli import main
+from draftworth.errors import UserInputError
+from rehearsal.model_folders import check_model, check_tokenizer, shown
+from tests.conftest import ROOT
+
+DRAFT = ROOT / "rehearsal/tiny_pair/draft"
+
+
+def test_a_whole_model_is_accepted() -> None:
+    check_model(DRAFT, given_by="--draft")
+    check_tokenizer(DRAFT, given_by="--target")
+
+
+@pytest.mark.parametrize(
+    ("removed", "said"),
+    [
+        ("config.json", "a folder without a model's configuration; allowed: one with config.json;"),
+        ("*.safetensors", "a folder without a model's weights"),
+        ("tokenizer*", "a folder without a tokenizer; allowed: one with tokenizer.json or"),
+    ],
+)
+def test_a_folder_that_lacks_a_part_is_refused(tmp_path: Path, removed: str, said: str) -> None:
+    draft = tmp_path / "draft"
+    shutil.copytree(DRAFT, draft)
+    for path in draft.glob(removed):
+        path.unlink()
+
+    with pytest.raises(UserInputError, match=rf"^--draft: given .*draft, {said}.*next: "):
+        check_model(draft, given_by="--draft")
+
+
+@pytest.mark.parametrize("option", ["--target", "--draft"])
+def test_a_missing_folder_is_named_with_its_option(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = str(ROOT / "experiments/rehearsal.yaml")
+
+    assert main(["estimate", experiment, option, str(tmp_path / "none")]) == 2
+
+    error = capsys.readouterr().err
+    assert f"{option}: given {tmp_path / 'none'}, where no folder is; allowed" in error
+
+
+def test_a_card_is_read_before_any_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    experiment = str(ROOT / "experiments/rehearsal.yaml")
+
+    assert main(["estimate", experiment, "--card", str(tmp_path / "none")]) == 2
+
+    assert "no step-cost card there" in capsys.readouterr().err
+
+
+def test_a_folder_is_shown_from_where_the_reader_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+    assert shown(DRAFT) == "rehearsal/tiny_pair/draft"
+    assert shown(Path("drafts/a")) == "drafts/a"
+    assert shown(Path("/elsewhere/a")) == "/elsewhere/a"
