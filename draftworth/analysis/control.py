@@ -44,13 +44,18 @@ def noise_floor(
     return floor if floor and floor.low is not None else None
 
 
-def clears(ratio: Estimate | None, floor: Estimate | None) -> bool | None:
-    """Whether a ratio's interval lies beside the noise floor; None where there is either not."""
+def clears(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None) -> bool | None:
+    """Whether a verdict's interval lies beyond the noise floor, on the side that it speaks of.
+
+    None of a verdict that is not on the cost, and where there is no interval of either.
+    """
     if ratio is None or ratio.low is None or ratio.high is None:
         return None
     if floor is None or floor.low is None or floor.high is None:
         return None
-    return ratio.high < floor.low or floor.high < ratio.low
+    if judgement == "cheaper per token":
+        return ratio.high < floor.low
+    return floor.high < ratio.low if judgement == "dearer" else None
 
 
 def why_not_decided(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None) -> str:
@@ -59,11 +64,11 @@ def why_not_decided(judgement: Judgement, ratio: Estimate | None, floor: Estimat
     Where two servers without speculation are shown to differ, and a variant does not by more, what
     it differs by is no effect of speculation.
     """
-    if judgement not in ("cheaper per token", "dearer") or clears(ratio, floor) is not False:
+    if clears(judgement, ratio, floor) is not False:
         return ""
     if floor is None or floor.low is None or floor.high is None or floor.low <= 1 <= floor.high:
         return ""
     return (
         f", but on a second server without speculation it costs {floor.low - 1:+.1%} to "
-        f"{floor.high - 1:+.1%}, and both overlap"
+        f"{floor.high - 1:+.1%}: so much may be no effect of speculation"
     )

@@ -68,7 +68,9 @@ def test_where_equal_servers_differ_as_much_the_verdict_is_none() -> None:
     assert comparison is not None
     assert comparison.judgement == "inconclusive"
     assert "on a second server without speculation it costs -38." in comparison.reason
-    assert "both overlap" in comparison.reason
+    assert "so much may be no effect of speculation" in comparison.reason
+    (sentence,) = (f.sentence for f in findings(facts) if f.traffic == "structured")
+    assert sentence.count(f"{comparison.floor.low - 1:+.1%}") == 1  # type: ignore[union-attr, operator]
 
 
 @pytest.mark.parametrize(
@@ -78,6 +80,11 @@ def test_where_equal_servers_differ_as_much_the_verdict_is_none() -> None:
         ("cheaper per token", 0.7, 0.9, (0.85, 0.95), False),
         # A floor that is wide and holds 1 shows no difference: it is said, and no more.
         ("cheaper per token", 0.7, 0.9, (0.85, 1.15), True),
+        # A second server without speculation is cheaper still.
+        ("cheaper per token", 0.8, 0.88, (0.67, 0.75), False),
+        ("cheaper per token", 0.8, 0.88, (1.05, 1.15), True),
+        ("dearer", 1.1, 1.2, (1.3, 1.4), False),
+        ("dearer", 1.1, 1.2, (0.67, 0.75), True),
         ("dearer", 1.1, 1.3, (1.05, 1.15), False),
         ("dearer", 1.2, 1.3, (1.05, 1.15), True),
         ("no difference", 0.97, 1.03, (1.01, 1.05), True),
@@ -95,12 +102,16 @@ def test_what_is_shown_of_equal_servers_is_no_gain(
     assert (why == "") is decided
 
 
-def test_two_intervals_that_overlap_are_not_clear_of_each_other() -> None:
-    assert clears(ratio(0.7, 0.9), ratio(0.95, 1.05)) is True
-    assert clears(ratio(1.1, 1.2), ratio(0.95, 1.05)) is True
-    assert clears(ratio(0.7, 0.96), ratio(0.95, 1.05)) is False
-    assert clears(ratio(None, None), ratio(0.95, 1.05)) is None
-    assert clears(ratio(0.7, 0.9), None) is None
+def test_a_verdict_clears_on_its_own_side_alone() -> None:
+    around_1 = ratio(0.95, 1.05)
+    assert clears("cheaper per token", ratio(0.7, 0.9), around_1) is True
+    assert clears("dearer", ratio(1.1, 1.2), around_1) is True
+    assert clears("cheaper per token", ratio(0.7, 0.96), around_1) is False
+    assert clears("cheaper per token", ratio(0.8, 0.88), ratio(0.67, 0.75)) is False
+    assert clears("dearer", ratio(1.1, 1.2), ratio(1.3, 1.4)) is False
+    assert clears("cheaper per token", ratio(None, None), around_1) is None
+    assert clears("cheaper per token", ratio(0.7, 0.9), None) is None
+    assert clears("no difference", ratio(0.97, 1.03), around_1) is None
 
 
 def test_a_verdict_that_does_not_clear_says_so_in_the_headline() -> None:
