@@ -113,6 +113,7 @@ def pair(**hashes: str) -> Pair:
         for side in ("plain", "drafted")
     )
     return Pair(
+        case="count",
         prompt_class="c",
         stratum="c/x",
         prompt="x/p",
