@@ -125,7 +125,9 @@ def test_two_runs_of_different_prompts_are_refused_before_anything_is_written(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blocks = tuple(replace(block, case="others") for block in make_run().blocks)
-    other = write_run(make_run(experiment="llama", blocks=blocks), tmp_path / "other")
+    other = write_run(
+        make_run(run_id="other", experiment="llama", blocks=blocks), tmp_path / "other"
+    )
     assert main(["report", str(folder), "--against", str(other), "--out"]) == 2
     streams = capsys.readouterr()
     assert "cannot be compared: classes, cases or loads" in streams.err
@@ -171,7 +173,8 @@ def test_a_sampled_run_of_one_endpoint_has_no_outputs_to_compare(
 def test_runs_at_two_temperatures_are_not_compared(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for run in (make_run(temperature=0.7), make_run(temperature=0.7, experiment="measure")):
+    for experiment in ("built", "measure"):
+        run = make_run(run_id="other", temperature=0.7, experiment=experiment)
         other = write_run(run, tmp_path / run.result.experiment)
         assert main(["report", str(folder), "--against", str(other)]) == 2
         assert "cannot be compared: " in (told := capsys.readouterr().err)
@@ -304,6 +307,11 @@ def test_runs_put_together_stand_against_others(
         (["{folder}", "{folder}"], "RUN: given built-run twice"),
         (["{folder}", "{other}"], "cannot be put together: experiment 'built' and 'another'"),
         (["{folder}", "{same}", "--out"], "--out: several runs have no folder of their own"),
+        (["{folder}", "--against", "{folder}"], "--against: given built-run, which is a RUN too"),
+        (
+            ["{folder}", "{same}", "--against", "{same}"],
+            "--against: given same, which is a RUN too",
+        ),
         (["{folder}", "s3://results"], "RUN: given s3://results, which names many runs"),
     ],
 )
