@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from draftworth.analysis.limits import why_not_comparable
 from draftworth.analysis.pairing import Traffic, paired
 from draftworth.analysis.ratios import log_cost_ratio
 from draftworth.analysis.statistics import Estimate
-from draftworth.records.results import CONTROL, BlockResult
+from draftworth.records.results import CONTROL, BlockResult, Limits
 from draftworth.records.verdict import Judgement
 
 
@@ -35,13 +36,29 @@ def _round(block: BlockResult) -> tuple[object, ...]:
 
 
 def noise_floor(
-    control: Sequence[BlockResult], traffic: Traffic, *, baseline: str
+    control: Sequence[BlockResult], traffic: Traffic, *, baseline: str, limits: Limits
 ) -> Estimate | None:
-    """What a token costs on the baseline's second server / on its first; None: no interval."""
+    """What a token costs on the baseline's second server / on its first.
+
+    None: no interval, or of requests that are not comparable.
+    """
+    if why_not_comparable(control, traffic, limits, (baseline, CONTROL)):
+        return None
     pairs = paired(control, traffic, variant=CONTROL, baseline=baseline)
     found = log_cost_ratio(pairs, traffic)
     floor = found.estimate() if found else None
     return floor if floor and floor.low is not None else None
+
+
+def why_no_floor(
+    control: Sequence[BlockResult], traffic: Traffic, *, baseline: str, limits: Limits
+) -> str:
+    """Why what the control measured of a traffic gives no noise floor; empty if it gives one."""
+    if why := why_not_comparable(control, traffic, limits, (baseline, CONTROL)):
+        return why
+    if noise_floor(control, traffic, baseline=baseline, limits=limits):
+        return ""
+    return f"its pairs in {traffic.label} give no interval"
 
 
 def clears(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None) -> bool | None:

@@ -121,8 +121,10 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
     if cost_ratio is None:
         return "inconclusive", "no prompt of each class has its tokens counted on both sides"
     if cost_ratio.low is None or cost_ratio.high is None:
+        one = cost_ratio.samples == 1
+        given = "one pair gives" if one else f"{cost_ratio.samples} pairs give"
         return "inconclusive", (
-            f"{cost_ratio.samples} pairs give no interval: it takes {MIN_PROMPTS} prompts and two "
+            f"{given} no interval: it takes {MIN_PROMPTS} prompts and two "
             "rounds, and more where they differ much"
         )
     where = spoken_of(cost_ratio)
@@ -167,7 +169,7 @@ def compare(
     """
     pairs = counting(paired(blocks, traffic, variant=variant, baseline=baseline))
     ratio = cost_ratio(blocks, traffic, variant=variant, baseline=baseline, price=price)
-    floor = noise_floor(control, traffic, baseline=baseline)
+    floor = noise_floor(control, traffic, baseline=baseline, limits=limits)
     judgement, reason = _judged(blocks, traffic, ratio, limits, (baseline, variant))
     strange = [k.words for k in likelihoods if k.variant in (baseline, variant) and k.words]
     if strange:

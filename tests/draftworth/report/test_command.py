@@ -13,6 +13,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from draftworth.analysis.answer import NO_COMPARISON
 from draftworth.analysis.facts import facts_of
 from draftworth.cli import main
 from draftworth.report.contents import document_of
@@ -194,6 +195,35 @@ def test_a_stray_copy_changes_no_figure_and_is_named_in_one_line(
     assert "2 result files beside the run's are not in its run.json and not used: " in warning
     assert warning.endswith("\\x1b[2J.result.json, copy.result.json.")
     assert [line for line in after if line != warning] == before.splitlines()
+
+
+def test_a_single_stray_copy_is_one_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = next((folder / "blocks").glob("0001*.result.json"))
+    shutil.copy(file, folder / "blocks" / "copy.result.json")
+    assert main(["report", str(folder)]) == 0
+    assert "One result file beside the run's is not in its run.json" in capsys.readouterr().out
+
+
+def test_a_run_without_a_comparison_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = tuple(block for block in make_run().blocks if block.variant == BASELINE)
+    alone = make_run(blocks=blocks, variants=(BASELINE,))
+    assert main(["report", str(write_run(alone, tmp_path / "alone"))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert NO_COMPARISON in lines
+    assert "Figures" in lines
+    assert "Greedy outputs" not in lines  # there is nothing in it
+
+
+def test_a_run_without_blocks_has_no_section_of_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = make_run(blocks=(), status="failed", reason="no server started")
+    assert main(["report", str(write_run(failed, tmp_path / "failed"))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert NO_COMPARISON in lines
+    assert "Figures" not in lines
 
 
 def test_names_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
