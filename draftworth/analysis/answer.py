@@ -120,8 +120,9 @@ def cost_sentence(c: Comparison) -> str:
 
 
 def floor_sentence(c: Comparison) -> str:
-    """What two servers without speculation differ by; empty where nobody measured it."""
-    if c.floor is None or c.floor.low is None or c.floor.high is None:
+    """What two servers without speculation differ by; empty where nobody measured it, or where the
+    reason says it."""
+    if c.reason_has_floor or c.floor is None or c.floor.low is None or c.floor.high is None:
         return ""
     floor = f"Two servers without speculation: {c.floor.low - 1:+.1%} to {c.floor.high - 1:+.1%}"
     beside = {

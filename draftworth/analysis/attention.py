@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from draftworth.analysis.checks import ACCEPTANCE_TOLERANCE, SERVER_TOLERANCE, AcceptanceCheck
+from draftworth.analysis.control import why_no_floor
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.lengths import wrong_input_tokens
+from draftworth.analysis.pairing import Traffic
+from draftworth.analysis.summary import groups_of
 from draftworth.analysis.verdict import Comparison
+from draftworth.records.load import PoissonLoad
 from draftworth.records.results import RunResult
 
 
 def attention_of(facts: RunFacts) -> tuple[str, ...]:
     """Of the run, then of every variant in every group."""
     of_variants = (line for variant in facts.variants for line in _attention(variant))
-    return (*_sampling(facts), *_shortened(facts.run.result), *of_variants)
+    of_run = (*_sampling(facts), *_shortened(facts.run.result), *_no_floor(facts))
+    return (*of_run, *of_variants)
 
 
 def _attention(variant: VariantFacts) -> Iterator[str]:
@@ -61,10 +66,24 @@ def _attention(variant: VariantFacts) -> Iterator[str]:
 
 def _shortened(result: RunResult) -> Iterator[str]:
     if result.shortened:
+        several = f"{result.repetitions} repetitions and ended before the last was whole"
+        one = "one repetition and ended before it was whole"
         yield (
-            f"The run was to have {result.repetitions} repetitions and ended before the last was "
-            f"whole: {result.shortened}. What it says is of what it has."
+            f"The run was to have {several if result.repetitions > 1 else one}: "
+            f"{result.shortened}. What it says is of what it has."
         )
+
+
+def _no_floor(facts: RunFacts) -> Iterator[str]:
+    """Of a control that was measured for nothing; at rates there is no cost to compare."""
+    result = facts.run.result
+    for group in groups_of(facts.control):
+        if not isinstance(group.load, PoissonLoad):
+            why = why_no_floor(
+                facts.control, Traffic.of(group), baseline=result.baseline, limits=result.limits
+            )
+            if why:
+                yield f"The control gives no noise floor for {group.label}: {why}."
 
 
 def _sampling(facts: RunFacts) -> Iterator[str]:

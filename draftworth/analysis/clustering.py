@@ -41,6 +41,7 @@ class Sample:
 
     repetition: which start of the servers, unique over runs. side: where two runs are compared, the
         run, because the repetitions of each are a sample of their own.
+    case: of the stratum, where prompts are of several.
     """
 
     stratum: str
@@ -49,6 +50,7 @@ class Sample:
     value: float
     repetition: str = ""
     side: str = ""
+    case: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Spread:
 
     within: by prompts and blocks, of these repetitions. between: the parts of prompts and of
         repetitions, where those are a sample; else empty.
+    repetitions: whole ones, of the side that has fewer.
     of_prompts, of_repetitions: what more rounds of the same prompts in the same repetitions do not
         make smaller.
     """
@@ -113,23 +116,33 @@ def spread(samples: Sequence[Sample]) -> Spread | None:
         of_repetitions=_lasting(samples, by_repetition) if by_repetition else Part(0.0, degrees),
         prompts=prompts,
         blocks=len({(s.stratum, s.block) for s in samples}),
-        repetitions=min(map(len, _repetitions(samples).values())),
+        repetitions=min(map(len, whole_repetitions(samples).values())),
     )
 
 
-def _repetitions(samples: Iterable[Sample]) -> dict[str, set[str]]:
-    """Of each side."""
-    found: dict[str, set[str]] = {}
+def whole_repetitions(samples: Iterable[Sample]) -> dict[str, set[str]]:
+    """Of each side, those that have a sample of every case that the side has.
+
+    A run that ended early has the beginning of one more, which shows nothing of the other cases.
+    """
+    cases: dict[str, dict[str, set[tuple[str, str]]]] = {}
     for sample in samples:
-        found.setdefault(sample.side, set()).add(sample.repetition)
-    return found
+        of_side = cases.setdefault(sample.side, {})
+        of_side.setdefault(sample.repetition, set()).add((sample.stratum, sample.case))
+    wanted = {side: set().union(*found.values()) for side, found in cases.items()}
+    return {
+        side: {name for name, own in found.items() if own == wanted[side]}
+        for side, found in cases.items()
+    }
 
 
 def _by_repetition(samples: Sequence[Sample]) -> Part | None:
-    """None where a side has too few of them to be a sample."""
-    if min(map(len, _repetitions(samples).values())) < MANY_REPETITIONS:
+    """None where a side has too few of them to be a sample; one that is not whole is no degree."""
+    whole = [len(names) for names in whole_repetitions(samples).values()]
+    if min(whole) < MANY_REPETITIONS:
         return None
-    return _between(_sums((s.side, s.repetition, s.value) for s in samples))
+    found = _between(_sums((s.side, s.repetition, s.value) for s in samples))
+    return found and Part(found.variance, sum(count - 1 for count in whole))
 
 
 def _parts_between(

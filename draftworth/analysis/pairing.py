@@ -61,6 +61,7 @@ class Pair:
     """
 
     prompt_class: str
+    case: str
     stratum: str
     prompt: str
     block: str
@@ -75,6 +76,7 @@ class Pair:
             prompt=self.prompt,
             block=self.block,
             repetition=self.repetition,
+            case=self.case,
             value=value,
         )
 
@@ -114,6 +116,7 @@ def samples_of(
                 prompt=strata.prompt(block.case, record.prompt_id),
                 block=_block_name(block.case, repetition_of(block), block.round),
                 repetition=repetition_of(block),
+                case=block.case,
                 value=0.0,
             ),
             record,
@@ -160,6 +163,7 @@ def _paired(
         case, prompt_id, repetition, number, _ = key
         yield Pair(
             prompt_class=prompt_class,
+            case=case,
             stratum=strata.stratum(case),
             prompt=strata.prompt(case, prompt_id),
             block=_block_name(case, repetition, number),

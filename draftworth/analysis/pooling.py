@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
-from draftworth.analysis.run_comparison import few, measured
+from draftworth.analysis.run_comparison import few, may_be_compared, measured
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, RunResult, TimeAccount
+from draftworth.records.serving_facts import Decoding, ServingFacts
 
 # What must be the same, by name, beside what was measured.
 _QUESTION: dict[str, Callable[[Run], object]] = {
@@ -21,6 +22,7 @@ _QUESTION: dict[str, Callable[[Run], object]] = {
     "limits": lambda run: vars(run.result.limits),
     "parts of a node": lambda run: dict(run.result.price.node_shares) if run.result.price else {},
     "load generator": lambda run: run.result.load_generator,
+    "temperature": lambda run: run.result.temperature,
 }
 
 
@@ -39,15 +41,17 @@ def pooled(runs: Sequence[Run]) -> Run:
         if name in ids[:place]:
             raise UserInputError(f"RUN: given {name} twice, allowed: each run once")
         if differences := list(_differences(first, run)):
+            instead = ", or compare both with --against" if may_be_compared(first, run) else ""
             raise UserInputError(
                 f"RUN: {ids[0]} and {name} cannot be put together: {'; '.join(differences)}. Give "
-                "runs of the same experiment file, or compare two with --against"
+                f"runs of the same experiment file{instead}"
             )
     ordered = sorted(runs, key=lambda run: run.result.started_at_unix_s)
     return Run(
         result=_result([run.result for run in ordered]),
         blocks=tuple(block for run in ordered for block in run.blocks),
         unlisted=tuple(name for run in ordered for name in run.unlisted),
+        likelihoods=tuple(found for run in ordered for found in run.likelihoods),
     )
 
 
@@ -66,6 +70,47 @@ def _differences(run: Run, other: Run) -> Iterator[str]:
             f"classes, cases or loads: only in the first {few(sorted(mine - others))}, only in the "
             f"other {few(sorted(others - mine))}"
         )
+    yield from _different_prompts(run, other)
+    yield from _different_serving(run.result.serving, other.result.serving)
+
+
+def _different_prompts(run: Run, other: Run) -> Iterator[str]:
+    """A run of fewer rounds may have come to fewer prompts, but to no others."""
+    ours, theirs = _prompts(run), _prompts(other)
+    for case in sorted(ours.keys() & theirs.keys()):
+        mine, others = ours[case], theirs[case]
+        if not (mine <= others or others <= mine):
+            yield (
+                f"prompts of {case}: only in the first {few(sorted(mine - others))}, only in the "
+                f"other {few(sorted(others - mine))}"
+            )
+
+
+def _prompts(run: Run) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for block in run.blocks:
+        of_case = found.setdefault(f"{block.prompt_class}/{block.case}", set())
+        of_case.update(request.prompt_id for request in block.requests)
+    return found
+
+
+def _different_serving(ours: ServingFacts | None, theirs: ServingFacts | None) -> Iterator[str]:
+    if ours is None or theirs is None:
+        return
+    yield from _different_facts(ours, theirs)
+    for variant in sorted(ours.decoding.keys() & theirs.decoding.keys()):
+        both = ours.decoding[variant], theirs.decoding[variant]
+        yield from (f"{variant}: {words}" for words in _different_facts(*both))
+
+
+def _different_facts(
+    ours: ServingFacts | Decoding, theirs: ServingFacts | Decoding
+) -> Iterator[str]:
+    """Of what is known of both."""
+    for name in (field.name for field in fields(ours) if field.name != "decoding"):
+        mine, others = getattr(ours, name), getattr(theirs, name)
+        if mine != others and None not in (mine, others):
+            yield f"{name} {mine!r:.200} and {others!r:.200}"
 
 
 def _result(results: Sequence[RunResult]) -> RunResult:

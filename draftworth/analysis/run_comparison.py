@@ -158,6 +158,12 @@ def _changes(facts: RunFacts, other: RunFacts) -> Iterator[Change]:
                 )
 
 
+def may_be_compared(run: Run, other: Run) -> bool:
+    """Whether `changes`, or for runs of two experiments `across`, would refuse neither."""
+    same = run.result.experiment == other.result.experiment
+    return not any(_differences(run, other) if same else _different(run, other))
+
+
 def _differences(run: Run, other: Run) -> Iterator[str]:
     ours, theirs = run.result, other.result
     if ours.experiment != theirs.experiment:

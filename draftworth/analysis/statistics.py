@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.analysis.clustering import Sample, Spread, spread
+from draftworth.analysis.clustering import Sample, Spread, spread, whole_repetitions
 
 CONFIDENCE = 0.95
 # A quantile has an interval where so many samples lie beyond it: 500 samples for a p99.
@@ -21,7 +21,7 @@ class Estimate:
     """A figure with its interval and its sample; low and high are None where there is none.
 
     blocks: pairs of blocks, or blocks of one variant.
-    repetitions: starts of the servers; a sample as prompts are, where there are many
+    repetitions: whole ones: starts of the servers; a sample as prompts are, where there are many
         (`clustering.MANY_REPETITIONS`), else the figure is one of these.
     prompts_width, repetitions_width: what would be left of `relative_width` after endless rounds of
         the same prompts in the same repetitions, by what they differ.
@@ -116,7 +116,7 @@ def quantile_estimate(
         prompts=len({(s.stratum, s.prompt) for s in samples}),
         blocks=len({(s.stratum, s.block) for s in samples}),
         samples=len(values),
-        repetitions=len({s.repetition for s in samples}),
+        repetitions=min(map(len, whole_repetitions(samples).values())),
     )
 
 

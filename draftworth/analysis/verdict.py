@@ -50,6 +50,7 @@ class Comparison:
 
     cost_ratio: variant / baseline of the cost of an output token; None where it cannot be told.
     floor: the noise floor: what two servers without speculation differ by; None: not measured.
+    reason_has_floor: the reason gives it already.
     compared_outputs: pairs in which there is a text to compare; none of outputs that were sampled.
     likeness: beside the control's.
     speedups: baseline / variant of the means of every metric that has one.
@@ -73,13 +74,13 @@ class Comparison:
     judgement: Judgement
     reason: str
     floor: Estimate | None = None
+    reason_has_floor: bool = False
     likeness: Likeness | None = None
 
     @property
     def clears_floor(self) -> bool | None:
-        """Whether a verdict on the cost lies beside the noise floor; None: there is either not."""
-        decided = self.judgement in ("cheaper per token", "dearer")
-        return clears(self.cost_ratio, self.floor) if decided else None
+        """Whether a verdict on the cost lies beyond the noise floor; None: there is either not."""
+        return clears(self.judgement, self.cost_ratio, self.floor)
 
     @property
     def name(self) -> str:
@@ -120,8 +121,10 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
     if cost_ratio is None:
         return "inconclusive", "no prompt of each class has its tokens counted on both sides"
     if cost_ratio.low is None or cost_ratio.high is None:
+        one = cost_ratio.samples == 1
+        given = "one pair gives" if one else f"{cost_ratio.samples} pairs give"
         return "inconclusive", (
-            f"{cost_ratio.samples} pairs give no interval: it takes {MIN_PROMPTS} prompts and two "
+            f"{given} no interval: it takes {MIN_PROMPTS} prompts and two "
             "rounds, and more where they differ much"
         )
     where = spoken_of(cost_ratio)
@@ -166,13 +169,14 @@ def compare(
     """
     pairs = counting(paired(blocks, traffic, variant=variant, baseline=baseline))
     ratio = cost_ratio(blocks, traffic, variant=variant, baseline=baseline, price=price)
-    floor = noise_floor(control, traffic, baseline=baseline)
+    floor = noise_floor(control, traffic, baseline=baseline, limits=limits)
     judgement, reason = _judged(blocks, traffic, ratio, limits, (baseline, variant))
     strange = [k.words for k in likelihoods if k.variant in (baseline, variant) and k.words]
     if strange:
         judgement, reason = "inconclusive", "; ".join(strange)
-    if why := why_not_decided(judgement, ratio, floor):
-        judgement, reason = "inconclusive", f"{reason}{why}"
+    by_floor = why_not_decided(judgement, ratio, floor)
+    if by_floor:
+        judgement, reason = "inconclusive", f"{reason}{by_floor}"
     plain, drafted = (
         [p.sample(s) for p in pairs if (s := getattr(p, side).ttft_s)]
         for side in ("plain", "drafted")
@@ -195,6 +199,7 @@ def compare(
         judgement=judgement,
         reason=reason,
         floor=floor,
+        reason_has_floor=bool(by_floor),
         likeness=likeness(outputs, output_pairs(equals, transcripts)),
     )
 

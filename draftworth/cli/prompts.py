@@ -87,7 +87,8 @@ def _print(imported: Imported, order: Order) -> None:
             f"{case.path}: {prompts}, {case.answers} with the answer of the log; "
             f"{case.repeats:,} repeats of them, {case.not_drawn:,} other requests not drawn"
         )
-    print(f"{imported.records:,} records read with seed {order.seed}")
+    records = f"{imported.records:,} record{'s' * (imported.records != 1)}"
+    print(f"{records} read with seed {order.seed}")
     print(described("left out", imported.left_out))
     for reason, found in imported.notes.items():
         print(f"note: {found.count:,} {reason} (the first: {found.first})")

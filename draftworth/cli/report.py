@@ -17,6 +17,7 @@ from draftworth.records.reading import Run, read_end, read_run
 from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
 from draftworth.report.contents import document_of
 from draftworth.report.terminal import document_lines
+from draftworth.untrusted import one_line
 
 _BESIDE_THE_RUN = ""
 
@@ -60,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     out = None if arguments.out is None else _out_folder(arguments.runs, arguments.out)
     facts, transcripts = _facts(arguments.runs, texts=True)
     other = _facts(arguments.against, texts=False)[0] if arguments.against else None
+    if other:
+        _refuse_the_same_run(facts.run, other.run)
     same = other and facts.run.result.experiment == other.run.result.experiment
     found = changes(facts, other) if other and same else ()
     elsewhere = across(facts, other) if other and not same else ()
@@ -95,6 +98,16 @@ def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
                 f"--{option}: given with {place}, which names many runs, allowed: with "
                 "one run; next: choose one of those that the command lists without it"
             )
+
+
+def _refuse_the_same_run(run: Run, other: Run) -> None:
+    """A run beside itself, or beside a whole that it is part of, would show no difference."""
+    ours, theirs = ({r.result.run_id, *(b.run_id for b in r.blocks)} for r in (run, other))
+    if both := sorted(ours & theirs):
+        raise UserInputError(
+            f"--against: given {one_line(both[0])}, which is a RUN too, allowed: other runs; next: "
+            "give it on one side alone"
+        )
 
 
 def _out_folder(runs_at: Sequence[str], out: str) -> Path:

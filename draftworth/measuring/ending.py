@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from draftworth.analysis.control import without_control
 from draftworth.measuring.blocks import first_error
 from draftworth.measuring.journal import Entry, account, interruptions
 from draftworth.measuring.run_specification import RunSpec
@@ -17,13 +18,17 @@ from draftworth.records.results import (
 
 
 def shortfall_reason(blocks: Sequence[BlockResult]) -> str:
-    """Why a run that measured every block is not complete; empty if it is."""
-    empty = [b for b in blocks if all(r.failed for r in b.requests)]
+    """Why a run that measured every block is not complete; empty if it is.
+
+    A control that fails leaves the variants' figures as they are: its report says that it has none.
+    """
+    measured, _ = without_control(blocks)
+    empty = [b for b in measured if all(r.failed for r in b.requests)]
     if not empty:
         return ""
     return (
-        f"every request failed in {len(empty)} of {len(blocks)} blocks, first in {empty[0].stem}: "
-        f"{first_error(empty[0])}"
+        f"every request failed in {len(empty)} of {len(measured)} blocks, first in "
+        f"{empty[0].stem}: {first_error(empty[0])}"
     )
 
 

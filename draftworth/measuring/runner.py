@@ -179,7 +179,10 @@ class Runner:
         if self.history is not None:
             self._files.complete(self.history.blocks, self.history.names)
         if earlier := self._measurer.earlier:
-            self.progress(f"continuing after {len(earlier)} blocks that are measured already")
+            measured = (
+                "one block that is" if len(earlier) == 1 else f"{len(earlier)} blocks that are"
+            )
+            self.progress(f"continuing after {measured} measured already")
 
     def _write_entry(self, entry: Entry) -> None:
         """A file only where another pod may need it."""

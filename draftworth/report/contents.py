@@ -68,8 +68,10 @@ def document_of(
 def _unlisted(names: Sequence[str]) -> Iterator[str]:
     if names:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        several = f"{len(names)} result files beside the run's are"
+        files = several if len(names) > 1 else "One result file beside the run's is"
         yield (
-            f"{len(names)} result files beside the run's are not in its {RUN_FILE} and not used: "
+            f"{files} not in its {RUN_FILE} and not used: "
             f"{', '.join(one_line(name, characters=80) for name in names[:3])}{more}."
         )
 
@@ -89,7 +91,9 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     yield "model", ", ".join(models) or MISSING
     first = "first run started " if facts.run.is_pool else ""
     yield "measured", f"{first}{start:%Y-%m-%d %H:%M} UTC, {minutes:.1f} min"
-    yield "requests", f"{requests}, {failed} failed, {excluded} excluded (client was descheduled)"
+    of_control = f"; control: {control}" if (control := _control(facts)) else ""
+    why = "client was descheduled"
+    yield "requests", f"{requests}, {failed} failed, {excluded} excluded ({why}){of_control}"
     yield "interruptions", interruption_count(result)
     if result.temperature:
         yield "sampling", f"temperature {result.temperature:g}"
@@ -98,6 +102,14 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     if price := result.price:
         hourly = f"{price.usd_per_node_hour:.2f} USD a node hour"
         yield "price", f"{hourly} ({price.source}, {price.as_of})"
+
+
+def _control(facts: RunFacts) -> str:
+    """The requests of its rounds, to both its servers; empty without one."""
+    records = [record for block in facts.control for record in block.requests]
+    failed = sum(record.failed for record in records)
+    excluded = sum(record.excluded is not None for record in records)
+    return f"{len(records)}, {failed} failed, {excluded} excluded" if records else ""
 
 
 def _cards(facts: RunFacts) -> Iterator[Card]:

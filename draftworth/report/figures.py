@@ -58,10 +58,11 @@ def figures(facts: RunFacts) -> Section:
         for v in facts.variants
     )
     headings = ("n", "failed", "excluded", *(metric.heading for metric in columns))
+    tables = (*variant_table(headings, rows), *_output_lengths(facts))
     return Section(
         title="Figures",
-        paragraphs=(ABOUT["medians"],),
-        tables=(*variant_table(headings, rows), *_output_lengths(facts)),
+        paragraphs=(ABOUT["medians"],) if tables else (),
+        tables=tables,
         brief=True,
     )
 

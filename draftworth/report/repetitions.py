@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from draftworth.analysis.clustering import MANY_REPETITIONS
 from draftworth.analysis.facts import RunFacts
@@ -48,12 +48,18 @@ def _rows(facts: RunFacts, c: Comparison) -> Iterator[tuple[str, ...]]:
         name = _name(repetition, of_several_runs=several_runs)
         yield (*who, name, *slots, *_cost(repetition.cost_ratio))
     if own:
-        yield (*who, f"all {len(own)}", MISSING, MISSING, *_cost(c.cost_ratio))
+        yield (*who, _all(own), MISSING, MISSING, *_cost(c.cost_ratio))
 
 
 def _name(repetition: RepetitionFacts, *, of_several_runs: bool) -> str:
     run = f"{repetition.run_id}, " if of_several_runs else ""
-    return f"{run}{repetition.repetition}"
+    rest = "" if repetition.is_whole else ", not whole"
+    return f"{run}{repetition.repetition}{rest}"
+
+
+def _all(repetitions: Sequence[RepetitionFacts]) -> str:
+    whole = sum(repetition.is_whole for repetition in repetitions)
+    return f"all {whole}" if whole == len(repetitions) else f"all, {whole} whole"
 
 
 def _cost(ratio: Estimate | None) -> tuple[str, str]:

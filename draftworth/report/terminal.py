@@ -16,7 +16,7 @@ def document_lines(document: Document) -> Iterator[str]:
     for line in document.attention:
         yield f"ATTENTION: {line}"
     for section in document.sections:
-        if section.brief and section.tables:
+        if section.brief and (section.tables or section.paragraphs):
             yield f"\n{section.title}"
             yield from section.paragraphs
             for table in section.tables:

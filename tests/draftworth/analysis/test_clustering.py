@@ -11,6 +11,7 @@ from draftworth.analysis.clustering import (
     MANY_REPETITIONS,
     Part,
     Sample,
+    Spread,
     spread,
     student_t,
 )
@@ -114,6 +115,25 @@ def test_many_are_clustered_over_all_cases_at_once() -> None:
         # Blocks of one repetition are all alike, so rounds would not help.
         assert found.of_repetitions.variance == pytest.approx(by_hand.variance)
     assert four.within.half_width(0.95) < 0.6 * four.half_width(0.95)
+
+
+@pytest.mark.parametrize("cases_are_strata", [True, False])
+def test_the_beginning_of_a_repetition_is_none(cases_are_strata: bool) -> None:
+    """A fourth in which one of two cases was measured makes no sample; a fifth adds no degree."""
+
+    def found_of(levels: list[float]) -> Spread:
+        rows = repeated(levels, cases=2)
+        if not cases_are_strata:
+            rows = [replace(s, case=s.stratum, stratum="class") for s in rows]
+        last = f"r{len(levels) - 1}"
+        found = spread([s for s in rows if s.repetition != last or "case-0" in s.prompt])
+        assert found is not None
+        return found
+
+    three, four = found_of([1.0, -1.0, 0.5, -0.5]), found_of([1.0, -1.0, 0.5, -0.5, 0.1])
+    assert (three.repetitions, three.between) == (3, ())
+    assert four.repetitions == 4
+    assert four.between[-1].degrees_of_freedom == 3
 
 
 def test_what_repetitions_differ_by_and_prompts_do_has_a_t_each() -> None:

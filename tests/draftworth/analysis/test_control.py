@@ -7,11 +7,15 @@ from dataclasses import replace
 import pytest
 
 from draftworth.analysis.answer import findings, headline
+from draftworth.analysis.attention import attention_of
 from draftworth.analysis.control import clears, why_not_decided, without_control
 from draftworth.analysis.statistics import Estimate
+from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL
 from draftworth.records.verdict import Judgement
+from draftworth.report.contents import document_of
 from tests.draftworth.report.runs import BASELINE, VARIANT, make_facts, make_run, with_control
+from tests.support.blocks import make_failed_record
 
 
 def ratio(low: float | None, high: float | None) -> Estimate:
@@ -68,7 +72,54 @@ def test_where_equal_servers_differ_as_much_the_verdict_is_none() -> None:
     assert comparison is not None
     assert comparison.judgement == "inconclusive"
     assert "on a second server without speculation it costs -38." in comparison.reason
-    assert "both overlap" in comparison.reason
+    assert "so much may be no effect of speculation" in comparison.reason
+    (sentence,) = (f.sentence for f in findings(facts) if f.traffic == "structured")
+    assert sentence.count(f"{comparison.floor.low - 1:+.1%}") == 1  # type: ignore[union-attr, operator]
+
+
+def failing(run: Run, failed: int) -> Run:
+    """Of each block of the control, so many requests failed."""
+    blocks = tuple(
+        replace(
+            block,
+            requests=(*map(make_failed_record, range(failed)), *block.requests[failed:]),
+        )
+        if block.variant == CONTROL
+        else block
+        for block in run.blocks
+    )
+    return replace(run, blocks=blocks)
+
+
+@pytest.mark.parametrize(("failed", "of_all"), [(2, "6 of 24"), (8, "24 of 24")])
+def test_a_control_whose_requests_failed_gives_no_floor_and_says_why(
+    failed: int, of_all: str
+) -> None:
+    """Those that are left may be the easy ones."""
+    facts = make_facts(failing(with_control(make_run()), failed))
+    assert {f.noise_floor_low for f in findings(facts)} == {None}
+    told = [line for line in attention_of(facts) if "The control gives no noise floor" in line]
+    assert [line.split(": ")[0].rpartition(" for ")[2] for line in told] == [
+        "structured at c4",
+        "open_ended at c4",
+    ]
+    assert f"{of_all} requests of control in structured at c4 failed" in told[0]
+    header = dict(document_of(facts).facts)["requests"]
+    assert header.endswith(f"; control: 96, {failed * 6} failed, 0 excluded")
+
+
+def test_a_control_of_one_round_gives_no_interval_and_says_so() -> None:
+    facts = make_facts(with_control(make_run(), rounds=1))
+    assert (
+        "The control gives no noise floor for structured at c4: its pairs in structured at c4 give "
+        "no interval."
+    ) in attention_of(facts)
+
+
+def test_nothing_is_told_of_a_control_that_gives_a_floor_and_of_none() -> None:
+    for run in (with_control(make_run()), make_run()):
+        assert not [line for line in attention_of(make_facts(run)) if "noise floor" in line]
+    assert "control" not in dict(document_of(make_facts()).facts)["requests"]
 
 
 @pytest.mark.parametrize(
@@ -78,6 +129,11 @@ def test_where_equal_servers_differ_as_much_the_verdict_is_none() -> None:
         ("cheaper per token", 0.7, 0.9, (0.85, 0.95), False),
         # A floor that is wide and holds 1 shows no difference: it is said, and no more.
         ("cheaper per token", 0.7, 0.9, (0.85, 1.15), True),
+        # A second server without speculation is cheaper still.
+        ("cheaper per token", 0.8, 0.88, (0.67, 0.75), False),
+        ("cheaper per token", 0.8, 0.88, (1.05, 1.15), True),
+        ("dearer", 1.1, 1.2, (1.3, 1.4), False),
+        ("dearer", 1.1, 1.2, (0.67, 0.75), True),
         ("dearer", 1.1, 1.3, (1.05, 1.15), False),
         ("dearer", 1.2, 1.3, (1.05, 1.15), True),
         ("no difference", 0.97, 1.03, (1.01, 1.05), True),
@@ -95,12 +151,16 @@ def test_what_is_shown_of_equal_servers_is_no_gain(
     assert (why == "") is decided
 
 
-def test_two_intervals_that_overlap_are_not_clear_of_each_other() -> None:
-    assert clears(ratio(0.7, 0.9), ratio(0.95, 1.05)) is True
-    assert clears(ratio(1.1, 1.2), ratio(0.95, 1.05)) is True
-    assert clears(ratio(0.7, 0.96), ratio(0.95, 1.05)) is False
-    assert clears(ratio(None, None), ratio(0.95, 1.05)) is None
-    assert clears(ratio(0.7, 0.9), None) is None
+def test_a_verdict_clears_on_its_own_side_alone() -> None:
+    around_1 = ratio(0.95, 1.05)
+    assert clears("cheaper per token", ratio(0.7, 0.9), around_1) is True
+    assert clears("dearer", ratio(1.1, 1.2), around_1) is True
+    assert clears("cheaper per token", ratio(0.7, 0.96), around_1) is False
+    assert clears("cheaper per token", ratio(0.8, 0.88), ratio(0.67, 0.75)) is False
+    assert clears("dearer", ratio(1.1, 1.2), ratio(1.3, 1.4)) is False
+    assert clears("cheaper per token", ratio(None, None), around_1) is None
+    assert clears("cheaper per token", ratio(0.7, 0.9), None) is None
+    assert clears("no difference", ratio(0.97, 1.03), around_1) is None
 
 
 def test_a_verdict_that_does_not_clear_says_so_in_the_headline() -> None:

@@ -113,6 +113,7 @@ def pair(**hashes: str) -> Pair:
         for side in ("plain", "drafted")
     )
     return Pair(
+        case="count",
         prompt_class="c",
         stratum="c/x",
         prompt="x/p",
@@ -218,3 +219,5 @@ def test_a_run_that_ended_early_says_so() -> None:
     (line,) = attention_of(make_facts(make_run(repetitions=3, shortened=reason)))
     assert line.startswith("The run was to have 3 repetitions and ended before the last was whole")
     assert reason in line
+    (of_one,) = attention_of(make_facts(make_run(shortened=reason)))
+    assert of_one.startswith("The run was to have one repetition and ended before it was whole: ")

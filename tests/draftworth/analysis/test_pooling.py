@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +12,11 @@ from draftworth.analysis.facts import facts_of
 from draftworth.analysis.pooling import pooled
 from draftworth.analysis.run_comparison import changes
 from draftworth.errors import UserInputError
+from draftworth.records.likelihoods import Likelihood
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
-from draftworth.records.results import Limits
+from draftworth.records.results import BlockResult, Limits
+from draftworth.records.serving_facts import Decoding, ServingFacts
 from tests.draftworth.report.runs import make_run, with_control, with_repetitions
 from tests.support.blocks import START_UNIX_S, make_price
 
@@ -37,6 +40,90 @@ def run(name: str, *, factor: float = 1.0, **overrides: Any) -> Run:
         for block in made.blocks
     )
     return replace(made, blocks=blocks)
+
+
+def other_prompts(block: BlockResult) -> BlockResult:
+    """As many prompts, of which one is another."""
+    names = {"prompt-7": "prompt-8"}
+    return replace(
+        block,
+        requests=tuple(
+            replace(r, prompt_id=names.get(r.prompt_id, r.prompt_id)) for r in block.requests
+        ),
+    )
+
+
+SERVING = ServingFacts(
+    release="neuron-2.26.1",
+    platform="neuron",
+    image=None,
+    vllm_version="0.9.1",
+    target_model="target",
+    instance_type="trn2.48xlarge",
+    tensor_parallel_size=32,
+    lnc=2,
+    slot_devices=8,
+    max_num_seqs=4,
+    max_model_len=1024,
+    decoding={
+        "baseline": Decoding(method="none"),
+        "k7": Decoding(method="fused_draft", window=7, draft="draft"),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"release": "neuron-2.27.0"}, "release 'neuron-2.26.1' and 'neuron-2.27.0'"),
+        ({"target_model": "another"}, "target_model 'target' and 'another'"),
+        ({"max_num_seqs": 8}, "max_num_seqs 4 and 8"),
+        ({"tensor_parallel_size": 64}, "tensor_parallel_size 32 and 64"),
+        (
+            {"decoding": {"k7": Decoding(method="fused_draft", window=7, draft="other")}},
+            "k7: draft 'draft' and 'other'",
+        ),
+    ],
+)
+def test_runs_of_other_servers_are_refused(changed: dict[str, Any], said: str) -> None:
+    other = run("other", serving=replace(SERVING, **changed))
+    with pytest.raises(UserInputError, match=re.escape(said)):
+        pooled([run("one", serving=SERVING), other])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [None, SERVING, replace(SERVING, image="an-image", tensor_parallel_size=None, decoding={})],
+)
+def test_what_nobody_knows_of_a_server_is_no_difference(other: ServingFacts | None) -> None:
+    assert pooled([run("one", serving=SERVING), run("other", serving=other)]).is_pool
+
+
+def test_a_run_that_came_to_fewer_prompts_is_put_together_with_one_of_all() -> None:
+    fewer = tuple(replace(b, requests=b.requests[:6]) for b in make_run().blocks)
+    assert pooled([run("one"), run("other", blocks=fewer)]).is_pool
+
+
+def test_whose_outputs_they_are_is_kept_of_each_run() -> None:
+    strange = Likelihood(variant="k7", outputs=8, tokens=800, deviation=-90.0, per_token=-9.0)
+    other = replace(run("other", temperature=0.7), likelihoods=(strange,))
+    whole = pooled([run("one", temperature=0.7), other])
+    assert {m.judgement for m in facts_of(whole, {}).mixes} == {"inconclusive"}
+
+
+@pytest.mark.parametrize(
+    ("other", "advised"),
+    [
+        (run("other", limits=Limits(ttft_p95_s=1.0)), True),
+        (run("other", experiment="another"), True),
+        (run("other", temperature=0.7), False),
+        (run("other", baseline="k7"), False),
+    ],
+)
+def test_a_comparison_is_advised_only_where_it_is_one(other: Run, advised: bool) -> None:
+    with pytest.raises(UserInputError) as refused:
+        pooled([run("one"), other])
+    assert ("--against" in str(refused.value)) is advised
 
 
 def test_one_run_is_itself() -> None:
@@ -94,6 +181,11 @@ def test_a_control_of_one_of_them_is_the_floor_of_all() -> None:
             "weights of classes ",
         ),
         (run("other", price=make_price()), "parts of a node "),
+        (run("other", temperature=0.7), "temperature 0.0 and 0.7"),
+        (
+            run("other", blocks=tuple(other_prompts(b) for b in make_run().blocks)),
+            "prompts of structured/count: only in the first prompt-7, only in the other prompt-8",
+        ),
         (run("other", max_tokens_per_step={"baseline": 1, "k7": 4}), "most tokens a step "),
         (run("other", variants=("baseline", "k7", "k3")), "variants "),
         (

@@ -13,6 +13,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from draftworth.analysis.answer import NO_COMPARISON
 from draftworth.analysis.facts import facts_of
 from draftworth.cli import main
 from draftworth.report.contents import document_of
@@ -125,7 +126,9 @@ def test_two_runs_of_different_prompts_are_refused_before_anything_is_written(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blocks = tuple(replace(block, case="others") for block in make_run().blocks)
-    other = write_run(make_run(experiment="llama", blocks=blocks), tmp_path / "other")
+    other = write_run(
+        make_run(run_id="other", experiment="llama", blocks=blocks), tmp_path / "other"
+    )
     assert main(["report", str(folder), "--against", str(other), "--out"]) == 2
     streams = capsys.readouterr()
     assert "cannot be compared: classes, cases or loads" in streams.err
@@ -171,7 +174,8 @@ def test_a_sampled_run_of_one_endpoint_has_no_outputs_to_compare(
 def test_runs_at_two_temperatures_are_not_compared(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for run in (make_run(temperature=0.7), make_run(temperature=0.7, experiment="measure")):
+    for experiment in ("built", "measure"):
+        run = make_run(run_id="other", temperature=0.7, experiment=experiment)
         other = write_run(run, tmp_path / run.result.experiment)
         assert main(["report", str(folder), "--against", str(other)]) == 2
         assert "cannot be compared: " in (told := capsys.readouterr().err)
@@ -191,6 +195,35 @@ def test_a_stray_copy_changes_no_figure_and_is_named_in_one_line(
     assert "2 result files beside the run's are not in its run.json and not used: " in warning
     assert warning.endswith("\\x1b[2J.result.json, copy.result.json.")
     assert [line for line in after if line != warning] == before.splitlines()
+
+
+def test_a_single_stray_copy_is_one_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = next((folder / "blocks").glob("0001*.result.json"))
+    shutil.copy(file, folder / "blocks" / "copy.result.json")
+    assert main(["report", str(folder)]) == 0
+    assert "One result file beside the run's is not in its run.json" in capsys.readouterr().out
+
+
+def test_a_run_without_a_comparison_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = tuple(block for block in make_run().blocks if block.variant == BASELINE)
+    alone = make_run(blocks=blocks, variants=(BASELINE,))
+    assert main(["report", str(write_run(alone, tmp_path / "alone"))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert NO_COMPARISON in lines
+    assert "Figures" in lines
+    assert "Greedy outputs" not in lines  # there is nothing in it
+
+
+def test_a_run_without_blocks_has_no_section_of_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = make_run(blocks=(), status="failed", reason="no server started")
+    assert main(["report", str(write_run(failed, tmp_path / "failed"))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert NO_COMPARISON in lines
+    assert "Figures" not in lines
 
 
 def test_names_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -304,6 +337,11 @@ def test_runs_put_together_stand_against_others(
         (["{folder}", "{folder}"], "RUN: given built-run twice"),
         (["{folder}", "{other}"], "cannot be put together: experiment 'built' and 'another'"),
         (["{folder}", "{same}", "--out"], "--out: several runs have no folder of their own"),
+        (["{folder}", "--against", "{folder}"], "--against: given built-run, which is a RUN too"),
+        (
+            ["{folder}", "{same}", "--against", "{same}"],
+            "--against: given same, which is a RUN too",
+        ),
         (["{folder}", "s3://results"], "RUN: given s3://results, which names many runs"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 from draftworth.analysis.facts import RunFacts
 from draftworth.report.contents import document_of
@@ -43,6 +44,24 @@ def test_the_verdict_speaks_of_few_repetitions_and_in_general_of_many() -> None:
     many = "\n".join(document_lines(document_of(make_facts(with_repetitions(make_run(), 4)))))
     assert "in these 4" not in many
     assert "in this run" not in many
+
+
+def test_the_beginning_of_a_fourth_repetition_is_none_in_words_and_table() -> None:
+    """It has a block of one class of the mix, and none of the other."""
+    run = with_repetitions(make_run(), 4)
+    blocks = [b for b in run.blocks if b.repetition < 4 or b.prompt_class == "structured"]
+    facts = make_facts(replace(run, blocks=tuple(blocks)))
+    (mix,) = facts.mixes
+    assert "in these 3 repetitions" in mix.reason
+    found = section(facts, "Repetitions")
+    assert found is not None
+    names = {
+        row[0]: [r[3] for r in found.tables[0].rows if r[0] == row[0]]
+        for row in found.tables[0].rows
+    }
+    assert names["traffic mix"] == ["1", "2", "3", "4, not whole", "all, 3 whole"]
+    assert names["structured"][-1] == "all 4"
+    assert names["open_ended"][-1] == "all 3"
 
 
 def test_the_control_has_a_table_beside_the_verdict() -> None:

@@ -237,7 +237,7 @@ def test_a_pod_that_is_terminated_leaves_the_run_to_the_next_one(
     assert drained.returncode == EXIT_INTERRUPTED, first_log
     assert ended_without
     assert second.returncode == 0, second_log
-    assert "continuing after 1 blocks that are measured already" in second_log
+    assert "continuing after one block that is measured already" in second_log
     run = read_run(tmp_path / "out" / RUN_OF_THE_JOB)
     assert [b.case for b in run.blocks] == ["count", "b"]
     assert [i.kind for i in run.result.interruptions] == ["load generator"]
