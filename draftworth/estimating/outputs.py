@@ -125,8 +125,8 @@ def _check_has_prompts_as_they_are(run: Run) -> None:
         raise UserInputError(
             f"run {run.result.run_id}: every prompt was made longer or shorter for its load "
             f"(input_tokens of {shown}), and such prompts are not kept; allowed: a run with "
-            "prompts as they are; next: measure one load without `input_tokens` too, or give "
-            "another run"
+            "prompts as they are; next: measure with a load without `input_tokens`, and give that "
+            "run"
         )
 
 

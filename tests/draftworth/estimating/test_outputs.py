@@ -64,7 +64,7 @@ def test_classes_whose_outputs_have_one_token_are_named() -> None:
 
 
 def test_a_run_with_prompts_made_for_its_loads_alone_says_so() -> None:
-    with pytest.raises(UserInputError, match=r"input_tokens of 512, 2,000.*next: measure one load"):
+    with pytest.raises(UserInputError, match=r"input_tokens of 512, 2,000.*next: measure with a"):
         outputs_of_run(run_at(2000, 512), {}, [])
 
     with pytest.raises(UserInputError, match="transcripts are missing"):
