@@ -64,6 +64,26 @@ def test_the_beginning_of_a_fourth_repetition_is_none_in_words_and_table() -> No
     assert names["open_ended"][-1] == "all 3"
 
 
+def test_a_repetition_that_lacks_one_of_many_cases_is_not_whole() -> None:
+    """Where cases are what was drawn, all of them are one stratum."""
+    blocks = tuple(
+        replace(
+            block,
+            case=f"case-{i}",
+            block=block.block + 100 * i,
+            requests=tuple(replace(r, request_id=f"{r.request_id}/{i}") for r in block.requests),
+        )
+        for i in range(8)
+        for block in make_run().blocks
+    )
+    run = with_repetitions(make_run(blocks=blocks), 4)
+    for missing, whole in ((None, 4), ("case-7", 3)):
+        kept = tuple(b for b in run.blocks if b.repetition < 4 or b.case != missing)
+        (mix,) = make_facts(replace(run, blocks=kept)).mixes
+        assert mix.cost_ratio is not None
+        assert mix.cost_ratio.repetitions == whole
+
+
 def test_the_control_has_a_table_beside_the_verdict() -> None:
     found = section(make_facts(with_control(make_run())), "Verdict")
     assert found is not None
