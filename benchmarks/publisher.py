@@ -17,7 +17,9 @@ import resource
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
 from multiprocessing import get_context
+from types import SimpleNamespace
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -34,6 +36,8 @@ TARGET_SECONDS, TARGET_CALLS = 2.0, 40
 class MemoryAws:
     """The three calls that the publisher makes: one object, and counters."""
 
+    exceptions = SimpleNamespace(NoSuchKey=ClientError)
+
     def __init__(self, key: str, data: bytes) -> None:
         self.key, self.data, self.calls = key, data, 0
 
@@ -41,7 +45,8 @@ class MemoryAws:
         """The object, or the error of S3."""
         if Key != self.key:
             raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
-        return {"Body": io.BytesIO(self.data), "ETag": "etag"}
+        written = datetime.fromtimestamp(START_UNIX_S, UTC)
+        return {"Body": io.BytesIO(self.data), "ETag": "etag", "LastModified": written}
 
     def put_object(self, **_: object) -> dict[str, Any]:
         """Takes everything: nobody competes for the claim here."""
