@@ -1,10 +1,11 @@
-"""The outputs that `estimate` reads: of a past run, or of a log beside the prompts."""
+"""The outputs that `estimate` reads: of a past run, of a folder, or of a log beside the prompts."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from draftworth.cli.runs import local_run
 from draftworth.errors import UserInputError
@@ -16,6 +17,7 @@ from draftworth.records.answers import answers_path, load_answers
 from draftworth.records.prompts import CASE_SUFFIX
 from draftworth.records.reading import Run, read_run
 from draftworth.records.readings import Output
+from draftworth.records.results import RUN_FILE
 from draftworth.records.transcripts import Transcripts, read_transcripts
 
 
@@ -28,14 +30,16 @@ class Answers:
     transcripts: Transcripts = field(default_factory=dict)
 
 
-def answers_of(experiment: ResolvedExperiment, run_at: str | None) -> Answers:
-    """Those of the run, or without one those of the log.
+def answers_of(experiment: ResolvedExperiment, place: str | None) -> Answers:
+    """Those of a run, or of a folder `CLASS/CASE.jsonl`; without a place those beside the prompts.
 
     Raises:
         UserInputError: there are none, or they are another model's.
     """
-    if run_at is not None:
-        with local_run(run_at) as folder:
+    if place is not None and _is_answers_folder(Path(place)):
+        return Answers(outputs=list(_in_folder(experiment, Path(place))))
+    if place is not None:
+        with local_run(place) as folder:
             found = read_run(folder)
             _check_target(experiment, found)
             transcripts = read_transcripts(folder, found.blocks)
@@ -49,6 +53,22 @@ def answers_of(experiment: ResolvedExperiment, run_at: str | None) -> Answers:
             "of a log"
         )
     return Answers(outputs=outputs)
+
+
+def _is_answers_folder(folder: Path) -> bool:
+    return (
+        folder.is_dir()
+        and not os.path.lexists(folder / RUN_FILE)
+        and any(folder.glob(f"*/*{CASE_SUFFIX}"))
+    )
+
+
+def _in_folder(experiment: ResolvedExperiment, folder: Path) -> Iterator[Output]:
+    for case in experiment.cases:
+        path = folder / case.prompt_class / f"{case.name}{CASE_SUFFIX}"
+        if os.path.lexists(path):
+            known = load_answers(path, [prompt.id for prompt in case.prompts])
+            yield from outputs_of_log(case, known)
 
 
 def _check_target(experiment: ResolvedExperiment, run: Run) -> None:

@@ -44,9 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", metavar="EXPERIMENT", type=Path, help="an experiment file")
     parser.add_argument(
         "--answers",
-        metavar="RUN",
-        help="a past run (folder or s3://BUCKET/PREFIX): its baseline's outputs are read (default: "
-        "the answers that `prompts import` kept beside the experiment's prompts)",
+        metavar="PLACE",
+        help="a past run (folder or s3://BUCKET/PREFIX): its baseline's outputs are read; or a "
+        "folder with CLASS/CASE.jsonl of lines {id, text} (default: the answers that `prompts "
+        "import` kept beside the experiment's prompts)",
     )
     parser.add_argument(
         "--draft",

@@ -103,6 +103,32 @@ def test_the_broken_sampler_of_the_cpu_engine_is_caught_by_name(
     assert "inconclusive; tiny-draft-k7: its answers are not the target's" in output
 
 
+@pytest.mark.engine
+def test_the_shipped_answers_need_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are what the target of the tiny pair says: it would have said every token of them."""
+    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
+    if python is None:
+        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+    monkeypatch.chdir(ROOT)
+    target, draft = "rehearsal/tiny_pair/target", "rehearsal/tiny_pair/draft"
+
+    code = main(
+        [
+            *("estimate", "experiments/rehearsal.yaml", "--json", "--out", str(tmp_path)),
+            *("--answers", "rehearsal/tiny_pair/answers", "--draft", target, "--draft", draft),
+            *("--engine", str(Path(python).parents[1])),
+        ]
+    )
+
+    assert code == 0
+    by_target, by_draft = json.loads(capsys.readouterr().out)
+    assert (by_target["outputs"], by_draft["outputs"]) == (64, 64)
+    assert by_target["hit_rate"] > 0.99, "answers of another target: make them again"
+    assert 0.4 < by_draft["hit_rate"] < 0.7
+
+
 def test_heads_are_refused_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["estimate", str(ROOT / "experiments/llama-3.1-8b-eagle3.yaml")])
 
