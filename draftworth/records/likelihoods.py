@@ -7,14 +7,11 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
 
-from draftworth.errors import UserInputError
-from draftworth.records.codec import RecordError, load_record
-from draftworth.untrusted import TooLargeError, read_file
+from draftworth.records.beside import read_beside
 
 LIKELIHOODS_FILE = "likelihoods.json"
 # False alarms: in this part of right servers.
@@ -73,13 +70,5 @@ def read_likelihoods(folder: Path, run_id: str) -> tuple[Likelihood, ...]:
     Raises:
         UserInputError: the file is none of this version, or of another run.
     """
-    path = folder / LIKELIHOODS_FILE
-    if not os.path.lexists(path):
-        return ()
-    try:
-        found = load_record(Likelihoods, read_file(path))
-    except (OSError, RecordError, TooLargeError) as error:
-        raise UserInputError(f"{path}: no likelihoods of this version: {error}") from error
-    if found.run_id != run_id:
-        raise UserInputError(f"{path}: likelihoods of run {found.run_id!r}, not of {run_id}")
-    return found.likelihoods
+    found = read_beside(Likelihoods, folder / LIKELIHOODS_FILE, run_id, what="likelihoods")
+    return found.likelihoods if found else ()

@@ -6,13 +6,10 @@ hand; the report shows it. Standard library only.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftworth.errors import UserInputError
-from draftworth.records.codec import RecordError, load_record
-from draftworth.untrusted import TooLargeError, read_file
+from draftworth.records.beside import read_beside
 
 PREDICTIONS_FILE = "predictions.json"
 
@@ -59,13 +56,5 @@ def read_predictions(folder: Path, run_id: str) -> tuple[Prediction, ...]:
     Raises:
         UserInputError: the file is none of this version, or of another run.
     """
-    path = folder / PREDICTIONS_FILE
-    if not os.path.lexists(path):
-        return ()
-    try:
-        found = load_record(Predictions, read_file(path))
-    except (OSError, RecordError, TooLargeError) as error:
-        raise UserInputError(f"{path}: no predictions of this version: {error}") from error
-    if found.run_id != run_id:
-        raise UserInputError(f"{path}: predictions of run {found.run_id!r}, not of {run_id}")
-    return found.predictions
+    found = read_beside(Predictions, folder / PREDICTIONS_FILE, run_id, what="predictions")
+    return found.predictions if found else ()

@@ -1,0 +1,36 @@
+"""Reading a file that is written beside a run, when the run is over. Standard library only."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from draftworth.errors import UserInputError
+from draftworth.records.codec import RecordError, load_record
+from draftworth.untrusted import TooLargeError, read_file
+
+
+class _OfARun(Protocol):
+    @property
+    def run_id(self) -> str: ...
+
+
+R = TypeVar("R", bound=_OfARun)
+
+
+def read_beside(kind: type[R], path: Path, run_id: str, *, what: str) -> R | None:
+    """The file of a run; None where nobody wrote it. what: it holds, for the message.
+
+    Raises:
+        UserInputError: the file is none of this version, or of another run.
+    """
+    if not os.path.lexists(path):
+        return None
+    try:
+        found = load_record(kind, read_file(path))
+    except (OSError, RecordError, TooLargeError) as error:
+        raise UserInputError(f"{path}: no {what} of this version: {error}") from error
+    if found.run_id != run_id:
+        raise UserInputError(f"{path}: {what} of run {found.run_id!r}, not of {run_id}")
+    return found
