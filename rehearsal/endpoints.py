@@ -38,7 +38,7 @@ def own_endpoints(
 
     They are measured as they are, once: nobody here can start them again.
     """
-    if experiment.spec.repetitions > 1 or experiment.spec.control:
+    if experiment.spec.changes_servers:
         progress(
             f"{experiment.path}: repetitions and control are left out: your own servers cannot be "
             "started again from here, and are measured once, as they are"

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from draftworth.errors import DraftworthError
 from draftworth.measuring.blocks import BlockSender, CaseRound, Sent, describe
@@ -19,6 +18,7 @@ from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.servers import StageServers
 from draftworth.measuring.stages import Stage, stages
+from draftworth.measuring.threads import in_thread
 from draftworth.records.prompts import Case
 from draftworth.records.results import BlockResult, ServerStart
 
@@ -83,7 +83,7 @@ class Measurer:
             return
         begins, self.stage = self.stage is None, stage
         self.doing = "while waiting for the servers"
-        if self.spec.repetitions > 1 or self.spec.control:
+        if self.spec.changes_servers:
             self.progress(stage.label)
         is_first = stage == next(stages(self.spec))
         restart = not is_first and not self._was_begun(turn)
@@ -114,7 +114,7 @@ class Measurer:
         new = [s for s, key in zip(sent, keys, strict=True) if key not in self.earlier]
         self.blocks += [self.earlier.get(k, s.block) for s, k in zip(sent, keys, strict=True)]
         for s in new:
-            await _in_thread(self.files.write_block, s.block, s.measured)
+            await in_thread(self.files.write_block, s.block, s.measured)
             if s.start:
                 self.starts[s.block.variant] = s.start
             self.progress(f"[block {s.block.block}, round {s.block.round}] {describe(s.block)}")
@@ -152,7 +152,7 @@ class Measurer:
     async def _give_up(self, sent: Sequence[Sent], started_at_unix_s: float, reason: str) -> None:
         """Keep the evidence of blocks whose servers were lost, and count."""
         for s in sent:
-            await _in_thread(self.files.write_lost, s.block, s.measured)
+            await in_thread(self.files.write_lost, s.block, s.measured)
         stems = tuple(s.block.stem for s in sent)
         self.journal.note("lost", started_at_unix_s, blocks=stems, reason=reason)
         self.progress(f"[block {sent[0].block.block}] given up, will be measured again: {reason}")
@@ -162,16 +162,3 @@ class Measurer:
                 f"servers were lost {times} times in {subject_of(stems[0])}, which may make "
                 f"them fail; the last time: {reason}"
             )
-
-
-async def _in_thread(work: Callable[..., None], *arguments: Any) -> None:
-    """Let a thread write, so that a signal reaches the run during an upload.
-
-    A run that is cancelled meanwhile ends when the files are whole.
-    """
-    writing = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
-    try:
-        await asyncio.shield(writing)
-    except asyncio.CancelledError:
-        await writing
-        raise

@@ -118,8 +118,7 @@ class RunSpec:
         """Servers that change must be such that somebody here can start and stop them."""
         if self.repetitions < 1:
             raise ValueError(f"repetitions: given {self.repetitions}, allowed: 1 or more")
-        changing = self.repetitions > 1 or self.control
-        if changing and not all(endpoint.server for endpoint in self.endpoints):
+        if self.changes_servers and not all(endpoint.server for endpoint in self.endpoints):
             raise ValueError(
                 f"repetitions: given {self.repetitions}, control: given {self.control}, allowed: 1 "
                 "and false where an endpoint has no `server` that can be started and stopped"
@@ -129,6 +128,11 @@ class RunSpec:
 
     def _of(self, variant: str) -> tuple[Endpoint, ...]:
         return tuple(e for e in self.endpoints if e.variant == variant)
+
+    @property
+    def changes_servers(self) -> bool:
+        """Whether servers are started and stopped while the run lasts."""
+        return self.repetitions > 1 or self.control
 
     @property
     def variants(self) -> tuple[Endpoint, ...]:

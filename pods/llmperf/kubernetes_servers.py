@@ -7,7 +7,6 @@ there are. urllib3, which boto3 brings, and not a client of Kubernetes: it is on
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from urllib3.util import Retry, Timeout
 
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.servers import FixedServers, Servers, ServersError
+from draftworth.measuring.threads import in_thread
 from draftworth.untrusted import one_line
 
 # What Kubernetes gives a pod that may call it. The token is replaced while the pod lives.
@@ -141,12 +141,7 @@ class KubernetesServers:
         pod of this Job could be: it is placed beside them.
         """
         wanted = tuple(endpoint.server for endpoint in endpoints)
-        changing = asyncio.ensure_future(asyncio.to_thread(self._run_only, wanted, restart=restart))
-        try:
-            await asyncio.shield(changing)
-        except asyncio.CancelledError:
-            await changing
-            raise
+        await in_thread(self._run_only, wanted, restart=restart)
 
     def _run_only(self, wanted: Sequence[str], *, restart: bool) -> None:
         others = [name for name in self.names if name not in wanted]
@@ -178,7 +173,7 @@ def servers_of(
     spec: RunSpec, environment: Mapping[str, str], log: Callable[[str], None]
 ) -> Servers:
     """Who starts and stops the servers of a run; raises ServersError where nobody can."""
-    if spec.repetitions == 1 and not spec.control:
+    if not spec.changes_servers:
         return FixedServers()
     names = tuple(dict.fromkeys(endpoint.server for endpoint in spec.endpoints))
     return KubernetesServers(api=KubernetesApi.of_this_pod(environment), names=names, log=log)

@@ -1,0 +1,22 @@
+"""Blocking work beside the event loop, which a cancelled run does not leave half done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec
+
+P = ParamSpec("P")
+
+
+async def in_thread(work: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
+    """Let a thread work, so that a signal reaches the run meanwhile.
+
+    A run that is cancelled meanwhile ends when the work is done.
+    """
+    working = asyncio.ensure_future(asyncio.to_thread(work, *arguments, **named))
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await working
+        raise
