@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 
 from draftworth.analysis.clustering import Sample, spread
 from draftworth.analysis.speculation import steps_of
 from draftworth.analysis.statistics import Estimate, ratio_estimate
 from draftworth.records.readings import Reading
-
-
-@dataclass(frozen=True, kw_only=True)
-class Yield:
-    """What one window of a draft gives in a prompt class. checked: drafts that a step checks."""
-
-    prompt_class: str
-    checked: int
-    tokens_per_step: Estimate
 
 
 def hit_rate(readings: Iterable[Reading]) -> float | None:
@@ -28,17 +18,16 @@ def hit_rate(readings: Iterable[Reading]) -> float | None:
     return hits.count("1") / len(hits) if hits else None
 
 
-def yields(readings: Sequence[Reading], checked: Iterable[int]) -> list[Yield]:
-    """Tokens per step, class by class, for each number of checked drafts."""
+def yields(readings: Iterable[Reading], checked: Collection[int]) -> dict[str, dict[int, Estimate]]:
+    """Tokens per step by prompt class and by the number of drafts that a step checks."""
     classes: defaultdict[str, list[Reading]] = defaultdict(list)
     for reading in readings:
         if reading.hits:
             classes[reading.prompt_class].append(reading)
-    return [
-        Yield(prompt_class=name, checked=number, tokens_per_step=_tokens_per_step(own, number))
-        for number in checked
+    return {
+        name: {number: _tokens_per_step(own, number) for number in checked}
         for name, own in classes.items()
-    ]
+    }
 
 
 def _tokens_per_step(readings: Sequence[Reading], checked: int) -> Estimate:
@@ -64,11 +53,3 @@ def _tokens_per_step(readings: Sequence[Reading], checked: int) -> Estimate:
         for (case, prompt), (tokens, steps) in sums.items()
     ]
     return ratio_estimate(math.log(all_tokens / all_steps), spread(samples), samples=len(samples))
-
-
-def by_class(found: Iterable[Yield]) -> Mapping[str, list[Yield]]:
-    """The yields of each class, by rising window."""
-    classes: defaultdict[str, list[Yield]] = defaultdict(list)
-    for one in found:
-        classes[one.prompt_class].append(one)
-    return {name: sorted(own, key=lambda y: y.checked) for name, own in classes.items()}

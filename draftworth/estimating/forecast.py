@@ -15,7 +15,6 @@ from typing import Protocol
 
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import INDIFFERENCE
-from draftworth.estimating.acceptance import Yield, by_class
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +87,7 @@ class WindowForecast:
 
 
 def forecast(
-    found: Sequence[Yield],
+    found: Mapping[str, Mapping[int, Estimate]],
     weights: Mapping[str, float],
     *,
     windows: Mapping[int, int],
@@ -96,17 +95,13 @@ def forecast(
 ) -> list[WindowForecast]:
     """Every window in the traffic that `weights` (parts of the output tokens) say.
 
-    windows: of each `num_speculative_tokens` the drafts that are checked in a step.
+    found: tokens per step, as `yields` has them. windows: of each `num_speculative_tokens` the
+    drafts that are checked in a step.
     """
-    curves = {
-        name: {one.checked: one.tokens_per_step for one in own}
-        for name, own in by_class(found).items()
-        if name in weights
-    }
     return [
         _of_window(
             window,
-            {name: curve[checked] for name, curve in curves.items()},
+            {name: curve[checked] for name, curve in found.items() if name in weights},
             weights,
             step_costs,
         )
