@@ -93,17 +93,14 @@ def are_placed(api: Api, component: str, count: int) -> dict[str, Object]:
     return dict(eventually(placed))
 
 
-def stays_pending(api: Api, variant: str) -> str:
-    """Why the scheduler does not place a server."""
-    said: str = eventually(
-        lambda: (
-            (p := pods(api, "serving").get(variant))
-            and why_pending(p)
-            and not node_of(p)
-            and why_pending(p)
-        )
-    )
-    return said
+def is_kept_waiting(api: Api, variant: str, said: str) -> None:
+    """Until the scheduler says this of a server; its first look may be before the nodes came."""
+
+    def kept_waiting() -> bool:
+        pod = pods(api, "serving").get(variant)
+        return pod is not None and not node_of(pod) and said in why_pending(pod)
+
+    eventually(kept_waiting)
 
 
 def allocated(api: Api) -> dict[str, list[str]]:
@@ -138,7 +135,7 @@ def test_without_accelerator_nodes_everything_that_serves_or_measures_waits(
     stagers = are_placed(api, "checkpoint-stager", 2)
     assert {node_of(pod) for pod in stagers.values()} <= {"cpu-1", "cpu-2"}
     for variant in ("baseline", "qwen3-1.7b-k7"):
-        assert "0/2 nodes are available" in stays_pending(api, variant)
+        is_kept_waiting(api, variant, "0/2 nodes are available")
     (measuring,) = pods(api, "load-generator").values()
     assert node_of(measuring) is None
     assert allocated(api) == {}
@@ -172,7 +169,7 @@ def test_a_third_server_waits_for_devices_until_another_one_goes(
     applied.join(ACCELERATOR, kinds["accelerator"])
     are_placed(api, "serving", 2)
     api.create(third_server())
-    assert "cannot allocate all claims" in stays_pending(api, "third")
+    is_kept_waiting(api, "third", "cannot allocate all claims")
     api.delete(path_of("Deployment", "vllm-baseline"))
     eventually(lambda: _ended(api, "baseline"))
     assert set(are_placed(api, "serving", 2)) == {"third", "qwen3-1.7b-k7"}
@@ -199,7 +196,7 @@ def test_devices_that_do_not_say_what_is_asked_for_are_not_taken(
     for device in other["spec"]["devices"]:
         del device["attributes"][lacking]
     applied.join(ACCELERATOR, kinds["accelerator"], resource_slice=other)
-    eventually(lambda: said in stays_pending(api, "baseline"))
+    is_kept_waiting(api, "baseline", said)
     assert allocated(api) == {}
 
 
@@ -238,7 +235,7 @@ def test_no_server_lands_on_a_node_of_another_type(
         has_devices=True,
     )
     applied.join(ACCELERATOR, other)
-    eventually(lambda: "/3 nodes" in stays_pending(api, "baseline"))
+    is_kept_waiting(api, "baseline", "/3 nodes")
     assert allocated(api) == {}
 
 
