@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from tests.cluster.api import Api, Object, path_of
@@ -64,13 +65,15 @@ class Volumes:
         elif "downwardAPI" in source:
             (item,) = source["downwardAPI"]["items"]
             assert item["fieldRef"]["fieldPath"] == "metadata.namespace"
-            (folder / item["path"]).write_text(pod["metadata"]["namespace"])
+            self._put(folder / item["path"], pod["metadata"]["namespace"].encode())
         elif not (path := folder / source["serviceAccountToken"]["path"]).exists():
             owner = {"apiVersion": "v1", "kind": "Pod"}
             owner |= {key: pod["metadata"][key] for key in ("name", "uid")}
             account = path_of("ServiceAccount", pod["spec"]["serviceAccountName"])
             request = {"spec": {"boundObjectRef": owner}}
-            path.write_text(self.api.ask("POST", f"{account}/token", request)["status"]["token"])
+            self._put(
+                path, self.api.ask("POST", f"{account}/token", request)["status"]["token"].encode()
+            )
 
     def _give(self, folder: Path, pod: Object) -> None:
         """An empty folder belongs to the pod's group; others may write there all the same."""
@@ -89,8 +92,7 @@ class Volumes:
                 raise NotThereError(f"ConfigMap {source['name']} has no key {item['key']}")
             path = folder / item["path"]
             if not path.exists() or path.read_text() != data[item["key"]]:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(data[item["key"]])
+                self._put(path, data[item["key"]].encode())
 
     def _show_bucket(self, claim: str, folder: Path, pod: Object) -> None:
         """What Mountpoint shows: every object below the volume's prefix, as it is now."""
@@ -108,10 +110,17 @@ class Volumes:
             (folder / key.removeprefix(prefix)).unlink()
         for key, version in found.items():
             if shown.get(key) != version:
-                path = folder / key.removeprefix(prefix)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(self.s3.get_object(Bucket=bucket, Key=key)["Body"].read())
+                body = self.s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+                self._put(folder / key.removeprefix(prefix), body)
         self._shown[folder] = found
+
+    def _put(self, path: Path, content: bytes) -> None:
+        """All at once, as the kubelet and Mountpoint do: a program may be reading the file."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=self.folder, delete=False) as new:
+            new.write(content)
+        Path(new.name).chmod(0o644)
+        Path(new.name).replace(path)
 
     def _volume(self, claim: str) -> Object:
         bound = self.api.one("PersistentVolumeClaim", claim)["spec"]["volumeName"]
