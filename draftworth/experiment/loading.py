@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,14 +44,15 @@ def load_experiment(path: Path) -> LoadedExperiment:
     source = read_source(path)
     model = _model_for(source)
     try:
-        spec = model.model_validate_json(json.dumps(source.data, default=str))
+        spec = model.model_validate_json(json.dumps(_with_defaults(source.data), default=str))
     except ValidationError as error:
         raise source.refused(shape_problems(error, source.data, model)) from error
     try:
         read = list(read_prompt_sets(spec, path))
         cases = tuple(case for case in read if isinstance(case, Case))
         problems = [problem for problem in read if isinstance(problem, Problem)]
-        problems += broken_rules(spec, path, cases)
+        # Candidates that share a part of the search share what is wrong with it.
+        problems += dict.fromkeys(broken_rules(spec, path, cases))
     except OSError as error:
         raise UserInputError(f"{path}: a file that it names: {one_line(str(error))}") from error
     if problems:
@@ -61,6 +63,11 @@ def load_experiment(path: Path) -> LoadedExperiment:
 def experiment_json_schema() -> dict[str, Any]:
     """The JSON Schema of experiment files, for editors."""
     return {**TypeAdapter(Experiment).json_schema(), "title": "draftworth experiment"}
+
+
+def _with_defaults(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the file leaves out and another key of it decides: a search measures once."""
+    return {"repetitions": 1, **data} if data.get("search") is not None else data
 
 
 def _model_for(source: Source) -> type[NeuronExperiment] | type[LocalExperiment]:

@@ -1,8 +1,9 @@
 """The experiment file's shape: typed, strict, frozen.
 
 An experiment is one target model, one serving configuration, a workload, and two or more variants
-that differ in how decoding is done. All that is not in a variant is shared by construction: a
-variant has nowhere to put another tensor parallel size, image or batch limit.
+that differ in how decoding is done: by hand, or those that a search expands to. All that is not in
+a variant is shared by construction: a variant has nowhere to put another tensor parallel size,
+image or batch limit.
 
 Shape is here; rules that need two keys, the catalogue or the disk are in `rules`. Files are read by
 `loading.load_experiment`, the only way in. Every description below is shown to the user when the
@@ -19,10 +20,10 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from draftworth.errors import Key
 from draftworth.experiment.aws import Aws
 from draftworth.experiment.catalog import Accelerator, Release, catalog
 from draftworth.experiment.patterns import SET_NAME_PATTERN, Name, PositiveInt
+from draftworth.experiment.search import HubSearch, LocalSearch, Place, Search
 from draftworth.experiment.strict import StrictModel
 from draftworth.experiment.variants import (
     AsShipped,
@@ -81,6 +82,8 @@ class ExperimentBase(StrictModel):
     release: str = Field(json_schema_extra={"enum": [*catalog().releases]})
     """an entry of the catalogue"""
     workload: Workload
+    variants: tuple[Variant, ...]
+    search: Search | None = None
     rerun: PositiveInt = 1
     """raise it to measure once more what is otherwise unchanged"""
     repetitions: Repetitions = 1
@@ -95,9 +98,20 @@ class ExperimentBase(StrictModel):
         return catalog().releases[self.release]
 
     @property
+    def served_variants(self) -> tuple[Variant, ...]:
+        """The file's variants, and the candidates of its search."""
+        if self.search is None:
+            return self.variants
+        return (*self.variants, *(found for _, found in self.search.candidates(self.variants)))
+
+    def uses(self, method: str) -> bool:
+        """Whether a variant speculates in that way."""
+        return any(variant.method == method for variant in self.served_variants)
+
+    @property
     def changes_servers(self) -> bool:
         """Whether servers are started and stopped while the run lasts."""
-        return self.repetitions > 1 or self.control
+        return self.repetitions > 1 or self.control or self.search is not None
 
     def max_tokens_per_step(self, variant: Variant) -> int:
         """Most output tokens a step can yield: 1 for the baseline, else by the release's rule."""
@@ -111,28 +125,26 @@ class NeuronExperiment(ExperimentBase):
 
     target: HubModel = Field(description="the model whose decoding is measured")
     serving: NeuronServing
-    variants: tuple[HubVariant, ...] = Field(min_length=2)
-    """two or more; exactly one has method none"""
+    variants: tuple[HubVariant, ...] = Field(min_length=1)
+    """two or more, with a search one or more; exactly one has method none"""
+    search: HubSearch | None = None
+    """drafts and windows to try in turn, on one slot beside the baseline's"""
     baseline_as_shipped: bool = False
     """one more variant: no speculation, with the engine's own defaults; costs a slot"""
     repetitions: Repetitions = 2
     """times that the run measures with servers that were started anew, in swapped slots every
-    second time"""
+    second time; with a search 1, which is its default then"""
     aws: Aws
 
     @property
     def served_variants(self) -> tuple[Variant, ...]:
-        """The file's variants, and the baseline as shipped where it is asked for."""
-        return (*self.variants, *[AsShipped()] * self.baseline_as_shipped)
-
-    def uses(self, method: str) -> bool:
-        """Whether a variant speculates in that way."""
-        return any(variant.method == method for variant in self.variants)
+        """Those of any experiment, and the baseline as shipped where it is asked for."""
+        return (*super().served_variants, *[AsShipped()] * self.baseline_as_shipped)
 
     @property
     def models(self) -> tuple[HubModel, ...]:
         """The checkpoints to stage: the target's and the drafts', each once."""
-        drafts = (v.draft for v in self.variants if isinstance(v, HubSpeculative))
+        drafts = (v.draft for v in self.served_variants if isinstance(v, HubSpeculative))
         return tuple({m.storage_prefix: m for m in (self.target, *drafts)}.values())
 
     @property
@@ -169,18 +181,28 @@ class LocalExperiment(ExperimentBase):
 
     target: LocalModel = Field(description="the model whose decoding is measured")
     serving: LocalServing
-    variants: tuple[LocalVariant, ...] = Field(min_length=2)
-    """two or more; exactly one has method none"""
+    variants: tuple[LocalVariant, ...] = Field(min_length=1)
+    """two or more, with a search one or more; exactly one has method none"""
+    search: LocalSearch | None = None
+    """drafts and windows to try in turn, one server beside the baseline's"""
 
 
 Experiment = NeuronExperiment | LocalExperiment
 
 
-def variants_of(experiment: Experiment, kind: type[V]) -> Iterator[tuple[Key, V]]:
-    """The variants of a type, each with its key in the file."""
+def placed_variants(experiment: Experiment) -> Iterator[tuple[Place, Variant]]:
+    """The variants by hand, then the candidates of the search, each with its place in the file."""
     for index, variant in enumerate(experiment.variants):
+        yield Place(whole=("variants", index)), variant
+    if experiment.search:
+        yield from experiment.search.candidates(experiment.variants)
+
+
+def variants_of(experiment: Experiment, kind: type[V]) -> Iterator[tuple[Place, V]]:
+    """Those of a type."""
+    for place, variant in placed_variants(experiment):
         if isinstance(variant, kind):
-            yield ("variants", index), variant
+            yield place, variant
 
 
 def loads_of(experiment: Experiment) -> tuple[Load, ...]:

@@ -30,6 +30,8 @@ NODE_RELEASE_PATTERN = r"^1\.[0-9]{2}\.[0-9]{1,3}-20[0-9]{6}$"
 ADD_ON_VERSION_PATTERN = r"^v[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}-eksbuild\.[0-9]{1,3}$"
 REGION_PATTERN = r"^[a-z]{2}(-[a-z]{1,16}){1,3}-[0-9]$"
 EMAIL_PATTERN = r"^[^@\s]{1,64}@[^@\s]{1,200}\.[^@\s]{1,60}$"
+WINDOWS_PATTERN = r"^[0-9]{1,3}\.\.[0-9]{1,3}$"
+PERCENT_PATTERN = r"^[0-9]{1,2}(\.[0-9]{1,3})?%$"
 SECRET_NAME_PATTERN = r"^[A-Za-z0-9/_+=.@-]+$"  # noqa: S105 (what a NAME may look like)
 
 # What a pattern allows, in words, for messages.
@@ -45,6 +47,8 @@ PATTERN_WORDS = {
     ADD_ON_VERSION_PATTERN: "an add-on's version, as in v1.21.1-eksbuild.3",
     REGION_PATTERN: "a region such as us-east-2",
     EMAIL_PATTERN: "an e-mail address",
+    WINDOWS_PATTERN: "FIRST..LAST, as in 3..15",
+    PERCENT_PATTERN: "a percentage, as in 3%",
     SECRET_NAME_PATTERN: "a secret's name: letters, digits and /_+=.@-",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from draftworth.experiment.model import NeuronExperiment
@@ -28,8 +28,8 @@ class PlacedSlot:
 class Placement:
     """All slots of an experiment, on nodes of `devices_per_node` devices.
 
-    slots: each variant's home, in the order of the file. others: those of them that have another
-        variant's slot too, at other times of the run.
+    slots: each variant's home, in the order of the file; candidates of a search share one. others:
+        those of them that have another variant's slot too, at other times of the run.
     """
 
     slots: tuple[PlacedSlot, ...]
@@ -40,6 +40,11 @@ class Placement:
     def nodes(self) -> int:
         """Accelerator nodes needed."""
         return max(slot.node for slot in self.slots) + 1
+
+    @property
+    def held(self) -> int:
+        """Slots that are held at the same time."""
+        return max(slot.number for slot in self.slots) + 1
 
     @property
     def slots_a_node(self) -> int:
@@ -80,9 +85,14 @@ def place(experiment: NeuronExperiment) -> Placement:
 
     Where servers start and stop, a variant has the next one's slot too, the last one the first
     one's: two variants swap. No two of them ever want one slot at the same time.
+
+    With a search the baseline stays in the first slot, and all others take the second one in turn.
     """
     variants = experiment.served_variants
-    homes = tuple(_slot(experiment, v, number) for number, v in enumerate(variants))
+    numbers: Sequence[int] = range(len(variants))
+    if experiment.search:
+        numbers = [0 if isinstance(v, Baseline) else 1 for v in variants]
+    homes = tuple(_slot(experiment, v, n) for n, v in zip(numbers, variants, strict=True))
     return Placement(
         devices_per_node=experiment.accelerator.devices,
         slots=homes,

@@ -34,6 +34,11 @@ class HubModel(StrictModel):
     """stage *.bin, *.pt and *.pth: Python pickles, which can run any code in the server"""
 
     @property
+    def given(self) -> str:
+        """How the file names it."""
+        return self.model
+
+    @property
     def facts(self) -> ModelFacts | None:
         """The catalogue's entry; None for a model that it does not know."""
         return catalog().models.get(self.model)
@@ -53,6 +58,11 @@ class LocalModel(StrictModel):
     """A checkpoint folder on this machine."""
 
     path: str = Field(description="checkpoint folder, relative to the experiment file")
+
+    @property
+    def given(self) -> str:
+        """How the file names it."""
+        return self.path
 
 
 class Baseline(StrictModel):
@@ -80,6 +90,11 @@ class Speculative(StrictModel):
     """how tokens are drafted"""
     window: PositiveInt
     """num_speculative_tokens: tokens drafted for each verification step"""
+
+    @property
+    def decoding(self) -> str:
+        """All but the name: two that share it decode alike."""
+        return self.model_dump_json(exclude={"name"})
 
 
 class HubSpeculative(Speculative):

@@ -75,7 +75,7 @@ class PaidBlock:
 
 def free_slots(experiment: ResolvedNeuron, instances: int) -> int:
     """Variants that would find a slot beside those there are, on as many nodes."""
-    return instances * experiment.placement.slots_a_node - len(experiment.variants)
+    return instances * experiment.placement.slots_a_node - experiment.placement.held
 
 
 def _until_released(schedule: Schedule) -> float:

@@ -49,8 +49,12 @@ def block_seconds(
 
 
 def round_minutes(experiment: ResolvedNeuron, load: Load, assumed: Assumptions) -> Bounds:
-    """One round: every case against every variant, all variants at once or one by one."""
-    return _minutes_against(experiment, experiment.variants, load, assumed)
+    """One round: every case against every variant, all variants at once or one by one.
+
+    Of a search, against the baseline and one candidate: those that are there at the same time.
+    """
+    variants = [variant for variant in experiment.variants if experiment.starts_up(variant)]
+    return _minutes_against(experiment, variants, load, assumed)
 
 
 def control_round_minutes(experiment: ResolvedNeuron, load: Load, assumed: Assumptions) -> Bounds:

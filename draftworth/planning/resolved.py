@@ -32,6 +32,9 @@ from draftworth.serving.artifacts import artifact_inputs, artifact_key
 from draftworth.serving.command import ModelPaths, ServingCommand
 from draftworth.serving.dialects import serving_command
 
+# The window of most published figures yields about so many: a prior, and no more.
+FIRST_TOKENS_PER_STEP = 8
+
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedVariant:
@@ -102,6 +105,30 @@ class ResolvedExperiment(LoadedExperiment):
     def price(self) -> Price | None:
         """What its slots cost; None where nothing is rented."""
         return None
+
+    @property
+    def first_candidate(self) -> ResolvedVariant | None:
+        """Which variant a search measures first; None: there is no search.
+
+        One by hand, which somebody had a reason for; else of the first draft the largest window
+        whose steps yield `FIRST_TOKENS_PER_STEP` or less, or the smallest where all yield more.
+        """
+        drafting = [variant for variant in self.variants if variant.speculates]
+        if self.spec.search is None or not drafting:
+            return None
+        first = drafting[0]
+        if first.spec in self.spec.variants:
+            return first
+        of_first = [variant for variant in drafting if variant.draft == first.draft]
+        near = [v for v in of_first if v.max_tokens_per_step <= FIRST_TOKENS_PER_STEP]
+        if near:
+            return max(near, key=lambda variant: variant.max_tokens_per_step)
+        return min(of_first, key=lambda variant: variant.max_tokens_per_step)
+
+    def starts_up(self, variant: ResolvedVariant) -> bool:
+        """Whether its server runs from the start; the others of a search are due later."""
+        first = self.first_candidate
+        return first is None or variant.is_baseline or variant.name == first.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +218,7 @@ def resolve(loaded: LoadedExperiment) -> ResolvedNeuron | ResolvedLocal:
                 draft=variant.draft.path if isinstance(variant, LocalSpeculative) else None,
                 max_tokens_per_step=spec.max_tokens_per_step(variant),
             )
-            for variant in spec.variants
+            for variant in spec.served_variants
         )
         return ResolvedLocal(**vars(loaded), loads=loads, variants=local)
     placement = place(spec)

@@ -93,11 +93,12 @@ def _phases(
     yield Phase(name=SCALE_UP, minutes=minutes("scale_up_minutes"), after=(STAGE,), billed=False)
     yield Phase(name=NODE_START, minutes=minutes("node_start_minutes"), after=(SCALE_UP,))
     yield Phase(name=IMAGE_PULL, minutes=minutes("image_pull_minutes"), after=(NODE_START,))
-    for variant in experiment.variants:
-        is_compiled = second or variant.name in compiled
-        yield from _serving_phases(variant, assumed, is_compiled=is_compiled)
-    loaded = tuple(f"load {variant.name}" for variant in experiment.variants)
-    measuring = tuple(measuring_phases(experiment, assumed, after=loaded))
+    compiled = {v.name for v in experiment.variants if second or v.name in compiled}
+    starting = [variant for variant in experiment.variants if experiment.starts_up(variant)]
+    for variant in starting:
+        yield from _serving_phases(variant, assumed, is_compiled=variant.name in compiled)
+    loaded = tuple(f"load {variant.name}" for variant in starting)
+    measuring = tuple(measuring_phases(experiment, assumed, compiled=compiled, after=loaded))
     yield from measuring
     last = (measuring[-1].name,)
     yield Phase(name=TEARDOWN, minutes=minutes("teardown_minutes"), after=last)

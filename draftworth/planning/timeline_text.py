@@ -94,7 +94,7 @@ def _round_lines(run: Forecast) -> Iterator[str]:
     for load in run.experiment.loads:
         minutes = round_minutes(run.experiment, load, run.assumed)
         yield f"    round_minutes at {load.label}: {_worked_out(minutes)}"
-        for variant in run.experiment.variants:
+        for variant in filter(run.experiment.starts_up, run.experiment.variants):
             seconds = block_seconds(run.experiment, variant, load, run.assumed)
             yield f"      {variant.name}, seconds a case: {_worked_out(seconds)}"
         if run.experiment.spec.control:

@@ -34,7 +34,13 @@ Place = tuple[str | int, ...]
 Edit = Callable[[Any, str | int], None]
 
 MAX_MESSAGE_CHARACTERS = 20_000
-NAMES = ("qwen3-32b", "llama-3.1-8b-eagle3", "rehearsal")
+NAMES = (
+    "qwen3-32b",
+    "qwen3-32b-search",
+    "llama-3.1-8b-eagle3",
+    "rehearsal",
+    "rehearsal-search",
+)
 # Where a path of the files counts from.
 FOLDER = ROOT / "experiments"
 
@@ -55,7 +61,8 @@ def at(data: Any, place: Place) -> Any:
 
 def with_absolute_paths(name: str) -> dict[str, Any]:
     data = shipped(name)
-    for model in (data["target"], *(v.get("draft", {}) for v in data["variants"])):
+    drafts = data.get("search", {}).get("drafts", [])
+    for model in (data["target"], *(v.get("draft", {}) for v in data["variants"]), *drafts):
         if "path" in model:
             model["path"] = str((FOLDER / model["path"]).resolve())
     return data

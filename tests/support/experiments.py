@@ -9,8 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from draftworth.errors import ExperimentError
 from draftworth.experiment.aws import S3_ADD_ON, Aws, Spot
 from draftworth.experiment.loading import LoadedExperiment, load_experiment
 from draftworth.experiment.model import Experiment
@@ -48,6 +50,21 @@ def write_experiment(folder: Path, edit: Edit, *, base: str = "qwen3-32b") -> Pa
     path = folder / "experiment.yaml"
     path.write_text(yaml.safe_dump(data, sort_keys=False))
     return path
+
+
+def assert_refused(path: Path, key: str, given: str, allowed: str, reason: str) -> None:
+    """The file is refused, and the problem at the key has these words, and its line."""
+    with pytest.raises(ExperimentError) as refused:
+        load_experiment(path)
+    problems = {problem.dotted_key: problem for problem in refused.value.problems}
+    assert key in problems, str(refused.value)
+    problem = problems[key]
+    assert given in problem.given
+    assert allowed in problem.allowed
+    assert reason in problem.reason
+    assert problem.line is not None
+    assert f"{path}:{problem.line}: {key}" in str(refused.value)
+    assert refused.value.exit_code == 2
 
 
 def put(*key: str | int, value: Any) -> Edit:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from draftworth.errors import Problem
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment
-from draftworth.experiment.rules import aws, models, prompts, serving, variants, workload
+from draftworth.experiment.rules import aws, models, prompts, search, serving, variants, workload
 from draftworth.records.prompts import Case
 
-COMMON = (*variants.COMMON, *workload.COMMON, *serving.COMMON)
+COMMON = (*variants.COMMON, *search.COMMON, *workload.COMMON, *serving.COMMON)
 NEURON = (*models.NEURON, *serving.NEURON, *aws.NEURON)
 LOCAL = models.LOCAL
 

@@ -22,7 +22,7 @@ _OTHER_IDS = "the target checks the draft's token ids: with another vocabulary t
 
 def _tokenizer_family_is_known(experiment: NeuronExperiment) -> Iterator[Problem]:
     speculative = variants_of(experiment, HubSpeculative)
-    drafts = (((*key, "draft"), variant.draft) for key, variant in speculative)
+    drafts = ((place.at("draft"), variant.draft) for place, variant in speculative)
     for key, model in ((("target",), experiment.target), *drafts):
         stated = model.tokenizer_family
         if model.facts is None and stated is None:
@@ -45,12 +45,12 @@ def _tokenizer_family_is_known(experiment: NeuronExperiment) -> Iterator[Problem
 def _draft_is_of_the_targets_family(experiment: NeuronExperiment) -> Iterator[Problem]:
     target = experiment.target
     wanted = target.known_tokenizer_family
-    for key, variant in variants_of(experiment, HubSpeculative):
+    for place, variant in variants_of(experiment, HubSpeculative):
         family = variant.draft.known_tokenizer_family
         if wanted is not None and family is not None and family != wanted:
             known = (n for n, f in catalog().models.items() if f.tokenizer_family == wanted)
             yield Problem(
-                key=(*key, "draft", "model"),
+                key=place.at("draft", "model"),
                 given=f"{variant.draft.model} (tokenizer family {family}) for {target.model} "
                 f"({wanted})",
                 allowed=f"a draft of the family {wanted}: {', '.join(known)}",
@@ -60,12 +60,12 @@ def _draft_is_of_the_targets_family(experiment: NeuronExperiment) -> Iterator[Pr
 
 def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Problem]:
     """An EAGLE-3 head is no draft model, and a whole model is no head."""
-    for key, variant in variants_of(experiment, HubSpeculative):
+    for place, variant in variants_of(experiment, HubSpeculative):
         method, facts = catalog().methods[variant.method], variant.draft.facts
         if facts is None or method.draft == "any" or method.draft == facts.kind:
             continue
         yield Problem(
-            key=(*key, "draft", "model"),
+            key=place.at("draft", "model"),
             given=f"{_KIND_WORDS[facts.kind]} for method {variant.method}",
             allowed=_KIND_WORDS[method.draft],
             reason=f"{variant.method} takes nothing else: a head reads the target's hidden states, "
@@ -76,13 +76,13 @@ def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Pr
 def _head_is_of_the_target(experiment: NeuronExperiment) -> Iterator[Problem]:
     """Of a target that the catalogue knows; a mirror or a fine-tuned one may be what it wants."""
     target = experiment.target
-    for key, variant in variants_of(experiment, HubSpeculative):
+    for place, variant in variants_of(experiment, HubSpeculative):
         facts = variant.draft.facts
         trained_for = facts.trained_for if facts else None
         if trained_for is not None and target.facts and target.model != trained_for:
             heads = (n for n, f in catalog().models.items() if f.trained_for == target.model)
             yield Problem(
-                key=(*key, "draft", "model"),
+                key=place.at("draft", "model"),
                 given=f"{variant.draft.model}, trained for {trained_for}, with {target.model}",
                 allowed=", ".join(heads) or f"a head of {target.model}: the catalogue knows none",
                 reason="a head reads the hidden states of the one target that it was trained for",
@@ -102,7 +102,7 @@ def _target_is_a_model(experiment: NeuronExperiment) -> Iterator[Problem]:
 
 def _local_models_are_there(experiment: LocalExperiment, path: Path) -> Iterator[Problem]:
     speculative = variants_of(experiment, LocalSpeculative)
-    drafts = (((*key, "draft"), variant.draft) for key, variant in speculative)
+    drafts = ((place.at("draft"), variant.draft) for place, variant in speculative)
     for key, model in ((("target",), experiment.target), *drafts):
         folder = beside(path, model.path)
         if not os.path.isfile(folder / "config.json"):
@@ -115,12 +115,12 @@ def _local_models_are_there(experiment: LocalExperiment, path: Path) -> Iterator
 
 
 def _local_tokenizers_are_equal(experiment: LocalExperiment, path: Path) -> Iterator[Problem]:
-    for key, variant in variants_of(experiment, LocalSpeculative):
+    for place, variant in variants_of(experiment, LocalSpeculative):
         models = (experiment.target, variant.draft)
         files = [beside(path, model.path) / "tokenizer.json" for model in models]
         if all(map(os.path.isfile, files)) and not filecmp.cmp(files[0], files[1], shallow=False):
             yield Problem(
-                key=(*key, "draft", "path"),
+                key=place.at("draft", "path"),
                 given=f'"{variant.draft.path}", whose tokenizer.json differs from the target\'s',
                 allowed="a draft with the target's tokenizer",
                 reason=_OTHER_IDS,

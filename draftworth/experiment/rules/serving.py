@@ -108,12 +108,13 @@ def _dflash_is_in_bf16(experiment: NeuronExperiment) -> Iterator[Problem]:
 def _nodes_fit_the_plan(experiment: NeuronExperiment) -> Iterator[Problem]:
     if experiment.serving.slot_devices not in experiment.accelerator.legal_slot_devices:
         return
-    nodes = place(experiment).nodes
+    placement = place(experiment)
+    nodes = placement.nodes
     if nodes > MAX_NODES:
         per_node = experiment.accelerator.devices // experiment.serving.slot_devices
         yield Problem(
             key=("variants",),
-            given=f"{len(experiment.served_variants)} variants = {nodes} nodes",
+            given=f"{placement.held} variants = {nodes} nodes",
             allowed=f"at most {MAX_NODES * per_node} variants ({MAX_NODES} nodes)",
             reason="every variant holds a slot for the whole run; split the experiment",
         )

@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from draftworth.errors import Problem
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.methods import methods_on, unserved_method
-from draftworth.experiment.model import Experiment, variants_of
+from draftworth.experiment.model import (
+    Experiment,
+    NeuronExperiment,
+    placed_variants,
+    variants_of,
+)
 from draftworth.experiment.naming import dns_label
 from draftworth.experiment.variants import Baseline, HubSpeculative, Speculative
 from draftworth.records.results import AS_SHIPPED, CONTROL
@@ -26,12 +31,23 @@ def _exactly_one_baseline(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
+def _something_to_compare(experiment: Experiment) -> Iterator[Problem]:
+    if experiment.search is None and len(experiment.variants) < 2:
+        yield Problem(
+            key=("variants",),
+            given=f"{len(experiment.variants)} variant and no search",
+            allowed="two or more variants, or the baseline and a search",
+            reason="an experiment compares ways to decode",
+        )
+
+
 def _unique_variant_names(experiment: Experiment) -> Iterator[Problem]:
-    counts = Counter(dns_label(v.name) for v in experiment.variants)
-    for index, variant in enumerate(experiment.variants):
+    placed = [*placed_variants(experiment)]
+    counts = Counter(dns_label(variant.name) for _, variant in placed)
+    for place, variant in placed:
         if counts[dns_label(variant.name)] > 1:
             yield Problem(
-                key=("variants", index, "name"),
+                key=place.at("name"),
                 given=f'"{variant.name}"',
                 allowed="names that stay unique when dots become hyphens",
                 reason="a variant's name is the name of its Kubernetes service and of its metrics",
@@ -57,16 +73,19 @@ def _reserved_name(experiment: Experiment) -> Iterator[Problem]:
 
 def _methods_the_release_serves(experiment: Experiment) -> Iterator[Problem]:
     release = experiment.release_facts
-    for key, variant in variants_of(experiment, Speculative):
-        unserved = catalog().unserved_methods.get(variant.method)
-        if unserved is not None and unserved.platform == release.platform:
-            yield unserved_method((*key, "method"), variant.method, experiment.release)
-        elif variant.method not in release.methods:
-            able = [n for n, r in catalog().releases.items() if variant.method in r.methods]
+    asked = {place.at("method"): v.method for place, v in variants_of(experiment, Speculative)}
+    if experiment.search:
+        asked["search", "method"] = experiment.search.method
+    for key, method in asked.items():
+        unserved = catalog().unserved_methods.get(method)
+        able = [n for n, r in catalog().releases.items() if method in r.methods]
+        if unserved is not None and unserved.platform in (None, release.platform):
+            yield unserved_method(key, method, experiment.release)
+        elif able and method not in release.methods:
             yield Problem(
-                key=(*key, "method"),
-                given=f"{variant.method} on release {experiment.release}",
-                allowed=f"{methods_on(experiment.release)}; {variant.method} needs release "
+                key=key,
+                given=f"{method} on release {experiment.release}",
+                allowed=f"{methods_on(experiment.release)}; {method} needs release "
                 f"{' or '.join(able)}",
                 reason=f"the image of {experiment.release} (vLLM "
                 f"{release.vllm_version}) cannot serve this method",
@@ -74,11 +93,11 @@ def _methods_the_release_serves(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _window_drafts_something(experiment: Experiment) -> Iterator[Problem]:
-    for key, variant in variants_of(experiment, Speculative):
+    for place, variant in variants_of(experiment, Speculative):
         facts = experiment.release_facts.methods.get(variant.method)
         if facts and variant.window < facts.min_window:
             yield Problem(
-                key=(*key, "window"),
+                key=place.at("window"),
                 given=str(variant.window),
                 allowed=f"{facts.min_window} or more",
                 reason=f"with this window {variant.method} on {experiment.release} yields at most "
@@ -87,11 +106,11 @@ def _window_drafts_something(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _window_is_that_of_the_draft(experiment: Experiment) -> Iterator[Problem]:
-    for key, variant in variants_of(experiment, HubSpeculative):
+    for place, variant in variants_of(experiment, HubSpeculative):
         trained = variant.draft.facts.window if variant.draft.facts else None
         if trained is not None and variant.window != trained:
             yield Problem(
-                key=(*key, "window"),
+                key=place.at("window"),
                 given=f"{variant.window} with {variant.draft.model}",
                 allowed=str(trained),
                 reason=f"{variant.method} drafts a whole block at once, and the draft was trained "
@@ -99,11 +118,43 @@ def _window_is_that_of_the_draft(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
+def _every_token_accepted_would_pay(experiment: Experiment) -> Iterator[Problem]:
+    for place, variant in variants_of(experiment, Speculative):
+        method = catalog().methods[variant.method]
+        served = experiment.release_facts.methods.get(variant.method)
+        if served is None or method.step_cost_per_draft is None:
+            continue
+        if variant.window < served.min_window:
+            continue  # another rule's
+        most, each = served.max_tokens_per_step(variant.window), method.step_cost_per_draft[0]
+        words = "no published draft costs less"
+        if (size := _part_of_the_target(experiment, variant)) > each:
+            each, words = size, "it reads all its weights, as the target does in a baseline step"
+        if (cost := 1 + variant.window * each) >= most:
+            yield Problem(
+                key=place.at("window"),
+                given=str(variant.window),
+                allowed="a smaller draft, or a window whose steps can yield more than they cost",
+                reason=f"a step costs at least 1 + {variant.window} x {each:.2f} = {cost:.2f} "
+                f"baseline steps ({words}), and yields at most {most} tokens: dearer than the "
+                "baseline even where every draft is accepted",
+            )
+
+
+def _part_of_the_target(experiment: Experiment, variant: Speculative) -> float:
+    """The draft's checkpoint in the target's; 0 where the catalogue does not know both."""
+    if not (isinstance(experiment, NeuronExperiment) and isinstance(variant, HubSpeculative)):
+        return 0.0
+    sizes = [m.facts and m.facts.checkpoint_gib for m in (variant.draft, experiment.target)]
+    draft, target = sizes
+    return draft / target if draft and target else 0.0
+
+
 def _window_fits_the_output(experiment: Experiment) -> Iterator[Problem]:
-    for key, variant in variants_of(experiment, Speculative):
+    for place, variant in variants_of(experiment, Speculative):
         if variant.window >= experiment.workload.output_tokens:
             yield Problem(
-                key=(*key, "window"),
+                key=place.at("window"),
                 given=f"{variant.window} with workload.output_tokens "
                 f"{experiment.workload.output_tokens}",
                 allowed=f"less than {experiment.workload.output_tokens}",
@@ -113,25 +164,26 @@ def _window_fits_the_output(experiment: Experiment) -> Iterator[Problem]:
 
 def _distinct_variants(experiment: Experiment) -> Iterator[Problem]:
     seen: dict[str, str] = {}
-    for key, variant in variants_of(experiment, Speculative):
-        identity = variant.model_dump_json(exclude={"name"})
-        if identity in seen:
+    for place, variant in variants_of(experiment, Speculative):
+        if variant.decoding in seen:
             yield Problem(
-                key=key,
-                given=f'"{variant.name}", which decodes exactly as "{seen[identity]}"',
+                key=place.whole,
+                given=f'"{variant.name}", which decodes exactly as "{seen[variant.decoding]}"',
                 allowed="variants that differ in method, draft or window",
                 reason="the same variant twice costs a second slot and answers nothing",
             )
-        seen.setdefault(identity, variant.name)
+        seen.setdefault(variant.decoding, variant.name)
 
 
 COMMON = (
     _exactly_one_baseline,
+    _something_to_compare,
     _unique_variant_names,
     _reserved_name,
     _methods_the_release_serves,
     _window_drafts_something,
     _window_is_that_of_the_draft,
+    _every_token_accepted_would_pay,
     _window_fits_the_output,
     _distinct_variants,
 )

@@ -53,7 +53,9 @@ def _load_generator_can_send(experiment: Experiment) -> Iterator[Problem]:
             reason="llmperf and Ray are in the image of the measuring Job, which runs on AWS; here "
             "requests are sent by the process that runs the experiment",
         )
-    at_once = len(experiment.variants) if work.parallel else 1
+    # With a search, the baseline and the candidate whose turn it is.
+    servers = 2 if experiment.search else len(experiment.served_variants)
+    at_once = servers if work.parallel else 1
     in_flight = at_once * max(load.needed_in_flight for load in loads_of(experiment))
     if in_flight > MAX_LLMPERF_IN_FLIGHT:
         yield Problem(

@@ -15,7 +15,7 @@ from draftworth.experiment.model import LocalExperiment, NeuronExperiment, loads
 from draftworth.experiment.rules import prompts as rules_prompts
 from draftworth.experiment.rules.aws import is_pinned_image
 from tests.conftest import ROOT
-from tests.support.experiments import Edit, both, drop, put, write_experiment
+from tests.support.experiments import Edit, assert_refused, both, drop, put, write_experiment
 
 SPECULATIVE = {
     "name": "k5",
@@ -51,9 +51,23 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
     "only one variant": (
         drop("variants", 1),
         "variants",
-        "[{",
-        "a list of 2 or more",
+        "1 variant and no search",
+        "two or more variants, or the baseline and a search",
+        "compares ways to decode",
+    ),
+    "no variant": (
+        put("variants", value=[]),
+        "variants",
+        "[]",
+        "a list of 1 or more",
         "two or more",
+    ),
+    "a draft that could not pay with every token accepted": (
+        put("variants", 1, "draft", "model", value="Qwen/Qwen3-32B"),
+        "variants[1].window",
+        "7",
+        "a smaller draft",
+        "at least 1 + 7 x 1.00 = 8.00 baseline steps (it reads all its weights",
     ),
     "a method the release cannot serve": (
         put("release", value="neuron-2.32.0"),
@@ -1157,21 +1171,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
 def test_a_wrong_file_is_refused_with_key_given_allowed_and_reason(
     tmp_path: Path, edit: Edit, key: str, given: str, allowed: str, reason: str
 ) -> None:
-    path = write_experiment(tmp_path, edit)
-
-    with pytest.raises(ExperimentError) as refused:
-        load_experiment(path)
-
-    problems = {problem.dotted_key: problem for problem in refused.value.problems}
-    assert key in problems, str(refused.value)
-    problem = problems[key]
-    assert given in problem.given
-    assert allowed in problem.allowed
-    assert reason in problem.reason
-    assert problem.line is not None
-    text = str(refused.value)
-    assert f"{path}:{problem.line}: {key}" in text
-    assert refused.value.exit_code == 2
+    assert_refused(write_experiment(tmp_path, edit), key, given, allowed, reason)
 
 
 ON_ONE_DEVICE = both(
@@ -1445,7 +1445,9 @@ def test_every_shipped_experiment_loads() -> None:
     shipped = {
         "llama-3.1-8b-eagle3": NeuronExperiment,
         "qwen3-32b": NeuronExperiment,
+        "qwen3-32b-search": NeuronExperiment,
         "rehearsal": LocalExperiment,
+        "rehearsal-search": LocalExperiment,
     }
     for name, kind in shipped.items():
         assert type(load_experiment(ROOT / "experiments" / f"{name}.yaml").spec) is kind

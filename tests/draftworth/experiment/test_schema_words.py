@@ -26,7 +26,12 @@ def test_the_words_for_a_keys_values_are_those_of_its_schema() -> None:
     ("key", "words"),
     [
         (("workload", "target_interval_width"), "a number, more than 0, 1 or less"),
-        (("variants",), "a list of 2 or more entries"),
+        (("variants",), "a list of 1 or more entries"),
+        (("search", "windows"), "FIRST..LAST, as in 3..15 or a list of 1 or more entries"),
+        (
+            ("search", "stop", "within"),
+            "a percentage, as in 3% or a number, 0.001 or more, 0.5 or less",
+        ),
         (("workload", "warmup_requests"), "a whole number, 0 or more, 1000 or less"),
         (
             ("workload", "load"),

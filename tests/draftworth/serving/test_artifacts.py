@@ -25,7 +25,7 @@ from draftworth.serving.artifacts import KEY_LENGTH, artifact_inputs, artifact_k
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import NEURON_DIALECTS, serving_command
 from tests.draftworth.serving.test_dialects import SERVED
-from tests.support.experiments import load_spec, with_rounds, write_experiment
+from tests.support.experiments import load_spec, resolved, with_rounds, write_experiment
 from tests.support.snapshot import assert_snapshot
 
 EXPERIMENT: NeuronExperiment = with_rounds().spec
@@ -120,6 +120,16 @@ NOT_IN_THE_KEY = {
     "aws.load_generator_image",
     "aws.deadline_minutes",
 }
+# Of a search: it adds variants, which have keys of their own.
+ADDS_VARIANTS = {
+    "search.method",
+    "search.windows",
+    *(f"search.stop.{name}" for name in ("usd", "hours", "within", "tokens_per_day", "days")),
+    *(
+        f"search.drafts[].{name}"
+        for name in ("model", "revision", "tokenizer_family", "allow_pickle_weights")
+    ),
+}
 
 
 def fields_of(model: type[StrictModel], prefix: str = "") -> Iterator[str]:
@@ -169,8 +179,15 @@ def keys(experiment: NeuronExperiment) -> tuple[str, ...]:
 
 
 def test_every_field_of_an_experiment_is_in_one_of_the_tables() -> None:
-    tables = [*IN_THE_KEY, *NOT_IN_THE_KEY]
+    tables = [*IN_THE_KEY, *NOT_IN_THE_KEY, *ADDS_VARIANTS]
     assert sorted(tables) == sorted(set(fields_of(NeuronExperiment)))
+
+
+def test_a_candidate_has_the_key_of_the_same_variant_by_hand() -> None:
+    searched = {v.name: v.artifact_key for v in resolved("qwen3-32b-search").variants}
+    by_hand = {v.name: v.artifact_key for v in resolved("qwen3-32b").variants}
+    assert len(by_hand) == 2
+    assert by_hand.items() <= searched.items()
 
 
 class Inner(StrictModel):

@@ -1,0 +1,176 @@
+"""A search: candidates that can be served and told apart, on one load, within the guards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from draftworth.errors import Problem, suggestion
+from draftworth.experiment.catalog import catalog
+from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment, loads_of
+from draftworth.experiment.search import MAX_CANDIDATES, Draft, name_stem
+
+_FOR_THE_WINNER = "next: an experiment of the baseline and the winner that the search names"
+
+
+def _method_drafts(experiment: Experiment) -> Iterator[Problem]:
+    search = experiment.search
+    if search is None or search.method in {**catalog().methods, **catalog().unserved_methods}:
+        return
+    served = experiment.release_facts.methods
+    yield Problem(
+        key=("search", "method"),
+        given=f'"{search.method}"',
+        allowed=f"{', '.join(served)} on {experiment.release}",
+        reason="how tokens are drafted; the baseline stands among the variants"
+        + suggestion(search.method, served),
+    )
+
+
+def _windows_where_they_can_be_chosen(experiment: Experiment) -> Iterator[Problem]:
+    search = experiment.search
+    if search is None or search.method not in catalog().methods:
+        return
+    if search.has_own_windows and search.windows is not None:
+        yield Problem(
+            key=("search", "windows"),
+            given=", ".join(map(str, search.windows)),
+            allowed="leave the key out",
+            reason=f"a draft of {search.method} was trained for one window: the search is over "
+            "drafts",
+        )
+    if not search.has_own_windows and search.windows is None:
+        yield Problem(
+            key=("search", "windows"),
+            given="nothing",
+            allowed="FIRST..LAST, as in 3..15, or a list of whole numbers",
+            reason=f"{search.method} works with any window, and the best one is to be found",
+        )
+
+
+def _own_windows_are_known(experiment: Experiment) -> Iterator[Problem]:
+    search = experiment.search
+    if search is None or not search.has_own_windows:
+        return
+    drafts: Sequence[Draft] = search.drafts
+    for index, draft in enumerate(drafts):
+        if not search.windows_of(draft):
+            yield Problem(
+                key=("search", "drafts", index),
+                given=draft.given,
+                allowed="a draft whose window the catalogue knows, or a variant by hand",
+                reason="nobody looked up for which window it was trained",
+            )
+
+
+def _drafts_are_told_apart(experiment: Experiment) -> Iterator[Problem]:
+    drafts: Sequence[Draft] = experiment.search.drafts if experiment.search else ()
+    stems = [name_stem(draft.given) for draft in drafts]
+    for index, draft in enumerate(drafts):
+        if (first := stems.index(stems[index])) < index:
+            yield Problem(
+                key=("search", "drafts", index),
+                given=f"{draft.given}, beside {drafts[first].given}",
+                allowed="each draft once, and one of those that share a name as variants by hand",
+                reason=f"candidates are called by their draft and window: both are {stems[index]}",
+            )
+
+
+def _not_too_many_candidates(experiment: Experiment) -> Iterator[Problem]:
+    found = len(experiment.served_variants) - len(experiment.variants)
+    if experiment.search and found > MAX_CANDIDATES:
+        yield Problem(
+            key=("search",),
+            given=f"{found} candidates",
+            allowed=f"at most {MAX_CANDIDATES}: fewer drafts or windows",
+            reason="each one is a graph to compile and a server to deploy; a list of windows such "
+            "as 3, 5, 8, 12 shows as well where the best one lies",
+        )
+
+
+def _each_is_measured_once(experiment: Experiment) -> Iterator[Problem]:
+    if experiment.search is None:
+        return
+    if experiment.repetitions > 1:
+        yield Problem(
+            key=("repetitions",),
+            given=f"{experiment.repetitions} with a search",
+            allowed="1, which is the default with a search",
+            reason="servers of a search come and go, and no two of them swap slots; "
+            + _FOR_THE_WINNER,
+        )
+    if experiment.control:
+        yield Problem(
+            key=("control",),
+            given="true with a search",
+            allowed="false",
+            reason="the baseline's second server would need the slot that candidates take in "
+            f"turn; {_FOR_THE_WINNER}",
+        )
+    if isinstance(experiment, NeuronExperiment) and experiment.baseline_as_shipped:
+        yield Problem(
+            key=("baseline_as_shipped",),
+            given="true with a search",
+            allowed="false",
+            reason="it would hold a third slot while candidates take the second one in turn; "
+            + _FOR_THE_WINNER,
+        )
+
+
+def _one_load(experiment: Experiment) -> Iterator[Problem]:
+    loads = loads_of(experiment)
+    if experiment.search is None or len(loads) == 1:
+        return
+    left_out = experiment.workload.load is None
+    yield Problem(
+        key=("workload", "input_tokens" if experiment.workload.input_lengths else "load"),
+        given=f"{', '.join(load.label for load in loads)} with a search"
+        + ("; load is left out: the ladder to serving.max_num_seqs" if left_out else ""),
+        allowed="one load, as in {kind: concurrency, concurrency: 4}, and one input length",
+        reason=f"the best window is another at each load; {_FOR_THE_WINNER}, on a ladder",
+    )
+
+
+def _it_stops_before_the_guards(experiment: Experiment) -> Iterator[Problem]:
+    if experiment.search is None or isinstance(experiment, LocalExperiment):
+        return
+    stop, aws = experiment.search.stop, experiment.aws
+    if stop.usd is not None and stop.usd > aws.budget_usd:
+        yield Problem(
+            key=("search", "stop", "usd"),
+            given=f"{stop.usd:g} with aws.budget_usd {aws.budget_usd:g}",
+            allowed=f"at most {aws.budget_usd:g}",
+            reason="the nodes would go at the budget, in the middle of a measurement",
+        )
+    if stop.hours is not None and stop.hours * 60 > aws.deadline_minutes:
+        yield Problem(
+            key=("search", "stop", "hours"),
+            given=f"{stop.hours:g} with aws.deadline_minutes {aws.deadline_minutes}",
+            allowed=f"at most {aws.deadline_minutes / 60:g}",
+            reason="the nodes would go at the deadline, in the middle of a measurement",
+        )
+
+
+def _money_where_something_is_rented(experiment: Experiment) -> Iterator[Problem]:
+    if experiment.search is None or isinstance(experiment, NeuronExperiment):
+        return
+    for name in ("usd", "tokens_per_day"):
+        if getattr(experiment.search.stop, name) is not None:
+            yield Problem(
+                key=("search", "stop", name),
+                given=f"{getattr(experiment.search.stop, name):g}",
+                allowed="leave the key out; hours and within stop a search on this machine",
+                reason="nothing is rented here, so nothing has a price",
+            )
+
+
+COMMON = (
+    _method_drafts,
+    _windows_where_they_can_be_chosen,
+    _own_windows_are_known,
+    _drafts_are_told_apart,
+    _not_too_many_candidates,
+    _each_is_measured_once,
+    _one_load,
+    _it_stops_before_the_guards,
+    _money_where_something_is_rented,
+)

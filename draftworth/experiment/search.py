@@ -1,0 +1,185 @@
+"""The experiment file's search: which drafts and windows to try, and when it has cost enough.
+
+It expands to named candidates: variants like those by hand, which take one slot in turn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from draftworth.errors import Key
+from draftworth.experiment.catalog import catalog
+from draftworth.experiment.patterns import (
+    MAX_NAME_LENGTH,
+    PERCENT_PATTERN,
+    WINDOWS_PATTERN,
+    EachOnce,
+    PositiveFloat,
+)
+from draftworth.experiment.strict import StrictModel
+from draftworth.experiment.variants import (
+    HubModel,
+    HubSpeculative,
+    LocalModel,
+    LocalSpeculative,
+    Speculative,
+    Variant,
+)
+
+Draft = HubModel | LocalModel
+Candidate = HubSpeculative | LocalSpeculative
+# Twice the largest window that anybody has published figures of.
+MAX_WINDOW = 31
+# Each is a compiled graph of an hour, and two servers' worth of objects in the cluster.
+MAX_CANDIDATES = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where in the file a variant stands: `whole`, but for parts of it that stand elsewhere."""
+
+    whole: Key
+    parts: Mapping[str, Key] = field(default_factory=dict)
+
+    def at(self, part: str, *rest: str) -> Key:
+        """The key of a part: `method`, `window`, `draft` and what is in it."""
+        return (*self.parts.get(part, (*self.whole, part)), *rest)
+
+
+def _windows(given: Any) -> Any:
+    """`3..15` is every window from 3 to 15."""
+    if not isinstance(given, str):
+        return tuple(given) if isinstance(given, list) else given
+    if not re.fullmatch(WINDOWS_PATTERN, given):
+        raise _wrong_windows()
+    first, last = map(int, given.split(".."))
+    if not 1 <= first <= last <= MAX_WINDOW:
+        raise _wrong_windows()
+    return tuple(range(first, last + 1))
+
+
+def _wrong_windows() -> PydanticCustomError:
+    words = "FIRST..LAST, as in 3..15, or a list of whole numbers: each from 1 to {most}"
+    return PydanticCustomError("windows", words, {"most": MAX_WINDOW})
+
+
+def _share(given: Any) -> Any:
+    """`3%` is 0.03."""
+    if not isinstance(given, str):
+        return given
+    if not re.fullmatch(PERCENT_PATTERN, given):
+        raise PydanticCustomError("share", "a share such as 3% or 0.03, at most 50%")
+    return float(given.removesuffix("%")) / 100
+
+
+Window = Annotated[int, Field(ge=1, le=MAX_WINDOW)]
+WindowsText = Annotated[str, Field(pattern=WINDOWS_PATTERN)]
+WindowList = Annotated[tuple[Window, ...], Field(min_length=1)]
+Windows = Annotated[
+    WindowList,
+    EachOnce,
+    BeforeValidator(_windows, json_schema_input_type=WindowsText | WindowList),
+]
+Share = Annotated[float, Field(ge=0.001, le=0.5)]
+ShareText = Annotated[str, Field(pattern=PERCENT_PATTERN)]
+
+
+class Stop(StrictModel):
+    """When a search has cost enough, whichever is first."""
+
+    usd: PositiveFloat | None = None
+    """accelerator nodes have cost so much since the search began, US dollars"""
+    hours: PositiveFloat | None = None
+    """the search has lasted so long"""
+    within: Annotated[Share, BeforeValidator(_share, json_schema_input_type=ShareText | Share)] = (
+        0.03
+    )
+    """no other candidate is likely to be cheaper than the best by more than this part of its cost
+    per token, e.g. 3%"""
+    tokens_per_day: PositiveFloat | None = None
+    """output tokens of your traffic in a day: no more is measured than it may save"""
+    days: PositiveFloat = 30
+    """over so many days what is saved is counted"""
+
+
+class Search(StrictModel):
+    """Candidates: each draft with each window. Its drafts are narrowed by where they are."""
+
+    method: str = Field(json_schema_extra={"enum": [*catalog().methods]})
+    """how tokens are drafted"""
+    drafts: tuple[Draft, ...]
+    windows: Windows | None = None
+    """num_speculative_tokens, FIRST..LAST or a list; left out where each draft has its own"""
+    stop: Stop = Stop()
+    """when the search has cost enough"""
+
+    @property
+    def has_own_windows(self) -> bool:
+        """Whether each draft was trained for one window, so that drafts alone are searched."""
+        method = catalog().methods.get(self.method)
+        return method is not None and method.fixed_window
+
+    def windows_of(self, draft: Draft) -> tuple[int, ...]:
+        """The windows to try with a draft; none: they are left out, or its own is not known."""
+        if not self.has_own_windows:
+            return self.windows or ()
+        facts = draft.facts if isinstance(draft, HubModel) else None
+        return (facts.window,) if facts and facts.window else ()
+
+    def candidates(self, by_hand: Iterable[Variant]) -> Iterator[tuple[Place, Candidate]]:
+        """Draft by draft in the file's order; what is a variant by hand too is that variant.
+
+        A draft that is called as an earlier one makes none, and a method that is none: rules
+        refuse both.
+        """
+        decodings = {v.decoding for v in by_hand if isinstance(v, Speculative)}
+        stems = [name_stem(draft.given) for draft in self.drafts]
+        for index, draft in enumerate(self.drafts if self.method in catalog().methods else ()):
+            for window in self.windows_of(draft) if stems.index(stems[index]) == index else ():
+                candidate = self._candidate(draft, window)
+                if candidate.decoding not in decodings:
+                    yield self._place(index), candidate
+
+    def _candidate(self, draft: Draft, window: int) -> Candidate:
+        name = f"{name_stem(draft.given)}-k{window}"
+        if isinstance(draft, HubModel):
+            return HubSpeculative(name=name, method=self.method, window=window, draft=draft)
+        return LocalSpeculative(name=name, method=self.method, window=window, draft=draft)
+
+    def _place(self, index: int) -> Place:
+        draft: Key = ("search", "drafts", index)
+        window: Key = draft if self.has_own_windows else ("search", "windows")
+        parts = {"method": ("search", "method"), "window": window, "draft": draft, "name": draft}
+        return Place(whole=draft, parts=parts)
+
+
+class HubSearch(Search):
+    """A search over drafts of the model hub."""
+
+    drafts: Annotated[tuple[HubModel, ...], Field(min_length=1, max_length=MAX_CANDIDATES)]
+    """draft models or heads, each tried with each window"""
+
+
+class LocalSearch(Search):
+    """A search over draft folders on this machine."""
+
+    drafts: Annotated[tuple[LocalModel, ...], Field(min_length=1, max_length=MAX_CANDIDATES)]
+    """draft models, each tried with each window"""
+
+
+def name_stem(draft: str) -> str:
+    """What a draft's candidates are called before `-kWINDOW`: the last part of its id or path.
+
+    Lower-case, as a variant's name has to be, and short enough for any window.
+    """
+    stem = re.sub(r"[^a-z0-9.-]+", "-", PurePosixPath(draft).name.lower()).strip(".-")
+    if not re.match(r"[a-z]", stem):
+        stem = f"draft-{stem}"
+    return stem[: MAX_NAME_LENGTH - len(f"-k{MAX_WINDOW}")].rstrip(".-")
