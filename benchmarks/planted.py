@@ -114,7 +114,8 @@ class PlantedRun:
         """All rounds, as the deployed rules ask for them."""
         spec = planted_spec(self.cell)
         precision = Precision(spec=spec, progress=lambda _: None)
-        for turn in Rounds(spec=spec, precision=precision, blocks=self.blocks):
+        own = [*stages(spec)]
+        for turn in Rounds(spec=spec, precision=precision, blocks=self.blocks, stages=own):
             self.add(turn)
 
     def add(self, turn: Round) -> None:

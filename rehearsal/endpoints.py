@@ -87,7 +87,7 @@ def local_engines(
     with ExitStack() as stack:
         for server in servers.values():
             stack.callback(server.stop)
-        first = [place.name for place in places if place.is_home]
+        first = [p.name for p in places if p.is_home and experiment.starts_up(p.variant)]
         stack.enter_context(serve_together([servers[name] for name in first]))
         spec = run_spec(
             experiment,
@@ -111,9 +111,11 @@ class _Place:
 
 
 def _places(experiment: ResolvedLocal) -> Iterator[_Place]:
-    """Each variant's own slot, and the next one where the run goes on there."""
+    """Each variant's own slot, and the next one where the run goes on there; the candidates of a
+    search share one."""
     spec, variants = experiment.spec, experiment.variants
-    for slot, variant in enumerate(variants):
+    for number, variant in enumerate(variants):
+        slot = number if spec.search is None else int(not variant.is_baseline)
         yield _Place(variant=variant, slot=slot, is_home=True)
     for slot, variant in enumerate(variants):
         if spec.repetitions > 1 or (spec.control and variant.is_baseline):

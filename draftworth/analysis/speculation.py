@@ -58,6 +58,21 @@ def expected_tokens_per_step(acceptance: float, *, checked: int) -> float:
     return sum(acceptance**n for n in range(checked + 1))
 
 
+def acceptance_of(tokens: float, *, checked: int) -> float:
+    """The acceptance with which `expected_tokens_per_step` yields so many, 0 to 1; by bisection.
+
+    More than a step can yield counts as all accepted, less than one token as none.
+    """
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if expected_tokens_per_step(middle, checked=checked) < tokens:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
 def cost_ratio(*, step_cost: float, tokens: float) -> float:
     """Time of a token / the baseline's, in decoding alone.
 

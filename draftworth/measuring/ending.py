@@ -47,7 +47,13 @@ def run_result(
     """What `run.json` says. reason: why the run failed; empty: it is complete."""
     status: RunStatus = "failed" if reason else "complete"
     variants = [e.variant for e in spec.variants]
-    most = {e.variant: n for e in spec.variants if (n := e.max_tokens_per_step) is not None}
+    if spec.search:  # most candidates are not measured
+        variants = [v for v in variants if any(block.variant == v for block in blocks)]
+    most = {
+        e.variant: n
+        for e in spec.variants
+        if e.variant in variants and (n := e.max_tokens_per_step) is not None
+    }
     if any(block.variant == CONTROL for block in blocks):
         variants.append(CONTROL)
         most |= {CONTROL: most[spec.baseline]} if spec.baseline in most else {}

@@ -17,7 +17,7 @@ from draftworth.measuring.rounds import Round
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.servers import StageServers
-from draftworth.measuring.stages import Stage, stages
+from draftworth.measuring.stages import Stage, first_stage
 from draftworth.measuring.threads import in_thread
 from draftworth.records.prompts import Case
 from draftworth.records.results import BlockResult, ServerStart
@@ -74,7 +74,8 @@ class Measurer:
         )
 
     async def _prepare(self, turn: Round) -> None:
-        """Have the stage's servers run, alone and ready; those of a new stage are new.
+        """Have the stage's servers run, alone and ready; those of a new stage are new, but for a
+        search's baseline.
 
         In a control too: a server that has met the prompts before would have them in its cache.
         """
@@ -85,8 +86,8 @@ class Measurer:
         self.doing = "while waiting for the servers"
         if self.spec.changes_servers:
             self.progress(stage.label)
-        is_first = stage == next(stages(self.spec))
-        restart = not is_first and not self._was_begun(turn)
+        is_first = stage == first_stage(self.spec)
+        restart = not (is_first or stage.candidate or self._was_begun(turn))
         if begins and not restart:
             await self.servers.find(stage.running)
         else:

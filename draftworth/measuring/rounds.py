@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from draftworth.analysis.summary import Group
 from draftworth.measuring.precision import Precision
 from draftworth.measuring.run_specification import RunSpec, Sampling
-from draftworth.measuring.stages import Stage, stages
+from draftworth.measuring.stages import Stage
 from draftworth.records.load import Load
 from draftworth.records.results import BlockResult
 
@@ -57,18 +57,20 @@ class Round:
 class Rounds:
     """The rounds of a run.
 
-    blocks: what has been measured; it grows while rounds are asked for.
+    blocks: what has been measured; it grows while rounds are asked for. numbers: of the last round
+    at each load. stages: whose rounds these are.
     """
 
     spec: RunSpec
     precision: Precision
     blocks: Sequence[BlockResult]
-    _numbers: Counter[Load] = field(default_factory=Counter)
+    stages: Sequence[Stage]
+    numbers: Counter[Load] = field(default_factory=Counter)
     _measured: Counter[Group] = field(default_factory=Counter)
 
     def __iter__(self) -> Iterator[Round]:
         """One round after the other; each is asked for when the one before is measured."""
-        for stage in stages(self.spec):
+        for stage in self.stages:
             yield from self._least(stage)
             if not stage.is_control:
                 yield from self._more(stage)
@@ -114,10 +116,10 @@ class Rounds:
             yield self._next(stage, load, classes)
 
     def _next(self, stage: Stage, load: Load, classes: frozenset[str]) -> Round:
-        self._numbers[load] += 1
+        self.numbers[load] += 1
         if not stage.is_control:
             self._measured.update(Group(prompt_class=name, load=load) for name in classes)
-        return Round(stage=stage, load=load, number=self._numbers[load], classes=classes)
+        return Round(stage=stage, load=load, number=self.numbers[load], classes=classes)
 
     def _has_budget(self, prompt_class: str, repetition: int) -> bool:
         """Whether a class may have another round in this repetition."""

@@ -6,14 +6,15 @@ Made from an experiment on the side that has it, read in the pod: standard libra
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from draftworth.records.load import Load, LoadGenerator
 from draftworth.records.prompts import Case
 from draftworth.records.results import Limits, Price, check_temperature
+from draftworth.records.search import Search
 from draftworth.records.serving_facts import ServingFacts
 
-RUN_SPEC_SCHEMA = "draftworth.runspec/7"
+RUN_SPEC_SCHEMA = "draftworth.runspec/8"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +81,7 @@ class RunSpec:
     endpoints: all servers that there are, one for each variant and slot, each variant's first slot
         first (`stages`).
     control: the baseline is measured against itself in its other slot too.
+    search: which of the other variants are measured, in turn, beside the baseline; None: all.
     serving: what serves the endpoints; None: nobody knows.
     ready_deadline_seconds: how long servers are waited for; None: as the run's deadline says.
     start_allowance_seconds: how long servers that have never answered are waited for, from the
@@ -102,6 +104,7 @@ class RunSpec:
     start_allowance_seconds: float | None = None
     repetitions: int = 1
     control: bool = False
+    search: Search | None = None
     serving: ServingFacts | None = None
 
     def __post_init__(self) -> None:
@@ -121,8 +124,12 @@ class RunSpec:
         if self.changes_servers and not all(endpoint.server for endpoint in self.endpoints):
             raise ValueError(
                 f"repetitions: given {self.repetitions}, control: given {self.control}, allowed: 1 "
-                "and false where an endpoint has no `server` that can be started and stopped"
+                "and false, and no search, where an endpoint has no `server` that can be started "
+                "and stopped"
             )
+        names = {e.variant for e in self.endpoints if not e.is_baseline}
+        if self.search and names != {c.variant for c in self.search.candidates}:
+            raise ValueError("search: allowed: every variant but the baseline as a candidate")
         if self.control and len(self._of(self.baseline)) < 2:
             raise ValueError("control: given True, allowed: with two endpoints of the baseline")
 
@@ -132,7 +139,12 @@ class RunSpec:
     @property
     def changes_servers(self) -> bool:
         """Whether servers are started and stopped while the run lasts."""
-        return self.repetitions > 1 or self.control
+        return self.repetitions > 1 or self.control or self.search is not None
+
+    def beside_baseline(self, variant: str) -> RunSpec:
+        """A run of the baseline and one other variant, without a search."""
+        pair = tuple(e for e in self.endpoints if e.is_baseline or e.variant == variant)
+        return replace(self, endpoints=pair, search=None)
 
     @property
     def variants(self) -> tuple[Endpoint, ...]:

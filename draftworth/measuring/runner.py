@@ -14,9 +14,10 @@ import asyncio
 import itertools
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 from draftworth.errors import DraftworthError
 from draftworth.measuring.blocks import BlockSender
@@ -36,12 +37,18 @@ from draftworth.measuring.rounds import Rounds
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.scheduling import raise_scheduling_class
+from draftworth.measuring.search import SearchRounds
 from draftworth.measuring.servers import FixedServers, Servers, StageServers
 from draftworth.measuring.sink import Sink, SinkError
-from draftworth.measuring.stages import stages
+from draftworth.measuring.spending import Spending
+from draftworth.measuring.stages import first_stage, stages
+from draftworth.measuring.threads import in_thread
 from draftworth.records.codec import dump_record
 from draftworth.records.reading import Run
-from draftworth.records.results import RUN_FILE, RunResult
+from draftworth.records.readings import Reading
+from draftworth.records.results import RUN_FILE, BlockResult, RunResult
+from draftworth.records.search import SEARCH_FILE
+from draftworth.searching.policy import Forecast, State
 
 Progress = Callable[[str], None]
 
@@ -79,7 +86,9 @@ class Runner:
     deadline_seconds: for the whole run, from the start of its first pod; asked again and again, so
         that it may be moved while the run lasts. None: without an end.
     server_state: what servers say of themselves, where they do.
-    servers: starts and stops them, where the run repeats or has a control.
+    servers: starts and stops them, where the run repeats, has a control or searches.
+    read_outputs: of a search, what its drafts say of the baseline's outputs (`ReadOutputs`, after
+        the run's id).
     """
 
     spec: RunSpec
@@ -97,6 +106,9 @@ class Runner:
     deadline_poll_seconds: float = 30.0
     server_state: ReadServerState = lambda _: None
     servers: Servers = field(default_factory=FixedServers)
+    read_outputs: Callable[[str, Sequence[BlockResult]], Mapping[str, Sequence[Reading]]] = (
+        lambda _run_id, _blocks: {}
+    )
     _shortened: str = ""
 
     def __post_init__(self) -> None:
@@ -133,6 +145,14 @@ class Runner:
             context=ContextCases(spec=self.spec, api_key=self.api_key, progress=self.progress),
             earlier={BlockKey.of(block): block for block in known.blocks},
             numbers=itertools.count(known.next_block),
+        )
+        self._search = self.spec.search and SearchRounds(
+            spec=self.spec,
+            search=self.spec.search,
+            blocks=self._measurer.blocks,
+            progress=self.progress,
+            read_outputs=partial(self.read_outputs, self.run_id),
+            why_over=self._why_over,
         )
 
     def _sender(self, readiness: Readiness) -> BlockSender:
@@ -226,10 +246,35 @@ class Runner:
 
     async def _measure_all(self) -> None:
         """Round after round, until every class has its interval or its requests."""
-        precision = Precision(spec=self.spec, progress=self.progress)
-        blocks = self._measurer.blocks
-        for turn in Rounds(spec=self.spec, precision=precision, blocks=blocks):
+        if self._search:
+            await self._measure_candidates(self._search)
+            return
+        rounds = Rounds(
+            spec=self.spec,
+            precision=Precision(spec=self.spec, progress=self.progress),
+            blocks=self._measurer.blocks,
+            stages=[*stages(self.spec)],
+        )
+        for turn in rounds:
             await self._measurer.measure(turn)
+
+    async def _measure_candidates(self, search: SearchRounds) -> None:
+        """One candidate after the other; one that cannot be measured is left out."""
+        turns = iter(search)
+        # In a thread: what decides which is next may take minutes to read.
+        while turn := await in_thread(next, turns, None):
+            try:
+                await self._measurer.measure(turn)
+            except SinkError:
+                raise
+            except DraftworthError as error:
+                if not search.give_up(turn.stage.candidate, str(error)):
+                    raise
+                turns = iter(search)
+
+    def _why_over(self, expected: Forecast | None, state: State) -> str:
+        spending = Spending(spec=self.spec, elapsed_s=self._servers.elapsed_seconds)
+        return spending.why_over(expected, state)
 
     def _finish(self, reason: str) -> RunResult:
         if unwritten := self._files.flush():
@@ -251,14 +296,22 @@ class Runner:
         if result.status == "complete":
             measured = {block.stem: block for block in blocks}
             listed = tuple(measured[stem] for stem in sorted(result.blocks))
+            self._write_search()
             write_findings(Run(result=result, blocks=listed), self._files)
         self._files.write_now(RUN_FILE, dump_record(result))
         return result
 
+    def _write_search(self) -> None:
+        if self._search:
+            found = self._search.result(self.run_id)
+            self._files.write_now(SEARCH_FILE, dump_record(found, indent=2))
+
     def _shorten(self, reason: str) -> bool:
-        """Take the run for complete without the rest, where its first stage is whole."""
+        """Take the run for complete without the rest, where its first stage is whole; of a search,
+        where a candidate is measured."""
         stage = self._measurer.stage
-        if stage is None or stage == next(stages(self.spec)):
+        has_answer = bool(self._search.order) if self._search else stage != first_stage(self.spec)
+        if stage is None or not has_answer:
             return False
         self._shortened = f"{stage.label}: {reason}"
         self.progress(f"the run ends here, with what it has: {self._shortened}")

@@ -85,8 +85,12 @@ class StageServers:
 
     def seconds_left(self, total: float) -> float:
         """Of so many from the run's start."""
-        elapsed = elapsed_seconds(self.journal.entries, until_unix_s=self.clock())
-        return max(0.0, total - elapsed)
+        return max(0.0, total - self.elapsed_seconds)
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Since the run's start."""
+        return elapsed_seconds(self.journal.entries, until_unix_s=self.clock())
 
     async def _wait(self, endpoints: Sequence[Endpoint], allowance_seconds: float | None) -> None:
         deadline_seconds = self.spec.ready_deadline_seconds

@@ -4,6 +4,9 @@ A repetition is what one start of all servers measures. What differs between two
 its neighbours, the slot) is in no single one, so a run that repeats starts its servers again, and
 in every second repetition each variant has its other slot: with two variants, they swap.
 
+In a search each candidate has a stage of its own beside the baseline, which stays up. Which
+candidates, and in which order, is decided while it lasts (`search`).
+
 In a control the baseline is measured against itself: its second server takes its other slot, and
 the variant that has that slot is down meanwhile. Both servers are new then.
 """
@@ -15,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.records.results import CONTROL
+from draftworth.searching.step_costs import first_candidate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,21 +26,38 @@ class Stage:
     """A part of a run in which the same servers run.
 
     running: the endpoints of all servers that run. measured: those that get requests.
+    candidate: of a search, whose stage it is.
     """
 
     repetition: int
     running: tuple[Endpoint, ...]
     measured: tuple[Endpoint, ...]
     is_control: bool = False
+    candidate: str = ""
 
     @property
     def label(self) -> str:
-        """`repetition 2, control`."""
+        """`repetition 2, control`; of a search, the candidate."""
+        if self.candidate:
+            return f"candidate {self.candidate}"
         return f"repetition {self.repetition}{', control' if self.is_control else ''}"
 
 
+def first_stage(spec: RunSpec) -> Stage:
+    """What a run begins with: where it gets no further, there is no answer."""
+    if spec.search:
+        return candidate_stage(spec, first_candidate(spec.search.candidates).variant)
+    return next(stages(spec))
+
+
+def candidate_stage(spec: RunSpec, variant: str) -> Stage:
+    """A candidate of a search beside the baseline."""
+    (stage,) = stages(spec.beside_baseline(variant))
+    return replace(stage, candidate=variant)
+
+
 def stages(spec: RunSpec) -> Iterator[Stage]:
-    """The stages of a run in their order."""
+    """The stages of a run without a search, in their order."""
     for repetition in range(1, spec.repetitions + 1):
         running = spec.in_repetition(repetition)
         yield Stage(repetition=repetition, running=running, measured=running)

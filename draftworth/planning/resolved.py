@@ -26,14 +26,14 @@ from draftworth.experiment.variants import (
     Speculative,
     Variant,
 )
+from draftworth.planning.search import search_of
 from draftworth.records.load import Load
 from draftworth.records.results import Price
+from draftworth.records.search import Search
+from draftworth.searching.step_costs import first_candidate
 from draftworth.serving.artifacts import artifact_inputs, artifact_key
 from draftworth.serving.command import ModelPaths, ServingCommand
 from draftworth.serving.dialects import serving_command
-
-# The window of most published figures yields about so many: a prior, and no more.
-FIRST_TOKENS_PER_STEP = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,23 +107,18 @@ class ResolvedExperiment(LoadedExperiment):
         return None
 
     @property
-    def first_candidate(self) -> ResolvedVariant | None:
-        """Which variant a search measures first; None: there is no search.
+    def search(self) -> Search | None:
+        """What the load generator searches; None: every variant is measured."""
+        given = self.spec.search
+        return search_of(given, self.variants, self.spec.variants) if given else None
 
-        One by hand, which somebody had a reason for; else of the first draft the largest window
-        whose steps yield `FIRST_TOKENS_PER_STEP` or less, or the smallest where all yield more.
-        """
-        drafting = [variant for variant in self.variants if variant.speculates]
-        if self.spec.search is None or not drafting:
+    @property
+    def first_candidate(self) -> ResolvedVariant | None:
+        """Which variant a search measures first; None: there is no search."""
+        if self.search is None:
             return None
-        first = drafting[0]
-        if first.spec in self.spec.variants:
-            return first
-        of_first = [variant for variant in drafting if variant.draft == first.draft]
-        near = [v for v in of_first if v.max_tokens_per_step <= FIRST_TOKENS_PER_STEP]
-        if near:
-            return max(near, key=lambda variant: variant.max_tokens_per_step)
-        return min(of_first, key=lambda variant: variant.max_tokens_per_step)
+        first = first_candidate(self.search.candidates).variant
+        return next(variant for variant in self.variants if variant.name == first)
 
     def starts_up(self, variant: ResolvedVariant) -> bool:
         """Whether its server runs from the start; the others of a search are due later."""

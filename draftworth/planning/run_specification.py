@@ -71,6 +71,7 @@ def run_spec(
         serving=serving_facts(experiment),
         repetitions=experiment.spec.repetitions,
         control=experiment.spec.control,
+        search=experiment.search,
     )
 
 

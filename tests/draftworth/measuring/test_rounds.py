@@ -12,6 +12,7 @@ from draftworth.analysis.summary import Group
 from draftworth.measuring.precision import Precision
 from draftworth.measuring.rounds import Round, Rounds, least_rounds, most_rounds
 from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.stages import stages
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import BlockResult
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
@@ -44,7 +45,7 @@ def rounds_of(
     lines: list[str] = [] if said is None else said
     told = Told(spec=spec, progress=lines.append)
     object.__setattr__(told, "widths", widths)
-    return list(Rounds(spec=spec, precision=told, blocks=[]))
+    return list(Rounds(spec=spec, precision=told, blocks=[], stages=[*stages(spec)]))
 
 
 def spec(**overrides: Any) -> RunSpec:

@@ -1,0 +1,176 @@
+"""A search while it is measured: candidate after candidate, each beside the baseline.
+
+What is known follows from the blocks that were measured, and from what the drafts say of the
+baseline's outputs, so a pod that goes on with a run takes the same decisions again. That time or
+money is over comes from outside.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from draftworth.analysis.pairing import Traffic
+from draftworth.estimating.acceptance import yields
+from draftworth.measuring.precision import Precision
+from draftworth.measuring.rounds import Round, Rounds
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.stages import candidate_stage
+from draftworth.records.load import Load
+from draftworth.records.readings import Reading
+from draftworth.records.results import BlockResult
+from draftworth.records.search import Candidate, Search, SearchResult
+from draftworth.searching.observed import class_times, longer_than, measured_of
+from draftworth.searching.policy import ClassTimes, Forecast, Measured, State
+from draftworth.searching.result import search_result
+from draftworth.searching.yields import Yield, from_measured
+
+# What drafts say of the baseline's outputs in these blocks, by `Candidate.draft`.
+ReadOutputs = Callable[[Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
+# Why no further candidate may be begun, by what is expected of the next one; empty: it may.
+WhyOver = Callable[[Forecast | None, State], str]
+
+# Each may take as long as a server is waited for, at the price of the nodes.
+MAX_FAILURES_IN_A_ROW = 2
+SURE = "no other candidate is likely to be cheaper by more than {within:.0%}"
+ALL_MEASURED = "every candidate that could be is measured"
+
+
+@dataclass(kw_only=True)
+class SearchRounds:
+    """The rounds of a search.
+
+    blocks: what has been measured; it grows while rounds are asked for. read_outputs: is asked once
+    a run, when the first candidate is measured. failed: candidates that could not be measured, and
+    why. order: of measuring. ended: why no further one is; empty: it goes on.
+    """
+
+    spec: RunSpec
+    search: Search
+    blocks: Sequence[BlockResult]
+    progress: Callable[[str], None]
+    read_outputs: ReadOutputs
+    why_over: WhyOver
+    order: list[Candidate] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    ended: str = ""
+    _numbers: Counter[Load] = field(default_factory=Counter)
+    _failed_in_a_row: int = 0
+    _expected: dict[Candidate, Forecast] = field(default_factory=dict)
+    _readings: Mapping[str, Sequence[Reading]] | None = None
+
+    def __iter__(self) -> Iterator[Round]:
+        """One round after the other; each is asked for when the one before is measured."""
+        while due := self._due():
+            yield from self._rounds(due)
+            self.order.append(due)
+            self._failed_in_a_row = 0
+
+    def give_up(self, variant: str, reason: str) -> bool:
+        """Leave out a candidate that cannot be measured; ask for the rounds again then.
+
+        False where the ones before could not be measured either: then it is not the candidate.
+        """
+        self.failed[variant] = reason
+        self._failed_in_a_row += 1
+        self.progress(f"candidate {variant} is left out: {reason}")
+        return self._failed_in_a_row < MAX_FAILURES_IN_A_ROW
+
+    def result(self, run_id: str) -> SearchResult:
+        """What the search has found by now."""
+        return search_result(
+            self.state(),
+            run_id=run_id,
+            load=self._traffic.load.label,
+            order=self.order,
+            expected=self._expected,
+            failed=self.failed,
+            ended=self.ended,
+        )
+
+    def state(self) -> State:
+        """What is known by now."""
+        measured = {
+            candidate: found
+            for candidate in self.order
+            if (
+                found := measured_of(
+                    self.blocks,
+                    self._traffic,
+                    variant=candidate.variant,
+                    baseline=self.spec.baseline,
+                )
+            )
+        }
+        baseline = class_times(self.blocks, self._traffic, self.spec.baseline)
+        return State(
+            search=replace(self.search, candidates=tuple(self._open)),
+            baseline=baseline,
+            measured=measured,
+            yields=self._yields(measured, baseline),
+        )
+
+    @property
+    def _open(self) -> list[Candidate]:
+        return [c for c in self.search.candidates if c.variant not in self.failed]
+
+    @property
+    def _traffic(self) -> Traffic:
+        """A search has one load (`experiment/rules/search.py`)."""
+        return Traffic(weights=self.spec.class_weights, load=self.spec.loads[0])
+
+    def _due(self) -> Candidate | None:
+        """What to measure now; None: the search is over, and `ended` says why."""
+        state = self.state()
+        due = state.next if state.search.candidates else None
+        expected = {forecast.candidate: forecast for forecast in state.forecasts}
+        if due is None:
+            is_sure = len(state.measured) < len(state.search.candidates)
+            self.ended = SURE.format(within=self.search.within) if is_sure else ALL_MEASURED
+        elif reason := self.why_over(expected.get(due), state):
+            due, self.ended = None, reason
+        if self.ended:
+            self.progress(f"the search ends: {self.ended}")
+        elif due and due in expected:
+            self._expected[due] = told = expected[due]
+            self.progress(
+                f"next: {due.variant}, whose token is expected to cost {told.cost:.3f} "
+                f"({told.low:.3f} to {told.high:.3f}) of the baseline's"
+            )
+        return due
+
+    def _rounds(self, candidate: Candidate) -> Iterator[Round]:
+        """As a run of two variants has them."""
+        spec = self.spec.beside_baseline(candidate.variant)
+        yield from Rounds(
+            spec=spec,
+            precision=Precision(spec=spec, progress=self.progress),
+            blocks=self.blocks,
+            stages=[candidate_stage(self.spec, candidate.variant)],
+            numbers=self._numbers,
+        )
+
+    def _yields(
+        self, measured: Mapping[Candidate, Measured], classes: Mapping[str, ClassTimes]
+    ) -> dict[Candidate, Yield]:
+        """Of those whose tokens a step are known in every class: by the text, or by others."""
+        if not measured:
+            return {}
+        if self._readings is None:
+            self._readings = self.read_outputs(self.blocks)
+        steps = {
+            c: longer_than(self.blocks, self._traffic, variant=c.variant, checked=c.checked)
+            for c in measured
+        }
+        known = {c: parts for c, parts in steps.items() if parts.keys() >= classes.keys()}
+        found = ((c, self._by_text(c) or from_measured(c, known)) for c in self._open)
+        return {c: y for c, y in found if y and y.tokens.keys() >= classes.keys()}
+
+    def _by_text(self, candidate: Candidate) -> Yield | None:
+        readings = (self._readings or {}).get(candidate.draft)
+        if not readings:
+            return None
+        checked = candidate.checked
+        found = yields(readings, [checked])
+        return Yield(tokens={name: curve[checked].value for name, curve in found.items()})

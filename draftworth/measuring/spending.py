@@ -1,0 +1,63 @@
+"""Whether a search may go on: what it has taken, and what another candidate costs and may save."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from draftworth.analysis.costs import SECONDS_PER_HOUR, slot_usd_per_second
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.searching.policy import Forecast, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """elapsed_s: since the run began, with all that its servers took to start."""
+
+    spec: RunSpec
+    elapsed_s: float
+
+    def why_over(self, expected: Forecast | None, state: State) -> str:
+        """Why no further candidate may be begun; empty: one may.
+
+        expected: of the next one; None where nothing can be expected yet.
+        """
+        hours, limit = self.elapsed_s / SECONDS_PER_HOUR, state.search
+        if limit.hours is not None and hours >= limit.hours:
+            return f"it has lasted {hours:.2f} hours; search.stop.hours is {limit.hours:g}"
+        spent_usd = self.elapsed_s * self._usd_per_second
+        if limit.usd is not None and spent_usd >= limit.usd:
+            return f"it has cost {spent_usd:.2f} USD; search.stop.usd is {limit.usd:g}"
+        return self._why_not_worth_it(expected, state) if expected else ""
+
+    def _why_not_worth_it(self, expected: Forecast, state: State) -> str:
+        traffic_usd = self._traffic_usd(state)
+        if traffic_usd is None or not state.measured:
+            return ""
+        minutes = self.elapsed_s / len(state.measured) / 60
+        costs_usd = minutes * 60 * self._usd_per_second
+        saves_usd = expected.gain * traffic_usd
+        if saves_usd >= costs_usd:
+            return ""
+        return (
+            f"measuring {expected.candidate.variant} would cost {costs_usd:.2f} USD ({minutes:.0f} "
+            f"minutes, as each so far) and can be expected to save {saves_usd:.2f} USD: "
+            f"{expected.gain:.2%} of {traffic_usd:,.0f} USD, which {state.search.days:g} days of "
+            f"{state.search.tokens_per_day:,.0f} output tokens cost without a draft"
+        )
+
+    def _traffic_usd(self, state: State) -> float | None:
+        """What the user's tokens cost without a draft; None where it is not known."""
+        load, a_day = self.spec.loads[0], state.search.tokens_per_day
+        usd_per_second = slot_usd_per_second(self.spec.price, self.spec.baseline)
+        if a_day is None or usd_per_second is None or not isinstance(load, ConcurrencyLoad):
+            return None
+        seconds = math.fsum(t.weight * t.seconds for t in state.baseline.values())
+        return a_day * state.search.days * usd_per_second * seconds / load.concurrency
+
+    @property
+    def _usd_per_second(self) -> float:
+        """All nodes; 0 without a price."""
+        price = self.spec.price
+        return price.nodes * price.usd_per_node_hour / SECONDS_PER_HOUR if price else 0.0

@@ -1,0 +1,113 @@
+"""What the blocks of a run show of a search: the baseline, measured candidates, their steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from draftworth.analysis.checks import acceptance_by_position
+from draftworth.analysis.clustering import spread
+from draftworth.analysis.pairing import Pair, Traffic, counting, paired
+from draftworth.analysis.ratios import log_cost_ratio
+from draftworth.analysis.speculation import acceptance_of
+from draftworth.records.results import BlockResult, RequestRecord
+from draftworth.searching.policy import ClassTimes, Measured
+
+# Of a measured cost's logarithm: nobody measures better, and few blocks may look as if.
+_LEAST_DEVIATION = 0.004
+
+
+def class_times(
+    blocks: Iterable[BlockResult], traffic: Traffic, baseline: str
+) -> dict[str, ClassTimes]:
+    """The baseline by prompt class; without the classes of which nothing is known."""
+    measured = [block for block in blocks if block.variant == baseline]
+    found = {}
+    for group in traffic.groups:
+        records = _records(group.blocks(measured, baseline))
+        if tokens := _tokens(records):
+            first_s = math.fsum(map(_first_s, records)) / tokens
+            whole_s = math.fsum(map(_whole_s, records)) / tokens
+            found[group.prompt_class] = ClassTimes(
+                weight=traffic.weights[group.prompt_class],
+                first_s=first_s,
+                decoding_s=whole_s - first_s,
+            )
+    return found
+
+
+def measured_of(
+    blocks: Sequence[BlockResult], traffic: Traffic, *, variant: str, baseline: str
+) -> Measured | None:
+    """A candidate beside the baseline of the same rounds; None where nothing compares them."""
+    pairs = counting(paired(blocks, traffic, variant=variant, baseline=baseline))
+    ratio = log_cost_ratio(pairs, traffic)
+    if ratio is None:
+        return None
+    found = spread(ratio.parts)
+    # What prompts differ in is the same for all candidates, which answer the same prompts.
+    variance = found.within.variance - found.of_prompts.variance if found else 1.0
+    whole_s = _per_token(pairs, traffic, _whole_s, lambda pair: pair.plain)
+    first_s = _per_token(pairs, traffic, _first_s, lambda pair: pair.drafted)
+    return Measured(
+        cost=math.exp(ratio.value),
+        deviation=max(_LEAST_DEVIATION, math.sqrt(max(0.0, variance))),
+        first=first_s / whole_s,
+    )
+
+
+def longer_than(
+    blocks: Iterable[BlockResult], traffic: Traffic, *, variant: str, checked: int
+) -> dict[str, list[float]]:
+    """By prompt class, the parts of a candidate's steps that had more than 1, 2, ... tokens.
+
+    By the server's counters; without them, with one acceptance at every depth that makes the mean
+    that the chunks show. Without the classes of which neither is known.
+    """
+    own = [block for block in blocks if block.variant == variant]
+    found = {}
+    for group in traffic.groups:
+        here = group.blocks(own, variant)
+        if counted := acceptance_by_position(here):
+            found[group.prompt_class] = [*counted[:checked]]
+        elif mean := _tokens_per_step(here):
+            each = acceptance_of(mean, checked=checked)
+            found[group.prompt_class] = [each**depth for depth in range(1, checked + 1)]
+    return found
+
+
+def _tokens_per_step(blocks: Iterable[BlockResult]) -> float | None:
+    known = [r for r in _records(blocks) if r.chunks > 1 and r.first_chunk_tokens is not None]
+    steps = sum(r.chunks - 1 for r in known)
+    tokens = sum((r.number_output_tokens or 0) - (r.first_chunk_tokens or 0) for r in known)
+    return tokens / steps if steps else None
+
+
+def _per_token(
+    pairs: Sequence[Pair],
+    traffic: Traffic,
+    seconds: Callable[[RequestRecord], float],
+    side: Callable[[Pair], RequestRecord],
+) -> float:
+    """Seconds an output token of the traffic, of one side."""
+    total = 0.0
+    for name, weight in traffic.weights.items():
+        records = [side(pair) for pair in pairs if pair.prompt_class == name]
+        total += weight * math.fsum(map(seconds, records)) / _tokens(records)
+    return total
+
+
+def _records(blocks: Iterable[BlockResult]) -> list[RequestRecord]:
+    return [r for block in blocks for r in block.requests if r.counts]
+
+
+def _tokens(records: Iterable[RequestRecord]) -> int:
+    return sum(r.number_output_tokens or 0 for r in records)
+
+
+def _first_s(record: RequestRecord) -> float:
+    return record.ttft_s or 0.0
+
+
+def _whole_s(record: RequestRecord) -> float:
+    return record.end_to_end_latency_s or 0.0

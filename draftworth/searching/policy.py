@@ -1,0 +1,236 @@
+"""Which candidate to measure next, or why none: predict all, measure what may still be best.
+
+What a token costs with a candidate / without is a part before the first token, and the rest: step
+cost / tokens a step, class by class. Tokens a step are predicted (`yields`), what a step costs is
+fitted over the measured candidates (`step_costs`), so each candidate has a cost with an uncertainty
+that it shares with its neighbours. The next one to measure is that with the largest expected
+improvement over the best so far, which may be no draft at all. It ends when none is likely to be
+better by more than `within`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from draftworth.records.search import Candidate, Search
+from draftworth.searching.gaussian import Gaussian, Normal
+from draftworth.searching.step_costs import first_candidate, step_costs_before
+from draftworth.searching.yields import Yield
+
+# A candidate that is less likely to be better by more than `within` is left out.
+LEAST_CHANCE = 0.1
+# Of a prediction, two-sided.
+NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassTimes:
+    """The baseline in one prompt class, seconds for each output token.
+
+    weight: the class's part of the output tokens. first_s: until the first token; decoding_s: after
+        it.
+    """
+
+    weight: float
+    first_s: float
+    decoding_s: float
+
+    @property
+    def seconds(self) -> float:
+        """Of both."""
+        return self.first_s + self.decoding_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A candidate that was measured beside the baseline.
+
+    cost: of a token / the baseline's. deviation: of its logarithm, from round to round; what
+        prompts differ in, all candidates share. first: the part of `cost` before the first token.
+    """
+
+    cost: float
+    deviation: float
+    first: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """What a token costs with a candidate / without, predicted or measured; 95%.
+
+    chance: that it is better than the best one so far by more than `within`; 0 of a measured one.
+    gain: that it is expected to bring, as a part of the baseline's cost. step_cost: in baseline
+    steps. tokens: a step, and `cost_by_class`: of a token, by prompt class.
+    """
+
+    candidate: Candidate
+    is_measured: bool
+    cost: float
+    low: float
+    high: float
+    step_cost: float
+    tokens: Mapping[str, float]
+    cost_by_class: Mapping[str, float]
+    chance: float = 0.0
+    gain: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What is known of a search.
+
+    baseline: by prompt class. measured: in the order of measuring. yields: of each candidate whose
+        tokens a step can be predicted.
+    """
+
+    search: Search
+    baseline: Mapping[str, ClassTimes]
+    measured: Mapping[Candidate, Measured]
+    yields: Mapping[Candidate, Yield]
+
+    @property
+    def best(self) -> Candidate:
+        """The best of the measured ones by what is known of all; raises ValueError without one."""
+        return min(self.measured, key=lambda c: self._costs.means[self._index[c]])
+
+    @property
+    def pays(self) -> bool:
+        """Whether the best costs less than no draft at all."""
+        return self._costs.means[self._index[self.best]] < 1
+
+    @property
+    def next(self) -> Candidate | None:
+        """What to measure; None: no other can be expected to be better by more than `within`."""
+        open_ones = [c for c in self.search.candidates if c not in self.measured]
+        if not self.measured:
+            return first_candidate(self.search.candidates)
+        if asked_for := [c for c in open_ones if c.is_asked_for]:
+            return asked_for[0]
+        if unknown := [c for c in open_ones if c not in self.yields]:
+            return first_candidate([c for c in unknown if c.draft == unknown[0].draft])
+        likely = [f for f in self.forecasts if f.chance > LEAST_CHANCE]
+        return max(likely, key=lambda f: f.gain).candidate if likely else None
+
+    @property
+    def sureness(self) -> float:
+        """At least so likely no candidate is better than the best by more than `within`."""
+        return max(0.0, 1 - math.fsum(f.chance for f in self.forecasts))
+
+    @cached_property
+    def forecasts(self) -> Sequence[Forecast]:
+        """Of every candidate that is measured or can be predicted, in their order."""
+        if not self.measured:
+            return ()
+        return [self._forecast(c) for c in self._known]
+
+    @property
+    def _known(self) -> list[Candidate]:
+        return [c for c in self.search.candidates if c in self.yields]
+
+    @cached_property
+    def _index(self) -> Mapping[Candidate, int]:
+        return {c: n for n, c in enumerate(self._known)}
+
+    def _forecast(self, candidate: Candidate) -> Forecast:
+        index = self._index[candidate]
+        is_measured = candidate in self.measured
+        cost, half = self._costs.means[index], NORMAL_95 * self._costs.deviation(index)
+        step_cost = (cost - self._first(candidate)) / self._decoding[index]
+        chance = gain = 0.0
+        if not is_measured:
+            chance = self._lead(index, factor=1 - self.search.within).chance_above_zero()
+            gain = self._lead(index).mean_above_zero()
+        return Forecast(
+            candidate=candidate,
+            is_measured=is_measured,
+            cost=cost,
+            low=cost - half,
+            high=cost + half,
+            step_cost=step_cost,
+            tokens=self.yields[candidate].tokens,
+            cost_by_class={
+                name: self._class_cost(candidate, name, step_cost) for name in self.baseline
+            },
+            chance=chance,
+            gain=gain,
+        )
+
+    def _lead(self, index: int, *, factor: float = 1.0) -> Normal:
+        """factor x the cost of the best so far, which may be no draft at all, - a candidate's."""
+        if self.pays:
+            return self._costs.difference(self._index[self.best], index, factor=factor)
+        costs = self._costs
+        return Normal(mean=factor - costs.means[index], deviation=costs.deviation(index))
+
+    @cached_property
+    def _decoding(self) -> list[float]:
+        """By candidate: a token's cost, were each step as dear as a baseline step, without the
+        part before the first token."""
+        return [
+            math.fsum(
+                t.weight * t.decoding_s / self.yields[c].tokens[name]
+                for name, t in self.baseline.items()
+            )
+            / self._baseline_s
+            for c in self._known
+        ]
+
+    def _class_cost(self, candidate: Candidate, name: str, step_cost: float) -> float:
+        """Of a token in one prompt class; the part before the first one as dear as in the mix."""
+        own = self.baseline[name]
+        first_s = math.fsum(t.weight * t.first_s for t in self.baseline.values())
+        dearer = self._first(candidate) * self._baseline_s / first_s if first_s else 1.0
+        decoding_s = own.decoding_s * step_cost / self.yields[candidate].tokens[name]
+        return (own.first_s * dearer + decoding_s) / own.seconds
+
+    @property
+    def _baseline_s(self) -> float:
+        return math.fsum(t.weight * t.seconds for t in self.baseline.values())
+
+    def _first(self, candidate: Candidate) -> float:
+        """The part before the first token: as measured, or as of those that are."""
+        if candidate in self.measured:
+            return self.measured[candidate].first
+        own = [m.first for c, m in self.measured.items() if c.draft == candidate.draft]
+        known = own or [m.first for m in self.measured.values()]
+        return math.fsum(known) / len(known)
+
+    @cached_property
+    def _costs(self) -> Gaussian:
+        """What a token costs with each known candidate / without."""
+        costs = self._costs_before
+        # One error for all, which few blocks of each show badly: the same machine measured them.
+        squares = [seen.deviation**2 for seen in self.measured.values()]
+        variance = math.fsum(squares) / len(squares) if squares else 0.0
+        for candidate, seen in self.measured.items():
+            costs = costs.measured(
+                self._index[candidate], seen.cost, variance=seen.cost**2 * variance
+            )
+        return costs
+
+    @property
+    def _costs_before(self) -> Gaussian:
+        prior = step_costs_before(self.search)
+        places = [self.search.candidates.index(c) for c in self._known]
+        steps = [prior.means[n] for n in places]
+        known, x = self._known, self._decoding
+        return Gaussian(
+            means=[self._first(c) + x[i] * steps[i] for i, c in enumerate(known)],
+            covariance=[
+                [
+                    x[i]
+                    * x[j]
+                    * (
+                        prior.covariance[places[i]][places[j]]
+                        + steps[i]
+                        * steps[j]
+                        * self.yields[a].together(self.yields[b], same_draft=a.draft == b.draft)
+                    )
+                    for j, b in enumerate(known)
+                ]
+                for i, a in enumerate(known)
+            ],
+        )

@@ -1,0 +1,60 @@
+"""What a search found, as `search.json` has it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from draftworth.records.search import Candidate, CandidateResult, Range, SearchResult
+from draftworth.searching.policy import NORMAL_95, Forecast, State
+
+
+def search_result(
+    state: State,
+    *,
+    run_id: str,
+    load: str,
+    order: Sequence[Candidate],
+    expected: Mapping[Candidate, Forecast],
+    failed: Mapping[str, str],
+    ended: str,
+) -> SearchResult:
+    """expected: what was known of each measured candidate before it was measured."""
+    found = bool(state.measured)
+    return SearchResult(
+        run_id=run_id,
+        search=state.search,
+        load=load,
+        results=tuple(_result(state, f, expected.get(f.candidate)) for f in state.forecasts),
+        order=tuple(candidate.variant for candidate in order),
+        best=state.best.variant if found else "",
+        pays=state.pays if found else False,
+        sureness=state.sureness if found else 0.0,
+        ended=ended,
+        failed=failed,
+    )
+
+
+def _result(state: State, forecast: Forecast, expected: Forecast | None) -> CandidateResult:
+    return CandidateResult(
+        variant=forecast.candidate.variant,
+        cost=_range(forecast),
+        cost_by_class=forecast.cost_by_class,
+        measured=_measured(state, forecast.candidate),
+        predicted=_range(expected) if expected else None,
+        step_cost=forecast.step_cost,
+        tokens_per_step=forecast.tokens,
+        chance=forecast.chance,
+    )
+
+
+def _range(forecast: Forecast) -> Range:
+    return Range(value=forecast.cost, low=forecast.low, high=forecast.high)
+
+
+def _measured(state: State, candidate: Candidate) -> Range | None:
+    seen = state.measured.get(candidate)
+    if seen is None:
+        return None
+    factor = math.exp(NORMAL_95 * seen.deviation)
+    return Range(value=seen.cost, low=seen.cost / factor, high=seen.cost * factor)
