@@ -24,7 +24,12 @@ from draftworth.estimating.predictions import predictions_of
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
 from draftworth.experiment.variants import LocalSpeculative, Speculative
-from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, load
+from draftworth.planning.resolved import (
+    ResolvedExperiment,
+    ResolvedLocal,
+    ResolvedNeuron,
+    load,
+)
 from draftworth.records.likelihoods import Likelihood
 from draftworth.records.predictions import Prediction
 from draftworth.records.reading import read_run
@@ -33,7 +38,14 @@ from draftworth.records.step_costs import read_step_costs
 from draftworth.records.transcripts import read_transcripts
 from rehearsal.answers import Answers, answers_of
 from rehearsal.install import install_engine
-from rehearsal.model_folders import check_model, check_tokenizer, own_drafts, own_target, shown
+from rehearsal.model_folders import (
+    check_model,
+    check_tokenizer,
+    model_folder,
+    own_drafts,
+    own_target,
+    shown,
+)
 from rehearsal.teacher_forcing import Reader
 
 WINDOWS = range(1, 16)
@@ -51,24 +63,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--draft",
-        metavar="DIR",
-        type=Path,
+        metavar="PLACE",
         action="append",
-        help="folder of a draft model; may be given several times (default: the experiment's)",
+        help="folder of a draft model, or s3://BUCKET/MODEL/REVISION of one that a deploy staged; "
+        "may be given several times (default: the experiment's)",
     )
     parser.add_argument(
         "--target",
-        metavar="DIR",
-        type=Path,
-        help="folder with the target's tokenizer (default: the experiment's target, where it is a "
-        "folder)",
+        metavar="PLACE",
+        help="folder with the target's tokenizer, or s3://BUCKET/MODEL/REVISION, of which only the "
+        "tokenizer is downloaded (default: the experiment's target, where it is a folder)",
     )
     parser.add_argument(
         "--out",
         metavar="DIR",
         type=Path,
         default=Path("estimates"),
-        help="where readings are kept, so that an interrupted pass goes on (%(default)s)",
+        help="where readings and downloaded checkpoints are kept, so that what was interrupted "
+        "goes on (%(default)s)",
     )
     parser.add_argument(
         "--card",
@@ -89,15 +101,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read what is not read yet, and print the forecast."""
-    experiment: ResolvedExperiment = load(arguments.experiment)
+    experiment = load(arguments.experiment)
     method, windows = _method(experiment)
-    drafts = arguments.draft or own_drafts(experiment)
-    target = arguments.target or own_target(experiment)
     step_costs = _step_costs(arguments.card, method)
-    own = f"{experiment.path}: "
-    check_tokenizer(target, given_by="--target" if arguments.target else f"{own}target.path")
-    for draft in drafts:
-        check_model(draft, given_by="--draft" if arguments.draft else f"{own}draft.path")
+    target = _target(experiment, arguments.target, arguments.out)
+    drafts = _drafts(experiment, arguments.draft, arguments.out)
     answers = answers_of(experiment, arguments.answers)
     weights = {c.name: c.weight for c in experiment.spec.workload.classes}
     check_classes(weights, answers.outputs)
@@ -154,6 +162,33 @@ def likelihoods(
         )
         found.append(likelihood_of(variant, readings))
     return tuple(one for one in found if one)
+
+
+def _target(experiment: ResolvedNeuron | ResolvedLocal, place: str | None, below: Path) -> Path:
+    """The folder with the target's tokenizer; of a staged checkpoint no weights are downloaded."""
+    given_by = "--target" if place else f"{experiment.path}: target.path"
+    folder = (
+        own_target(experiment)
+        if place is None
+        else (model_folder(place, below, needs_weights=False, say=_progress))
+    )
+    check_tokenizer(folder, given_by=given_by)
+    return folder
+
+
+def _drafts(
+    experiment: ResolvedNeuron | ResolvedLocal, places: Sequence[str] | None, below: Path
+) -> Sequence[Path]:
+    """The folders of the drafts."""
+    given_by = "--draft" if places else f"{experiment.path}: draft.path"
+    folders = (
+        own_drafts(experiment)
+        if places is None
+        else [model_folder(place, below, needs_weights=True, say=_progress) for place in places]
+    )
+    for folder in folders:
+        check_model(folder, given_by=given_by)
+    return folders
 
 
 def _progress(line: str) -> None:

@@ -137,10 +137,21 @@ def test_heads_are_refused_with_the_reason(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_draft_of_the_hub_wants_its_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    target = ("--target", str(ROOT / "rehearsal/tiny_pair/target"))
+
+    code = main(["estimate", str(ROOT / "experiments/qwen3-32b.yaml"), *target])
+
+    assert code == 2
+    error = capsys.readouterr().err
+    assert "--draft DIR" in error
+    assert "--draft s3://BUCKET/Qwen/Qwen3-1.7B/main (BUCKET: the stack's output" in error
+
+
+def test_a_target_of_the_hub_wants_its_tokenizer(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["estimate", str(ROOT / "experiments/qwen3-32b.yaml")])
 
     assert code == 2
-    assert "--draft DIR" in capsys.readouterr().err
+    assert "--target s3://BUCKET/Qwen/Qwen3-32B/main (BUCKET" in capsys.readouterr().err
 
 
 def test_prompts_without_answers_say_where_to_get_some(
