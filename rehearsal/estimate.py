@@ -16,7 +16,8 @@ from pathlib import Path
 
 from draftworth.errors import UserInputError
 from draftworth.estimating.card import costs_by_load
-from draftworth.estimating.estimate import estimate_of, json_lines, text_lines
+from draftworth.estimating.document import document_of
+from draftworth.estimating.estimate import estimate_of, json_lines
 from draftworth.estimating.forecast import PriorStepCosts, Range, StepCosts
 from draftworth.estimating.likelihood import likelihood_of
 from draftworth.estimating.outputs import check_classes, check_lengths, sampled_outputs
@@ -36,6 +37,8 @@ from draftworth.records.reading import read_run
 from draftworth.records.readings import Reading
 from draftworth.records.step_costs import read_step_costs
 from draftworth.records.transcripts import read_transcripts
+from draftworth.report.terminal import document_lines
+from draftworth.report.writing import write_page
 from rehearsal.answers import Answers, answers_of
 from rehearsal.install import install_engine
 from rehearsal.model_folders import (
@@ -89,6 +92,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="step-cost card of a run, anybody's: step_costs.json or the run's folder (default: "
         "what is published of the method, as a range)",
     )
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        type=Path,
+        help="write the same as a page with plots, in one file, beside what is printed",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument(
         "--engine",
@@ -123,7 +132,11 @@ def run(arguments: argparse.Namespace) -> int:
         for costs in step_costs:
             found = estimate_of(shown(draft), readings, weights, windows=windows, step_costs=costs)
             estimates.append(replace(found, predictions=measured))
-    print(*(json_lines if arguments.json else text_lines)(estimates), sep="\n")  # noqa: T201
+    document = document_of(experiment.name, estimates)
+    if arguments.html:
+        write_page(document, arguments.html)
+    lines = json_lines(estimates) if arguments.json else document_lines(document)
+    print(*lines, sep="\n")  # noqa: T201
     return 0
 
 

@@ -206,9 +206,25 @@ def test_the_experiments_own_draft_is_known_however_it_is_named(
     assert estimated(run, monkeypatch, *(["--draft", draft] if draft else [])) == 0
 
     output = capsys.readouterr().out
-    assert output.startswith(f"{draft or 'rehearsal/tiny_pair/draft'}: ")
-    assert "Predicted beside measured" in output
+    assert f"\n{draft or 'rehearsal/tiny_pair/draft'}\n" in output
+    assert "Predicted without a server" in output
     assert "each step as predicted" in output
+
+
+def test_the_page_says_what_the_terminal_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_answers(tmp_path / "run", classes=CLASSES)
+    page = tmp_path / "estimate.html"
+
+    assert estimated(run, monkeypatch, "--html", str(page)) == 0
+
+    shown = [line for line in capsys.readouterr().out.splitlines() if "step cost" in line]
+    assert shown
+    text = page.read_text()
+    assert "<h2>Predicted without a server" in text
+    assert "step cost = tokens a step to break even" in text
+    assert "cost of a token, traffic mix" in text
 
 
 def test_steps_of_sampled_outputs_are_not_compared(
