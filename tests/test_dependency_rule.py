@@ -51,6 +51,7 @@ ROOMS: dict[str, set[str]] = {
     "estimating": {*_GROUND, "records", "analysis", "report"},
     "planning": {
         *(*_GROUND, "terminal", "records", "experiment", "analysis", "serving", "measuring"),
+        "estimating",
     },
     "cli": {
         *(*_GROUND, "terminal", "records", "experiment", "analysis", "serving", "measuring"),
