@@ -12,12 +12,14 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from draftworth.cli.arguments import whole_number
 from draftworth.errors import UserInputError
 from draftworth.estimating.card import costs_by_load
 from draftworth.estimating.document import document_of
-from draftworth.estimating.estimate import estimate_of, json_lines
+from draftworth.estimating.estimate import DraftEstimate, estimate_of, json_lines
 from draftworth.estimating.forecast import PriorStepCosts, Range, StepCosts
 from draftworth.estimating.likelihood import likelihood_of
 from draftworth.estimating.outputs import check_classes, check_lengths, sampled_outputs
@@ -25,17 +27,19 @@ from draftworth.estimating.predictions import predictions_of
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
 from draftworth.experiment.variants import LocalSpeculative, Speculative
+from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import (
     ResolvedExperiment,
     ResolvedLocal,
     ResolvedNeuron,
     load,
 )
+from draftworth.planning.settling import settling, token_prices
 from draftworth.records.likelihoods import Likelihood
 from draftworth.records.predictions import Prediction
 from draftworth.records.reading import read_run
 from draftworth.records.readings import Reading
-from draftworth.records.step_costs import read_step_costs
+from draftworth.records.step_costs import StepCostCard, read_step_costs
 from draftworth.records.transcripts import read_transcripts
 from draftworth.report.terminal import document_lines
 from draftworth.report.writing import write_page
@@ -93,6 +97,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "what is published of the method, as a range)",
     )
     parser.add_argument(
+        "--tokens-per-day",
+        metavar="N",
+        type=partial(whole_number, at_least=1, at_most=10**15),
+        help="output tokens of your service a day: for what the draft can save, in USD where a "
+        "price and the baseline's speed on such servers are known",
+    )
+    parser.add_argument(
         "--html",
         metavar="FILE",
         type=Path,
@@ -111,8 +122,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read what is not read yet, and print the forecast."""
     experiment = load(arguments.experiment)
+    if isinstance(experiment, ResolvedNeuron):
+        experiment = with_looked_up_price(experiment)
+    estimates = list(_estimates(experiment, arguments))
+    document = document_of(experiment.name, estimates)
+    if arguments.html:
+        write_page(document, arguments.html)
+    lines = json_lines(estimates) if arguments.json else document_lines(document)
+    print(*lines, sep="\n")  # noqa: T201
+    return 0
+
+
+def _estimates(
+    experiment: ResolvedNeuron | ResolvedLocal, arguments: argparse.Namespace
+) -> Iterator[DraftEstimate]:
+    """Of each draft at each load of the card; what is wrong is said before the first pass."""
     method, windows = _method(experiment)
-    step_costs = _step_costs(arguments.card, method)
+    card = read_step_costs(arguments.card) if arguments.card else None
+    step_costs = _step_costs(card, method)
+    prices = token_prices(experiment, card) if card else {}
     target = _target(experiment, arguments.target, arguments.out)
     drafts = _drafts(experiment, arguments.draft, arguments.out)
     answers = answers_of(experiment, arguments.answers)
@@ -124,20 +152,17 @@ def run(arguments: argparse.Namespace) -> int:
         folder=arguments.out,
         enable_thinking=experiment.spec.workload.enable_thinking,
     )
-    estimates = []
     for draft in drafts:
         readings = reader.readings(draft, answers.outputs)
         check_lengths(weights, readings)
         measured = tuple(_measured(experiment, answers, draft, readings))
         for costs in step_costs:
             found = estimate_of(shown(draft), readings, weights, windows=windows, step_costs=costs)
-            estimates.append(replace(found, predictions=measured))
-    document = document_of(experiment.name, estimates)
-    if arguments.html:
-        write_page(document, arguments.html)
-    lines = json_lines(estimates) if arguments.json else document_lines(document)
-    print(*lines, sep="\n")  # noqa: T201
-    return 0
+            price = prices.get(costs.load or "")
+            told = settling(
+                experiment, found.answer, price=price, tokens_per_day=arguments.tokens_per_day
+            )
+            yield replace(found, predictions=measured, settling=tuple(told))
 
 
 def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tuple[Prediction, ...]:
@@ -243,10 +268,10 @@ def _measured(
     yield from predictions_of(answers.run, answers.transcripts, readings, checked)
 
 
-def _step_costs(card: Path | None, method: str) -> Sequence[StepCosts]:
+def _step_costs(card: StepCostCard | None, method: str) -> Sequence[StepCosts]:
     """Of each load of the card; without one, what is published."""
     if card is not None:
-        return [*costs_by_load(read_step_costs(card), method).values()]
+        return [*costs_by_load(card, method).values()]
     low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
     source = f"published for {method}: each drafted token adds {low:g} to {high:g} of a step"
     return [PriorStepCosts(per_drafted_token=Range(low=low, high=high), source=source)]
