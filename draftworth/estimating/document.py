@@ -47,7 +47,7 @@ def _card(name: str, answer: Answer) -> Card:
     ratio = answer.about.cost_ratio
     return Card(
         label=name,
-        judgement="depends on the step's cost" if answer.outcome == "open" else answer.outcome,
+        judgement="to be measured" if answer.outcome == "open" else answer.outcome,
         tone=_TONES[answer.outcome],
         value=f"{ratio.low - 1:+.0%} to {ratio.high - 1:+.0%}",
         interval=f"in decoding alone, window {answer.about.window}",
@@ -121,7 +121,7 @@ def _finding(answer: Answer) -> str:
     window, ratio = answer.about.window, answer.about.cost_ratio
     if answer.outcome == "pays":
         return f"window {window} saves {1 - ratio.high:.0%} to {1 - ratio.low:.0%}"
-    return f"whether window {window} pays depends on what a step costs"
+    return f"whether window {window} pays is to be measured"
 
 
 def _draw(axes: Axes, forecasts: Sequence[WindowForecast]) -> None:

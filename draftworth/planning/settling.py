@@ -103,7 +103,9 @@ def _to_measure(experiment: ResolvedExperiment, answer: Answer) -> str:
     there = {spec.window for spec in specs if isinstance(spec, Speculative)}
     missing = [window for window in answer.to_measure if window not in there]
     absent = f" (no variant has {windows_text(missing)}: give one that window)" * bool(missing)
-    windows = f"{windows_text(answer.to_measure)}{absent}"
+    # Its step was measured already, and the interval was too wide.
+    is_known = answer.about.is_measured and answer.about.window in answer.to_measure
+    windows = f"{windows_text(answer.to_measure)}{absent}{' again, for longer' * is_known}"
     if not isinstance(experiment, ResolvedNeuron):
         return f"What would settle it: a run of the experiment that measures {windows}."
     return f"What would settle it: a run that measures {windows}. {_run_cost(experiment)}"

@@ -82,7 +82,7 @@ def test_the_curve_is_of_each_class_and_of_the_traffic() -> None:
     [
         (0.4, 0.5, "good", "window 3 saves 50% to 60%"),
         (1.4, 1.5, "bad", "no window pays"),
-        (0.5, 1.5, "open", "whether window 3 pays depends on what a step costs"),
+        (0.5, 1.5, "open", "whether window 3 pays is to be measured"),
     ],
 )
 def test_the_answer_at_a_glance(low: float, high: float, tone: str, finding: str) -> None:

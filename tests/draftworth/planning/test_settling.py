@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -86,6 +87,15 @@ def test_the_run_is_that_of_the_plan_and_windows_that_are_missing_are_named() ->
     assert f"/ 60 x 1 x 36.00 = {cost.text(digits=2)} USD (made up, 2026-03-15)." in first
     assert "by the assumptions of `plan`: billed minutes " in first
     assert cost.best > 0
+
+
+def test_a_window_that_the_card_has_is_to_be_measured_for_longer() -> None:
+    found = answer(0.6, 1.4, 5, 7)
+    known = replace(found, about=replace(found.about, is_measured=True))
+
+    assert "give one that window) again, for longer. A first run" in told(found=known)[0]
+    assert "again" not in told(found=replace(known, to_measure=(7,)))[0]
+    assert "again" not in told(found=found)[0]
 
 
 def test_a_block_is_paid_whole() -> None:
