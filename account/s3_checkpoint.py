@@ -159,8 +159,11 @@ class _Progress:
     say: Callable[[str], None]
     started_seconds: float = field(default_factory=time.monotonic)
     _bytes: int = 0
-    _said_seconds: float = float("-inf")
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        # The first bytes say nothing of how long the rest takes.
+        self._said_seconds = self.started_seconds
 
     def received(self, count: int) -> None:
         """So many bytes more; threads of a download call this."""

@@ -142,10 +142,11 @@ def _estimates(
     step_costs = _step_costs(card, method)
     prices = token_prices(experiment, card) if card else {}
     target = _target(experiment, arguments.target, arguments.out)
-    drafts = _drafts(experiment, arguments.draft, arguments.out)
     answers = answers_of(experiment, arguments.answers)
     weights = {c.name: c.weight for c in experiment.spec.workload.classes}
     check_classes(weights, answers.outputs)
+    # Last: what is downloaded may be large.
+    drafts = _drafts(experiment, arguments.draft, arguments.out)
     reader = Reader(
         python=install_engine(arguments.engine, progress=_progress),
         target=target,

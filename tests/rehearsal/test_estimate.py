@@ -139,9 +139,9 @@ def test_heads_are_refused_with_the_reason(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_draft_of_the_hub_wants_its_folder(capsys: pytest.CaptureFixture[str]) -> None:
-    target = ("--target", str(ROOT / "rehearsal/tiny_pair/target"))
+    options = ("--target", str(TINY_PAIR / "target"), "--answers", str(TINY_PAIR / "answers"))
 
-    code = main(["estimate", str(ROOT / "experiments/qwen3-32b.yaml"), *target])
+    code = main(["estimate", str(HUB_EXPERIMENT), *options])
 
     assert code == 2
     error = capsys.readouterr().err
@@ -150,7 +150,7 @@ def test_a_draft_of_the_hub_wants_its_folder(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_target_of_the_hub_wants_its_tokenizer(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["estimate", str(ROOT / "experiments/qwen3-32b.yaml")])
+    code = main(["estimate", str(HUB_EXPERIMENT)])
 
     assert code == 2
     assert "--target s3://BUCKET/Qwen/Qwen3-32B/main (BUCKET" in capsys.readouterr().err
