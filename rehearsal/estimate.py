@@ -12,11 +12,14 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from draftworth.cli.arguments import whole_number
 from draftworth.errors import UserInputError
 from draftworth.estimating.card import costs_by_load
-from draftworth.estimating.estimate import estimate_of, json_lines, text_lines
+from draftworth.estimating.document import document_of
+from draftworth.estimating.estimate import DraftEstimate, estimate_of, json_lines
 from draftworth.estimating.forecast import PriorStepCosts, Range, StepCosts
 from draftworth.estimating.likelihood import likelihood_of
 from draftworth.estimating.outputs import check_classes, check_lengths, sampled_outputs
@@ -24,16 +27,32 @@ from draftworth.estimating.predictions import predictions_of
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
 from draftworth.experiment.variants import LocalSpeculative, Speculative
-from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, load
+from draftworth.planning.looked_up_price import with_looked_up_price
+from draftworth.planning.resolved import (
+    ResolvedExperiment,
+    ResolvedLocal,
+    ResolvedNeuron,
+    load,
+)
+from draftworth.planning.settling import settling, token_prices
 from draftworth.records.likelihoods import Likelihood
 from draftworth.records.predictions import Prediction
 from draftworth.records.reading import read_run
 from draftworth.records.readings import Reading
-from draftworth.records.step_costs import read_step_costs
+from draftworth.records.step_costs import StepCostCard, read_step_costs
 from draftworth.records.transcripts import read_transcripts
+from draftworth.report.terminal import document_lines
+from draftworth.report.writing import write_page
 from rehearsal.answers import Answers, answers_of
 from rehearsal.install import install_engine
-from rehearsal.model_folders import check_model, check_tokenizer, own_drafts, own_target, shown
+from rehearsal.model_folders import (
+    check_model,
+    check_tokenizer,
+    model_folder,
+    own_drafts,
+    own_target,
+    shown,
+)
 from rehearsal.teacher_forcing import Reader
 
 WINDOWS = range(1, 16)
@@ -51,24 +70,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--draft",
-        metavar="DIR",
-        type=Path,
+        metavar="PLACE",
         action="append",
-        help="folder of a draft model; may be given several times (default: the experiment's)",
+        help="folder of a draft model, or s3://BUCKET/MODEL/REVISION of one that a deploy staged; "
+        "may be given several times (default: the experiment's)",
     )
     parser.add_argument(
         "--target",
-        metavar="DIR",
-        type=Path,
-        help="folder with the target's tokenizer (default: the experiment's target, where it is a "
-        "folder)",
+        metavar="PLACE",
+        help="folder with the target's tokenizer, or s3://BUCKET/MODEL/REVISION, of which only the "
+        "tokenizer is downloaded (default: the experiment's target, where it is a folder)",
     )
     parser.add_argument(
         "--out",
         metavar="DIR",
         type=Path,
         default=Path("estimates"),
-        help="where readings are kept, so that an interrupted pass goes on (%(default)s)",
+        help="where readings and downloaded checkpoints are kept, so that what was interrupted "
+        "goes on (%(default)s)",
     )
     parser.add_argument(
         "--card",
@@ -76,6 +95,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="step-cost card of a run, anybody's: step_costs.json or the run's folder (default: "
         "what is published of the method, as a range)",
+    )
+    parser.add_argument(
+        "--tokens-per-day",
+        metavar="N",
+        type=partial(whole_number, at_least=1, at_most=10**15),
+        help="output tokens of your service a day: for what the draft can save, in USD where a "
+        "price and the baseline's speed on such servers are known",
+    )
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        type=Path,
+        help="write the same as a page with plots, in one file, beside what is printed",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument(
@@ -89,34 +121,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read what is not read yet, and print the forecast."""
-    experiment: ResolvedExperiment = load(arguments.experiment)
+    experiment = load(arguments.experiment)
+    if isinstance(experiment, ResolvedNeuron):
+        experiment = with_looked_up_price(experiment)
+    estimates = list(_estimates(experiment, arguments))
+    document = document_of(experiment.name, estimates)
+    if arguments.html:
+        write_page(document, arguments.html)
+    lines = json_lines(estimates) if arguments.json else document_lines(document)
+    print(*lines, sep="\n")  # noqa: T201
+    return 0
+
+
+def _estimates(
+    experiment: ResolvedNeuron | ResolvedLocal, arguments: argparse.Namespace
+) -> Iterator[DraftEstimate]:
+    """Of each draft at each load of the card; what is wrong is said before the first pass."""
     method, windows = _method(experiment)
-    drafts = arguments.draft or own_drafts(experiment)
-    target = arguments.target or own_target(experiment)
-    step_costs = _step_costs(arguments.card, method)
-    own = f"{experiment.path}: "
-    check_tokenizer(target, given_by="--target" if arguments.target else f"{own}target.path")
-    for draft in drafts:
-        check_model(draft, given_by="--draft" if arguments.draft else f"{own}draft.path")
+    card = read_step_costs(arguments.card) if arguments.card else None
+    step_costs = _step_costs(card, method)
+    prices = token_prices(experiment, card) if card else {}
+    target = _target(experiment, arguments.target, arguments.out)
     answers = answers_of(experiment, arguments.answers)
     weights = {c.name: c.weight for c in experiment.spec.workload.classes}
     check_classes(weights, answers.outputs)
+    # Last: what is downloaded may be large.
+    drafts = _drafts(experiment, arguments.draft, arguments.out)
     reader = Reader(
         python=install_engine(arguments.engine, progress=_progress),
         target=target,
         folder=arguments.out,
         enable_thinking=experiment.spec.workload.enable_thinking,
     )
-    estimates = []
     for draft in drafts:
         readings = reader.readings(draft, answers.outputs)
         check_lengths(weights, readings)
         measured = tuple(_measured(experiment, answers, draft, readings))
         for costs in step_costs:
             found = estimate_of(shown(draft), readings, weights, windows=windows, step_costs=costs)
-            estimates.append(replace(found, predictions=measured))
-    print(*(json_lines if arguments.json else text_lines)(estimates), sep="\n")  # noqa: T201
-    return 0
+            price = prices.get(costs.load or "")
+            told = settling(
+                experiment, found.answer, price=price, tokens_per_day=arguments.tokens_per_day
+            )
+            yield replace(found, predictions=measured, settling=tuple(told))
 
 
 def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tuple[Prediction, ...]:
@@ -154,6 +201,33 @@ def likelihoods(
         )
         found.append(likelihood_of(variant, readings))
     return tuple(one for one in found if one)
+
+
+def _target(experiment: ResolvedNeuron | ResolvedLocal, place: str | None, below: Path) -> Path:
+    """The folder with the target's tokenizer; of a staged checkpoint no weights are downloaded."""
+    given_by = "--target" if place else f"{experiment.path}: target.path"
+    folder = (
+        own_target(experiment)
+        if place is None
+        else (model_folder(place, below, needs_weights=False, say=_progress))
+    )
+    check_tokenizer(folder, given_by=given_by)
+    return folder
+
+
+def _drafts(
+    experiment: ResolvedNeuron | ResolvedLocal, places: Sequence[str] | None, below: Path
+) -> Sequence[Path]:
+    """The folders of the drafts."""
+    given_by = "--draft" if places else f"{experiment.path}: draft.path"
+    folders = (
+        own_drafts(experiment)
+        if places is None
+        else [model_folder(place, below, needs_weights=True, say=_progress) for place in places]
+    )
+    for folder in folders:
+        check_model(folder, given_by=given_by)
+    return folders
 
 
 def _progress(line: str) -> None:
@@ -195,10 +269,10 @@ def _measured(
     yield from predictions_of(answers.run, answers.transcripts, readings, checked)
 
 
-def _step_costs(card: Path | None, method: str) -> Sequence[StepCosts]:
+def _step_costs(card: StepCostCard | None, method: str) -> Sequence[StepCosts]:
     """Of each load of the card; without one, what is published."""
     if card is not None:
-        return [*costs_by_load(read_step_costs(card), method).values()]
+        return [*costs_by_load(card, method).values()]
     low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
     source = f"published for {method}: each drafted token adds {low:g} to {high:g} of a step"
     return [PriorStepCosts(per_drafted_token=Range(low=low, high=high), source=source)]

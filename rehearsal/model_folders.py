@@ -1,36 +1,80 @@
-"""Folders of the models that read outputs: which they are, and whether they can be models."""
+"""Folders of the models that read outputs: which they are, and whether they can be models.
+
+A checkpoint that an experiment staged is downloaded into one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from draftworth.cli.runs import S3_SCHEME
 from draftworth.errors import UserInputError
 from draftworth.experiment.model import beside
-from draftworth.experiment.variants import LocalSpeculative
-from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal
+from draftworth.experiment.naming import CHECKPOINTS_OUTPUT
+from draftworth.experiment.variants import HubModel, LocalSpeculative
+from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron
+from pods.checkpoint_stager.files import is_weights
+
+# Looked up where a checkpoint lies in S3: only then is AWS needed.
+_S3_CHECKPOINT = "account.s3_checkpoint"
 
 
-def own_drafts(experiment: ResolvedExperiment) -> list[Path]:
+def model_folder(
+    place: str, below: Path, *, needs_weights: bool, say: Callable[[str], None]
+) -> Path:
+    """The folder that is named; of a staged checkpoint in S3 a checked copy, below `below`.
+
+    Raises:
+        DraftworthError: there is no whole checkpoint there, or it cannot be downloaded.
+    """
+    if not place.startswith(S3_SCHEME):
+        return Path(place)
+    folder: Path = importlib.import_module(_S3_CHECKPOINT).download_checkpoint(
+        place,
+        below / "checkpoints",
+        wanted=lambda path: needs_weights or not is_weights(path),
+        say=say,
+    )
+    return folder
+
+
+def own_drafts(experiment: ResolvedNeuron | ResolvedLocal) -> list[Path]:
     """The experiment's drafts; raises UserInputError where they are models of the hub."""
     specs = [v.spec for v in experiment.variants if isinstance(v.spec, LocalSpeculative)]
-    if not specs:
+    if isinstance(experiment, ResolvedNeuron):
+        drafts = dict.fromkeys(
+            f"--draft {_staged(draft)}"
+            for v in experiment.variants
+            if (draft := v.checkpoints.get("draft"))
+        )
         raise UserInputError(
-            f"{experiment.path}: its drafts are models of the hub; next: download one and give its "
-            "folder: --draft DIR"
+            f"{experiment.path}: its drafts are models of the hub; next: give the folder of a "
+            f"downloaded one (--draft DIR), or where a deploy staged them: {' '.join(drafts)} "
+            f"{_BUCKET}"
         )
     return list(dict.fromkeys(beside(experiment.path, spec.draft.path) for spec in specs))
 
 
-def own_target(experiment: ResolvedExperiment) -> Path:
+def own_target(experiment: ResolvedNeuron | ResolvedLocal) -> Path:
     """The experiment's target; raises UserInputError where it is a model of the hub."""
-    if not isinstance(experiment, ResolvedLocal):
+    if isinstance(experiment, ResolvedNeuron):
         raise UserInputError(
             f"{experiment.path}: its target is a model of the hub; next: download its tokenizer "
-            "(tokenizer.json, tokenizer_config.json, chat template) and give the folder: "
-            "--target DIR"
+            "(tokenizer.json, tokenizer_config.json, chat template) and give the folder "
+            "(--target DIR), or where a deploy staged it: --target "
+            f"{_staged(experiment.spec.target)} {_BUCKET}"
         )
     return beside(experiment.path, experiment.spec.target.path)
+
+
+def _staged(model: HubModel) -> str:
+    """Where a deploy puts a checkpoint, but for the bucket's name."""
+    return f"{S3_SCHEME}BUCKET/{model.storage_prefix}"
+
+
+_BUCKET = f"(BUCKET: the stack's output {CHECKPOINTS_OUTPUT})"
 
 
 def check_tokenizer(folder: Path, *, given_by: str) -> None:

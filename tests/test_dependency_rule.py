@@ -46,11 +46,12 @@ ROOMS: dict[str, set[str]] = {
     "experiment": {*_GROUND, "records"},
     "analysis": {*_GROUND, "records"},
     "serving": {*_GROUND, "records", "experiment"},
-    "estimating": {*_GROUND, "terminal", "records", "analysis"},
     "measuring": {*_GROUND, "records", "analysis"},
     "report": {*_GROUND, "terminal", "records", "analysis"},
+    "estimating": {*_GROUND, "records", "analysis", "report"},
     "planning": {
         *(*_GROUND, "terminal", "records", "experiment", "analysis", "serving", "measuring"),
+        "estimating",
     },
     "cli": {
         *(*_GROUND, "terminal", "records", "experiment", "analysis", "serving", "measuring"),

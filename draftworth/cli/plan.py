@@ -13,6 +13,7 @@ from draftworth.errors import UserInputError, suggestion
 from draftworth.experiment.variants import AsShipped, Speculative
 from draftworth.planning.advice import notes
 from draftworth.planning.assumptions import OPTION, Assumption, Assumptions, assumption_data
+from draftworth.planning.card import CARD_OPTION, by_card
 from draftworth.planning.learning import LEARN_OPTION, learnt
 from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.measuring_time import RoundCounts
@@ -27,6 +28,7 @@ from draftworth.planning.resolved import (
 from draftworth.planning.timeline import forecast
 from draftworth.planning.timeline_text import learnt_lines, time_lines
 from draftworth.records.reading import read_run
+from draftworth.records.step_costs import read_step_costs
 from draftworth.serving.command import ModelPaths, served_model_name
 from draftworth.serving.dialects import serving_command
 
@@ -51,6 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"{OPTION} still replaces them; {RUN_WORDS}",
     )
     parser.add_argument(
+        CARD_OPTION,
+        metavar="PATH",
+        type=Path,
+        help="step-cost card of a run on the same servers, step_costs.json or the run's folder: "
+        f"its speeds in the place of assumptions, and of what {LEARN_OPTION} says",
+    )
+    parser.add_argument(
         COMPILED_OPTION,
         action="append",
         default=[],
@@ -65,19 +74,14 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(experiment, ResolvedNeuron):
         experiment = with_looked_up_price(experiment)
     # Everything is worked out before the first line is printed: a wrong option is reported alone.
-    options = (arguments.assume, arguments.compiled, arguments.learn)
-    for line in list(_plan_lines(experiment, *options)):
+    for line in list(_plan_lines(experiment, arguments)):
         print(line)
     return 0
 
 
-def _plan_lines(
-    experiment: ResolvedExperiment,
-    assume: Sequence[str],
-    compiled: Sequence[str],
-    learn: str | None,
-) -> Iterator[str]:
+def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -> Iterator[str]:
     """The plan as lines of text."""
+    assume, compiled = arguments.assume, arguments.compiled
     release = experiment.spec.release_facts
     yield f"experiment  {experiment.name}"
     yield f"release     {experiment.spec.release} (vLLM {release.vllm_version})"
@@ -91,14 +95,14 @@ def _plan_lines(
     if isinstance(experiment, ResolvedNeuron):
         yield from _placement_lines(experiment)
         known = assumption_data().for_target(experiment.spec.target.model)
-        rows = _learnt(experiment, known, learn)
+        rows = _learnt(experiment, known, arguments.learn, arguments.card)
         assumed = known.model_copy(update=rows).replaced(assume)
         first = forecast(experiment, assumed, compiled=_known_variants(experiment, compiled))
         yield from time_lines(first, second=forecast(experiment, assumed, second=True))
         yield from learnt_lines(rows, assumed)
-    elif assume or compiled or learn is not None:
+    elif assume or compiled or arguments.learn is not None or arguments.card is not None:
         raise UserInputError(
-            f"{OPTION}, {COMPILED_OPTION}, {LEARN_OPTION}: given for release "
+            f"{OPTION}, {COMPILED_OPTION}, {CARD_OPTION}, {LEARN_OPTION}: given for release "
             f"{experiment.spec.release}, allowed with a Neuron release: a local experiment uses no "
             "AWS nodes and has no time line"
         )
@@ -111,13 +115,16 @@ def _plan_lines(
 
 
 def _learnt(
-    experiment: ResolvedNeuron, assumed: Assumptions, run_at: str | None
+    experiment: ResolvedNeuron, assumed: Assumptions, run_at: str | None, card: Path | None
 ) -> dict[str, Assumption]:
-    """What a run says in the place of assumptions; nothing without one."""
-    if run_at is None:
-        return {}
-    with local_run(run_at) as folder:
-        return learnt(read_run(folder), assumed, model=served_model_name(experiment.spec))
+    """What a run and a card say in the place of assumptions; nothing without them."""
+    rows: dict[str, Assumption] = {}
+    if run_at is not None:
+        with local_run(run_at) as folder:
+            rows = learnt(read_run(folder), assumed, model=served_model_name(experiment.spec))
+    if card is not None:
+        rows |= by_card(read_step_costs(card), experiment, assumed)
+    return rows
 
 
 def _known_variants(experiment: ResolvedNeuron, names: Sequence[str]) -> Sequence[str]:

@@ -10,7 +10,7 @@ from draftworth.errors import UserInputError
 from draftworth.estimating.forecast import Range
 from draftworth.records.load import Load
 from draftworth.records.results import MAX_SECONDS, MIN_SECONDS
-from draftworth.records.serving_facts import Decoding
+from draftworth.records.serving_facts import Decoding, ServingFacts
 from draftworth.records.step_costs import StepCost, StepCostCard
 
 
@@ -70,14 +70,8 @@ def costs_by_load(card: StepCostCard, method: str) -> dict[Load, CardStepCosts]:
         UserInputError: it does not say what served it, a figure cannot be, or it has no step of
             this method beside one of its baseline.
     """
-    if card.serving is None:
-        raise UserInputError(
-            f"card of run {card.run_id}: it does not say what served it; allowed: a card of a run "
-            "of an experiment, not of `measure`"
-        )
-    decoding = card.serving.decoding
-    for cost in card.costs:
-        _check(cost, card)
+    serving = checked_serving(card)
+    decoding = serving.decoding
     found: dict[Load, CardStepCosts] = {}
     for load in dict.fromkeys(cost.load for cost in card.costs):
         here = [cost for cost in card.costs if cost.load == load]
@@ -92,13 +86,29 @@ def costs_by_load(card: StepCostCard, method: str) -> dict[Load, CardStepCosts]:
         if measured:
             drafts = {decoding[c.variant].draft or "" for c in here} - {""}
             source = (
-                f"measured at {load.label} in run {card.run_id} on {card.serving.release} with "
+                f"measured at {load.label} in run {card.run_id} on {serving.release} with "
                 f"{', '.join(sorted(drafts))} (card {card.content_sha256[:12]})"
             )
             found[load] = CardStepCosts(measured=measured, source=source, load=load.label)
     if not found:
         raise UserInputError(f"card of run {card.run_id}: {_lacking(card, decoding, method)}")
     return found
+
+
+def checked_serving(card: StepCostCard) -> ServingFacts:
+    """What served the card's run, once every figure is one that can be.
+
+    Raises:
+        UserInputError: one cannot, or nobody says what served it.
+    """
+    if card.serving is None:
+        raise UserInputError(
+            f"card of run {card.run_id}: it does not say what served it; allowed: a card of a run "
+            "of an experiment, not of `measure`"
+        )
+    for cost in card.costs:
+        _check(cost, card.run_id, card.serving.decoding)
+    return card.serving
 
 
 def _lacking(card: StepCostCard, decoding: Mapping[str, Decoding], method: str) -> str:
@@ -113,10 +123,9 @@ def _lacking(card: StepCostCard, decoding: Mapping[str, Decoding], method: str) 
     )
 
 
-def _check(cost: StepCost, card: StepCostCard) -> None:
+def _check(cost: StepCost, run_id: str, known: Mapping[str, Decoding]) -> None:
     """Raise UserInputError for a step that no server of the card's run can have taken."""
-    where = f"card of run {card.run_id}: {cost.variant} at {cost.load.label}"
-    known = card.serving.decoding if card.serving else {}
+    where = f"card of run {run_id}: {cost.variant} at {cost.load.label}"
     if cost.variant not in known:
         raise UserInputError(
             f"{where}: variant: given {cost.variant!r}, allowed: those of its serving.decoding "

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import INDIFFERENCE
@@ -80,6 +80,15 @@ class WindowForecast:
     is_measured: bool
 
     @property
+    def class_cost_ratios(self) -> Mapping[str, Range]:
+        """`cost_ratio` of each class alone."""
+        step = self.step_cost
+        return {
+            name: Range(low=step.low / (t.high or t.value), high=step.high / (t.low or t.value))
+            for name, t in self.tokens_per_step.items()
+        }
+
+    @property
     def breaks_even_at(self) -> float:
         """Step cost, in baseline steps, at which a token costs what it costs without a draft."""
         middle = math.sqrt(self.cost_ratio.low * self.cost_ratio.high)
@@ -128,33 +137,66 @@ def _of_window(
     )
 
 
-def answer(forecasts: Sequence[WindowForecast]) -> str:
-    """What a buyer needs to know, in one sentence."""
-    paying = 1 / (1 + INDIFFERENCE)
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a buyer needs to know.
+
+    sentence: all of it. about: the window that it speaks of. to_measure: the windows that an
+    accelerator would have to measure to settle it; none where the sentence is the last word.
+    """
+
+    outcome: Literal["pays", "cannot pay", "open"]
+    sentence: str
+    about: WindowForecast
+    to_measure: tuple[int, ...] = ()
+
+
+def answer(forecasts: Sequence[WindowForecast]) -> Answer:
+    """Whether any window pays, as far as it is known."""
     best = min(forecasts, key=lambda f: f.cost_ratio.low)
-    if best.cost_ratio.low > 1:
-        needed, gets = best.step_cost.low, best.breaks_even_at
-        return (
-            f"cannot pay: even with the cheapest step, window {best.window} would need "
-            f"{needed:.1f} tokens a step and gets {gets:.1f}"
-        )
     surest = min(forecasts, key=lambda f: f.cost_ratio.high)
-    if surest.cost_ratio.high < paying:
-        return (
-            f"pays unless a step of window {surest.window} costs more than "
-            f"{surest.breaks_even_at:.1f} baseline steps: a token costs "
-            f"{1 - surest.cost_ratio.high:.0%} to {1 - surest.cost_ratio.low:.0%} less"
+    if best.cost_ratio.low > 1:
+        return Answer(outcome="cannot pay", sentence=_cannot_pay(best), about=best)
+    if surest.cost_ratio.high < 1 / (1 + INDIFFERENCE):
+        return Answer(
+            outcome="pays",
+            sentence=(
+                f"pays unless a step of window {surest.window} costs more than "
+                f"{surest.breaks_even_at:.1f} baseline steps: a token costs "
+                f"{1 - surest.cost_ratio.high:.0%} to {1 - surest.cost_ratio.low:.0%} less"
+            ),
+            about=surest,
+            to_measure=() if surest.is_measured else (surest.window,),
         )
+    both = {f.window: f for f in (best, surest)}
+    unknown = sorted(window for window, f in both.items() if not f.is_measured)
+    return Answer(
+        outcome="open",
+        sentence=_depends(best, unknown),
+        about=best,
+        to_measure=tuple(unknown or sorted(both)),
+    )
+
+
+def _cannot_pay(best: WindowForecast) -> str:
+    return (
+        f"cannot pay: even with the cheapest step, window {best.window} would need "
+        f"{best.step_cost.low:.1f} tokens a step and gets {best.breaks_even_at:.1f}"
+    )
+
+
+def _depends(best: WindowForecast, unknown: Sequence[int]) -> str:
     pays = f"window {best.window} pays below {best.breaks_even_at:.1f} baseline steps a step"
-    windows = sorted({f.window for f in (best, surest) if not f.is_measured})
-    if not windows:
+    if not unknown:
         cost = best.step_cost
         return (
             "cannot be told from this card and these outputs: both answers lie within the "
             f"intervals ({pays}, and its step was measured at {cost.low:.2f} to {cost.high:.2f}); "
             "next: outputs of more prompts, and a card of a longer run"
         )
-    words = " and ".join(str(window) for window in windows)
-    return (
-        f"depends on what a step costs: measure window{'s' * (len(windows) > 1)} {words} ({pays})"
-    )
+    return f"depends on what a step costs: measure {windows_text(unknown)} ({pays})"
+
+
+def windows_text(windows: Sequence[int]) -> str:
+    """`window 7`, `windows 2 and 5`."""
+    return f"window{'s' * (len(windows) > 1)} {' and '.join(map(str, windows))}"

@@ -35,8 +35,8 @@ def learnt(run: Run, assumed: Assumptions, *, model: str) -> dict[str, Assumptio
     found: dict[str, Assumption] = {}
     for name, maybe, what in (*_speeds(run), *_starts([*run.result.server_starts.values()])):
         values = [value for value in maybe if value is not None]
-        row = _row(assumed.named(name), values, f"{run_id}: {what}") if values else None
-        if row is not None:
+        source = f"{run_id}: {what}"
+        if values and (row := assumption_of(assumed.named(name), values, source)):
             found[name] = row
     return found
 
@@ -51,7 +51,7 @@ def _check(run: Run, run_id: str, model: str) -> None:
         )
 
 
-def _row(replaced: Assumption, values: Sequence[float], source: str) -> Assumption | None:
+def assumption_of(replaced: Assumption, values: Sequence[float], source: str) -> Assumption | None:
     """In three digits; None for values that cannot be, of which the assumption says more."""
     low, high = (float(f"{value:.3g}") for value in (min(values), max(values)))
     try:

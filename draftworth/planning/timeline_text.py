@@ -108,15 +108,25 @@ def _worked_out(quantity: Bounds, *, digits: int = 1) -> str:
 
 def _minutes_lines(first: Forecast, second: Forecast) -> Iterator[str]:
     """What is billed where no price is known."""
-    experiment, nodes = first.experiment, first.experiment.placement.nodes
-    yield (
-        "cost        unknown: aws.price is left out and none has been looked up; "
+    yield f"cost        {no_price_text(first.experiment)}"
+    for name, run in (("first run ", first), ("second run", second)):
+        yield f"  {name}  {unpriced_text(run)}"
+    yield from _beside_lines(first.experiment)
+
+
+def no_price_text(experiment: ResolvedNeuron) -> str:
+    """Why no cost is told, and how to get one."""
+    return (
+        "unknown: aws.price is left out and none has been looked up; "
         f"`python -m draftworth price {experiment.path}` asks AWS"
     )
-    for name, run in (("first run ", first), ("second run", second)):
-        billed = run.billed_minutes.text(digits=1)
-        yield f"  {name}  billed {billed} minutes x {nodes} node{'s' if nodes > 1 else ''}"
-    yield from _beside_lines(experiment)
+
+
+def unpriced_text(run: Forecast) -> str:
+    """What is billed of a run, without a price."""
+    nodes = run.experiment.placement.nodes
+    billed = run.billed_minutes.text(digits=1)
+    return f"billed {billed} minutes x {nodes} node{'s' if nodes > 1 else ''}"
 
 
 def _cost_lines(first: Forecast, second: Forecast) -> Iterator[str]:
@@ -138,23 +148,17 @@ def _hourly_lines(first: Forecast, second: Forecast) -> Iterator[str]:
         f"{price.as_of.isoformat()})"
     )
     yield (
-        f"  first run   {_billed(first)}; {BUDGET} {aws.budget_usd:.2f}; on {nodes} "
+        f"  first run   {billed_text(first)}; {BUDGET} {aws.budget_usd:.2f}; on {nodes} "
         f"node{'s' if nodes > 1 else ''} from `{NODE_START}` to the end of `{TEARDOWN}`"
     )
-    yield (
-        f"  second run  {_billed(second)}: the cluster, checkpoints and compiled graphs are there"
-    )
+    there = "the cluster, checkpoints and compiled graphs are there"
+    yield f"  second run  {billed_text(second)}: {there}"
 
 
 def _block_lines(first: Forecast, second: Forecast, capacity: CapacityBlock) -> Iterator[str]:
     """Nodes that are paid for whether they exist or not."""
-    price, block = first.experiment.node_price, PaidBlock.of(first.experiment, capacity)
-    assumed = "" if capacity.hours else "; aws.capacity.hours is not given: one day, the shortest"
-    yield (
-        f"cost        {block.usd:.2f} USD for the Capacity Block, whole and in advance: "
-        f"{block.hours:g} hours x {block.instances} x {price.usd_per_hour:.2f} ({price.source}, "
-        f"{price.as_of.isoformat()}){assumed}"
-    )
+    block = PaidBlock.of(first.experiment, capacity)
+    yield f"cost        {block_text(first.experiment, capacity)}"
     for name, run in (("first run ", first), ("second run", second)):
         idle = block.idle_share(run.billed_minutes)
         yield (
@@ -169,11 +173,23 @@ def _block_lines(first: Forecast, second: Forecast, capacity: CapacityBlock) -> 
     )
 
 
+def block_text(experiment: ResolvedNeuron, capacity: CapacityBlock) -> str:
+    """What a Capacity Block costs, to be checked by hand."""
+    price, block = experiment.node_price, PaidBlock.of(experiment, capacity)
+    assumed = "" if capacity.hours else "; aws.capacity.hours is not given: one day, the shortest"
+    return (
+        f"{block.usd:.2f} USD for the Capacity Block, whole and in advance: "
+        f"{block.hours:g} hours x {block.instances} x {price.usd_per_hour:.2f} ({price.source}, "
+        f"{price.as_of.isoformat()}){assumed}"
+    )
+
+
 def _percent(share: Bounds) -> str:
     return f"{(share * 100).text(digits=0)}%"
 
 
-def _billed(run: Forecast) -> str:
+def billed_text(run: Forecast) -> str:
+    """What a run costs where nodes are paid for while they exist, to be checked by hand."""
     return f"billed {_worked_out(run.usd(run.billed_minutes), digits=2)} USD"
 
 

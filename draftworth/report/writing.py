@@ -10,7 +10,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from draftworth.analysis.facts import RunFacts
-from draftworth.errors import DraftworthError
+from draftworth.errors import DraftworthError, UserInputError
 from draftworth.report.document import Document
 from draftworth.report.drawing import THEMES, render
 from draftworth.report.tables import figures_csv, requests_csv
@@ -29,9 +29,7 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
     Raises:
         DraftworthError: the folder cannot be written.
     """
-    images = {
-        (plot.name, theme): render(plot, theme) for plot in document.plots for theme in THEMES
-    }
+    images = _images(document)
     texts = {
         "report.md": markdown_of(document),
         "report.html": html_of(document, images),
@@ -49,6 +47,26 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
         raise DraftworthError(
             f"{folder}: the report cannot be written: {error.strerror}; give another --out DIR"
         ) from error
+
+
+def write_page(document: Document, file: Path) -> None:
+    """Write the page alone, over an earlier one.
+
+    Raises:
+        UserInputError: the file cannot be written.
+    """
+    page = html_of(document, _images(document)).encode()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(page)
+    except OSError as error:
+        raise UserInputError(
+            f"{file}: the page cannot be written: {error.strerror}; give another file"
+        ) from error
+
+
+def _images(document: Document) -> Images:
+    return {(plot.name, theme): render(plot, theme) for plot in document.plots for theme in THEMES}
 
 
 def html_of(document: Document, images: Images) -> str:

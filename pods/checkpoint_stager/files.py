@@ -113,6 +113,11 @@ def _refuse_names(paths: Iterable[str], model: str) -> None:
             )
 
 
+def is_weights(path: str) -> bool:
+    """Whether a served file holds weights, which a tokenizer does without."""
+    return _suffix(path) in SERVED_WEIGHTS
+
+
 def _is_served(path: str, weights: str) -> bool:
     suffix = _suffix(path.removesuffix(".index.json"))
     if any(part.startswith(".") for part in PurePosixPath(path).parts):

@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 
 from draftworth.cli import main
+from draftworth.records.codec import dump_record
 from draftworth.records.likelihoods import read_likelihoods
 from draftworth.records.readings import Output, Reading
 from rehearsal import estimate
 from rehearsal.teacher_forcing import Reader
 from tests.conftest import ROOT
-from tests.rehearsal.test_answers import write_answers
+from tests.draftworth.planning.test_card import card, drafted, plain
+from tests.rehearsal.test_answers import HUB_EXPERIMENT, TINY_PAIR, write_answers
 from tests.rehearsal.test_rehearsal import short_rehearsal
-from tests.support.experiments import both, put, write_experiment
+from tests.support.experiments import both, put, resolved, write_experiment
 
 REHEARSAL = ROOT / "experiments/rehearsal.yaml"
 CLASSES = ("structured", "open_ended")
@@ -137,10 +139,21 @@ def test_heads_are_refused_with_the_reason(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_draft_of_the_hub_wants_its_folder(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["estimate", str(ROOT / "experiments/qwen3-32b.yaml")])
+    options = ("--target", str(TINY_PAIR / "target"), "--answers", str(TINY_PAIR / "answers"))
+
+    code = main(["estimate", str(HUB_EXPERIMENT), *options])
 
     assert code == 2
-    assert "--draft DIR" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "--draft DIR" in error
+    assert "--draft s3://BUCKET/Qwen/Qwen3-1.7B/main (BUCKET: the stack's output" in error
+
+
+def test_a_target_of_the_hub_wants_its_tokenizer(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["estimate", str(HUB_EXPERIMENT)])
+
+    assert code == 2
+    assert "--target s3://BUCKET/Qwen/Qwen3-32B/main (BUCKET" in capsys.readouterr().err
 
 
 def test_prompts_without_answers_say_where_to_get_some(
@@ -195,9 +208,44 @@ def test_the_experiments_own_draft_is_known_however_it_is_named(
     assert estimated(run, monkeypatch, *(["--draft", draft] if draft else [])) == 0
 
     output = capsys.readouterr().out
-    assert output.startswith(f"{draft or 'rehearsal/tiny_pair/draft'}: ")
-    assert "Predicted beside measured" in output
+    assert f"\n{draft or 'rehearsal/tiny_pair/draft'}\n" in output
+    assert "Predicted without a server" in output
     assert "each step as predicted" in output
+
+
+def test_the_page_says_what_the_terminal_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_answers(tmp_path / "run", classes=CLASSES)
+    page = tmp_path / "estimate.html"
+
+    assert estimated(run, monkeypatch, "--html", str(page)) == 0
+
+    shown = [line for line in capsys.readouterr().out.splitlines() if "step cost" in line]
+    assert shown
+    text = page.read_text()
+    assert "<h2>Predicted without a server" in text
+    assert "step cost = tokens a step to break even" in text
+    assert "cost of a token, traffic mix" in text
+
+
+def test_a_card_and_a_price_say_what_an_hour_settles_and_what_a_day_can_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    classes = [c.name for c in resolved().spec.workload.classes]
+    run = write_answers(tmp_path / "run", "Qwen/Qwen3-32B", of=HUB_EXPERIMENT, classes=classes)
+    path = tmp_path / "step_costs.json"
+    path.write_bytes(dump_record(card(plain(), drafted())))
+    pair = ("--draft", str(TINY_PAIR / "draft"), "--target", str(TINY_PAIR / "target"))
+    options = (*pair, "--card", str(path), "--tokens-per-day", "1000000")
+
+    assert estimated(run, monkeypatch, *options, experiment=HUB_EXPERIMENT) == 0
+
+    output = capsys.readouterr().out
+    assert "What would settle it: a run that measures window" in output
+    assert "by the assumptions of `plan`: billed minutes" in output
+    assert "1,000,000 tokens a day x" in output
+    assert "x 0.04 s a step /" in output
 
 
 def test_steps_of_sampled_outputs_are_not_compared(

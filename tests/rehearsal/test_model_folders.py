@@ -43,8 +43,9 @@ def test_a_missing_folder_is_named_with_its_option(
     option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     experiment = str(ROOT / "experiments/rehearsal.yaml")
+    answers = ("--answers", str(ROOT / "rehearsal/tiny_pair/answers"))
 
-    assert main(["estimate", experiment, option, str(tmp_path / "none")]) == 2
+    assert main(["estimate", experiment, option, str(tmp_path / "none"), *answers]) == 2
 
     error = capsys.readouterr().err
     assert f"{option}: given {tmp_path / 'none'}, where no folder is; allowed" in error

@@ -1,4 +1,4 @@
-"""What is printed of drafts: which is meant, at which load, and the figures in words."""
+"""What is told of drafts as JSON: which is meant, at which load."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 from draftworth.estimating.card import CardStepCosts
-from draftworth.estimating.estimate import DraftEstimate, estimate_of, json_lines, text_lines
+from draftworth.estimating.estimate import DraftEstimate, estimate_of, json_lines
 from draftworth.estimating.forecast import Range
 from draftworth.records.predictions import Prediction
 from draftworth.records.readings import Reading
@@ -41,35 +41,20 @@ def estimate(draft: str, load: str | None, *, outputs: int = 1) -> DraftEstimate
     return replace(found, predictions=(PREDICTED,))
 
 
-def test_several_loads_are_named_and_what_servers_did_is_told_once() -> None:
-    lines = [*text_lines([estimate("a/draft", "c1"), estimate("a/draft", "c4")])]
-
-    assert [line.split(":")[0] for line in lines if line.startswith("a/draft")] == [
-        "a/draft at c1",
-        "a/draft at c4",
-    ]
-    assert sum(line.startswith("Predicted beside measured") for line in lines) == 1
-
-
 def test_drafts_in_folders_of_one_name_are_told_apart() -> None:
     both = [estimate("a/draft", "c1"), estimate("b/draft", "c1")]
 
-    lines = [*text_lines(both)]
-
-    assert any(line.startswith("a/draft: ") for line in lines)
-    assert any(line.startswith("b/draft: ") for line in lines)
-    assert sum(line.startswith("Predicted beside measured") for line in lines) == 2
     found = json.loads("\n".join(json_lines(both)))
+
     assert [(d["draft"], d["draft_folder"], d["load"]) for d in found] == [
         ("draft", "a/draft", "c1"),
         ("draft", "b/draft", "c1"),
     ]
 
 
-def test_one_output_is_no_outputs_and_the_first_tokens_are_not_counted() -> None:
-    (_, one, *_), (_, two, *_) = (
-        [*text_lines([estimate("d", None, outputs=number)])] for number in (1, 2)
-    )
+def test_a_window_has_its_cost_in_each_class_and_in_the_traffic() -> None:
+    (found,) = json.loads("\n".join(json_lines([estimate("a", None)])))
 
-    assert one.startswith("1 output, 3 tokens after the first of each, of which the draft would")
-    assert two.startswith("2 outputs, 6 tokens after the first of each")
+    (window,) = found["windows"]
+    assert window["class_cost_ratios"] == {"chat": window["cost_ratio"]}
+    assert found["windows_to_measure"] == []

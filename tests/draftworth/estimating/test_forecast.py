@@ -48,15 +48,19 @@ def forecasts(
 
 
 def test_a_draft_that_is_right_pays_and_the_sentence_says_up_to_which_step_cost() -> None:
-    said = answer(forecasts(readings(0.95), (0.1, 0.12)))
+    found = answer(forecasts(readings(0.95), (0.1, 0.12)))
+    said = found.sentence
 
+    assert (found.outcome, found.to_measure) == ("pays", (found.about.window,))
     assert said.startswith("pays unless a step of window ")
     assert "baseline steps: a token costs" in said
 
 
 def test_a_draft_that_is_never_right_cannot_pay() -> None:
-    said = answer(forecasts(readings(0.05), (0.14, 0.19)))
+    found = answer(forecasts(readings(0.05), (0.14, 0.19)))
+    said = found.sentence
 
+    assert (found.outcome, found.to_measure) == ("cannot pay", ())
     assert said.startswith(
         "cannot pay: even with the cheapest step, window 2 would need 1.3 tokens "
     )
@@ -64,29 +68,37 @@ def test_a_draft_that_is_never_right_cannot_pay() -> None:
 
 
 def test_where_the_step_decides_it_names_what_to_measure() -> None:
-    said = answer(forecasts(readings(0.6), (0.05, 0.6)))
+    found = answer(forecasts(readings(0.6), (0.05, 0.6)))
 
-    assert said.startswith("depends on what a step costs: measure window")
+    assert found.outcome == "open"
+    assert found.sentence.startswith("depends on what a step costs: measure window")
 
 
 @pytest.mark.parametrize(
-    ("measured", "said"),
+    ("measured", "said", "to_measure"),
     [
-        ({}, "measure windows 2 and 5 "),
-        ({2}, "measure window 5 "),
-        ({2, 5}, "cannot be told from this card and these outputs: "),
+        ({}, "measure windows 2 and 5 ", (2, 5)),
+        ({2}, "measure window 5 ", (5,)),
+        ({2, 5}, "cannot be told from this card and these outputs: ", (2, 5)),
     ],
 )
 def test_a_window_that_the_card_measured_is_not_to_be_measured(
-    measured: set[int], said: str
+    measured: set[int], said: str, to_measure: tuple[int, ...]
 ) -> None:
     open_ones = forecasts(readings(0.6), (0.05, 0.6), windows={2: 2, 5: 5})
     of_card = [replace(f, is_measured=f.window in measured) for f in open_ones]
 
     found = answer(of_card)
 
-    assert said in found
-    assert ("measure" in found.split("(")[0]) == (len(measured) < 2)
+    assert said in found.sentence
+    assert ("measure" in found.sentence.split("(")[0]) == (len(measured) < 2)
+    assert found.to_measure == to_measure
+
+
+def test_a_window_that_pays_by_its_own_measured_step_leaves_nothing_to_settle() -> None:
+    of_card = [replace(f, is_measured=True) for f in forecasts(readings(0.95), (0.1, 0.12))]
+
+    assert answer(of_card).to_measure == ()
 
 
 def test_the_truth_lies_in_the_range_where_the_step_cost_does() -> None:
@@ -109,6 +121,16 @@ def test_classes_count_by_their_part_of_the_output_tokens() -> None:
     mix = forecasts(both, (0.1, 0.1), weights={"good": 3.0, "bad": 1.0}, windows={7: 7})
 
     assert mix[0].cost_ratio.low == pytest.approx((3 * alone[0] + alone[1]) / 4)
+
+
+def test_each_class_has_its_own_cost_whatever_it_weighs() -> None:
+    both = readings(0.95, prompt_class="good") + readings(0.05, prompt_class="bad")
+
+    (mix,) = forecasts(both, (0.1, 0.2), weights={"good": 3.0, "bad": 1.0}, windows={7: 7})
+
+    for name in ("good", "bad"):
+        (alone,) = forecasts(both, (0.1, 0.2), weights={name: 1.0}, windows={7: 7})
+        assert mix.class_cost_ratios[name] == alone.cost_ratio
 
 
 def test_the_interval_is_of_prompts_however_often_one_is_read() -> None:

@@ -1,0 +1,144 @@
+"""What an accelerator hour would settle of a forecast, what it costs, and what it can save.
+
+Each number stands beside what it was computed of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from draftworth.analysis.costs import SECONDS_PER_HOUR
+from draftworth.estimating.card import checked_serving
+from draftworth.estimating.forecast import Answer, windows_text
+from draftworth.experiment.aws import CapacityBlock
+from draftworth.experiment.variants import Speculative
+from draftworth.planning.assumptions import assumption_data
+from draftworth.planning.card import is_baseline, serving_differences
+from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
+from draftworth.planning.run_specification import serving_facts
+from draftworth.planning.timeline import forecast
+from draftworth.planning.timeline_text import (
+    billed_text,
+    block_text,
+    no_price_text,
+    unpriced_text,
+)
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.step_costs import StepCostCard
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenPrice:
+    """What a token costs without a draft, in decoding alone.
+
+    node_share: the baseline's, 0 to 1. step_s: of the baseline, which yields one token for each of
+    `requests` at once.
+    """
+
+    usd_per_node_hour: float
+    node_share: float
+    step_s: float
+    requests: int
+
+    @property
+    def usd_per_million(self) -> float:
+        """US dollars for a million output tokens."""
+        usd_per_second = self.usd_per_node_hour * self.node_share / SECONDS_PER_HOUR
+        return usd_per_second * self.step_s / self.requests * 1e6
+
+    @property
+    def how(self) -> str:
+        """The same, to be checked by hand."""
+        return (
+            f"{self.usd_per_node_hour:.2f} USD a node hour x {self.node_share:g} of a node / 3600 "
+            f"x {self.step_s:.4g} s a step / {self.requests} at once x 1,000,000"
+        )
+
+
+def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str, TokenPrice]:
+    """By label of the load; none without a price, or where the card is of other servers.
+
+    Raises:
+        UserInputError: the card has figures that cannot be.
+    """
+    serving, price = checked_serving(card), experiment.price
+    if price is None or any(serving_differences(serving, serving_facts(experiment))):
+        return {}
+    share = price.node_shares[next(v.name for v in experiment.variants if v.is_baseline)]
+    return {
+        cost.load.label: TokenPrice(
+            usd_per_node_hour=price.usd_per_node_hour,
+            node_share=share,
+            step_s=cost.step_latency_s,
+            requests=min(cost.load.concurrency, serving.max_num_seqs),
+        )
+        for cost in card.costs
+        # At random times nobody knows how many requests share a step.
+        if isinstance(cost.load, ConcurrencyLoad)
+        and is_baseline(cost, serving)
+        and cost.step_latency_s
+    }
+
+
+def settling(
+    experiment: ResolvedExperiment,
+    answer: Answer,
+    *,
+    price: TokenPrice | None,
+    tokens_per_day: int | None,
+) -> Iterator[str]:
+    """Sentences: what to measure and its cost, then what can be saved; none where nothing can."""
+    if answer.to_measure:
+        yield _to_measure(experiment, answer)
+    if answer.outcome != "cannot pay":
+        # Nobody pays for tokens of a local experiment.
+        is_paid = isinstance(experiment, ResolvedNeuron)
+        yield _saving(answer, price, tokens_per_day if is_paid else None)
+
+
+def _to_measure(experiment: ResolvedExperiment, answer: Answer) -> str:
+    """Which windows, and what a run of the experiment costs."""
+    specs = [variant.spec for variant in experiment.variants]
+    there = {spec.window for spec in specs if isinstance(spec, Speculative)}
+    missing = [window for window in answer.to_measure if window not in there]
+    absent = f" (no variant has {windows_text(missing)}: give one that window)" * bool(missing)
+    # Its step was measured already, and the interval was too wide.
+    is_known = answer.about.is_measured and answer.about.window in answer.to_measure
+    windows = f"{windows_text(answer.to_measure)}{absent}{' again, for longer' * is_known}"
+    if not isinstance(experiment, ResolvedNeuron):
+        return f"What would settle it: a run of the experiment that measures {windows}."
+    return f"What would settle it: a run that measures {windows}. {_run_cost(experiment)}"
+
+
+def _run_cost(experiment: ResolvedNeuron) -> str:
+    """A first run of the file as it stands, by the assumptions of `plan`."""
+    run = forecast(experiment, assumption_data().for_target(experiment.spec.target.model))
+    capacity, price = experiment.spec.aws.capacity, experiment.spec.aws.price
+    by = "as the experiment file has it, by the assumptions of `plan`"
+    if price is None:
+        return f"A first run, {by}: {unpriced_text(run)}; the cost is {no_price_text(experiment)}."
+    if isinstance(capacity, CapacityBlock):
+        return f"It costs {block_text(experiment, capacity)}."
+    return f"A first run, {by}: {billed_text(run)} ({price.source}, {price.as_of.isoformat()})."
+
+
+def _saving(answer: Answer, price: TokenPrice | None, tokens_per_day: int | None) -> str:
+    """Who measures first keeps the baseline where a draft is dearer: nothing is lost below 0."""
+    ratio = answer.about.cost_ratio
+    low, high = (max(0.0, 1 - end) for end in (ratio.high, ratio.low))
+    share = f"{low:.1%} to {high:.1%}"
+    what = f"What it can save with window {answer.about.window}: {share} of what decoding costs now"
+    if tokens_per_day is None:
+        return f"{what}."
+    if price is None:
+        return (
+            f"{what}; in USD it is not known, because that takes a price of the experiment's nodes "
+            "and a baseline that was measured on such servers at so many requests at once (--card)."
+        )
+    usd_per_day = tokens_per_day / 1e6 * price.usd_per_million
+    return (
+        f"{what}: {tokens_per_day:,} tokens a day x {price.usd_per_million:.4g} USD a million "
+        f"({price.how}) = {usd_per_day:,.2f} USD a day, of which {share} are "
+        f"{low * usd_per_day:,.2f} to {high * usd_per_day:,.2f} USD a day."
+    )

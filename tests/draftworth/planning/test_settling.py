@@ -1,0 +1,154 @@
+"""What an accelerator hour would settle, cost and save: numbers to be checked by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from draftworth.errors import UserInputError
+from draftworth.estimating.forecast import Answer, Range, WindowForecast
+from draftworth.experiment.aws import CapacityBlock, Price
+from draftworth.planning.assumptions import assumption_data
+from draftworth.planning.looked_up_price import with_price
+from draftworth.planning.resolved import ResolvedExperiment, load
+from draftworth.planning.settling import TokenPrice, settling, token_prices
+from draftworth.planning.timeline import forecast
+from draftworth.records.load import PoissonLoad
+from tests.conftest import ROOT
+from tests.draftworth.planning.test_card import EXPERIMENT, card, drafted, plain
+from tests.support.experiments import changed_aws, drop, write_experiment
+
+# 36 USD x 0.5 / 3600 = 0.005 USD a second; 0.04 s of it for 4 tokens.
+PRICED = with_price(EXPERIMENT, Price(usd_per_hour=36.0, as_of=date(2026, 3, 15), source="made up"))
+PRICE = TokenPrice(usd_per_node_hour=36.0, node_share=0.5, step_s=0.040, requests=4)
+
+
+def answer(low: float, high: float, *to_measure: int, outcome: str = "open") -> Answer:
+    about = WindowForecast(
+        window=5,
+        step_cost=Range(low=1.0, high=2.0),
+        tokens_per_step={},
+        cost_ratio=Range(low=low, high=high),
+        is_measured=False,
+    )
+    return Answer(outcome=outcome, sentence="", about=about, to_measure=to_measure)  # type: ignore[arg-type]
+
+
+def told(
+    experiment: ResolvedExperiment = PRICED,
+    found: Answer | None = None,
+    *,
+    price: TokenPrice | None = None,
+    tokens_per_day: int | None = None,
+) -> list[str]:
+    found = found or answer(0.6, 1.4, 5, 7)
+    return [*settling(experiment, found, price=price, tokens_per_day=tokens_per_day)]
+
+
+def test_a_token_costs_its_part_of_a_step_of_its_part_of_a_node() -> None:
+    assert PRICE.usd_per_million == pytest.approx(50.0)
+    assert PRICE.how == (
+        "36.00 USD a node hour x 0.5 of a node / 3600 x 0.04 s a step / 4 at once x 1,000,000"
+    )
+
+
+def test_a_card_of_the_same_servers_and_a_price_say_what_a_token_costs() -> None:
+    load_ = EXPERIMENT.loads[0]
+
+    found = token_prices(PRICED, card(plain(), drafted()))
+
+    share = EXPERIMENT.placement.node_share(EXPERIMENT.variants[0].slot)
+    assert found[load_.label].step_s == 0.040
+    assert found[load_.label].node_share == share > 0
+    assert found[load_.label].requests <= PRICED.spec.serving.max_num_seqs
+
+
+def test_another_server_random_times_or_no_price_leave_it_unknown() -> None:
+    unpriced = changed_aws(EXPERIMENT, price=None)
+    poisson = PoissonLoad(requests_per_second=1.0)
+
+    assert token_prices(PRICED, card(plain(), release="neuron-0")) == {}
+    assert token_prices(PRICED, card(plain(load=poisson))) == {}
+    assert token_prices(PRICED, card(drafted())) == {}
+    assert token_prices(unpriced, card(plain())) == {}
+    with pytest.raises(UserInputError, match="step_latency_s"):
+        token_prices(PRICED, card(plain(-1.0)))
+
+
+def test_the_run_is_that_of_the_plan_and_windows_that_are_missing_are_named() -> None:
+    first, _ = told()
+
+    run = forecast(PRICED, assumption_data().for_target(PRICED.spec.target.model))
+    cost = run.usd(run.billed_minutes)
+    assert "measures windows 5 and 7 (no variant has window 5: give one that window)" in first
+    assert f"/ 60 x 1 x 36.00 = {cost.text(digits=2)} USD (made up, 2026-03-15)." in first
+    assert "by the assumptions of `plan`: billed minutes " in first
+    assert cost.best > 0
+
+
+def test_a_window_that_the_card_has_is_to_be_measured_for_longer() -> None:
+    found = answer(0.6, 1.4, 5, 7)
+    known = replace(found, about=replace(found.about, is_measured=True))
+
+    assert "give one that window) again, for longer. A first run" in told(found=known)[0]
+    assert "again" not in told(found=replace(known, to_measure=(7,)))[0]
+    assert "again" not in told(found=found)[0]
+
+
+def test_a_block_is_paid_whole() -> None:
+    block = CapacityBlock(kind="capacity_block", reservation_id="cr-0123456789abcdef0", hours=48)
+
+    first, _ = told(changed_aws(PRICED, capacity=block))
+
+    assert (
+        "It costs 1728.00 USD for the Capacity Block, whole and in advance: 48 hours x 1 x 36.00"
+        in first
+    )
+
+
+def test_without_a_price_minutes_are_told_and_how_to_get_one(tmp_path: Path) -> None:
+    first, _ = told(load(write_experiment(tmp_path, drop("aws", "price"))))
+
+    assert "minutes x 1 node; the cost is unknown: aws.price is left out" in first
+    assert "USD" not in first
+
+
+def test_a_local_experiment_says_nothing_of_usd() -> None:
+    lines = told(load(ROOT / "experiments/rehearsal.yaml"))
+
+    assert lines[0].startswith("What would settle it: a run of the experiment that measures windo")
+    assert lines[1:] == told(load(ROOT / "experiments/rehearsal.yaml"), tokens_per_day=10)[1:]
+    assert "USD" not in "".join(lines)
+
+
+def test_what_is_saved_is_a_part_of_what_tokens_cost_and_never_below_nothing() -> None:
+    _, saved = told()
+
+    assert saved == "What it can save with window 5: 0.0% to 40.0% of what decoding costs now."
+
+
+def test_tokens_a_day_make_usd_a_day() -> None:
+    _, saved = told(price=PRICE, tokens_per_day=10_000_000)
+
+    assert "10,000,000 tokens a day x 50 USD a million (36.00 USD a node hour x 0.5" in saved
+    assert "= 500.00 USD a day, of which 0.0% to 40.0% are 0.00 to 200.00 USD a day." in saved
+
+
+def test_tokens_a_day_without_a_price_say_what_is_missing() -> None:
+    _, saved = told(tokens_per_day=10)
+
+    assert "in USD it is not known, because that takes a price of the experiment's nodes" in saved
+    assert saved.endswith("(--card).")
+
+
+def test_what_pays_by_measured_steps_has_a_saving_and_nothing_to_settle() -> None:
+    (saved,) = told(found=answer(0.5, 0.8, outcome="pays"))
+
+    assert "20.0% to 50.0%" in saved
+
+
+def test_what_cannot_pay_has_nothing_to_settle() -> None:
+    assert told(found=answer(1.2, 1.5, outcome="cannot pay")) == []
