@@ -54,6 +54,7 @@ MEASURING_IMAGE = (
     "draftworth/analysis",
     "draftworth/measuring",
     "draftworth/report",
+    "draftworth/searching",
     "pods/__init__.py",
     "pods/log.py",
     "pods/termination.py",

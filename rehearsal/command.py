@@ -19,7 +19,12 @@ from draftworth.cli.arguments import check_api_key, whole_number
 from draftworth.cli.report import print_verdict
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.experiment.model import MAX_REPETITIONS, beside
-from draftworth.measuring.runner import Progress, measure_here
+from draftworth.measuring.runner import (
+    Progress,
+    ReadRunsOutputs,
+    measure_here,
+    reads_nothing,
+)
 from draftworth.measuring.sink import FolderSink, Tee
 from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
 from draftworth.records.codec import dump_record
@@ -33,6 +38,7 @@ from rehearsal.endpoints import local_engines, own_endpoints
 from rehearsal.estimate import likelihoods, predict
 from rehearsal.install import install_engine
 from rehearsal.publishing import publish
+from rehearsal.search import DraftReader
 from rehearsal.teacher_forcing import Reader
 
 _REQUESTS_OF_A_RUN = ("min_requests", "max_requests")
@@ -88,10 +94,16 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.base_url
         else local_engines(experiment, arguments.engine, progress=progress)
     )
-    with embedded_aws() as emulator:
+    with embedded_aws() as emulator, _scratch() as readings:
         with servers as (spec, manager):
             bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)
-            result = measure_here(spec, Tee(folder, bucket), progress, servers=manager)
+            result = measure_here(
+                spec,
+                Tee(folder, bucket),
+                progress,
+                servers=manager,
+                read_outputs=_draft_reader(arguments, experiment, Path(readings), progress),
+            )
         completed = read_run(arguments.out / result.run_id)
         publish(emulator, completed, progress)
     predictions: tuple[Prediction, ...] = ()
@@ -120,13 +132,8 @@ def _read_outputs(
     if arguments.base_url or not isinstance(experiment, ResolvedLocal):
         return ()
     run_id, run_folder = run.result.run_id, arguments.out / run.result.run_id
-    with tempfile.TemporaryDirectory(prefix="draftworth-") as readings:
-        reader = Reader(
-            python=install_engine(arguments.engine, progress=progress),
-            target=beside(experiment.path, experiment.spec.target.path),
-            folder=Path(readings),
-            enable_thinking=experiment.spec.workload.enable_thinking,
-        )
+    with _scratch() as readings:
+        reader = _reader(arguments, experiment, Path(readings), progress)
         try:
             if experiment.spec.workload.temperature:
                 drawn = Likelihoods(
@@ -143,6 +150,38 @@ def _read_outputs(
         return found
 
 
+def _draft_reader(
+    arguments: argparse.Namespace,
+    experiment: ResolvedNeuron | ResolvedLocal,
+    readings: Path,
+    progress: Progress,
+) -> ReadRunsOutputs:
+    """What reads for a search; it is asked only in one."""
+    if arguments.base_url or not isinstance(experiment, ResolvedLocal):
+        return reads_nothing
+    return DraftReader(
+        experiment=experiment,
+        reader=_reader(arguments, experiment, readings, progress),
+        runs=arguments.out,
+        progress=progress,
+    )
+
+
+def _reader(
+    arguments: argparse.Namespace, experiment: ResolvedLocal, readings: Path, progress: Progress
+) -> Reader:
+    return Reader(
+        python=install_engine(arguments.engine, progress=progress),
+        target=beside(experiment.path, experiment.spec.target.path),
+        folder=readings,
+        enable_thinking=experiment.spec.workload.enable_thinking,
+    )
+
+
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="draftworth-")
+
+
 def _asked(
     arguments: argparse.Namespace, experiment: ResolvedNeuron | ResolvedLocal
 ) -> ResolvedNeuron | ResolvedLocal:
@@ -151,6 +190,11 @@ def _asked(
     Each repetition measures as much as the file says of the whole run.
     """
     spec, times = experiment.spec, arguments.repetitions
+    if spec.search and (arguments.control or times is not None):
+        raise UserInputError(
+            f"--repetitions and --control: allowed: without a search ({experiment.path}); next: "
+            "rehearse the winner in an experiment of its own"
+        )
     if arguments.control:
         spec = spec.model_copy(update={"control": True})
     if times is not None:

@@ -43,7 +43,7 @@ def own_endpoints(
             f"{experiment.path}: repetitions and control are left out: your own servers cannot be "
             "started again from here, and are measured once, as they are"
         )
-    changes = {"repetitions": 1, "control": False}
+    changes = {"repetitions": 1, "control": False, "search": None}
     once = dataclasses.replace(experiment, spec=experiment.spec.model_copy(update=changes))
     plain = [variant for variant in experiment.variants if variant.is_baseline]
     speculating = [variant for variant in experiment.variants if not variant.is_baseline]

@@ -46,12 +46,14 @@ ROOMS: dict[str, set[str]] = {
     "experiment": {*_GROUND, "records"},
     "analysis": {*_GROUND, "records"},
     "serving": {*_GROUND, "records", "experiment"},
-    "measuring": {*_GROUND, "records", "analysis"},
+    "searching": {*_GROUND, "records", "analysis"},
+    "measuring": {*_GROUND, "records", "analysis", "searching"},
     "report": {*_GROUND, "terminal", "records", "analysis"},
     "estimating": {*_GROUND, "records", "analysis", "report"},
     "planning": {
         *(*_GROUND, "terminal", "records", "experiment", "analysis", "serving", "measuring"),
         "estimating",
+        "searching",
     },
     "cli": {
         *(*_GROUND, "terminal", "records", "experiment", "analysis", "serving", "measuring"),
@@ -66,6 +68,7 @@ STDLIB_ONLY = {
     "untrusted": set(),
     "records": set(),
     "analysis": set(),
+    "searching": set(),
     "measuring": {"httptools"},
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftworth.estimating.acceptance import hit_rate, yields
+from draftworth.analysis.acceptance import hit_rate, yields
 from draftworth.estimating.forecast import Answer, StepCosts, WindowForecast, answer, forecast
 from draftworth.records.predictions import Prediction
 from draftworth.records.readings import Reading

@@ -20,9 +20,27 @@ def outputs_of_run(run: Run, transcripts: Transcripts, cases: Iterable[Case]) ->
         UserInputError: no answer is to a prompt of these cases as it is.
     """
     _check_has_prompts_as_they_are(run)
+    found = outputs_of_blocks(run.blocks, transcripts, cases, variant=run.result.baseline)
+    if not found:
+        raise UserInputError(
+            f"run {run.result.run_id}: none of its baseline's answers is to a prompt of this "
+            "experiment, or its transcripts are missing; allowed: a run of the same prompts, with "
+            "its .transcript.jsonl.gz files"
+        )
+    return found
+
+
+def outputs_of_blocks(
+    blocks: Iterable[BlockResult],
+    transcripts: Transcripts,
+    cases: Iterable[Case],
+    *,
+    variant: str,
+) -> list[Output]:
+    """What a variant answered greedily: of requests of one prompt, the first."""
     asked = {(c.prompt_class, c.name, p.id): p for c in cases for p in c.prompts}
     found: dict[tuple[str, str, str], Output] = {}
-    for block, transcript_id, prompt_id in _answered(run, run.result.baseline):
+    for block, transcript_id, prompt_id in _answered(blocks, variant):
         place = (block.prompt_class, block.case, prompt_id)
         transcript = transcripts.get(transcript_id)
         if transcript is None or place not in asked or place in found:
@@ -35,12 +53,6 @@ def outputs_of_run(run: Run, transcripts: Transcripts, cases: Iterable[Case]) ->
             asked=asked_of(asked[place]),
             text=transcript.text,
             token_ids=transcript.token_ids,
-        )
-    if not found:
-        raise UserInputError(
-            f"run {run.result.run_id}: none of its baseline's answers is to a prompt of this "
-            "experiment, or its transcripts are missing; allowed: a run of the same prompts, with "
-            "its .transcript.jsonl.gz files"
         )
     return list(found.values())
 
@@ -60,7 +72,7 @@ def sampled_outputs(
             text=transcripts[request_id].text,
             token_ids=transcripts[request_id].token_ids,
         )
-        for block, request_id, prompt_id in _answered(run, variant)
+        for block, request_id, prompt_id in _answered(run.blocks, variant)
         if request_id in transcripts and (block.prompt_class, block.case, prompt_id) in asked
     ]
 
@@ -130,8 +142,10 @@ def _check_has_prompts_as_they_are(run: Run) -> None:
         )
 
 
-def _answered(run: Run, variant: str) -> Iterator[tuple[BlockResult, str, str]]:
-    for block in run.blocks:
+def _answered(
+    blocks: Iterable[BlockResult], variant: str
+) -> Iterator[tuple[BlockResult, str, str]]:
+    for block in blocks:
         # Prompts that were made longer or shorter for a load are not those of the cases.
         if block.variant == variant and block.load.input_tokens is None:
             for record in block.requests:

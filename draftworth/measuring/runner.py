@@ -51,10 +51,17 @@ from draftworth.records.search import SEARCH_FILE
 from draftworth.searching.policy import Forecast, State
 
 Progress = Callable[[str], None]
+# Of a run, by its id, what `ReadOutputs` says.
+ReadRunsOutputs = Callable[[str, Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
 
 INTERRUPTED = "ended before the last block: interrupted"
 DEFECT = "ended before the last block: a program error; see the log"
 TERMINATED = "its pod was terminated, as when its node is drained"
+
+
+def reads_nothing(_run_id: str, _blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:
+    """Where nobody has the drafts at hand: a search goes by what its servers do."""
+    return {}
 
 
 def new_run_id(experiment: str) -> str:
@@ -63,7 +70,12 @@ def new_run_id(experiment: str) -> str:
 
 
 def measure_here(
-    spec: RunSpec, sink: Sink, progress: Progress, *, servers: Servers | None = None
+    spec: RunSpec,
+    sink: Sink,
+    progress: Progress,
+    *,
+    servers: Servers | None = None,
+    read_outputs: ReadRunsOutputs = reads_nothing,
 ) -> RunResult:
     """A run that belongs to this process and ends with it."""
     runner = Runner(
@@ -74,6 +86,7 @@ def measure_here(
         scheduling=raise_scheduling_class(),
         api_key=os.environ.get(API_KEY_VARIABLE),
         servers=servers or FixedServers(),
+        read_outputs=read_outputs,
     )
     return asyncio.run(runner.run())
 
@@ -87,8 +100,7 @@ class Runner:
         that it may be moved while the run lasts. None: without an end.
     server_state: what servers say of themselves, where they do.
     servers: starts and stops them, where the run repeats, has a control or searches.
-    read_outputs: of a search, what its drafts say of the baseline's outputs (`ReadOutputs`, after
-        the run's id).
+    read_outputs: of a search, what its drafts say of the baseline's outputs.
     """
 
     spec: RunSpec
@@ -106,9 +118,7 @@ class Runner:
     deadline_poll_seconds: float = 30.0
     server_state: ReadServerState = lambda _: None
     servers: Servers = field(default_factory=FixedServers)
-    read_outputs: Callable[[str, Sequence[BlockResult]], Mapping[str, Sequence[Reading]]] = (
-        lambda _run_id, _blocks: {}
-    )
+    read_outputs: ReadRunsOutputs = reads_nothing
     _shortened: str = ""
 
     def __post_init__(self) -> None:

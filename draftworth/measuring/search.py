@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from draftworth.analysis.acceptance import yields
 from draftworth.analysis.pairing import Traffic
-from draftworth.estimating.acceptance import yields
 from draftworth.measuring.precision import Precision
 from draftworth.measuring.rounds import Round, Rounds
 from draftworth.measuring.run_specification import RunSpec

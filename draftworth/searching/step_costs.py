@@ -3,8 +3,8 @@
 Published figures (`catalog.yaml`) say little, so what is assumed is a shape, and wide: a fixed
 part; a part for each drafted token, alike in all drafts and a little its own in each; a part for
 each checked token, which a mixture of experts makes dear; a jump where a step has more tokens than
-an engine's tile; and some unevenness from window to window. Two or three measured windows settle the
-first parts, and the rest is what stays unknown between them.
+an engine's tile; and some unevenness from window to window. Two or three measured windows settle
+the first parts, and the rest is what stays unknown between them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tokens a step that each candidate will yield, and how far that may be off.
 
 A draft model knows nothing but the text, so one pass over the baseline's outputs shows it for every
-window (`estimating/acceptance`). A head reads the target's hidden states: there a measured window
+window (`analysis/acceptance`). A head reads the target's hidden states: there a measured window
 shows how many of its steps were longer than each number of tokens, and a step of another window is
 taken to be as lucky at the same depth. That is not exact, because its steps begin elsewhere in the
 text; the nearer a window lies to a measured one, the less that matters.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.estimating.acceptance import hit_rate, yields
+from draftworth.analysis.acceptance import hit_rate, yields
 from draftworth.estimating.forecast import PriorStepCosts, Range, WindowForecast, answer, forecast
 from draftworth.records.readings import Reading
 

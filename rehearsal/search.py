@@ -1,0 +1,53 @@
+"""A search on this machine: what its drafts say of the baseline's outputs, while it is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from draftworth.errors import DraftworthError
+from draftworth.estimating.outputs import outputs_of_blocks
+from draftworth.experiment.model import beside
+from draftworth.measuring.runner import Progress
+from draftworth.planning.resolved import ResolvedLocal
+from draftworth.records.readings import Reading
+from draftworth.records.results import BlockResult
+from draftworth.records.transcripts import read_transcripts
+from rehearsal.teacher_forcing import Reader
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftReader:
+    """Lets each draft of a search read. runs: folder that the run's own is in."""
+
+    experiment: ResolvedLocal
+    reader: Reader
+    runs: Path
+    progress: Progress
+
+    def __call__(
+        self, run_id: str, blocks: Sequence[BlockResult]
+    ) -> Mapping[str, Sequence[Reading]]:
+        """By draft; nothing where it cannot be had: the search then goes by what servers do."""
+        search = self.experiment.search
+        if (
+            search is None
+            or not search.drafts_read_text
+            or self.experiment.spec.workload.temperature
+        ):
+            return {}
+        baseline = next(v.name for v in self.experiment.variants if v.is_baseline)
+        drafts = dict.fromkeys(candidate.draft for candidate in search.candidates)
+        try:
+            transcripts = read_transcripts(self.runs / run_id, tuple(blocks))
+            outputs = outputs_of_blocks(
+                blocks, transcripts, self.experiment.cases, variant=baseline
+            )
+            return {
+                draft: self.reader.readings(beside(self.experiment.path, draft), outputs)
+                for draft in drafts
+            }
+        except DraftworthError as error:
+            self.progress(f"the baseline's outputs are not read: {error}")
+            return {}
