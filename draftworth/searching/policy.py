@@ -3,9 +3,11 @@
 What a token costs with a candidate / without is a part before the first token, and the rest: step
 cost / tokens a step, class by class. Tokens a step are predicted (`yields`), what a step costs is
 fitted over the measured candidates (`step_costs`), so each candidate has a cost with an uncertainty
-that it shares with its neighbours. The next one to measure is that with the largest expected
-improvement over the best so far, which may be no draft at all. It ends when none is likely to be
-better by more than `within`.
+that it shares with its neighbours. Of those that may still be better than the best so far by more
+than `within`, the one with the lowest expected cost is measured next, and the search ends when
+there is none. No draft at all is the first best, at a cost of 1. (`benchmarks/search.py` has what
+that finds, and what it takes; the largest expected improvement in the place of the lowest cost
+found the same and took a little more.)
 """
 
 from __future__ import annotations
@@ -112,7 +114,7 @@ class State:
         if unknown := [c for c in open_ones if c not in self.yields]:
             return first_candidate([c for c in unknown if c.draft == unknown[0].draft])
         likely = [f for f in self.forecasts if f.chance > LEAST_CHANCE]
-        return max(likely, key=lambda f: f.gain).candidate if likely else None
+        return min(likely, key=lambda f: f.cost).candidate if likely else None
 
     @property
     def sureness(self) -> float:
