@@ -24,7 +24,7 @@ def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
         nodegroup_name=names.node_group(capacity.kind),
         nodegroup_tags=names.tags("cluster"),
         nodes=experiment.placement.nodes,
-        variants=tuple(variant.name for variant in experiment.spec.variants),
+        variants=tuple(variant.name for variant in experiment.canaries),
         servers=server_names(experiment),
         startup_minutes=START_ALLOWANCE_MINUTES,
         target=_reference(experiment.spec.target),

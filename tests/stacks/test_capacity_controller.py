@@ -55,7 +55,7 @@ def test_the_function_is_told_the_experiments_plan(name: str) -> None:
     aws, capacity = experiment.spec.aws, experiment.spec.aws.capacity
     assert told.experiment == name
     assert told.nodes == experiment.placement.nodes
-    assert told.variants == tuple(variant.name for variant in experiment.spec.variants)
+    assert told.variants == tuple(variant.name for variant in experiment.canaries)
     assert told.startup_minutes > COMPILE_LIMIT_MINUTES, "a node joins before a start begins"
     assert (told.deadline_minutes, told.budget_usd) == (aws.deadline_minutes, aws.budget_usd)
     assert told.price_usd_per_node_hour == experiment.node_price.usd_per_hour
