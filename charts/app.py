@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
 import cdk8s
 
 from charts.bindings import Bindings
@@ -10,14 +13,14 @@ from charts.checkpoint_stager import StagingChart
 from charts.foundation import FoundationChart
 from charts.graph_scripts import GraphScriptsChart
 from charts.load_generator import LoadGeneratorChart
-from charts.serving import ServingChart
+from charts.serving import CandidateChart, ServingChart
 from charts.storage import StorageChart
 from draftworth.planning.resolved import ResolvedNeuron
 
 
 def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cdk8s.Chart, ...]:
-    """Foundation, storage, staging, programs, serving, load generator, canary: each needs those
-    before it."""
+    """Foundation, storage, staging, programs, serving, candidates, load generator, canary: each
+    needs those before it, but for candidates, which do not need each other (`in_steps`)."""
     scope = cdk8s.App()
     serving = ServingChart(scope, "serving", experiment=experiment, bindings=bindings)
     measuring = LoadGeneratorChart(
@@ -29,6 +32,7 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
         StagingChart(scope, "staging", experiment=experiment, bindings=bindings),
         GraphScriptsChart(scope, "graph-scripts", experiment=experiment),
         serving,
+        *serving.candidates,
         measuring,
         CanaryChart(
             scope,
@@ -38,3 +42,9 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
             job_name=measuring.job_name,
         ),
     )
+
+
+def in_steps(charts: Sequence[cdk8s.Chart]) -> Iterator[list[cdk8s.Chart]]:
+    """The charts of each step need those of the step before, and nothing of each other."""
+    for _, step in groupby(charts, lambda c: isinstance(c, CandidateChart) or c.node.id):
+        yield [*step]

@@ -1,4 +1,4 @@
-"""The canaries: one Job a variant that tries on a CPU node what its server will do first."""
+"""The canaries: Jobs that try on a CPU node what a variant's server will do first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CANARY_MEMORY_GIB = 1
 
 
 class CanaryChart(cdk8s.Chart):
-    """A Job for each variant, with the service account and the volumes of its server.
+    """A Job for each variant of `canaries`, with the service account and the volumes of its server.
 
     `job_name` is of the measuring Job: each deploy that measures anew tries anew.
     """
@@ -44,7 +44,7 @@ class CanaryChart(cdk8s.Chart):
         super().__init__(
             scope, id_, disable_resource_name_hashes=True, labels=canary_labels(experiment)
         )
-        for variant in experiment.variants:
+        for variant in experiment.canaries:
             add_job(self, _job(experiment, variant, bindings, job_name), bindings)
 
 

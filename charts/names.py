@@ -41,7 +41,7 @@ _CDK_TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
 
 
 def service_name(variant_name: str) -> str:
-    """The Service of a variant's home, its Deployment, and the service account of both slots."""
+    """A variant's service account; the Service of its home, and the Deployment."""
     return f"vllm-{dns_label(variant_name)}"
 
 
@@ -49,7 +49,9 @@ def server_name(slot: PlacedSlot) -> str:
     """The Deployment of a variant in one slot, and its Service: `slot1-vllm-baseline`.
 
     Its home is called as the variant's only server would be. No name of a variant makes the name
-    of another one's second server: a home begins with `vllm-`.
+    of another one's second server: a home begins with `vllm-`. A candidate of a search has no home:
+    by hand in a later deploy its server has another name, and CloudFormation, which deletes last
+    what a template no longer has, deletes no server that this deploy has made.
     """
     home = service_name(slot.variant)
     return home if slot.is_home else f"slot{slot.number}-{home}"

@@ -18,8 +18,9 @@ from charts.names import (
 )
 from charts.pods import metadata
 from charts.vllm_pod import PORT_NAME, pod_template
+from draftworth.experiment.naming import dns_label
 from draftworth.experiment.placement import PlacedSlot
-from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.server_state import COMPILE_LIMIT_MINUTES
 from draftworth.serving.command import SERVING_PORT
 
@@ -30,11 +31,20 @@ DEVICE_REQUEST = "neurons"
 ROLLOUT_MARGIN_MINUTES = 30
 
 
+class CandidateChart(cdk8s.Chart):
+    """One candidate's server of a search: it needs the serving chart, and no other candidate's.
+
+    A chart of its own: all candidates in one would be more than an update's event can carry
+    (`stacks/manifest_size.py`).
+    """
+
+
 class ServingChart(cdk8s.Chart):
     """Every variant's server, and a second one for its other slot where servers start and stop.
 
     The first one runs from the start, in its variant's home; the other one when the load generator
-    scales it (`pods/llmperf/kubernetes_servers.py`).
+    scales it (`pods/llmperf/kubernetes_servers.py`). So do a search's candidates but the first,
+    whose servers are in `candidates`; the claims of all are here.
 
     No PodDisruptionBudget: EKS drains a node that Spot wants back, or that is scaled down, for
     about 15 minutes whatever a budget says, and ends it then. One that refuses evictions would save
@@ -50,17 +60,32 @@ class ServingChart(cdk8s.Chart):
             scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)
         )
         self._experiment = experiment
+        self.candidates: list[CandidateChart] = []
         self.content: list[Any] = []
         self._claim_templates: dict[int | None, str] = {}
         for variant in experiment.variants:
+            chart = self._chart_of(scope, variant)
             for slot in variant.slots:
                 template = pod_template(
                     experiment, variant, slot, bindings, claim_template=self._claim_template(slot)
                 )
-                spec = _deployment_spec(slot, template)
+                runs = slot == variant.slot and experiment.starts_up(variant)
+                spec = _deployment_spec(slot, template, replicas=1 if runs else 0)
                 self.content.append(k8s.KubeDeployment.manifest(spec=spec))
-                self._deployment(slot, spec)
-                self._service(slot)
+                self._deployment(chart, slot, spec)
+                self._service(chart, slot)
+
+    def _chart_of(self, scope: Construct, variant: NeuronVariant) -> cdk8s.Chart:
+        if self._experiment.spec.search is None or variant.is_baseline:
+            return self
+        chart = CandidateChart(
+            scope,
+            f"candidate-{dns_label(variant.name)}",
+            disable_resource_name_hashes=True,
+            labels=experiment_labels(self._experiment),
+        )
+        self.candidates.append(chart)
+        return chart
 
     def _claim_template(self, slot: PlacedSlot) -> str:
         """One for each place on a node that is asked for, or one for all.
@@ -80,20 +105,20 @@ class ServingChart(cdk8s.Chart):
         self._claim_templates[place] = name
         return name
 
-    def _deployment(self, slot: PlacedSlot, spec: k8s.DeploymentSpec) -> None:
+    def _deployment(self, chart: cdk8s.Chart, slot: PlacedSlot, spec: k8s.DeploymentSpec) -> None:
         labels = server_labels(self._experiment, slot)
         startup = (
             f"up to {COMPILE_LIMIT_MINUTES} minutes: a start that finds no compiled graphs "
             "compiles the model first"
         )
         k8s.KubeDeployment(
-            self,
+            chart,
             f"deployment-{server_name(slot)}",
             metadata=metadata(server_name(slot), labels, {"draftworth/startup": startup}),
             spec=spec,
         )
 
-    def _service(self, slot: PlacedSlot) -> None:
+    def _service(self, chart: cdk8s.Chart, slot: PlacedSlot) -> None:
         labels = server_labels(self._experiment, slot)
         # The same number outside and inside: the VPC CNI wants it so to enforce network policies.
         port = k8s.ServicePort(
@@ -103,16 +128,18 @@ class ServingChart(cdk8s.Chart):
             protocol="TCP",
         )
         k8s.KubeService(
-            self,
+            chart,
             f"service-{server_name(slot)}",
             metadata=metadata(server_name(slot), labels),
             spec=k8s.ServiceSpec(type="ClusterIP", selector=selector_labels(slot), ports=[port]),
         )
 
 
-def _deployment_spec(slot: PlacedSlot, template: k8s.PodTemplateSpec) -> k8s.DeploymentSpec:
+def _deployment_spec(
+    slot: PlacedSlot, template: k8s.PodTemplateSpec, *, replicas: int
+) -> k8s.DeploymentSpec:
     return k8s.DeploymentSpec(
-        replicas=1 if slot.is_home else 0,
+        replicas=replicas,
         # A rolling update would need a second slot beside the running one.
         strategy=k8s.DeploymentStrategy(type="Recreate"),
         revision_history_limit=1,

@@ -32,6 +32,8 @@ def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
         # A folder of its own in CDK's bucket, which keeps every file of every deploy: what was
         # uploaded for this experiment, earlier prompts too, can be found there and deleted.
         synthesizer=DefaultStackSynthesizer(bucket_prefix=names.assets),
+        # An eighth of a template; CloudFormation takes 1 MB, and a search comes near to it.
+        suppress_template_indentation=experiment.spec.search is not None,
     )
     network = Network(stack, experiment=experiment)
     storage = Storage(stack, experiment=experiment)

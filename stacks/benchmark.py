@@ -9,7 +9,7 @@ from aws_cdk import Stack, aws_cloudwatch
 from aws_cdk import aws_eks_v2 as eks
 from constructs import IConstruct
 
-from charts.app import benchmark_charts
+from charts.app import benchmark_charts, in_steps
 from charts.bindings import Bindings
 from charts.load_generator import LoadGeneratorChart
 from charts.run_specification import run_spec_file
@@ -77,13 +77,14 @@ class Benchmark(Part):
     def _apply_charts(
         self, cluster: eks.ICluster, charts: Sequence[cdk8s.Chart], *, after: IConstruct
     ) -> list[IConstruct]:
-        """What is applied last: in order, removed in reverse.
+        """What is applied last: step by step, removed in reverse.
 
         A pod gets credentials only if its role is associated before it starts.
         """
         applied = [after]
-        for chart in charts:
-            applied = apply_chart(self, chart, cluster=cluster, after=applied)
+        for step in in_steps(charts):
+            made = [apply_chart(self, chart, cluster=cluster, after=applied) for chart in step]
+            applied = [manifest for of_chart in made for manifest in of_chart]
         return applied
 
     def _bindings(self, *, run_spec_url: str, run_spec_sha256: str) -> Bindings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from charts.names import server_names
+from charts.names import server_name
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.variants import HubModel
@@ -24,8 +24,8 @@ def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
         nodegroup_name=names.node_group(capacity.kind),
         nodegroup_tags=names.tags("cluster"),
         nodes=experiment.placement.nodes,
-        variants=tuple(variant.name for variant in experiment.spec.variants),
-        servers=server_names(experiment),
+        variants=tuple(variant.name for variant in experiment.canaries),
+        servers=tuple(_needed_servers(experiment)),
         startup_minutes=START_ALLOWANCE_MINUTES,
         target=_reference(experiment.spec.target),
         drafts=tuple(dict.fromkeys(_drafts(experiment))),
@@ -38,6 +38,14 @@ def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
         availability_zone=aws.availability_zone,
         instance_type=experiment.spec.instance_type,
     )
+
+
+def _needed_servers(experiment: ResolvedNeuron) -> Iterator[str]:
+    """Those without which the run ends: of a search the baseline's. A candidate that is given up is
+    an answer about this candidate, and the next one takes its slot."""
+    for variant in experiment.variants:
+        if variant.is_baseline or experiment.spec.search is None:
+            yield from map(server_name, variant.slots)
 
 
 def _reference(model: HubModel) -> ModelRef:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from draftworth.experiment.model import NeuronExperiment
@@ -14,7 +14,8 @@ class PlacedSlot:
     """One variant's slot: `devices` connected devices of node number `node` (from 0).
 
     number: of all nodes' slots, from 0. is_home: it is where the variant is in the first
-        repetition, and in every run whose servers stay.
+        repetition, and in every run whose servers stay; the slot that candidates of a search share
+        is home to none of them.
     """
 
     variant: str
@@ -28,8 +29,8 @@ class PlacedSlot:
 class Placement:
     """All slots of an experiment, on nodes of `devices_per_node` devices.
 
-    slots: each variant's home, in the order of the file; candidates of a search share one. others:
-        those of them that have another variant's slot too, at other times of the run.
+    slots: each variant's first or only one, in the order of the file. others: those of them that
+        have another variant's slot too, at other times of the run.
     """
 
     slots: tuple[PlacedSlot, ...]
@@ -89,15 +90,20 @@ def place(experiment: NeuronExperiment) -> Placement:
     With a search the baseline stays in the first slot, and all others take the second one in turn.
     """
     variants = experiment.served_variants
-    numbers: Sequence[int] = range(len(variants))
+    devices = experiment.accelerator.devices
     if experiment.search:
-        numbers = [0 if isinstance(v, Baseline) else 1 for v in variants]
-    homes = tuple(_slot(experiment, v, n) for n, v in zip(numbers, variants, strict=True))
+        slots = tuple(_slot_of_a_search(experiment, variant) for variant in variants)
+        return Placement(devices_per_node=devices, slots=slots)
     return Placement(
-        devices_per_node=experiment.accelerator.devices,
-        slots=homes,
+        devices_per_node=devices,
+        slots=tuple(_slot(experiment, v, number) for number, v in enumerate(variants)),
         others=tuple(_others(experiment, variants)),
     )
+
+
+def _slot_of_a_search(experiment: NeuronExperiment, variant: Variant) -> PlacedSlot:
+    is_baseline = isinstance(variant, Baseline)
+    return _slot(experiment, variant, 0 if is_baseline else 1, is_home=is_baseline)
 
 
 def _others(experiment: NeuronExperiment, variants: tuple[Variant, ...]) -> Iterator[PlacedSlot]:

@@ -37,8 +37,8 @@ Draft = HubModel | LocalModel
 Candidate = HubSpeculative | LocalSpeculative
 # Twice the largest window that anybody has published figures of.
 MAX_WINDOW = 31
-# Each is a compiled graph of an hour, and two servers' worth of objects in the cluster.
-MAX_CANDIDATES = 40
+# One CloudFormation template, of 1 MB at most, has room for so many servers and their roles.
+MAX_CANDIDATES = 32
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -128,7 +128,7 @@ def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:
             f"{model} is gated and aws.hub_token_secret names no secret: staging it fails, and no "
             "accelerator node starts"
         )
-    yield from _head_advice(spec)
+    yield from dict.fromkeys(_head_advice(spec))  # candidates of one head share what is said
     if spec.baseline_as_shipped:
         yield from _as_shipped_advice(spec)
     for model in spec.unpinned_models:

@@ -68,7 +68,7 @@ class ResolvedVariant:
 class NeuronVariant(ResolvedVariant):
     """A variant on Neuron devices: its slots, its server's command, its compiled graph's address.
 
-    slots: its home first; a second one where servers start and stop.
+    slots: its home, or the one that candidates take in turn; a second one where servers swap.
     checkpoints: what its server loads, by role (`target`, `draft`).
     artifact_inputs: everything that changes its compiled graph.
     """
@@ -80,7 +80,7 @@ class NeuronVariant(ResolvedVariant):
 
     @property
     def slot(self) -> PlacedSlot:
-        """Its home."""
+        """The first of them."""
         return self.slots[0]
 
     @property
@@ -141,6 +141,19 @@ class ResolvedNeuron(ResolvedExperiment):
     variants: tuple[NeuronVariant, ...]
     names: Names
     placement: Placement
+
+    @property
+    def canaries(self) -> tuple[NeuronVariant, ...]:
+        """Variants that are tried on a CPU node before any accelerator node is there.
+
+        All; of a search one a draft, the first to be measured before others: candidates of one
+        draft differ in the window alone, and CPU nodes have no room for the pods and mounts of 27.
+        """
+        if self.spec.search is None:
+            return self.variants
+        soonest = sorted(self.variants, key=lambda variant: not self.starts_up(variant))
+        tried = {variant.draft: variant for variant in reversed(soonest)}
+        return tuple(variant for variant in self.variants if variant in tried.values())
 
     @property
     def price(self) -> Price | None:

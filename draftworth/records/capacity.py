@@ -62,8 +62,9 @@ class CapacityPlan:
     job_name: the measuring Job; its runs lie below `runs/JOB_NAME-`. A new name is a new deployment
         with a deadline and a spend of its own.
     nodes: accelerator nodes that the placement needs.
-    variants: names; each has a canary.
-    servers: names; each reports its starts. Not all of them run at the same time.
+    variants: names of those that have a canary.
+    servers: names of those that the run needs; each reports its starts. Not all of them run at the
+        same time.
     startup_minutes: paid for each node, without any server ready, before the nodes go.
     nodegroup_tags: tags by which the controller knows that the node group is its own.
     deadline_minutes: from the deployment of this Job to the end of its nodes.

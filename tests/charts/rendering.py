@@ -14,7 +14,7 @@ from draftworth.planning.resolved import ResolvedNeuron
 from tests.support.experiments import resolved
 from tests.support.shared import shared_json
 
-EXPERIMENTS = ("qwen3-32b", "llama-3.1-8b-eagle3", "llama-3.1-8b-dflash")
+EXPERIMENTS = ("qwen3-32b", "llama-3.1-8b-eagle3", "llama-3.1-8b-dflash", "qwen3-32b-search")
 CHARTS = (
     "foundation",
     "storage",

@@ -26,15 +26,15 @@ pytestmark = pytest.mark.synth
 
 def jobs(name: str = "qwen3-32b") -> list[Object]:
     found = rendered(name)["canary"]
-    assert len(found) == len(resolved(name).variants)
+    assert len(found) == len(resolved(name).canaries)
     return found
 
 
 def server_of(job: Object, name: str) -> Object:
+    """Of a variant's servers the first: all have one account."""
     account = pod_of(job)["serviceAccountName"]
-    (server,) = [d for d in of_kind("Deployment", name) if d["metadata"]["name"] == account]
-    pod: Object = server["spec"]["template"]["spec"]
-    return pod
+    pods: list[Object] = [d["spec"]["template"]["spec"] for d in of_kind("Deployment", name)]
+    return next(pod for pod in pods if pod["serviceAccountName"] == account)
 
 
 def what_differs(job: Object, name: str) -> list[str]:
@@ -86,7 +86,7 @@ def test_canaries_run_on_cpu_nodes_only_and_leave_room_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_program_takes_its_arguments(name: str) -> None:
-    for job, variant in zip(jobs(name), resolved(name).variants, strict=True):
+    for job, variant in zip(jobs(name), resolved(name).canaries, strict=True):
         given = _parser().parse_args(container_of(job)["args"])
         assert (given.variant, given.job) == (
             variant.name,

@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.charts.rendering import EXPERIMENTS, Object, homes, render, rendered
+from charts.names import server_name
+from tests.charts.rendering import (
+    EXPERIMENTS,
+    Object,
+    all_objects,
+    homes,
+    render,
+    rendered,
+)
 from tests.support.dra import Device, UnallocatableError, allocate_all, devices_of
 from tests.support.experiments import changed, on_small_nodes, resolved, with_third_variant
 
@@ -35,8 +43,13 @@ def node() -> tuple[Device, ...]:
     return devices
 
 
+def claims_at_start(name: str) -> dict[str, Object]:
+    """By server, of those that run from the start."""
+    return claims_in(homes(all_objects(name)), all_objects(name))
+
+
 def claims_of_pods(name: str = "qwen3-32b") -> list[Object]:
-    return list(claims_in(homes(rendered(name)["serving"]), rendered(name)["serving"]).values())
+    return list(claims_at_start(name).values())
 
 
 def claims_in(servers: list[Object], objects: list[Object]) -> dict[str, Object]:
@@ -220,10 +233,11 @@ def test_a_slot_of_one_that_asked_for_a_group_would_wait_for_ever() -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_node_holds_the_slots_that_are_placed_on_it(name: str) -> None:
     placement, node = resolved(name).placement, node_of(resolved(name).spec.instance_type)
-    claims = dict(zip(placement.slots, claims_of_pods(name), strict=True))
+    claims = claims_at_start(name)
+    assert len(claims) == placement.held
     for number in range(placement.nodes):
-        slots = [slot for slot in placement.slots if slot.node == number]
-        allocations = allocate_all([claims[slot] for slot in slots], node)
+        slots = [s for s in placement.slots if s.node == number and server_name(s) in claims]
+        allocations = allocate_all([claims[server_name(slot)] for slot in slots], node)
         assert [len(a) for a in allocations] == [slot.devices for slot in slots]
 
 

@@ -121,7 +121,9 @@ def _claims_mounted_read_only(pod: Object) -> list[str]:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_model_a_server_is_told_of_is_mounted_there(name: str) -> None:
     plain, drafted = {"target"}, {"target", "draft"}
-    wanted = (plain, plain, drafted, drafted)
+    variants = resolved(name).variants
+    wanted = [drafted if v.speculates else plain for v in variants for _ in v.slots]
+    assert len(wanted) >= 4
     for deployment, models in zip(of_kind("Deployment", name), wanted, strict=True):
         container, _ = deployment["spec"]["template"]["spec"]["containers"]
         mounted = {m["mountPath"]: m["name"] for m in container["volumeMounts"]}

@@ -47,6 +47,18 @@ CHANGES: Mapping[str, Edit | None] = {
     "published": put("name", value=BASE),
     "one variant more": lambda data: data["variants"].append(_drafted("k5", "Qwen/Qwen3-1.7B", 5)),
     "another draft": put("variants", 1, value=_drafted("small", "Qwen/Qwen3-0.6B", 7)),
+    # One of its candidates is called as the published variant is.
+    "a search": both(
+        put("variants", value=[{"name": "baseline", "method": "none"}]),
+        put(
+            "search",
+            value={
+                "method": "fused_draft",
+                "drafts": [{"model": "Qwen/Qwen3-1.7B"}],
+                "windows": [5, 7],
+            },
+        ),
+    ),
     "another slot": both(
         put("serving", "slot_devices", value=16), put("serving", "tensor_parallel_size", value=64)
     ),

@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.stacks.synthesis import Template
 
-_LOGICAL_HASH = re.compile(r"[0-9A-F]{8}$")
+# Not the end of an artifact key that happens to be all digits.
+_LOGICAL_HASH = re.compile(r"(?<![0-9a-f]{16})[0-9A-F]{8}$")
 _ASSET = re.compile(r"[0-9a-f]{64}")
 _BARRIER = "AWS::CloudFormation::WaitConditionHandle"
 _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
@@ -177,5 +178,5 @@ def _listed(value: Any) -> list[Any]:
 def _short(text: str) -> str:
     """Without the hashes that CDK appends to logical ids."""
     text = re.sub(r"[0-9A-F]{8}(?=Arn[0-9A-F]{8}\})", "", text)
-    text = re.sub(r"(Arn)?[0-9A-F]{8}(?=[.}]|$)", r"\1", text)
+    text = re.sub(r"(Arn)?(?<![0-9a-f]{16})[0-9A-F]{8}(?=[.}]|$)", r"\1", text)
     return _LOGICAL_HASH.sub("", text)

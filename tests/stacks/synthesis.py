@@ -76,7 +76,8 @@ def experiments() -> dict[str, ResolvedNeuron]:
     )
     small = on_small_nodes(llama)
     on_demand = dataclasses.replace(on_demand, cases=(hostile_case(),))
-    return {e.name: e for e in (qwen, llama, on_demand, spot, small)}
+    search = resolved("qwen3-32b-search")
+    return {e.name: e for e in (qwen, llama, on_demand, spot, small, search)}
 
 
 def hostile_case() -> Case:

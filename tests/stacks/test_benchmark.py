@@ -61,6 +61,18 @@ def test_charts_are_applied_one_after_the_other_once_the_roles_are_there() -> No
     assert associations <= set(template["Resources"][ids["foundation"]]["DependsOn"])
 
 
+def test_candidates_wait_for_the_claims_and_the_measuring_job_for_them() -> None:
+    """Not for each other: they are applied at the same time."""
+    template = benchmark("qwen3-32b-search")
+    ids = charts(template)
+    candidates = {k for k in of_type(template, MANIFEST) if "Chartcandidate" in k}
+    assert len(candidates) == 26
+    assert candidates <= before(template, ids["loadgenerator"])
+    for candidate in candidates:
+        assert ids["serving"] in before(template, candidate)
+        assert not candidates & before(template, candidate)
+
+
 def test_accounts_and_rules_stand_before_the_first_pod_and_claim_templates_before_theirs() -> None:
     template = benchmark()
     ids = charts(template)

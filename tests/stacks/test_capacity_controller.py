@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from charts.names import server_name
 from charts.shipped import CAPACITY_CONTROLLER
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
@@ -55,7 +56,9 @@ def test_the_function_is_told_the_experiments_plan(name: str) -> None:
     aws, capacity = experiment.spec.aws, experiment.spec.aws.capacity
     assert told.experiment == name
     assert told.nodes == experiment.placement.nodes
-    assert told.variants == tuple(variant.name for variant in experiment.spec.variants)
+    assert told.variants == tuple(variant.name for variant in experiment.canaries)
+    needed = [v for v in experiment.variants if v.is_baseline or not experiment.spec.search]
+    assert told.servers == tuple(server_name(slot) for v in needed for slot in v.slots)
     assert told.startup_minutes > COMPILE_LIMIT_MINUTES, "a node joins before a start begins"
     assert (told.deadline_minutes, told.budget_usd) == (aws.deadline_minutes, aws.budget_usd)
     assert told.price_usd_per_node_hour == experiment.node_price.usd_per_hour

@@ -8,6 +8,7 @@ from draftworth.errors import Problem, suggestion
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment, loads_of
 from draftworth.experiment.search import MAX_CANDIDATES, Draft, name_stem
+from draftworth.experiment.variants import Speculative
 
 _FOR_THE_WINNER = "next: an experiment of the baseline and the winner that the search names"
 
@@ -76,13 +77,13 @@ def _drafts_are_told_apart(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _not_too_many_candidates(experiment: Experiment) -> Iterator[Problem]:
-    found = len(experiment.served_variants) - len(experiment.variants)
+    found = sum(isinstance(v, Speculative) for v in experiment.served_variants)
     if experiment.search and found > MAX_CANDIDATES:
         yield Problem(
             key=("search",),
             given=f"{found} candidates",
-            allowed=f"at most {MAX_CANDIDATES}: fewer drafts or windows",
-            reason="each one is a graph to compile and a server to deploy; a list of windows such "
+            allowed=f"at most {MAX_CANDIDATES}, those by hand among them: fewer drafts or windows",
+            reason="a deploy has no room for more servers and their roles; a list of windows such "
             "as 3, 5, 8, 12 shows as well where the best one lies",
         )
 

@@ -146,6 +146,13 @@ def test_the_first_is_by_hand_or_near_what_is_published(
     assert up == ["baseline", first]
 
 
+def test_one_candidate_of_each_draft_is_tried_on_a_cpu_node() -> None:
+    tried = [variant.name for variant in resolved(SEARCH).canaries]
+    assert tried == ["baseline", "qwen3-1.7b-k8", "qwen3-0.6b-k3"]
+    one_by_one = resolved("llama-3.1-8b-eagle3")
+    assert one_by_one.canaries == one_by_one.variants
+
+
 def test_without_a_search_every_server_starts() -> None:
     experiment = resolved("llama-3.1-8b-eagle3")
     assert experiment.first_candidate is None
@@ -329,8 +336,8 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("search", "windows", value="3..31"),
         "search",
         "58 candidates",
-        "at most 40",
-        "a graph to compile",
+        "at most 32, those by hand among them",
+        "no room for more servers",
     ),
     "more than the budget": (
         put("search", "stop", "usd", value=1000),
