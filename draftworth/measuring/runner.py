@@ -156,13 +156,16 @@ class Runner:
             earlier={BlockKey.of(block): block for block in known.blocks},
             numbers=itertools.count(known.next_block),
         )
-        self._search = self.spec.search and SearchRounds(
+        search = self.spec.search
+        candidates = {c.variant for c in search.candidates} if search else set()
+        self._search = search and SearchRounds(
             spec=self.spec,
-            search=self.spec.search,
+            search=search,
             blocks=self._measurer.blocks,
             progress=self.progress,
             read_outputs=partial(self.read_outputs, self.run_id),
             why_over=self._why_over,
+            begun=[*dict.fromkeys(b.variant for b in known.blocks if b.variant in candidates)],
         )
 
     def _sender(self, readiness: Readiness) -> BlockSender:

@@ -1,8 +1,8 @@
 """A search while it is measured: candidate after candidate, each beside the baseline.
 
 What is known follows from the blocks that were measured, and from what the drafts say of the
-baseline's outputs, so a pod that goes on with a run takes the same decisions again. That time or
-money is over comes from outside.
+baseline's outputs. A pod that goes on with a run first follows the candidates that earlier pods
+have begun, in their order. That time or money is over comes from outside.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from draftworth.searching.policy import ClassTimes, Forecast, Measured, State
 from draftworth.searching.result import search_result
 from draftworth.searching.yields import Yield, from_measured
 
-# What drafts say of the baseline's outputs in these blocks, by `Candidate.draft`.
+# What drafts say of the baseline's outputs in these blocks, by `Candidate.draft`. Asked before each
+# decision until it says something: who reads elsewhere says nothing until it has been read.
 ReadOutputs = Callable[[Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
 # Why no further candidate may be begun, by what is expected of the next one; empty: it may.
 WhyOver = Callable[[Forecast | None, State], str]
@@ -41,9 +42,9 @@ ALL_MEASURED = "every candidate that could be is measured"
 class SearchRounds:
     """The rounds of a search.
 
-    blocks: what has been measured; it grows while rounds are asked for. read_outputs: is asked once
-    a run, when the first candidate is measured. failed: candidates that could not be measured, and
-    why. order: of measuring. ended: why no further one is; empty: it goes on.
+    blocks: what has been measured; it grows while rounds are asked for. begun: candidates that
+    earlier pods have measured or begun to, in their order. failed: candidates that could not be
+    measured, and why. order: of measuring. ended: why no further one is; empty: it goes on.
     """
 
     spec: RunSpec
@@ -52,13 +53,14 @@ class SearchRounds:
     progress: Callable[[str], None]
     read_outputs: ReadOutputs
     why_over: WhyOver
+    begun: Sequence[str] = ()
     order: list[Candidate] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     ended: str = ""
     _numbers: Counter[Load] = field(default_factory=Counter)
     _failed_in_a_row: int = 0
     _expected: dict[Candidate, Forecast] = field(default_factory=dict)
-    _readings: Mapping[str, Sequence[Reading]] | None = None
+    _readings: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Round]:
         """One round after the other; each is asked for when the one before is measured."""
@@ -123,12 +125,12 @@ class SearchRounds:
     def _due(self) -> Candidate | None:
         """What to measure now; None: the search is over, and `ended` says why."""
         state = self.state()
-        due = state.next if state.search.candidates else None
+        due = self._next(state)
         expected = {forecast.candidate: forecast for forecast in state.forecasts}
         if due is None:
             is_sure = len(state.measured) < len(state.search.candidates)
             self.ended = SURE.format(within=self.search.within) if is_sure else ALL_MEASURED
-        elif reason := self.why_over(expected.get(due), state):
+        elif state.measured and (reason := self.why_over(expected.get(due), state)):
             due, self.ended = None, reason
         if self.ended:
             self.progress(f"the search ends: {self.ended}")
@@ -139,6 +141,12 @@ class SearchRounds:
                 f"({told.low:.3f} to {told.high:.3f}) of the baseline's"
             )
         return due
+
+    def _next(self, state: State) -> Candidate | None:
+        done = {candidate.variant for candidate in self.order} | self.failed.keys()
+        if left := [variant for variant in self.begun if variant not in done]:
+            return self.search.candidate(left[0])
+        return state.next if state.search.candidates else None
 
     def _rounds(self, candidate: Candidate) -> Iterator[Round]:
         """As a run of two variants has them."""
@@ -157,7 +165,7 @@ class SearchRounds:
         """Of those whose tokens a step are known in every class: by the text, or by others."""
         if not measured:
             return {}
-        if self._readings is None:
+        if not self._readings:
             self._readings = self.read_outputs(self.blocks)
         steps = {
             c: longer_than(self.blocks, self._traffic, variant=c.variant, checked=c.checked)
@@ -168,7 +176,7 @@ class SearchRounds:
         return {c: y for c, y in found if y and y.tokens.keys() >= classes.keys()}
 
     def _by_text(self, candidate: Candidate) -> Yield | None:
-        readings = (self._readings or {}).get(candidate.draft)
+        readings = self._readings.get(candidate.draft)
         if not readings:
             return None
         checked = candidate.checked

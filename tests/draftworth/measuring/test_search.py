@@ -1,0 +1,301 @@
+"""A search while it is measured: what runs when, what is chosen, what an interruption changes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftworth.analysis.speculation import steps_of
+from draftworth.measuring.client import Client, Measured
+from draftworth.measuring.history import read_history
+from draftworth.measuring.load import Batch, Outcome, Planned
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.runner import Runner
+from draftworth.measuring.sink import FolderSink
+from draftworth.records.load import Load
+from draftworth.records.reading import read_run
+from draftworth.records.readings import Reading
+from draftworth.records.results import BlockResult, Price, RunResult
+from draftworth.records.search import SEARCH_FILE, Search, SearchResult, read_search
+from draftworth.records.transcripts import Transcript
+from draftworth.records.verdict import VERDICT_FILE
+from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
+from tests.draftworth.measuring.test_repetitions import RUN_ID, RecordingServers, terminate
+from tests.draftworth.searching.candidates import candidate
+from tests.support.blocks import make_record
+from tests.support.stream_server import StreamServer, plain, stream_server
+
+TOKENS = 101
+# After five right drafts comes a wrong one, so a window of five yields six tokens a step.
+HITS = ("111110" * TOKENS)[: TOKENS - 1]
+WINDOWS = range(2, 11)
+BEST = "draft-k5"
+
+
+def seconds_a_token(variant: str) -> float:
+    """A step costs a fifth of a baseline's 10 ms more with each drafted token."""
+    if variant == "baseline":
+        return 0.010
+    window = int(variant.rpartition("k")[2])
+    steps = sum(1 for _ in steps_of([hit == "1" for hit in HITS], checked=window))
+    return 0.010 * (1 + 0.2 * window) * steps / len(HITS)
+
+
+class PlantedEngine:
+    """Latencies of the variant that a request goes to; before call number `at`, something happens.
+
+    failing: variants whose requests all fail.
+    """
+
+    def __init__(self, happen: Callable[[], object] | None = None, *, at: int = 0) -> None:
+        self.calls = 0
+        self._happen = happen
+        self._at = at
+
+    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> Outcome:
+        self.calls += 1
+        if self._happen and self.calls == self._at:
+            self._happen()
+        await asyncio.sleep(0)
+        answers = [self._measured(client, request) for request in batch.measured]
+        return Outcome(measured=answers, others=(), fillers=0)
+
+    def _measured(self, client: Client, request: Planned) -> Measured:
+        variant = re.findall(r"/(\w[^/]*)/\.\.", client.base_url)[0]
+        noise = hashlib.sha256(f"{request.request_id} {variant}".encode()).digest()[0] / 255 - 0.5
+        itl_s = seconds_a_token(variant) * (1 + 0.01 * noise)
+        record = make_record(
+            request_id=request.request_id,
+            prompt_id=request.prompt.id,
+            inter_token_latency_s=itl_s,
+            ttft_s=0.05,
+            end_to_end_latency_s=0.05 + (TOKENS - 1) * itl_s,
+            number_output_tokens=TOKENS,
+        )
+        return Measured(record=record, transcript=Transcript(request_id=record.request_id))
+
+
+@pytest.fixture(scope="module")
+def healthy() -> Iterator[StreamServer]:
+    with stream_server(lambda _: plain("200 OK", b"")) as server:
+        yield server
+
+
+def search_spec(url: str, **limits: Any) -> RunSpec:
+    """One baseline, windows 2 to 10 of one draft, each in the second slot."""
+    candidates = tuple(map(candidate, WINDOWS))
+    variants = ["baseline", *(c.variant for c in candidates)]
+    return specification(
+        tuple(
+            endpoint(v, int(v != "baseline"), base_url=f"{url}/{v}/..", max_tokens_per_step=None)
+            for v in variants
+        ),
+        cases=(case("structured"),),
+        sampling=sampling(min_requests=8, max_requests=8),
+        search=Search(
+            candidates=candidates,
+            drafts_read_text=True,
+            step_cost_per_draft=(0.05, 0.4),
+            within=0.03,
+            **limits,
+        ),
+    )
+
+
+def readings(_run_id: str, blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:
+    """What the draft says of every prompt that the baseline has answered."""
+    answered = {r.prompt_id for b in blocks if b.variant == "baseline" for r in b.requests}
+    made = (
+        Reading(
+            id=prompt_id,
+            prompt_class="structured",
+            case="case",
+            prompt_id=prompt_id,
+            hits=HITS,
+            log_likelihood=-1.0,
+            entropy=1.0,
+            variance=1.0,
+        )
+        for prompt_id in sorted(answered)
+    )
+    return {"draft": tuple(made)}
+
+
+def run(
+    spec: RunSpec,
+    folder: Path,
+    servers: RecordingServers,
+    *,
+    happen: Callable[[], object] | None = None,
+    at: int = 0,
+    **overrides: Any,
+) -> RunResult | None:
+    """One pod of a run; None when it was terminated."""
+    fields: dict[str, Any] = {"read_outputs": readings, "progress": lambda line: None}
+    made = Runner(
+        spec=spec,
+        sink=FolderSink(folder),
+        run_id=RUN_ID,
+        history=read_history(FolderSink(folder), RUN_ID),
+        engine=PlantedEngine(happen, at=at),
+        ready_poll_seconds=0.01,
+        servers=servers,
+        **{**fields, **overrides},
+    )
+    try:
+        return asyncio.run(made.run())
+    except asyncio.CancelledError:
+        return None
+
+
+def found_in(folder: Path) -> SearchResult:
+    found = read_search(folder / RUN_ID, RUN_ID)
+    assert found
+    return found
+
+
+def test_it_finds_the_best_window_and_measures_few(healthy: StreamServer, tmp_path: Path) -> None:
+    servers = RecordingServers()
+    result = run(search_spec(healthy.base_url), tmp_path, servers)
+
+    found = found_in(tmp_path)
+    assert result
+    assert (result.status, result.shortened) == ("complete", "")
+    assert (found.best, found.pays) == (BEST, True)
+    assert found.order[0] == "draft-k7"
+    assert len(found.order) <= 4
+    assert found.ended == "no other candidate is likely to be cheaper by more than 3%"
+    # The baseline stays up: its server is in every call, and nothing is started again.
+    assert servers.calls == [(("baseline-0", f"{v}-1"), False) for v in found.order]
+    assert result.variants == ("baseline", *sorted(found.order, key=lambda v: int(v[7:])))
+    assert (tmp_path / RUN_ID / VERDICT_FILE).exists()
+
+
+def test_each_candidate_is_paired_with_the_baseline_of_its_own_minutes(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    run(search_spec(healthy.base_url), tmp_path, RecordingServers())
+    blocks = read_run(tmp_path / RUN_ID).blocks
+    by_round: dict[int, list[str]] = {}
+    for block in blocks:
+        by_round.setdefault(block.round, []).append(block.variant)
+    assert all(sorted(v == "baseline" for v in own) == [False, True] for own in by_round.values())
+    assert {b.slot for b in blocks if b.variant != "baseline"} == {1}
+
+
+def test_what_was_expected_stands_beside_what_was_measured(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    run(search_spec(healthy.base_url), tmp_path, RecordingServers())
+    found = found_in(tmp_path)
+    measured = {r.variant: r for r in found.results if r.measured}
+    assert measured.keys() == set(found.order)
+    assert measured["draft-k7"].predicted is None
+    best = measured[BEST]
+    assert best.measured
+    assert best.predicted
+    assert best.predicted.low <= best.measured.value <= best.predicted.high
+    truth = (0.05 + 100 * seconds_a_token(BEST)) / (0.05 + 100 * 0.010)
+    assert best.cost.value == pytest.approx(truth, rel=0.01)
+
+
+def test_without_readings_it_goes_by_the_steps_that_servers_take(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    """Chunks of the stand-in show a mean of tokens a step, and no more."""
+    run(
+        search_spec(healthy.base_url),
+        tmp_path,
+        RecordingServers(),
+        read_outputs=lambda _run_id, _blocks: {},
+    )
+    found = found_in(tmp_path)
+    assert len(found.order) >= 2
+    assert found.best
+
+
+def test_a_search_goes_on_with_the_candidate_it_was_at(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    spec = search_spec(healthy.base_url)
+    run(spec, tmp_path / "whole", RecordingServers())
+    whole = found_in(tmp_path / "whole")
+    blocks_of_a_candidate = 4
+    for at in range(2, blocks_of_a_candidate * len(whole.order) + 1):
+        folder = tmp_path / str(at)
+        assert run(spec, folder, RecordingServers(), happen=terminate, at=at) is None
+        servers = RecordingServers()
+        assert run(spec, folder, servers)
+        assert replace(found_in(folder), results=()) == replace(whole, results=())
+        left = whole.order[(at - 1) // blocks_of_a_candidate :]
+        assert servers.calls == [(("baseline-0", f"{v}-1"), False) for v in left]
+
+
+def test_a_candidate_that_does_not_start_is_left_out(healthy: StreamServer, tmp_path: Path) -> None:
+    result = run(search_spec(healthy.base_url), tmp_path, RecordingServers(failing=2))
+    found = found_in(tmp_path)
+    assert result
+    assert result.status == "complete"
+    assert list(found.failed.values()) == ["the API server answers HTTP 403"]
+    assert found.failed.keys().isdisjoint({found.best, *found.order})
+    assert len(found.order) >= 2
+
+
+class Broken(RecordingServers):
+    """Nothing starts after the first stage."""
+
+    def __init__(self, *, after: int) -> None:
+        super().__init__()
+        self._after = after
+
+    async def run_only(self, endpoints: Any, *, restart: bool) -> None:
+        self._failing = len(self.calls) + 1 if len(self.calls) >= self._after else 0
+        await super().run_only(endpoints, restart=restart)
+
+
+@pytest.mark.parametrize(("after", "status", "tried"), [(0, "failed", 2), (1, "complete", 3)])
+def test_where_nothing_starts_any_more_it_ends_with_what_it_has(
+    healthy: StreamServer, tmp_path: Path, after: int, status: str, tried: int
+) -> None:
+    servers = Broken(after=after)
+    result = run(search_spec(healthy.base_url), tmp_path, servers)
+    assert result
+    assert result.status == status
+    assert len(servers.calls) == tried
+    assert (tmp_path / RUN_ID / SEARCH_FILE).exists() == (status == "complete")
+
+
+def test_it_begins_no_candidate_after_its_time(healthy: StreamServer, tmp_path: Path) -> None:
+    spec = search_spec(healthy.base_url, hours=1e-9)
+    result = run(spec, tmp_path, RecordingServers())
+    found = found_in(tmp_path)
+    assert result
+    assert result.status == "complete"
+    assert found.order == ("draft-k7",)
+    assert "search.stop.hours is 1e-09" in found.ended
+
+
+def test_it_measures_no_candidate_that_costs_more_than_it_may_save(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    price = Price(
+        usd_per_node_hour=40.0,
+        as_of="2026-11-01",
+        source="a test",
+        node_shares={"baseline": 0.5},
+        nodes=1,
+    )
+    for tokens_per_day, more in ((1.0, False), (1e12, True)):
+        spec = replace(search_spec(healthy.base_url, tokens_per_day=tokens_per_day), price=price)
+        folder = tmp_path / str(more)
+        run(spec, folder, RecordingServers())
+        found = found_in(folder)
+        assert (len(found.order) > 1) is more
+        assert ("can be expected to save" in found.ended) is not more

@@ -1,0 +1,54 @@
+"""Conditioning: against the textbook's two-dimensional case, and its limits."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import pytest
+
+from draftworth.searching.gaussian import Gaussian, Normal
+
+TWO = Gaussian(means=[1.0, 2.0], covariance=[[4.0, 3.0], [3.0, 9.0]])
+
+
+def test_a_measurement_moves_what_hangs_together_with_it() -> None:
+    """Bishop 2006, equations 2.81 and 2.82, with noise of variance 1 added to the first."""
+    after = TWO.measured(0, 6.0, variance=1.0)
+    assert after.means == pytest.approx([1 + 4 / 5 * 5, 2 + 3 / 5 * 5])
+    assert after.covariance[1][1] == pytest.approx(9 - 3 * 3 / 5)
+    assert after.covariance[0][1] == pytest.approx(3 - 4 * 3 / 5)
+
+
+def test_an_exact_measurement_leaves_no_doubt() -> None:
+    after = TWO.measured(0, 6.0, variance=0.0)
+    assert (after.means[0], after.deviation(0)) == (6.0, 0.0)
+    assert after.measured(0, 7.0, variance=0.0) is after
+
+
+def test_measurements_in_either_order_say_the_same() -> None:
+    one = TWO.measured(0, 6.0, variance=1.0).measured(1, 0.0, variance=2.0)
+    other = TWO.measured(1, 0.0, variance=2.0).measured(0, 6.0, variance=1.0)
+    assert one.means == pytest.approx(other.means)
+    assert one.covariance[0] == pytest.approx(other.covariance[0])
+
+
+def test_a_difference_knows_what_both_share() -> None:
+    found = TWO.difference(1, 0)
+    assert [found.mean, found.deviation] == pytest.approx([1.0, math.sqrt(4 + 9 - 6)])
+    halved = TWO.difference(1, 0, factor=0.5)
+    assert [halved.mean, halved.deviation] == pytest.approx([0.0, math.sqrt(9 / 4 + 4 - 3)])
+
+
+def test_the_mean_above_zero_is_the_integral() -> None:
+    normal, step = Normal(mean=0.3, deviation=0.5), 1e-3
+    density = NormalDist(0.3, 0.5).pdf
+    summed = sum(step * n * density(step * n) * step for n in range(5000))
+    assert normal.mean_above_zero() == pytest.approx(summed, rel=1e-3)
+    assert normal.chance_above_zero() == pytest.approx(NormalDist().cdf(0.6))
+
+
+@pytest.mark.parametrize(("mean", "chance", "above"), [(0.2, 1.0, 0.2), (-0.2, 0.0, 0.0)])
+def test_without_doubt_it_is_one_or_the_other(mean: float, chance: float, above: float) -> None:
+    normal = Normal(mean=mean, deviation=0.0)
+    assert (normal.chance_above_zero(), normal.mean_above_zero()) == (chance, above)

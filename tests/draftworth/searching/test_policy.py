@@ -1,0 +1,96 @@
+"""What is measured next, when it ends, and what is said of the candidates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from draftworth.searching.policy import LEAST_CHANCE, State
+from tests.draftworth.searching.candidates import candidate, cost, search, seen, state, tokens
+
+# Of 2 to 12, with a draft that is right in 80% and costs a fifth of a step.
+BEST = min(range(2, 13), key=cost)
+
+
+def searched(at_first: State, **overrides: float) -> State:
+    """Measure what is due until nothing is."""
+    found = at_first
+    while due := found.next:
+        measured = {**found.measured, due: seen(due.window, **overrides)}
+        found = state(*(c.window for c in measured), of=found.search, **overrides)
+        found = replace(found, measured=measured)
+    return found
+
+
+def test_it_names_the_best_window_without_measuring_most_of_them() -> None:
+    found = searched(state())
+    assert cost(found.best.window) <= 1.03 * cost(BEST)
+    assert 2 <= len(found.measured) <= 4
+    assert found.pays
+    assert found.sureness > 0.5
+
+
+def test_a_dear_draft_pays_nowhere() -> None:
+    found = searched(state(), per_drafted=1.5)
+    assert not found.pays
+    assert all(f.cost > 1 for f in found.forecasts if f.is_measured)
+    assert len(found.measured) <= 4
+
+
+def test_measured_candidates_lie_where_they_were_measured() -> None:
+    found = state(7, 4)
+    for forecast in found.forecasts:
+        if forecast.is_measured:
+            assert forecast.cost == pytest.approx(cost(forecast.candidate.window), rel=0.01)
+            assert forecast.step_cost == pytest.approx(
+                1 + 0.2 * forecast.candidate.window, rel=0.02
+            )
+            assert forecast.chance == forecast.gain == 0
+
+
+def test_predictions_come_near_what_would_have_been_measured() -> None:
+    for forecast in state(7, 3).forecasts:
+        if 3 <= forecast.candidate.window <= 7:
+            assert forecast.low <= cost(forecast.candidate.window) <= forecast.high
+
+
+def test_one_measured_window_leaves_others_possible() -> None:
+    after = state(12)
+    assert after.next
+    assert after.next.window < 12
+    assert max(f.chance for f in after.forecasts) > LEAST_CHANCE
+
+
+def test_what_was_asked_for_is_measured_whatever_the_others_show() -> None:
+    dear = candidate(12, "dear", is_asked_for=True)
+    asked = search(*search().candidates, dear)
+    due = state(5, 4, of=asked).next
+    assert due == dear
+
+
+def test_a_head_nobody_measured_cannot_be_left_out() -> None:
+    other = tuple(candidate(window, "other") for window in range(2, 13))
+    asked = search(*search().candidates, *other, drafts_read_text=False)
+    known = state(5, 4)
+    found = State(
+        search=asked, baseline=known.baseline, measured=known.measured, yields=known.yields
+    )
+    assert found.next == candidate(7, "other")
+
+
+def test_nothing_is_known_before_the_first() -> None:
+    found = state()
+    assert found.forecasts == ()
+    assert found.next == candidate(7)
+    with pytest.raises(ValueError, match="empty"):
+        _ = found.best
+
+
+def test_each_class_has_its_own_cost() -> None:
+    found = state(7)
+    lucky = {c: replace(y, tokens={**y.tokens, "open_ended": 1.0}) for c, y in found.yields.items()}
+    (seven,) = (f for f in replace(found, yields=lucky).forecasts if f.candidate.window == 7)
+    plain, lucky_cost = seven.cost_by_class["open_ended"], seven.cost_by_class["structured"]
+    assert (plain - 0.1) / (lucky_cost - 0.1) == pytest.approx(tokens(7)["structured"], rel=0.01)
+    assert (plain + lucky_cost) / 2 == pytest.approx(seven.cost)
