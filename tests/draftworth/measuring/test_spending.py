@@ -1,0 +1,68 @@
+"""What a search may spend: the arithmetic that its reader can check."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.spending import Spending
+from draftworth.records.results import Price
+from draftworth.searching.policy import Forecast, State
+from tests.draftworth.measuring.specifications import endpoint, specification
+from tests.draftworth.searching.candidates import search, state
+
+PRICE = Price(
+    usd_per_node_hour=36.0,
+    as_of="2026-11-01",
+    source="a test",
+    node_shares={"baseline": 0.5},
+    nodes=1,
+)
+
+
+def spec(price: Price | None = PRICE) -> RunSpec:
+    return replace(specification((endpoint("baseline", 0), endpoint("k7", 1))), price=price)
+
+
+def known(**limits: object) -> State:
+    return state(7, 4, of=search(**limits))
+
+
+def expected(gain: float = 0.02) -> Forecast:
+    return replace(known().forecasts[0], gain=gain)
+
+
+def why(seconds: float, found: State, *, price: Price | None = PRICE, gain: float = 0.02) -> str:
+    return Spending(spec=spec(price), elapsed_s=seconds).why_over(expected(gain), found)
+
+
+def test_hours_and_dollars_end_it() -> None:
+    assert why(7200.0, known(hours=2.0)) == "it has lasted 2.00 hours; search.stop.hours is 2"
+    assert why(7199.0, known(hours=2.0)) == ""
+    assert why(7200.0, known(usd=72.0)) == "it has cost 72.00 USD; search.stop.usd is 72"
+    assert why(7199.0, known(usd=72.0)) == ""
+    assert why(1e9, known()) == ""
+
+
+def test_a_candidate_is_worth_what_it_may_save() -> None:
+    """Two candidates in an hour: the next costs half of 36 USD. A token of the baseline takes 10 ms
+    of half a node, 0.00005 USD; 2% of so many in ten days are 18 USD at 1,800,000 a day."""
+    traffic = {"tokens_per_day": 1_800_000.0, "days": 10.0}
+    assert why(3600.0, known(**traffic), gain=0.0201) == ""
+    assert why(3600.0, known(**traffic), gain=0.0199) == (
+        "measuring draft-k2 would cost 18.00 USD (30 minutes, as each so far) and can be expected "
+        "to save 17.91 USD: 1.99% of 900 USD, which 10 days of 1,800,000 output tokens cost "
+        "without a draft"
+    )
+
+
+@pytest.mark.parametrize("price", [None, replace(PRICE, node_shares={})])
+def test_without_a_price_nothing_is_weighed(price: Price | None) -> None:
+    assert why(3600.0, known(tokens_per_day=1.0), price=price) == ""
+
+
+def test_before_the_first_prediction_nothing_is_weighed() -> None:
+    spending = Spending(spec=spec(), elapsed_s=3600.0)
+    assert spending.why_over(None, known(tokens_per_day=1.0)) == ""

@@ -1,0 +1,93 @@
+"""What blocks show of a search, against sums by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from draftworth.analysis.pairing import Traffic
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.results import BlockResult, SpeculationCounters
+from draftworth.searching.observed import class_times, longer_than, measured_of
+from tests.support.blocks import make_block, make_record
+
+LOAD = ConcurrencyLoad(concurrency=1)
+TRAFFIC = Traffic(weights={"structured": 0.75, "open_ended": 0.25}, load=LOAD)
+
+
+def block(prompt_class: str, variant: str, number: int, *, seconds: float) -> BlockResult:
+    """Eight requests of 100 tokens; the first one after a tenth of the time."""
+    times = {"end_to_end_latency_s": seconds, "ttft_s": seconds / 10}
+    records = tuple(make_record(i, **times) for i in range(8))
+    return make_block(
+        requests=records, prompt_class=prompt_class, variant=variant, round=number, load=LOAD
+    )
+
+
+def blocks(**drafted: float) -> list[BlockResult]:
+    """Two rounds of a baseline of 2 s and of a variant."""
+    return [
+        made
+        for number in (1, 2)
+        for name in TRAFFIC.weights
+        for made in (
+            block(name, "baseline", number, seconds=2.0),
+            block(name, "k7", number, seconds=drafted[name]),
+        )
+    ]
+
+
+def test_the_baselines_time_is_split_at_its_first_token() -> None:
+    found = class_times(blocks(structured=1.0, open_ended=4.0), TRAFFIC, "baseline")
+    assert found.keys() == TRAFFIC.weights.keys()
+    assert found["structured"].weight == 0.75
+    assert found["structured"].first_s == pytest.approx(0.2 / 100)
+    assert found["structured"].decoding_s == pytest.approx(1.8 / 100)
+
+
+def test_a_cost_is_that_of_the_traffic_and_its_first_tokens_are_a_part_of_it() -> None:
+    found = measured_of(
+        blocks(structured=1.0, open_ended=4.0), TRAFFIC, variant="k7", baseline="baseline"
+    )
+    assert found
+    assert found.cost == pytest.approx((0.75 * 1.0 + 0.25 * 4.0) / 2.0)
+    assert found.first == pytest.approx(found.cost / 10)
+    assert 0 < found.deviation < 0.01
+
+
+def test_what_rounds_differ_by_is_its_error_and_what_prompts_differ_by_is_not() -> None:
+    unsteady = [
+        block(name, variant, number, seconds=2.0 * (1.2 if number == 2 and variant == "k7" else 1))
+        for number in (1, 2, 3, 4)
+        for name in TRAFFIC.weights
+        for variant in ("baseline", "k7")
+    ]
+    found = measured_of(unsteady, TRAFFIC, variant="k7", baseline="baseline")
+    assert found
+    assert found.deviation > 0.02
+
+
+def test_a_variant_that_nobody_measured_has_no_cost() -> None:
+    assert (
+        measured_of(blocks(structured=1, open_ended=1), TRAFFIC, variant="k3", baseline="baseline")
+        is None
+    )
+
+
+def test_steps_are_known_by_the_servers_counters() -> None:
+    counted = SpeculationCounters(
+        drafts=100, draft_tokens=700, accepted_tokens=140, accepted_per_position=(80, 40, 20)
+    )
+    own = [replace(b, speculation=counted) for b in blocks(structured=1, open_ended=1)]
+    found = longer_than(own, TRAFFIC, variant="k7", checked=7)
+    assert found["structured"] == [0.8, 0.4, 0.2]
+
+
+def test_without_counters_one_acceptance_makes_the_mean_of_the_chunks() -> None:
+    """100 tokens in 30 chunks, 1 in the first: 99 / 29 a step."""
+    found = longer_than(blocks(structured=1, open_ended=1), TRAFFIC, variant="k7", checked=7)
+    assert 1 + math.fsum(found["structured"]) == pytest.approx(99 / 29)
+    ratios = [b / a for a, b in zip(found["structured"], found["structured"][1:], strict=False)]
+    assert ratios == pytest.approx([ratios[0]] * 6)
