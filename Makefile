@@ -15,7 +15,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)"
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse test test-unit fuzz test-engine test-llmperf test-cluster benchmarks calibration fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
+.PHONY: help setup rehearse test test-unit fuzz test-engine test-slow test-llmperf test-cluster benchmarks search calibration fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -44,16 +44,19 @@ rehearse: $(REHEARSAL) ## a whole experiment on this machine, with a verdict (AR
 	@$(RUN) python -m draftworth rehearse $(ARGS)
 
 test: $(STAMP) node_modules/.bin/cdk ## every test that needs no engine and no account
-	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf and not cluster"
+	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not slow and not llmperf and not cluster"
 
 test-unit: $(STAMP) ## those of them that need neither synthesis nor an emulated AWS: the quick ones
-	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not llmperf and not cluster and not synth and not emulator" --ignore tests/hostile
+	$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not engine and not slow and not llmperf and not cluster and not synth and not emulator" --ignore tests/hostile
 
 fuzz: $(STAMP) ## hostile servers, files and buckets by the ten thousand (20 minutes)
 	$(RUN) DRAFTWORTH_FUZZ=1 python -m pytest -n 2 --dist load -q tests/hostile
 
 test-engine: $(STAMP) ## tests against the real engine (installed by `make rehearse`)
 	$(RUN) DRAFTWORTH_ENGINE_PYTHON="$(CURDIR)/.engine-venv/bin/python" python -m pytest -q -m engine
+
+test-slow: $(STAMP) ## the same that take half an hour: a search beside measuring every window
+	$(RUN) DRAFTWORTH_ENGINE_PYTHON="$(CURDIR)/.engine-venv/bin/python" python -m pytest -q -m slow
 
 test-llmperf: $(STAMP) ## tests of llmperf on Ray (LLMPERF_SOURCE=a checkout of github.com/ray-project/llmperf)
 	@test -f "$(LLMPERF_SOURCE)/src/llmperf/requests_launcher.py" || { \
@@ -81,6 +84,9 @@ benchmarks: $(STAMP) ## the benchmarks that need nothing else and a minute
 	$(RUN) python -m benchmarks.idle
 	$(RUN) python -m benchmarks.publisher
 	$(RUN) python -m benchmarks.fidelity --cache .peers --peers --streams 8
+
+search: $(STAMP) ## how good and how short the search is, over planted ones (ARGS="--runs 5")
+	$(RUN) python -m benchmarks.search $(ARGS)
 
 calibration: $(STAMP) ## how often the verdict is right, over planted runs (minutes; ARGS="--runs 1000")
 	$(RUN) python -m benchmarks.calibration $(ARGS)

@@ -1,0 +1,106 @@
+"""A search with the real engine: servers in turn, and what it names beside measuring all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftworth.cli import main
+from draftworth.records.search import SearchResult, read_search
+from tests.conftest import ROOT
+from tests.support.experiments import Edit, write_experiment
+
+DRAFT = str(ROOT / "rehearsal/tiny_pair/draft")
+TARGET = str(ROOT / "rehearsal/tiny_pair/target")
+WINDOWS = range(2, 13)
+
+
+def in_place(data: dict[str, Any]) -> None:
+    """The shipped search with the folders of this repository."""
+    data["target"]["path"] = TARGET
+    data["search"]["drafts"][0]["path"] = DRAFT
+
+
+def short(data: dict[str, Any]) -> None:
+    """Three windows, one case a class, four requests of each."""
+    in_place(data)
+    data["search"]["windows"] = [2, 4, 7]
+    for given, case in zip(data["workload"]["classes"], ("count", "poem"), strict=True):
+        given["cases"] = [case]
+    data["workload"] |= {"min_requests": 4, "max_requests": 4}
+
+
+def all_of_them(data: dict[str, Any]) -> None:
+    """Every window by hand, so that each is measured, in turn."""
+    in_place(data)
+    data["variants"] += [
+        {"name": f"k{w}", "method": "draft_model", "window": w, "draft": {"path": DRAFT}}
+        for w in WINDOWS
+    ]
+
+
+def rehearse(folder: Path, edit: Edit) -> SearchResult:
+    python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
+    if python is None:
+        pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
+    folder.mkdir()
+    code = main(
+        [
+            "rehearse",
+            *("--experiment", str(write_experiment(folder, edit, base="rehearsal-search"))),
+            *("--engine", str(Path(python).parents[1]), "--out", str(folder / "runs")),
+        ]
+    )
+    assert code == 0
+    (run,) = (folder / "runs").iterdir()
+    found = read_search(run, run.name)
+    assert found
+    return found
+
+
+@pytest.mark.engine
+def test_servers_take_turns_and_every_window_is_predicted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    found = rehearse(tmp_path / "search", short)
+
+    assert found.order[0] == "draft-k7"
+    assert found.best in found.order
+    assert not found.failed
+    results = {result.variant: result for result in found.results}
+    assert results.keys() == {"draft-k2", "draft-k4", "draft-k7"}
+    assert {v for v, r in results.items() if r.measured} == {*found.order}
+    # By the draft's pass over the baseline's answers: counting it knows, poems it does not.
+    yields = {variant: result.tokens_per_step for variant, result in results.items()}
+    assert yields["draft-k7"]["structured"] > 6 > yields["draft-k4"]["structured"] > 4
+    assert all(tokens["open_ended"] < 2 for tokens in yields.values())
+
+
+@pytest.mark.slow
+def test_the_winner_is_as_good_as_the_best_of_measuring_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    found = rehearse(tmp_path / "search", in_place)
+    whole = rehearse(tmp_path / "all", all_of_them)
+
+    assert len(found.order) <= len(WINDOWS) / 2
+    assert len(whole.order) == len(WINDOWS)
+    won = next(r.measured for r in found.results if r.variant == found.best)
+    best = next(r.measured for r in whole.results if r.variant == whole.best)
+    assert won
+    assert best
+    assert won.low <= best.high
+    assert best.low <= won.high
+
+
+def test_a_search_is_not_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    experiment = write_experiment(tmp_path, in_place, base="rehearsal-search")
+    for option in (("--control",), ("--repetitions", "2")):
+        code = main(["rehearse", "--experiment", str(experiment), *option])
+        assert code == 2
+        assert "rehearse the winner in an experiment of its own" in capsys.readouterr().err
