@@ -30,8 +30,9 @@ from draftworth.records.results import RUNS_FOLDER
 from pods.llmperf.s3_sink import S3Sink
 from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 from rehearsal.endpoints import local_engines, own_endpoints
-from rehearsal.estimate import likelihoods, predict
+from rehearsal.estimate import predict
 from rehearsal.install import install_engine
+from rehearsal.likelihoods import likelihoods
 from rehearsal.publishing import publish
 from rehearsal.teacher_forcing import Reader
 
@@ -115,7 +116,7 @@ def _read_outputs(
 ) -> tuple[Prediction, ...]:
     """What the local models say of the outputs: files beside the run's, and the predictions.
 
-    Of greedy outputs, what the drafts would have said; of sampled ones, whether the target did.
+    Whether the target said them; and of greedy ones, what the drafts would have said.
     """
     if arguments.base_url or not isinstance(experiment, ResolvedLocal):
         return ()
@@ -128,19 +129,19 @@ def _read_outputs(
             enable_thinking=experiment.spec.workload.enable_thinking,
         )
         try:
+            said = Likelihoods(
+                run_id=run_id, likelihoods=likelihoods(experiment, run_folder, reader)
+            )
+            folder.write(f"{run_id}/{LIKELIHOODS_FILE}", dump_record(said, indent=2))
             if experiment.spec.workload.temperature:
-                drawn = Likelihoods(
-                    run_id=run_id, likelihoods=likelihoods(experiment, run_folder, reader)
-                )
-                folder.write(f"{run_id}/{LIKELIHOODS_FILE}", dump_record(drawn, indent=2))
                 return ()
-            found = predict(experiment, run_folder, reader)
-            predicted = Predictions(run_id=run_id, predictions=found)
-            folder.write(f"{run_id}/{PREDICTIONS_FILE}", dump_record(predicted, indent=2))
+            predicted = predict(experiment, run_folder, reader)
+            record = Predictions(run_id=run_id, predictions=predicted)
+            folder.write(f"{run_id}/{PREDICTIONS_FILE}", dump_record(record, indent=2))
         except DraftworthError as error:  # the run is measured, whatever came after it
             progress(f"its outputs are not read: {error}")
             return ()
-        return found
+        return predicted
 
 
 def _asked(

@@ -18,21 +18,18 @@ from draftworth.errors import UserInputError
 from draftworth.estimating.card import costs_by_load
 from draftworth.estimating.estimate import estimate_of, json_lines, text_lines
 from draftworth.estimating.forecast import PriorStepCosts, Range, StepCosts
-from draftworth.estimating.likelihood import likelihood_of
-from draftworth.estimating.outputs import check_classes, check_lengths, sampled_outputs
+from draftworth.estimating.outputs import check_classes, check_lengths
 from draftworth.estimating.predictions import predictions_of
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
 from draftworth.experiment.variants import LocalSpeculative, Speculative
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, load
-from draftworth.records.likelihoods import Likelihood
 from draftworth.records.predictions import Prediction
-from draftworth.records.reading import read_run
 from draftworth.records.readings import Reading
 from draftworth.records.step_costs import read_step_costs
-from draftworth.records.transcripts import read_transcripts
 from rehearsal.answers import Answers, answers_of
 from rehearsal.install import install_engine
+from rehearsal.likelihoods import check_answers
 from rehearsal.model_folders import check_model, check_tokenizer, own_drafts, own_target, shown
 from rehearsal.teacher_forcing import Reader
 
@@ -116,6 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
             found = estimate_of(shown(draft), readings, weights, windows=windows, step_costs=costs)
             estimates.append(replace(found, predictions=measured))
     print(*(json_lines if arguments.json else text_lines)(estimates), sep="\n")  # noqa: T201
+    check_answers(experiment, answers, reader, drafts[0], progress=_progress)
     return 0
 
 
@@ -131,29 +129,6 @@ def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tupl
         for draft in own_drafts(experiment)
         for found in _measured(experiment, answers, draft, reader.readings(draft, answers.outputs))
     )
-
-
-def likelihoods(
-    experiment: ResolvedLocal, run_folder: Path, reader: Reader
-) -> tuple[Likelihood, ...]:
-    """Whether each variant's sampled outputs are drawn from the target, which reads them itself.
-
-    Raises:
-        DraftworthError: the outputs cannot be read.
-    """
-    run, work = read_run(run_folder), experiment.spec.workload
-    transcripts = read_transcripts(run_folder, run.blocks)
-    found = []
-    for variant in run.result.variants:
-        outputs = sampled_outputs(run, transcripts, experiment.cases, variant=variant)
-        readings = reader.readings(
-            reader.target,
-            outputs,
-            temperature=work.temperature,
-            fixed_length=work.fixed_output_length,
-        )
-        found.append(likelihood_of(variant, readings))
-    return tuple(one for one in found if one)
 
 
 def _progress(line: str) -> None:

@@ -9,6 +9,7 @@ from draftworth.errors import UserInputError
 from draftworth.experiment.model import beside
 from draftworth.experiment.variants import LocalSpeculative
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal
+from pods.teacher_forcing.memory import fits
 
 
 def own_drafts(experiment: ResolvedExperiment) -> list[Path]:
@@ -43,6 +44,12 @@ def check_model(folder: Path, *, given_by: str) -> None:
     check_tokenizer(folder, given_by=given_by)
     _check_has(folder, ("config.json",), "a model's configuration", given_by)
     _check_has(folder, ("*.safetensors",), "a model's weights", given_by)
+
+
+def can_read(folder: Path) -> bool:
+    """Whether a folder has a whole model that fits into the free memory, not a tokenizer alone."""
+    has_all = all(any(folder.glob(name)) for name in ("config.json", "*.safetensors"))
+    return has_all and fits(folder)
 
 
 def shown(folder: Path) -> str:

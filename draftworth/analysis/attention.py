@@ -18,7 +18,7 @@ from draftworth.records.results import RunResult
 def attention_of(facts: RunFacts) -> tuple[str, ...]:
     """Of the run, then of every variant in every group."""
     of_variants = (line for variant in facts.variants for line in _attention(variant))
-    of_run = (*_sampling(facts), *_shortened(facts.run.result), *_no_floor(facts))
+    of_run = (*_answers(facts), *_shortened(facts.run.result), *_no_floor(facts))
     return (*of_run, *of_variants)
 
 
@@ -86,10 +86,9 @@ def _no_floor(facts: RunFacts) -> Iterator[str]:
                 yield f"The control gives no noise floor for {group.label}: {why}."
 
 
-def _sampling(facts: RunFacts) -> Iterator[str]:
-    checked = facts.run.likelihoods
-    yield from (f"{found.words}." for found in checked if found.words)
-    if facts.run.result.temperature and facts.speculative and not checked:
+def _answers(facts: RunFacts) -> Iterator[str]:
+    yield from (f"{found.words}." for found in facts.answers if found.words)
+    if facts.run.result.temperature and facts.speculative and not facts.answers:
         yield (
             f"Outputs were sampled at temperature {facts.run.result.temperature:g}: whether "
             "speculation changes them is not checked. A server that samples wrongly with a draft "
