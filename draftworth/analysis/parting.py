@@ -4,7 +4,7 @@ A right server that checks several tokens at once rounds otherwise than one that
 one, and may say the other of two tokens that are nearly as likely; all after it differs then. So
 outputs that differ show nothing by themselves, and a control, which computes in the shapes of the
 baseline, rounds as that does. What rounding cannot do is to part outputs at one token after
-another. Docs: docs/decisions/0021-whose-answers.md.
+another. Docs: docs/decisions/0022-whose-answers.md.
 """
 
 from __future__ import annotations
