@@ -25,7 +25,7 @@ from draftworth.records.likelihoods import (
     ModelsCheck,
 )
 from draftworth.records.reading import Run, read_run
-from draftworth.records.readings import Reading
+from draftworth.records.readings import Output
 from draftworth.records.transcripts import Transcripts, read_transcripts
 from rehearsal.answers import Answers
 from rehearsal.model_folders import can_read, shown
@@ -85,9 +85,14 @@ def _by_target(
     experiment: ResolvedExperiment, run: Run, transcripts: Transcripts, reader: Reader
 ) -> Iterator[ModelsCheck]:
     check = likelihood_of if run.result.temperature else greedy_likelihood_of
-    # As the server drew them; greedy outputs are read as the model is.
-    read = partial(reader.readings, reader.target, temperature=run.result.temperature or 1.0)
-    for variant, readings in _readings(experiment, run, transcripts, read):
+    for variant, outputs in _outputs(experiment, run, transcripts).items():
+        # As the server drew them; greedy outputs are read as the model is.
+        readings = reader.readings(
+            reader.target,
+            outputs,
+            temperature=run.result.temperature or 1.0,
+            fixed_length=experiment.spec.workload.fixed_output_length,
+        )
         if found := check(variant, readings):
             yield found
 
@@ -95,21 +100,28 @@ def _by_target(
 def _by_draft(
     experiment: ResolvedExperiment, run: Run, transcripts: Transcripts, reader: Reader, draft: Path
 ) -> Iterator[DraftLikelihood]:
-    by_variant = dict(_readings(experiment, run, transcripts, partial(reader.readings, draft)))
-    baseline = by_variant.pop(run.result.baseline, [])
-    for variant, readings in by_variant.items():
-        if found := draft_likelihood_of(variant, readings, baseline, draft=shown(draft)):
+    """Of every variant that said something else than the baseline: the same has nothing to tell."""
+    fixed = experiment.spec.workload.fixed_output_length
+    read = partial(reader.readings, draft, fixed_length=fixed)
+    outputs = _outputs(experiment, run, transcripts)
+    plain = outputs.pop(run.result.baseline, [])
+    others = {name: own for name, own in outputs.items() if _said(own) != _said(plain)}
+    baseline = read(plain) if plain and others else []
+    for variant, own in others.items():
+        if found := draft_likelihood_of(variant, read(own), baseline, draft=shown(draft)):
             yield found
 
 
-def _readings(
-    experiment: ResolvedExperiment,
-    run: Run,
-    transcripts: Transcripts,
-    read: Callable[..., list[Reading]],
-) -> Iterator[tuple[str, list[Reading]]]:
-    """What a model says of each variant's outputs, where there are any."""
-    fixed = experiment.spec.workload.fixed_output_length
-    for variant in run.result.variants:
-        if outputs := outputs_of_variant(run, transcripts, experiment.cases, variant=variant):
-            yield variant, read(outputs, fixed_length=fixed)
+def _outputs(
+    experiment: ResolvedExperiment, run: Run, transcripts: Transcripts
+) -> dict[str, list[Output]]:
+    """Of each variant that has any."""
+    found = {
+        variant: outputs_of_variant(run, transcripts, experiment.cases, variant=variant)
+        for variant in run.result.variants
+    }
+    return {variant: outputs for variant, outputs in found.items() if outputs}
+
+
+def _said(outputs: Sequence[Output]) -> set[tuple[object, ...]]:
+    return {(o.prompt_class, o.case, o.prompt_id, o.token_ids or o.text) for o in outputs}

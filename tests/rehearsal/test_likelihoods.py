@@ -19,6 +19,7 @@ from draftworth.records.likelihoods import (
     read_likelihoods,
 )
 from draftworth.records.readings import Output, Reading
+from draftworth.records.transcripts import Transcripts
 from rehearsal.answers import Answers, answers_of
 from rehearsal.likelihoods import check_answers, likelihoods
 from rehearsal.teacher_forcing import Reader
@@ -114,7 +115,7 @@ def test_where_the_target_is_a_tokenizer_alone_a_draft_reads_both_sides(
     run = write_answers(tmp_path / "run", classes=CLASSES, temperature=temperature)
     reader = Known(target=tokenizer_alone(tmp_path / "target"))
 
-    lines = checked(reader, run)
+    lines = checked(reader, run, transcripts=said(run, "1 2 4"))
 
     assert {model for model, _ in reader.asked} == {DRAFT}
     (found,) = read_likelihoods(run, run_id_of(run))
@@ -123,13 +124,40 @@ def test_where_the_target_is_a_tokenizer_alone_a_draft_reads_both_sides(
     assert "2 prompts are too few to tell" in lines[0]
 
 
+def said(run: Path, by_the_variant: str) -> Transcripts:
+    """The run's transcripts, with another text of the variant's."""
+    answers = answers_of(load(EXPERIMENT), str(run))
+    assert answers.run
+    drafted = {
+        r.request_id
+        for block in answers.run.blocks
+        if block.variant != answers.run.result.baseline
+        for r in block.requests
+    }
+    return {
+        name: replace(t, text=by_the_variant) if name in drafted else t
+        for name, t in answers.transcripts.items()
+    }
+
+
+def test_of_the_same_outputs_a_draft_has_nothing_to_tell(tmp_path: Path) -> None:
+    run = write_answers(tmp_path / "run", classes=CLASSES)
+    reader = Known(target=tokenizer_alone(tmp_path / "target"))
+
+    assert checked(reader, run) == []
+    assert reader.asked == []
+    assert not (run / LIKELIHOODS_FILE).exists()
+
+
 def test_where_the_target_does_not_fit_a_draft_reads_both_sides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rehearsal.model_folders.fits", lambda _: False)
     reader = Known(target=TARGET)
 
-    checked(reader, write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8))
+    run = write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8)
+
+    checked(reader, run, transcripts=said(run, "1 2 4"))
 
     assert {model for model, _ in reader.asked} == {DRAFT}
 
