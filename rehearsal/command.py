@@ -27,6 +27,7 @@ from draftworth.records.likelihoods import LIKELIHOODS_FILE, Likelihoods
 from draftworth.records.predictions import PREDICTIONS_FILE, Prediction, Predictions
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RUNS_FOLDER
+from draftworth.records.transcripts import read_transcripts
 from pods.llmperf.s3_sink import S3Sink
 from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 from rehearsal.endpoints import local_engines, own_endpoints
@@ -102,7 +103,9 @@ def run(arguments: argparse.Namespace) -> int:
         progress("its outputs are not read: interrupted; what was measured is kept")
         raise
     finally:  # the run is measured, whatever came after it
-        print_verdict(read_run(arguments.out / result.run_id), predictions)
+        completed = read_run(arguments.out / result.run_id)
+        texts = read_transcripts(arguments.out / result.run_id, completed.blocks)
+        print_verdict(completed, predictions, transcripts=texts)
         print(f"files: {arguments.out / result.run_id}")  # noqa: T201
     return 0 if result.status == "complete" else 1
 
