@@ -145,7 +145,7 @@ def at_least(successes: int, trials: int, share: float) -> float:
     """The chance of so many successes or more, each trial having a chance of `share` (above 0,
     below 1): an exact binomial test against it."""
     logs = math.log(share), math.log1p(-share)
-    return math.fsum(
+    chance = math.fsum(
         math.exp(
             math.lgamma(trials + 1)
             - math.lgamma(n + 1)
@@ -155,6 +155,7 @@ def at_least(successes: int, trials: int, share: float) -> float:
         )
         for n in range(successes, trials + 1)
     )
+    return min(1.0, chance)  # rounding
 
 
 def _spread_of_share(samples: Sequence[Sample], value: float, share: float) -> Spread | None:
