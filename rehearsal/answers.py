@@ -23,10 +23,14 @@ from draftworth.records.transcripts import Transcripts, read_transcripts
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """The outputs to be read, and the run that they are from, if they are of one."""
+    """The outputs to be read, and the run that they are from, if they are of one.
+
+    folder: of the run, where that is on this machine.
+    """
 
     outputs: Sequence[Output]
     run: Run | None = None
+    folder: Path | None = None
     transcripts: Transcripts = field(default_factory=dict)
 
 
@@ -44,7 +48,8 @@ def answers_of(experiment: ResolvedExperiment, place: str | None) -> Answers:
             _check_target(experiment, found)
             transcripts = read_transcripts(folder, found.blocks)
             outputs = outputs_of_run(found, transcripts, experiment.cases)
-            return Answers(outputs=outputs, run=found, transcripts=transcripts)
+            here = Path(place) if Path(place).is_dir() else None
+            return Answers(outputs=outputs, run=found, folder=here, transcripts=transcripts)
     outputs = list(_logged(experiment))
     if not outputs:
         raise UserInputError(

@@ -32,11 +32,13 @@ from draftworth.records.likelihoods import LIKELIHOODS_FILE, Likelihoods
 from draftworth.records.predictions import PREDICTIONS_FILE, Prediction, Predictions
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RUNS_FOLDER
+from draftworth.records.transcripts import read_transcripts
 from pods.llmperf.s3_sink import S3Sink
 from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 from rehearsal.endpoints import local_engines, own_endpoints
-from rehearsal.estimate import likelihoods, predict
+from rehearsal.estimate import predict
 from rehearsal.install import install_engine
+from rehearsal.likelihoods import likelihoods
 from rehearsal.publishing import publish
 from rehearsal.search import DraftReader
 from rehearsal.teacher_forcing import Reader
@@ -113,7 +115,9 @@ def run(arguments: argparse.Namespace) -> int:
         progress("its outputs are not read: interrupted; what was measured is kept")
         raise
     finally:  # the run is measured, whatever came after it
-        print_verdict(read_run(arguments.out / result.run_id), predictions)
+        completed = read_run(arguments.out / result.run_id)
+        texts = read_transcripts(arguments.out / result.run_id, completed.blocks)
+        print_verdict(completed, predictions, transcripts=texts)
         print(f"files: {arguments.out / result.run_id}")  # noqa: T201
     return 0 if result.status == "complete" else 1
 
@@ -127,7 +131,7 @@ def _read_outputs(
 ) -> tuple[Prediction, ...]:
     """What the local models say of the outputs: files beside the run's, and the predictions.
 
-    Of greedy outputs, what the drafts would have said; of sampled ones, whether the target did.
+    Whether the target said them; and of greedy ones, what the drafts would have said.
     """
     if arguments.base_url or not isinstance(experiment, ResolvedLocal):
         return ()
@@ -135,19 +139,19 @@ def _read_outputs(
     with _scratch() as readings:
         reader = _reader(arguments, experiment, Path(readings), progress)
         try:
+            said = Likelihoods(
+                run_id=run_id, likelihoods=likelihoods(experiment, run_folder, reader)
+            )
+            folder.write(f"{run_id}/{LIKELIHOODS_FILE}", dump_record(said, indent=2))
             if experiment.spec.workload.temperature:
-                drawn = Likelihoods(
-                    run_id=run_id, likelihoods=likelihoods(experiment, run_folder, reader)
-                )
-                folder.write(f"{run_id}/{LIKELIHOODS_FILE}", dump_record(drawn, indent=2))
                 return ()
-            found = predict(experiment, run_folder, reader)
-            predicted = Predictions(run_id=run_id, predictions=found)
-            folder.write(f"{run_id}/{PREDICTIONS_FILE}", dump_record(predicted, indent=2))
+            predicted = predict(experiment, run_folder, reader)
+            record = Predictions(run_id=run_id, predictions=predicted)
+            folder.write(f"{run_id}/{PREDICTIONS_FILE}", dump_record(record, indent=2))
         except DraftworthError as error:  # the run is measured, whatever came after it
             progress(f"its outputs are not read: {error}")
             return ()
-        return found
+        return predicted
 
 
 def _draft_reader(

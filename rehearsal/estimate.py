@@ -21,8 +21,7 @@ from draftworth.estimating.card import costs_by_load
 from draftworth.estimating.document import document_of
 from draftworth.estimating.estimate import DraftEstimate, estimate_of, json_lines
 from draftworth.estimating.forecast import PriorStepCosts, Range, StepCosts
-from draftworth.estimating.likelihood import likelihood_of
-from draftworth.estimating.outputs import check_classes, check_lengths, sampled_outputs
+from draftworth.estimating.outputs import check_classes, check_lengths
 from draftworth.estimating.predictions import predictions_of
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
@@ -35,16 +34,14 @@ from draftworth.planning.resolved import (
     load,
 )
 from draftworth.planning.settling import settling, token_prices
-from draftworth.records.likelihoods import Likelihood
 from draftworth.records.predictions import Prediction
-from draftworth.records.reading import read_run
 from draftworth.records.readings import Reading
 from draftworth.records.step_costs import StepCostCard, read_step_costs
-from draftworth.records.transcripts import read_transcripts
 from draftworth.report.terminal import document_lines
 from draftworth.report.writing import write_page
 from rehearsal.answers import Answers, answers_of
 from rehearsal.install import install_engine
+from rehearsal.likelihoods import check_answers
 from rehearsal.model_folders import (
     check_model,
     check_tokenizer,
@@ -164,6 +161,7 @@ def _estimates(
                 experiment, found.answer, price=price, tokens_per_day=arguments.tokens_per_day
             )
             yield replace(found, predictions=measured, settling=tuple(told))
+    check_answers(experiment, answers, reader, drafts[0], progress=_progress)
 
 
 def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tuple[Prediction, ...]:
@@ -178,29 +176,6 @@ def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tupl
         for draft in own_drafts(experiment)
         for found in _measured(experiment, answers, draft, reader.readings(draft, answers.outputs))
     )
-
-
-def likelihoods(
-    experiment: ResolvedLocal, run_folder: Path, reader: Reader
-) -> tuple[Likelihood, ...]:
-    """Whether each variant's sampled outputs are drawn from the target, which reads them itself.
-
-    Raises:
-        DraftworthError: the outputs cannot be read.
-    """
-    run, work = read_run(run_folder), experiment.spec.workload
-    transcripts = read_transcripts(run_folder, run.blocks)
-    found = []
-    for variant in run.result.variants:
-        outputs = sampled_outputs(run, transcripts, experiment.cases, variant=variant)
-        readings = reader.readings(
-            reader.target,
-            outputs,
-            temperature=work.temperature,
-            fixed_length=work.fixed_output_length,
-        )
-        found.append(likelihood_of(variant, readings))
-    return tuple(one for one in found if one)
 
 
 def _target(experiment: ResolvedNeuron | ResolvedLocal, place: str | None, below: Path) -> Path:

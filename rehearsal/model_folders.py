@@ -16,6 +16,7 @@ from draftworth.experiment.naming import CHECKPOINTS_OUTPUT
 from draftworth.experiment.variants import HubModel, LocalSpeculative
 from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron
 from pods.checkpoint_stager.files import is_weights
+from pods.teacher_forcing.memory import fits
 
 # Looked up where a checkpoint lies in S3: only then is AWS needed.
 _S3_CHECKPOINT = "account.s3_checkpoint"
@@ -87,6 +88,12 @@ def check_model(folder: Path, *, given_by: str) -> None:
     check_tokenizer(folder, given_by=given_by)
     _check_has(folder, ("config.json",), "a model's configuration", given_by)
     _check_has(folder, ("*.safetensors",), "a model's weights", given_by)
+
+
+def can_read(folder: Path) -> bool:
+    """Whether a folder has a whole model that fits into the free memory, not a tokenizer alone."""
+    has_all = all(any(folder.glob(name)) for name in ("config.json", "*.safetensors"))
+    return has_all and fits(folder)
 
 
 def shown(folder: Path) -> str:

@@ -17,12 +17,18 @@ from draftworth.records.results import RunResult
 
 def attention_of(facts: RunFacts) -> tuple[str, ...]:
     """Of the run, then of every variant in every group."""
-    of_variants = (line for variant in facts.variants for line in _attention(variant))
-    of_run = (*_sampling(facts), *_shortened(facts.run.result), *_no_floor(facts))
+    read = {k.variant for k in facts.run.likelihoods if k.is_the_targets is not None}
+    of_variants = (
+        line
+        for variant in facts.variants
+        for line in _attention(variant, read=variant.name in read)
+    )
+    of_run = (*_answers(facts), *_shortened(facts.run.result), *_no_floor(facts))
     return (*of_run, *of_variants)
 
 
-def _attention(variant: VariantFacts) -> Iterator[str]:
+def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
+    """read: a model has read its outputs, and could tell whose they are."""
     server, acceptance = variant.server, variant.acceptance
     if server and not server.agrees:
         yield (
@@ -55,7 +61,7 @@ def _attention(variant: VariantFacts) -> Iterator[str]:
             f"{variant.label}: prompts have {tokens:.0f} tokens by the server's usage, and were "
             f"made {load.input_tokens} tokens long by its tokenizer: it adds or drops something."
         )
-    if variant.comparison:
+    if variant.comparison and not read:
         yield from _different_outputs(variant.label, variant.comparison)
     if variant.summary.failed:
         yield (
@@ -86,14 +92,14 @@ def _no_floor(facts: RunFacts) -> Iterator[str]:
                 yield f"The control gives no noise floor for {group.label}: {why}."
 
 
-def _sampling(facts: RunFacts) -> Iterator[str]:
-    checked = facts.run.likelihoods
-    yield from (f"{found.words}." for found in checked if found.words)
-    if facts.run.result.temperature and facts.speculative and not checked:
+def _answers(facts: RunFacts) -> Iterator[str]:
+    yield from (f"{found.words}." for found in facts.answers if found.words)
+    if facts.run.result.temperature and facts.speculative and not facts.answers:
         yield (
             f"Outputs were sampled at temperature {facts.run.result.temperature:g}: whether "
             "speculation changes them is not checked. A server that samples wrongly with a draft "
-            "has speeds too: read some texts of both sides, or let `--score` judge all."
+            "has speeds too: let a model read both sides' texts (`estimate EXPERIMENT --answers "
+            "RUN`), or `--score` judge them."
         )
 
 
@@ -105,14 +111,17 @@ def _different_outputs(label: str, comparison: Comparison) -> Iterator[str]:
     if found is None:
         yield (
             f"{same}. Two equal servers may differ too, by rounding, and nothing here says how "
-            "often: look at where they do."
+            f"often: whether they are the target's is not known. {_LET_READ}"
         )
         return
     control = found.control_identical / found.control_compared
     equal = f"{same}, and {control:.1%} of those of a second server without speculation"
-    more = "they differ more than two servers without speculation do: look at where they do"
+    more = "they differ more than two servers without speculation do, as right ones may by rounding"
     unclear = "whether they differ more than two servers without speculation do cannot be told"
-    yield f"{equal}: {more if found.word == 'differs more' else unclear}."
+    yield f"{equal}: {more if found.word == 'differs more' else unclear}. {_LET_READ}"
+
+
+_LET_READ = "Look at where they do, or let a model read them: `estimate EXPERIMENT --answers RUN`."
 
 
 def _merged_chunks(label: str, acceptance: AcceptanceCheck) -> str:

@@ -27,11 +27,13 @@ from draftworth.analysis.metrics import (
 )
 from draftworth.analysis.outputs import Divergence, divergences
 from draftworth.analysis.pairing import Traffic, counting, paired, samples_of
+from draftworth.analysis.parting import partings
 from draftworth.analysis.repetitions import RepetitionFacts, repetitions_of
 from draftworth.analysis.shortfall import Shortfall, shortfall
 from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
 from draftworth.analysis.verdict import Comparison, compare
+from draftworth.records.likelihoods import AnswersCheck
 from draftworth.records.load import Load, PoissonLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, RequestRecord
@@ -101,6 +103,7 @@ class RunFacts:
     """A run and all that is known about it.
 
     run: without its control, which is no variant to choose. control: the blocks of its rounds.
+    answers: whether each variant's outputs are the target's, by every look at them.
     highest_rates: by variant and length of prompts, where arrivals came at rates and latencies are
         limited.
     ladders: of the traffic mix, or of each class where there is none, over the concurrencies.
@@ -111,6 +114,7 @@ class RunFacts:
 
     run: Run
     control: tuple[BlockResult, ...]
+    answers: tuple[AnswersCheck, ...]
     groups: tuple[GroupFacts, ...]
     mixes: tuple[Comparison, ...]
     highest_rates: Mapping[str, PoissonLoad | None]
@@ -137,6 +141,7 @@ class _Source:
     run: Run
     control: tuple[BlockResult, ...]
     transcripts: Transcripts
+    answers: tuple[AnswersCheck, ...]
 
     def compare(self, traffic: Traffic, *, variant: str, baseline: str) -> Comparison:
         return compare(
@@ -149,7 +154,7 @@ class _Source:
             sampled=self.run.result.temperature > 0,
             control=self.control,
             transcripts=self.transcripts,
-            likelihoods=self.run.likelihoods,
+            answers=self.answers,
         )
 
 
@@ -163,6 +168,7 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
     return RunFacts(
         run=source.run,
         control=source.control,
+        answers=source.answers,
         groups=groups,
         mixes=mixes,
         highest_rates=_highest_rates(source.run),
@@ -178,8 +184,13 @@ def _source(run: Run, transcripts: Transcripts) -> _Source:
     variants = tuple(name for name in run.result.variants if name != CONTROL)
     starts = {name: s for name, s in run.result.server_starts.items() if name != CONTROL}
     result = replace(run.result, variants=variants, server_starts=starts)
+    of_variants = replace(run, result=result, blocks=measured)
+    read = {found.variant for found in run.likelihoods if found.is_the_targets is not None}
     return _Source(
-        run=replace(run, result=result, blocks=measured), control=control, transcripts=transcripts
+        run=of_variants,
+        control=control,
+        transcripts=transcripts,
+        answers=(*run.likelihoods, *partings(of_variants, control, transcripts, but=read)),
     )
 
 

@@ -33,11 +33,13 @@ class OutputPair:
 
     prompt: what was drawn. kept: the part of the output before the first difference, 1 where there
         is none; None: not known.
+    tokens: up to the first difference, that one too, or all where there is none; None: not known.
     """
 
     prompt: str
     identical: bool
     kept: float | None
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +76,7 @@ def _output_pairs(pairs: Iterable[Pair], transcripts: Transcripts) -> Iterator[O
         theirs = transcripts.get(pair.drafted.request_id)
         prompt = f"{pair.stratum}\n{pair.prompt}"
         if ours and theirs and ours.token_ids and theirs.token_ids:
-            kept = _kept(ours.token_ids, theirs.token_ids)
-            yield OutputPair(prompt=prompt, identical=kept == 1, kept=kept)
+            yield _by_ids(prompt, ours.token_ids, theirs.token_ids)
             continue
         hashes = pair.plain.output_sha256, pair.drafted.output_sha256
         # Text that neither server sent shows nothing: it may be in a field that is not read.
@@ -85,6 +86,16 @@ def _output_pairs(pairs: Iterable[Pair], transcripts: Transcripts) -> Iterator[O
         known = ours and theirs and (ours.text or theirs.text)
         kept_text = _kept(ours.text, theirs.text) if ours and theirs and known else None
         yield OutputPair(prompt=prompt, identical=identical, kept=1.0 if identical else kept_text)
+
+
+def _by_ids(prompt: str, ours: Sequence[int], theirs: Sequence[int]) -> OutputPair:
+    alike, longest = first_difference(ours, theirs), max(len(ours), len(theirs))
+    return OutputPair(
+        prompt=prompt,
+        identical=alike == longest,
+        kept=alike / longest,
+        tokens=min(alike + 1, longest),
+    )
 
 
 def _kept(one: Sequence[object], other: Sequence[object]) -> float:

@@ -141,6 +141,23 @@ def within(ratio: Estimate | None, *, factor: float) -> bool | None:
     return 1 / factor < ratio.low and ratio.high < factor
 
 
+def at_least(successes: int, trials: int, share: float) -> float:
+    """The chance of so many successes or more, each trial having a chance of `share` (above 0,
+    below 1): an exact binomial test against it."""
+    logs = math.log(share), math.log1p(-share)
+    chance = math.fsum(
+        math.exp(
+            math.lgamma(trials + 1)
+            - math.lgamma(n + 1)
+            - math.lgamma(trials - n + 1)
+            + n * logs[0]
+            + (trials - n) * logs[1]
+        )
+        for n in range(successes, trials + 1)
+    )
+    return min(1.0, chance)  # rounding
+
+
 def _spread_of_share(samples: Sequence[Sample], value: float, share: float) -> Spread | None:
     """Of the share of samples that lie at or below a value."""
     count = len(samples)

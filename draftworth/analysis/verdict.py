@@ -26,7 +26,7 @@ from draftworth.analysis.ratios import (
 )
 from draftworth.analysis.statistics import Estimate, within
 from draftworth.analysis.summary import summarize
-from draftworth.records.likelihoods import Likelihood
+from draftworth.records.likelihoods import AnswersCheck
 from draftworth.records.load import PoissonLoad
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Limits, Price
 from draftworth.records.transcripts import Transcripts
@@ -160,18 +160,19 @@ def compare(
     sampled: bool = False,
     control: Sequence[BlockResult] = (),
     transcripts: Transcripts = _NO_TRANSCRIPTS,
-    likelihoods: Sequence[Likelihood] = (),
+    answers: Sequence[AnswersCheck] = (),
 ) -> Comparison:
     """The verdict on one variant in a traffic.
 
     sampled: outputs were drawn, not greedy. control: the blocks of the control's rounds.
-    likelihoods: whether they are the target's, where somebody looked.
+    answers: whether they are the target's, where somebody looked.
     """
     pairs = counting(paired(blocks, traffic, variant=variant, baseline=baseline))
     ratio = cost_ratio(blocks, traffic, variant=variant, baseline=baseline, price=price)
     floor = noise_floor(control, traffic, baseline=baseline, limits=limits)
     judgement, reason = _judged(blocks, traffic, ratio, limits, (baseline, variant))
-    strange = [k.words for k in likelihoods if k.variant in (baseline, variant) and k.words]
+    sides = [check for check in answers if check.variant in (baseline, variant)]
+    strange = [check.words for check in sides if check.is_the_targets is False]
     if strange:
         judgement, reason = "inconclusive", "; ".join(strange)
     by_floor = why_not_decided(judgement, ratio, floor)

@@ -147,7 +147,15 @@ def _predictions(runs_at: Sequence[str]) -> tuple[Prediction, ...]:
     return read_predictions(folder, read_end(folder).run_id)
 
 
-def print_verdict(run: Run, predictions: Sequence[Prediction] = ()) -> None:
+_NO_TRANSCRIPTS: Transcripts = {}
+
+
+def print_verdict(
+    run: Run,
+    predictions: Sequence[Prediction] = (),
+    *,
+    transcripts: Transcripts = _NO_TRANSCRIPTS,
+) -> None:
     """Print the report of a run that was just measured."""
-    document = document_of(facts_of(run, {}), predictions=predictions)
+    document = document_of(facts_of(run, transcripts), predictions=predictions)
     print(*document_lines(document), sep="\n")

@@ -57,12 +57,13 @@ def outputs_of_blocks(
     return list(found.values())
 
 
-def sampled_outputs(
+def outputs_of_variant(
     run: Run, transcripts: Transcripts, cases: Iterable[Case], *, variant: str
 ) -> list[Output]:
-    """Everything that a variant of a run answered; each was drawn for itself."""
+    """What a variant of a run answered: all that was sampled, as each was drawn for itself; of
+    greedy requests of one prompt, the first."""
     asked = {(c.prompt_class, c.name, p.id): p for c in cases for p in c.prompts}
-    return [
+    found = [
         Output(
             id=request_id,
             prompt_class=block.prompt_class,
@@ -75,6 +76,9 @@ def sampled_outputs(
         for block, request_id, prompt_id in _answered(run.blocks, variant)
         if request_id in transcripts and (block.prompt_class, block.case, prompt_id) in asked
     ]
+    if run.result.temperature:
+        return found
+    return [*{(o.prompt_class, o.case, o.prompt_id): o for o in reversed(found)}.values()][::-1]
 
 
 def outputs_of_log(case: Case, answers: Mapping[str, str]) -> Iterator[Output]:

@@ -43,7 +43,7 @@ def write_findings(run: Run, files: RunFiles, *, wait_seconds: float = WAIT_SECO
 def _write_all(run: Run, files: RunFiles) -> None:
     # There is a verdict only where there is something to compare.
     if len(run.result.variants) > 1:
-        _write(files, VERDICT_FILE, lambda: verdict_of(facts_of(run, {})))
+        _write(files, VERDICT_FILE, lambda: verdict_of(facts_of(run, files.token_ids)))
     _write(files, STEP_COSTS_FILE, lambda: step_costs_of(run))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from draftworth.measuring.client import Measured
@@ -19,16 +19,25 @@ from draftworth.records.results import (
     TRANSCRIPT_SUFFIX,
     BlockResult,
 )
-from draftworth.records.transcripts import dump_transcripts
+from draftworth.records.transcripts import Transcript, dump_transcripts
+
+# Of all outputs together: some 50 MB of memory.
+MOST_KEPT_IDS = 1_000_000
 
 
 @dataclass(kw_only=True)
 class RunFiles:
-    """Writes below the run's folder. A file that cannot be written now is kept for `flush`."""
+    """Writes below the run's folder. A file that cannot be written now is kept for `flush`.
+
+    token_ids: of the outputs that were written, by request, for the verdict at the end; none where
+        there are more than `MOST_KEPT_IDS`.
+    """
 
     sink: Sink
     run_id: str
     progress: Callable[[str], None]
+    token_ids: dict[str, Transcript] = field(default_factory=dict)
+    _kept_ids: int = 0
     _unwritten: dict[str, bytes] = field(default_factory=dict)
 
     def write(self, name: str, data: bytes) -> None:
@@ -54,9 +63,24 @@ class RunFiles:
         """Raw evidence first, then the result file, then what is derived from it."""
         stem = f"{BLOCKS_FOLDER}/{block.stem}"
         self.write(f"{stem}{TRANSCRIPT_SUFFIX}", _transcripts(measured))
+        self._keep_ids(m.transcript for m in measured if m.transcript.token_ids)
         self.write(f"{stem}{RESULT_SUFFIX}", dump_record(block))
         for name, data in _derived(block):
             self.write(name, data)
+
+    def _keep_ids(self, transcripts: Iterable[Transcript]) -> None:
+        if self._kept_ids > MOST_KEPT_IDS:
+            return
+        for found in transcripts:
+            name, ids = found.request_id, found.token_ids
+            self.token_ids[name] = Transcript(request_id=name, token_ids=ids)
+            self._kept_ids += len(ids or ())
+        if self._kept_ids > MOST_KEPT_IDS:
+            self.token_ids.clear()
+            self.progress(
+                f"more than {MOST_KEPT_IDS:,} token ids: whether greedy outputs differ by rounding "
+                "alone is not in the verdict of the run's end, and in its report"
+            )
 
     def write_lost(self, block: BlockResult, measured: Sequence[Measured]) -> None:
         """The evidence of a block whose figures count for nothing."""

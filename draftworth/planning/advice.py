@@ -106,8 +106,9 @@ def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
     if work.temperature:
         yield (
             f"outputs are sampled at temperature {work.temperature:g}: a rehearsal has the target "
-            "read them, elsewhere that speculation changes none is not checked; give another run "
-            "another workload.seed, or its baseline draws the same outputs again"
+            "read them, elsewhere `estimate EXPERIMENT --answers RUN` tells whether speculation "
+            "changes them; give another run another workload.seed, or its baseline draws the same "
+            "outputs again"
         )
     if work.temperature and (doubt := spec.release_facts.doubtful_sampling):
         yield f"workload.temperature {work.temperature:g} on {spec.release}: {doubt}"

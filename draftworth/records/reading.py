@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from draftworth.errors import UserInputError
 from draftworth.records.codec import RecordError, load_record
-from draftworth.records.likelihoods import Likelihood, read_likelihoods
+from draftworth.records.likelihoods import ModelsCheck, read_likelihoods
 from draftworth.records.results import (
     BLOCKS_FOLDER,
     RESULT_LIMIT_BYTES,
@@ -36,13 +36,13 @@ class Run:
     """A run's end and its blocks, in the order of measuring.
 
     unlisted: result files that lie beside the run's and are not the run's; nothing of them is used.
-    likelihoods: whether each side's sampled outputs are the target's, where somebody looked.
+    likelihoods: whether each side's outputs are the target's, where somebody looked.
     """
 
     result: RunResult
     blocks: tuple[BlockResult, ...]
     unlisted: tuple[str, ...] = ()
-    likelihoods: tuple[Likelihood, ...] = ()
+    likelihoods: tuple[ModelsCheck, ...] = ()
 
     @property
     def is_pool(self) -> bool:

@@ -40,6 +40,7 @@ class Reading:
     log_likelihood: of all output tokens, nats. entropy: the sum of the model's own entropies at
         their positions, nats; what is sampled from the model has, on average, a log-likelihood of
         minus that. variance: of the log-likelihood then, nats squared.
+    farthest: how far any output token lies below the model's most likely one, nats; 0: each is it.
     """
 
     id: str
@@ -50,6 +51,7 @@ class Reading:
     log_likelihood: float
     entropy: float
     variance: float
+    farthest: float = 0.0
 
     def __post_init__(self) -> None:
         if not {*self.hits} <= {"0", "1"}:
@@ -71,7 +73,7 @@ class Pass:
     outputs are read at 1.
     """
 
-    schema: str = "draftworth.readings/1"
+    schema: str = "draftworth.readings/2"
     model: str
     model_sha256: str
     tokenizer_sha256: str

@@ -24,6 +24,7 @@ from draftworth.analysis.outputs import Likeness, LikenessWord, tokens_before
 from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.verdict import Comparison
 from draftworth.report.document import Section, Table, table, variant_table
+from draftworth.report.likelihoods import likelihood_tables
 from draftworth.report.words import (
     ABOUT,
     INTERVAL,
@@ -178,22 +179,6 @@ def _break_even_cells(prediction: BreakEven) -> tuple[str, ...]:
     )
 
 
-def _likelihoods(facts: RunFacts) -> tuple[Table, ...]:
-    headings = (
-        *("variant", "drawn from the target", "outputs", "tokens"),
-        *("log-likelihood a token, beside the target's own (nats)", "in standard errors"),
-    )
-    rows = (
-        (
-            *(found.variant, yes_or_no(found.is_the_targets, no="NO")),
-            *(str(found.outputs), f"{found.tokens:,}"),
-            *(f"{found.per_token:+.3f}", f"{found.deviation:+.1f}"),
-        )
-        for found in facts.run.likelihoods
-    )
-    return table(headings, rows, names=2)
-
-
 def outputs(facts: RunFacts) -> tuple[Section, ...]:
     """How many greedy outputs are the baseline's, and where others begin to differ.
 
@@ -209,7 +194,7 @@ def outputs(facts: RunFacts) -> tuple[Section, ...]:
     identical = variant_table(("identical", "share", *headings), shares)
     if temperature := facts.run.result.temperature:
         about = (ABOUT["sampled"].format(temperature=f"{temperature:g}"),) if identical else ()
-        tables = (*identical, *_likelihoods(facts))
+        tables = (*identical, *likelihood_tables(facts.run.likelihoods))
         return (Section(title="Outputs", paragraphs=about, tables=tables, brief=True),)
     places = ((v, _difference_cells(v)) for v in facts.speculative)
     examples = (
@@ -227,7 +212,7 @@ def outputs(facts: RunFacts) -> tuple[Section, ...]:
         Section(
             title="Greedy outputs",
             paragraphs=(ABOUT["likeness"],) if judged else (),
-            tables=identical,
+            tables=(*identical, *likelihood_tables(facts.run.likelihoods)),
             brief=True,
         ),
         Section(

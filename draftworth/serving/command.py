@@ -19,6 +19,11 @@ from draftworth.experiment.variants import Speculative, Variant
 SERVING_PORT = 8000
 # vLLM 0.10.1 and later: the default, said all the same. Prompts do not belong in a pod's log.
 REQUESTS_NOT_LOGGED = "--no-enable-log-requests"
+# By default vLLM takes what a request does not say from the model's generation_config.json: top_k
+# 20 and top_p 0.95 of a Qwen3, the repetition penalty of a Qwen2.5, a limit on new tokens. What is
+# drawn then is not the model's distribution, by which outputs are checked. Ids that end an output
+# are taken from there all the same (vLLM, ModelConfig.generation_config).
+NO_GENERATION_DEFAULTS = "--generation-config=vllm"
 PER_REQUEST_ACCEPTANCE = "--per-request-spec-decode-metrics"
 
 
@@ -69,6 +74,7 @@ def common_arguments(experiment: Experiment, paths: ModelPaths) -> list[str]:
         f"--served-model-name={served_model_name(experiment)}",
         f"--max-num-seqs={serving.max_num_seqs}",
         f"--max-model-len={serving.max_model_len}",
+        NO_GENERATION_DEFAULTS,
         *(["--enable-auto-tool-choice", f"--tool-call-parser={parser}"] if parser else []),
     ]
 

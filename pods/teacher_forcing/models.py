@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,9 +17,7 @@ from transformers.utils import logging
 
 from draftworth.errors import UserInputError
 from draftworth.untrusted import one_line
-
-# Beside the weights: activations and the logits of a batch.
-_SPARE_BYTES = 2**30
+from pods.teacher_forcing import memory
 
 
 def model_sha256(folder: Path) -> str:
@@ -94,12 +91,12 @@ def load_model(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedMo
         UserInputError: there is none that can be read, it does not fit into memory, or it knows
             fewer tokens than the tokenizer.
     """
-    weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
-    available = available_bytes(Path("/proc/meminfo"))
-    if weights + _SPARE_BYTES > available:
+    if not memory.fits(folder):
+        weights, available = memory.weights_bytes(folder), memory.available_bytes(memory.MEMINFO)
         raise UserInputError(
-            f"{folder}: {weights / 2**30:.1f} GiB of weights and {_SPARE_BYTES / 2**30:.0f} GiB to "
-            f"work with do not fit into the {available / 2**30:.1f} GiB of memory that are free; "
+            f"{folder}: {weights / 2**30:.1f} GiB of weights and {memory.SPARE_BYTES / 2**30:.0f} "
+            "GiB to work with do not fit into the "
+            f"{available / 2**30:.1f} GiB of memory that are free; "
             "next: a machine with more memory, or a smaller draft"
         )
     logging.disable_progress_bar()
@@ -118,15 +115,6 @@ def load_model(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedMo
             f"{folder}: it knows {model.config.vocab_size} tokens, its tokenizer {len(tokenizer)}"
         )
     return model.eval()
-
-
-def available_bytes(meminfo: Path) -> int:
-    """Memory that a program can have: what is free, and what the page cache would give back."""
-    try:
-        lines = meminfo.read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) * 2**10 for line in lines if line.startswith("MemAvail"))
-    except (OSError, ValueError, IndexError, StopIteration):  # no Linux
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def ending_ids(model: PreTrainedModel) -> tuple[int, ...]:

@@ -102,6 +102,8 @@ def _reading(tokens: Tokens, logits: torch.Tensor, temperature: float) -> Readin
     chances = logs.exp()
     # A chance of 0 has a logarithm of minus infinity, and its part in the sums is 0.
     finite = logs.masked_fill(logs == -torch.inf, 0.0)
+    # What could not be said counts as hardly ever said, so that sums stay numbers.
+    likelihoods = logs.gather(-1, said.unsqueeze(-1)).squeeze(-1).double().clamp(LEAST)
     mean = (chances * finite).sum(dim=-1)
     square = (chances * finite.square()).sum(dim=-1)
     output = tokens.output
@@ -111,8 +113,8 @@ def _reading(tokens: Tokens, logits: torch.Tensor, temperature: float) -> Readin
         case=output.case,
         prompt_id=output.prompt_id,
         hits="".join("1" if hit else "0" for hit in hits.tolist()),
-        # What could not be said counts as hardly ever said, so that sums stay numbers.
-        log_likelihood=float(logs.gather(-1, said.unsqueeze(-1)).double().clamp(LEAST).sum()),
+        log_likelihood=float(likelihoods.sum()),
         entropy=float(-mean.double().sum()),
         variance=float((square - mean.square()).clamp(min=0).double().sum()),
+        farthest=float((logs.amax(dim=-1).double() - likelihoods).max()),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,12 @@ import pytest
 
 from draftworth.cli import main
 from draftworth.records.codec import dump_record
-from draftworth.records.likelihoods import read_likelihoods
+from draftworth.records.likelihoods import (
+    LIKELIHOODS_FILE,
+    DraftLikelihood,
+    Likelihood,
+    read_likelihoods,
+)
 from draftworth.records.readings import Output, Reading
 from rehearsal import estimate
 from rehearsal.teacher_forcing import Reader
@@ -55,6 +61,9 @@ def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
     assert main(["rehearse", "--experiment", str(experiment), *engine, "--out", str(runs)]) == 0
     (run,) = runs.iterdir()
     capsys.readouterr()
+    greedy = read_likelihoods(run, run.name)
+    assert [k.variant for k in greedy] == ["b", "k3", "k12"]
+    assert all(k.is_the_targets for k in greedy), greedy
 
     code = main(
         [
@@ -78,13 +87,21 @@ def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
 def test_the_broken_sampler_of_the_cpu_engine_is_caught_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a draft, vLLM 0.32.0 on CPU samples noise at temperature 0.8; without, it does not."""
+    """With a draft, vLLM 0.32.0 on CPU samples noise at temperature 0.8; without, it does not.
+
+    Nor does it draw as the target's own generation_config.json would have it: the most likely token
+    alone.
+    """
     python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
     if python is None:
         pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
     monkeypatch.chdir(ROOT)
     experiment = short_rehearsal(tmp_path, requests=8)
     text = experiment.read_text()
+    target = shutil.copytree(ROOT / "rehearsal/tiny_pair/target", tmp_path / "target")
+    settings = json.loads((target / "generation_config.json").read_text())
+    (target / "generation_config.json").write_text(json.dumps({**settings, "top_k": 1}))
+    text = text.replace(str(ROOT / "rehearsal/tiny_pair/target"), str(target))
     experiment.write_text(text.replace("workload:\n", "workload:\n  temperature: 0.8\n"))
     runs = tmp_path / "runs"
 
@@ -97,12 +114,33 @@ def test_the_broken_sampler_of_the_cpu_engine_is_caught_by_name(
 
     assert code == 0
     (run,) = runs.iterdir()
-    found = {k.variant: k for k in read_likelihoods(run, run.name)}
+    found = {k.variant: k for k in read_likelihoods(run, run.name) if isinstance(k, Likelihood)}
     assert found["baseline"].is_the_targets, found
     assert not found["tiny-draft-k7"].is_the_targets
     assert found["tiny-draft-k7"].per_token < -1
     output = capsys.readouterr().out
     assert "inconclusive; tiny-draft-k7: its answers are not the target's" in output
+    caught_by_the_draft_too(experiment, run, tmp_path / "tokenizer", python)
+
+
+def caught_by_the_draft_too(experiment: Path, run: Path, tokenizer: Path, python: str) -> None:
+    """Where nobody has the target's weights."""
+    (run / LIKELIHOODS_FILE).unlink()
+    shutil.copytree(
+        ROOT / "rehearsal/tiny_pair/target", tokenizer, ignore=shutil.ignore_patterns("*.safetens*")
+    )
+    code = main(
+        [
+            *("estimate", str(experiment), "--answers", str(run), "--target", str(tokenizer)),
+            *("--engine", str(Path(python).parents[1]), "--out", str(tokenizer.parent / "read")),
+        ]
+    )
+
+    assert code == 0
+    (found,) = read_likelihoods(run, run.name)
+    assert isinstance(found, DraftLikelihood)
+    assert found.is_the_targets is False
+    assert found.difference < -1
 
 
 @pytest.mark.engine

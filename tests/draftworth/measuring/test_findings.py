@@ -10,6 +10,7 @@ import pytest
 from draftworth.analysis.answer import verdict_of
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.step_costs import step_costs_of
+from draftworth.measuring.client import Measured
 from draftworth.measuring.findings import write_findings
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.sink import FolderSink
@@ -17,6 +18,7 @@ from draftworth.records.codec import load_record
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE
 from draftworth.records.step_costs import STEP_COSTS_FILE, read_step_costs
+from draftworth.records.transcripts import Transcript
 from draftworth.records.verdict import VERDICT_FILE, Verdict
 from tests.draftworth.measuring.test_runner import case, run, server, spec
 from tests.draftworth.report.runs import make_run
@@ -41,6 +43,44 @@ def test_a_complete_run_has_its_verdict_just_before_its_end(tmp_path: Path) -> N
     # The one that the report of the files gives.
     assert verdict == verdict_of(facts_of(read_run(folder), {}))
     assert read_step_costs(folder) == step_costs_of(read_run(folder))
+
+
+def parted(folder: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> tuple[Verdict, list[str]]:
+    """The verdict of a run whose variant parts from the baseline at once, and what was told."""
+    monkeypatch.setattr("draftworth.measuring.runfiles.MOST_KEPT_IDS", most)
+    told: list[str] = []
+    files = RunFiles(sink=FolderSink(folder), run_id="built-run", progress=told.append)
+    made = make_run()
+    for block in made.blocks:
+        first = int(block.variant != made.result.baseline)
+        said = [
+            Transcript(request_id=r.request_id, token_ids=(first, 2, 3)) for r in block.requests
+        ]
+        files.write_block(
+            block,
+            [Measured(record=r, transcript=t) for r, t in zip(block.requests, said, strict=True)],
+        )
+    write_findings(made, files)
+    return load_record(Verdict, (folder / "built-run" / VERDICT_FILE).read_bytes()), told
+
+
+def test_the_verdict_of_the_end_knows_whose_answers_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict, told = parted(tmp_path, monkeypatch, 10_000)
+
+    assert "its answers are not the target's" in verdict.headline
+    assert told == []
+
+
+def test_more_token_ids_than_memory_is_for_are_said_not_to_be_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict, told = parted(tmp_path, monkeypatch, 100)
+
+    assert "its answers are not the target's" not in verdict.headline
+    (line,) = told
+    assert line.startswith("more than 100 token ids: ")
 
 
 def test_a_verdict_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:

@@ -14,9 +14,13 @@ from draftworth.cli import main
 from draftworth.errors import UserInputError
 from draftworth.records.codec import dump_record
 from draftworth.records.likelihoods import (
+    DRAFT_MARGIN_NATS,
     LIKELIHOODS_FILE,
+    DraftLikelihood,
+    GreedyLikelihood,
     Likelihood,
     Likelihoods,
+    ModelsCheck,
     read_likelihoods,
 )
 from draftworth.records.reading import read_run
@@ -41,6 +45,83 @@ def sampled(folder: Path, **of_variant: Any) -> Path:
     record = Likelihoods(run_id=run.result.run_id, likelihoods=found)
     (path / LIKELIHOODS_FILE).write_bytes(dump_record(record))
     return path
+
+
+def by_draft(low: float | None, high: float | None) -> DraftLikelihood:
+    middle = 0.0 if low is None or high is None else (low + high) / 2
+    return DraftLikelihood(
+        variant="k7", draft="draft", prompts=16, outputs=32, difference=middle, low=low, high=high
+    )
+
+
+def greedy(chance: float) -> GreedyLikelihood:
+    return GreedyLikelihood(
+        variant="k7", outputs=16, tokens=2400, beyond=9, farthest=4.0, chance=chance
+    )
+
+
+def read_run_with(folder: Path, found: ModelsCheck, *, temperature: float) -> Path:
+    """A run beside which lies what one model said."""
+    run = make_run(temperature=temperature)
+    path = write_run(run, folder / "run")
+    record = Likelihoods(run_id=run.result.run_id, likelihoods=(found,))
+    (path / LIKELIHOODS_FILE).write_bytes(dump_record(record))
+    return path
+
+
+MARGIN = DRAFT_MARGIN_NATS
+
+
+@pytest.mark.parametrize(
+    ("found", "right"),
+    [
+        (by_draft(-0.1, 0.1), True),
+        # Not equal, and yet within what is called so.
+        (by_draft(0.01, MARGIN), True),
+        (by_draft(0.01, MARGIN + 0.01), False),
+        (by_draft(-3.0, -2.0), False),
+        (by_draft(-0.1, MARGIN + 0.01), None),
+        (by_draft(None, None), None),
+        (greedy(0.5), True),
+        (greedy(1e-6), False),
+    ],
+)
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_only_what_is_shown_not_to_be_the_targets_has_no_verdict(
+    tmp_path: Path, found: ModelsCheck, right: bool | None, temperature: float
+) -> None:
+    shown = facts(read_run_with(tmp_path, found, temperature=temperature))
+    unread = facts_of(make_run(temperature=temperature), {})
+    judgements = [v.comparison and v.comparison.judgement for v in shown.speculative]
+
+    assert found.is_the_targets is right
+    if right is False:
+        assert set(judgements) == {"inconclusive"}
+        assert "its answers are not the target's" in headline(shown)
+    else:
+        assert judgements == [v.comparison and v.comparison.judgement for v in unread.speculative]
+    told = any("too few" in line for line in attention_of(shown))
+    assert told is (right is None)
+
+
+@pytest.mark.parametrize(
+    ("found", "words", "temperature"),
+    [
+        (by_draft(-3.0, -2.0), "-3.000 to -2.000", 0.8),
+        (by_draft(None, None), "not known", 0.0),
+        (greedy(1e-6), "outputs with a token beyond a near tie", 0.0),
+    ],
+)
+def test_the_report_says_who_read_them(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    found: ModelsCheck,
+    words: str,
+    temperature: float,
+) -> None:
+    assert main(["report", str(read_run_with(tmp_path, found, temperature=temperature))]) == 0
+
+    assert words in capsys.readouterr().out
 
 
 def facts(folder: Path) -> RunFacts:

@@ -278,6 +278,7 @@ WITHOUT_EFFECT = (
     "--port=",
     "--disable-log-requests",
     "--no-enable-log-requests",
+    "--generation-config=",
 )
 FLAGS_FILE = Path(__file__).parent / "snapshots" / "graph-flags.yaml"
 

@@ -341,6 +341,18 @@ def test_a_server_that_logs_or_does_not_know_the_flag_is_found(
     assert logging_prompts(ServingCommand(arguments=arguments, environment={}), version)
 
 
+@pytest.mark.parametrize("name", [*SERVED, "the rehearsal"])
+def test_no_server_draws_from_another_distribution_than_the_models(
+    tmp_path: Path, experiments: Path, name: str
+) -> None:
+    """A generation_config.json may set top_k, top_p and penalties for all who do not say theirs."""
+    edit = SERVED.get(name)
+    path = write_experiment(tmp_path, edit) if edit else experiments / "rehearsal.yaml"
+
+    for command in commands(load_spec(path)):
+        assert flag(command, "generation-config") == "vllm"
+
+
 @pytest.mark.parametrize("edit", SERVED.values(), ids=SERVED)
 def test_no_server_runs_code_of_a_model_repository(tmp_path: Path, edit: Edit) -> None:
     """Nor is any staged (`pods/checkpoint_stager/files.py`)."""

@@ -1,0 +1,66 @@
+"""What models said of each side's outputs, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from draftworth.records.likelihoods import (
+    DraftLikelihood,
+    GreedyLikelihood,
+    Likelihood,
+    ModelsCheck,
+)
+from draftworth.report.document import Table, table
+from draftworth.report.words import MISSING, yes_or_no
+
+
+def likelihood_tables(found: Sequence[ModelsCheck]) -> tuple[Table, ...]:
+    """One table for each way to look."""
+    by_target = (_sampled_cells(f) for f in found if isinstance(f, Likelihood))
+    greedy = (_greedy_cells(f) for f in found if isinstance(f, GreedyLikelihood))
+    by_draft = (_draft_cells(f) for f in found if isinstance(f, DraftLikelihood))
+    return (
+        *table(_SAMPLED_HEADINGS, by_target, names=2),
+        *table(_GREEDY_HEADINGS, greedy, names=2),
+        *table(_DRAFT_HEADINGS, by_draft, names=3),
+    )
+
+
+_SAMPLED_HEADINGS = (
+    *("variant", "drawn from the target", "outputs", "tokens"),
+    *("log-likelihood a token, beside the target's own (nats)", "in standard errors"),
+)
+_GREEDY_HEADINGS = (
+    *("variant", "what the target says", "outputs", "tokens"),
+    *("outputs with a token beyond a near tie", "furthest below the most likely (nats)"),
+)
+_DRAFT_HEADINGS = (
+    *("variant", "as the baseline's", "read by", "prompts", "outputs"),
+    *("log-likelihood a token, beside the baseline's (nats)", "99% interval"),
+)
+
+
+def _sampled_cells(found: Likelihood) -> tuple[str, ...]:
+    return (
+        *(found.variant, yes_or_no(found.is_the_targets, no="NO")),
+        *(str(found.outputs), f"{found.tokens:,}"),
+        *(f"{found.per_token:+.3f}", f"{found.deviation:+.1f}"),
+    )
+
+
+def _greedy_cells(found: GreedyLikelihood) -> tuple[str, ...]:
+    return (
+        *(found.variant, yes_or_no(found.is_the_targets, no="NO")),
+        *(str(found.outputs), f"{found.tokens:,}"),
+        *(str(found.beyond), f"{found.farthest:.2f}"),
+    )
+
+
+def _draft_cells(found: DraftLikelihood) -> tuple[str, ...]:
+    told = found.is_the_targets
+    known = found.low is not None and found.high is not None
+    return (
+        *(found.variant, yes_or_no(told, no="NO", unknown="not known"), found.draft),
+        *(str(found.prompts), str(found.outputs), f"{found.difference:+.3f}"),
+        f"{found.low:+.3f} to {found.high:+.3f}" if known else MISSING,
+    )

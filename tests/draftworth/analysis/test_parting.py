@@ -1,0 +1,157 @@
+"""Greedy outputs that part: by rounding, as right servers' do, and by what rounding cannot do."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from draftworth.analysis.answer import headline
+from draftworth.analysis.attention import attention_of
+from draftworth.analysis.facts import facts_of
+from draftworth.analysis.parting import ROUNDING_PER_TOKEN, Parting, partings
+from draftworth.analysis.statistics import at_least
+from draftworth.records.likelihoods import FALSE_ALARMS, GreedyLikelihood
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.reading import Run
+from draftworth.records.results import CONTROL
+from draftworth.records.transcripts import Transcript
+from tests.draftworth.report.runs import VARIANT, make_run, with_control
+
+LENGTH = 150
+# Of a server's outputs: the chance that a token parts from what the target says. A prompt's is the
+# same each time, as a greedy server repeats itself.
+Hazards = dict[str, float]
+
+
+def transcripts_of(run: Run, hazards: Hazards, *, seed: int = 0) -> dict[str, Transcript]:
+    """Token ids of every request: those of the target until the output parts, others after."""
+    found = {}
+    for block in run.blocks:
+        hazard = hazards.get(block.variant, 0.0)
+        for record in block.requests:
+            drawn = random.Random(f"{seed} {block.variant} {block.prompt_class} {record.prompt_id}")
+            part = next((i for i in range(LENGTH) if drawn.random() < hazard), LENGTH)
+            ids = (*range(part), *(1000 + i for i in range(LENGTH - part)))
+            found[record.request_id] = Transcript(request_id=record.request_id, token_ids=ids)
+    return found
+
+
+def judged(hazards: Hazards, *, control: bool = True, seed: int = 0) -> Parting:
+    run = with_control(make_run()) if control else make_run()
+    transcripts = transcripts_of(run, hazards, seed=seed)
+    (found,) = facts_of(run, transcripts).answers
+    assert isinstance(found, Parting)
+    return found
+
+
+def test_outputs_that_part_at_every_token_or_two_are_not_the_targets() -> None:
+    found = judged({VARIANT: 0.5})
+
+    assert found.is_the_targets is False
+    assert f"{VARIANT}: its answers are not the target's: at c4 16 of 16 differ" in found.words
+    assert "a second server without speculation" in found.words
+
+
+def test_they_leave_no_verdict_and_that_is_said_first() -> None:
+    run = with_control(make_run())
+    facts = facts_of(run, transcripts_of(run, {VARIANT: 0.5}))
+
+    assert {v.comparison.judgement for v in facts.speculative if v.comparison} == {"inconclusive"}
+    assert "its answers are not the target's" in headline(facts)
+    assert "its answers are not the target's" in attention_of(facts)[0]
+
+
+@pytest.mark.parametrize("hazard", [0.0, 0.01], ids=["alike", "by rounding"])
+def test_outputs_that_rounding_parts_keep_their_verdict(hazard: float) -> None:
+    """Whatever the control does: it computes in the shapes of the baseline, and is all alike."""
+    run = with_control(make_run())
+    facts = facts_of(run, transcripts_of(run, {VARIANT: hazard}))
+    unread = facts_of(run, {})
+
+    assert all(check.is_the_targets for check in facts.answers)
+    assert [v.comparison and v.comparison.judgement for v in facts.speculative] == [
+        v.comparison and v.comparison.judgement for v in unread.speculative
+    ]
+
+
+def test_where_equal_servers_part_as_soon_nothing_is_shown() -> None:
+    assert judged({VARIANT: 0.5, CONTROL: 0.5}).is_the_targets
+
+
+def test_the_baselines_own_repeats_are_a_floor_where_there_is_no_control() -> None:
+    found = judged({VARIANT: 0.5}, control=False)
+
+    assert found.is_the_targets is False
+    assert "the baseline's own repeats" in found.words
+
+
+def test_without_a_control_and_without_repeats_nothing_is_known() -> None:
+    run = make_run()
+    once = replace(run, blocks=tuple(b for b in run.blocks if b.round == 1))
+    facts = facts_of(once, transcripts_of(once, {VARIANT: 0.5}))
+
+    assert facts.answers == ()
+    assert any("nothing here says how often" in line for line in attention_of(facts))
+
+
+def test_without_token_ids_nothing_is_judged() -> None:
+    assert facts_of(with_control(make_run()), {}).answers == ()
+
+
+def test_sampled_outputs_are_not_compared_token_by_token() -> None:
+    run = with_control(make_run(temperature=0.8))
+
+    assert facts_of(run, transcripts_of(run, {VARIANT: 0.5})).answers == ()
+
+
+@pytest.mark.parametrize(("beyond", "chance", "right"), [(0, 1.0, True), (8, 1e-9, False)])
+def test_what_the_target_says_of_the_outputs_takes_the_place_of_it(
+    beyond: int, chance: float, right: bool
+) -> None:
+    read = GreedyLikelihood(
+        variant=VARIANT, outputs=8, tokens=1200, beyond=beyond, farthest=3.0, chance=chance
+    )
+    run = replace(with_control(make_run()), likelihoods=(read,))
+    (found,) = facts_of(run, transcripts_of(run, {VARIANT: 0.5})).answers
+
+    assert found is read
+    assert found.is_the_targets is right
+
+
+def alarms(hazards: Callable[[int], Hazards], runs: int) -> int:
+    return sum(judged(hazards(n), seed=n).is_the_targets is False for n in range(runs))
+
+
+def test_right_servers_raise_no_more_false_alarms_than_are_promised() -> None:
+    """Both sides round: the variant at the highest rate that right ones have, the control less."""
+    runs = 300
+    found = alarms(lambda n: {VARIANT: ROUNDING_PER_TOKEN, CONTROL: n % 3 * 0.01}, runs)
+
+    assert found <= runs * FALSE_ALARMS + 3 * math.sqrt(runs * FALSE_ALARMS)
+
+
+def test_wrong_servers_are_caught_in_planted_runs() -> None:
+    assert alarms(lambda _: {VARIANT: 0.4, CONTROL: 0.01}, 40) >= 38
+
+
+def test_several_loads_share_the_false_alarms() -> None:
+    run = make_run()
+    more = tuple(
+        replace(b, load=ConcurrencyLoad(concurrency=1), round=b.round + 2, block=b.block + 8)
+        for b in run.blocks
+    )
+    both = replace(run, blocks=(*run.blocks, *more))
+    found = list(partings(both, (), transcripts_of(both, {VARIANT: 0.5}), but=()))
+
+    assert [(p.load, p.alarms) for p in found] == [("c4", 0.005), ("c1", 0.005)]
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "chance"), [(0, 5, 1.0), (5, 5, 1 / 32), (1, 2, 0.75), (0, 0, 1.0)]
+)
+def test_the_chance_of_so_many_or_more(successes: int, trials: int, chance: float) -> None:
+    assert at_least(successes, trials, 0.5) == pytest.approx(chance)
