@@ -292,7 +292,7 @@ def test_it_measures_no_candidate_that_costs_more_than_it_may_save(
         node_shares={"baseline": 0.5},
         nodes=1,
     )
-    for tokens_per_day, more in ((1.0, False), (1e12, True)):
+    for tokens_per_day, more in ((1e-9, False), (1e12, True)):
         spec = replace(search_spec(healthy.base_url, tokens_per_day=tokens_per_day), price=price)
         folder = tmp_path / str(more)
         run(spec, folder, RecordingServers())

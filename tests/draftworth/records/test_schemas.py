@@ -14,7 +14,10 @@ from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.artifact_manifest import ArtifactManifest
 from draftworth.records.canary import CanaryReport
 from draftworth.records.capacity import CapacityPlan
+from draftworth.records.likelihoods import Likelihoods
+from draftworth.records.predictions import Predictions
 from draftworth.records.results import BlockResult, RunResult
+from draftworth.records.search import SearchResult
 from draftworth.records.server_state import ServerState
 from draftworth.records.staging import FailedModel, ReadyModel
 from draftworth.records.step_costs import StepCostCard
@@ -24,6 +27,7 @@ from tests.support.snapshot import assert_snapshot
 RECORDS: tuple[Any, ...] = (
     *(BlockResult, RunResult, RunSpec, Entry, ArtifactManifest, CapacityPlan, ReadyModel),
     *(CanaryReport, FailedModel, ServerState, StepCostCard, Verdict),
+    *(Likelihoods, Predictions, SearchResult),
 )
 FORMS = Path(__file__).parent / "snapshots" / "schemas.yaml"
 
