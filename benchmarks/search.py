@@ -25,11 +25,10 @@ from statistics import fmean
 from rich.console import Console
 from rich.table import Table
 
-from draftworth.analysis.speculation import steps_of
 from draftworth.records.search import Candidate, Search
 from draftworth.searching.policy import ClassTimes, Measured, State
-from draftworth.searching.step_costs import TOKENS_BEFORE_A_JUMP
 from draftworth.searching.yields import Yield, from_measured
+from draftworth.speculation import TOKENS_BEFORE_A_JUMP, steps_of
 
 WINDOWS = range(3, 16)
 WITHIN = 0.03

@@ -28,7 +28,12 @@ _FUNCTION = (
 )
 
 CAPACITY_CONTROLLER = (*_FUNCTION, "lambdas/capacity_controller")
-METRICS_PUBLISHER = (*_FUNCTION, "draftworth/analysis", "lambdas/metrics_publisher")
+METRICS_PUBLISHER = (
+    *_FUNCTION,
+    "draftworth/speculation.py",
+    "draftworth/analysis",
+    "lambdas/metrics_publisher",
+)
 # File by file: they travel in a ConfigMap, and twice in CloudFormation's event of an update, which
 # has a limit (`stacks/manifest_size.py`).
 SERVING_POD = (
@@ -50,6 +55,7 @@ SERVING_POD = (
 # One image for the load generator, the checkpoint stager and the canary.
 MEASURING_IMAGE = (
     *_RECORDS,
+    "draftworth/speculation.py",
     "draftworth/terminal.py",
     "draftworth/analysis",
     "draftworth/measuring",

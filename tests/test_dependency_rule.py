@@ -36,10 +36,11 @@ FOREIGN = {
     "account": {"aws_cdk", "cdk8s", "moto"},
 }
 # The rooms of `draftworth`, ground floor first: what each may import of the others.
-_GROUND = {"errors", "untrusted"}
+_GROUND = {"errors", "untrusted", "speculation"}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "untrusted": {"errors"},
+    "speculation": set(),
     "terminal": {"untrusted"},
     "records": _GROUND,
     "importing": {*_GROUND, "records"},
@@ -66,6 +67,7 @@ ROOMS: dict[str, set[str]] = {
 STDLIB_ONLY = {
     "errors": set[str](),
     "untrusted": set(),
+    "speculation": set(),
     "records": set(),
     "analysis": set(),
     "searching": set(),

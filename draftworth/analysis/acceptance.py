@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from draftworth.analysis.clustering import Sample, spread
-from draftworth.analysis.speculation import steps_of
 from draftworth.analysis.statistics import Estimate, ratio_estimate
 from draftworth.records.readings import Reading
+from draftworth.speculation import steps_of
 
 
 def hit_rate(readings: Iterable[Reading]) -> float | None:

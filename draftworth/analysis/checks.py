@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from draftworth.records.results import BlockResult, RequestRecord
+from draftworth.speculation import cost_ratio
 
 # Our mean ITL and the server's may differ by this part of the server's: the network between them,
 # and vLLM's division by all tokens but one where ours leaves out the whole first chunk.
@@ -140,7 +141,7 @@ class BreakEven:
     @property
     def predicted_speedup(self) -> float:
         """Of decoding, by this arithmetic."""
-        return self.tokens_per_step / self.needed
+        return 1 / cost_ratio(step_cost=self.needed, tokens=self.tokens_per_step)
 
 
 def break_even(

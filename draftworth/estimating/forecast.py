@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import INDIFFERENCE
+from draftworth.speculation import step_cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,10 @@ class PriorStepCosts:
     def of_window(self, window: int) -> Range:
         """Of a window (`num_speculative_tokens`)."""
         each = self.per_drafted_token
-        return Range(low=1 + window * each.low, high=1 + window * each.high)
+        return Range(
+            low=step_cost(window, per_drafted=each.low),
+            high=step_cost(window, per_drafted=each.high),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,15 +128,15 @@ def _of_window(
     weights: Mapping[str, float],
     step_costs: StepCosts,
 ) -> WindowForecast:
-    step_cost = step_costs.of_window(window)
+    cost = step_costs.of_window(window)
     total = sum(weights[name] for name in tokens)
     best = sum(weights[n] / (t.high or t.value) for n, t in tokens.items()) / total
     worst = sum(weights[n] / (t.low or t.value) for n, t in tokens.items()) / total
     return WindowForecast(
         window=window,
-        step_cost=step_cost,
+        step_cost=cost,
         tokens_per_step=tokens,
-        cost_ratio=Range(low=step_cost.low * best, high=step_cost.high * worst),
+        cost_ratio=Range(low=cost.low * best, high=cost.high * worst),
         is_measured=step_costs.is_measured(window),
     )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from draftworth.analysis.speculation import steps_of
 from draftworth.records.predictions import Prediction
 from draftworth.records.reading import Run
 from draftworth.records.readings import Reading
 from draftworth.records.results import RequestRecord
 from draftworth.records.transcripts import Transcripts
+from draftworth.speculation import steps_of
 
 
 def predictions_of(

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from draftworth.experiment.strict import StrictModel, read_yaml
 from draftworth.records.capacity import DraftTokenizer
+from draftworth.speculation import most_tokens_per_step
 
 # No draft, no speculation: the baseline's method.
 NO_SPECULATION: Final = "none"
@@ -55,7 +56,8 @@ class MethodFacts(StrictModel):
 
     def max_tokens_per_step(self, window: int) -> int:
         """Most output tokens one verification step can give."""
-        return window if self.window_yield == "window" else window + 1
+        checks_all = self.window_yield == "window_plus_one"
+        return most_tokens_per_step(window, checks_all=checks_all)
 
 
 class ArtifactFolder(StrictModel):

@@ -9,9 +9,9 @@ from draftworth.analysis.checks import acceptance_by_position
 from draftworth.analysis.clustering import spread
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.ratios import log_cost_ratio
-from draftworth.analysis.speculation import acceptance_of
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.searching.policy import ClassTimes, Measured
+from draftworth.speculation import acceptance_of
 
 # Of a measured cost's logarithm: nobody measures better, and few blocks may look as if.
 _LEAST_DEVIATION = 0.004

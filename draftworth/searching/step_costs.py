@@ -13,9 +13,8 @@ from collections.abc import Sequence
 
 from draftworth.records.search import Candidate, Search
 from draftworth.searching.gaussian import Gaussian
+from draftworth.speculation import TOKENS_BEFORE_A_JUMP, step_cost
 
-# Tokens of a step, checked drafts and the one after them, up to which no jump is known.
-TOKENS_BEFORE_A_JUMP = 8
 # Standard deviations, in baseline steps.
 _FIXED = 0.1
 _JUMP = 0.25
@@ -36,7 +35,7 @@ def step_costs_before(search: Search) -> Gaussian:
     unknown = max((high - low) / 2, _LEAST_PER_DRAFTED)
     candidates = search.candidates
     return Gaussian(
-        means=[1 + each * _drafting(candidate) for candidate in candidates],
+        means=[step_cost(_drafting(c), per_drafted=each) for c in candidates],
         covariance=[[_together(a, b, unknown) for b in candidates] for a in candidates],
     )
 

@@ -17,6 +17,7 @@ from draftworth.experiment.model import (
 from draftworth.experiment.naming import dns_label
 from draftworth.experiment.variants import Baseline, HubSpeculative, Speculative
 from draftworth.records.results import AS_SHIPPED, CONTROL
+from draftworth.speculation import step_cost
 
 
 def _exactly_one_baseline(experiment: Experiment) -> Iterator[Problem]:
@@ -130,7 +131,7 @@ def _every_token_accepted_would_pay(experiment: Experiment) -> Iterator[Problem]
         words = "no published draft costs less"
         if (size := _part_of_the_target(experiment, variant)) > each:
             each, words = size, "it reads all its weights, as the target does in a baseline step"
-        if (cost := 1 + variant.window * each) >= most:
+        if (cost := step_cost(variant.window, per_drafted=each)) >= most:
             yield Problem(
                 key=place.at("window"),
                 given=str(variant.window),

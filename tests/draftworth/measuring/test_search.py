@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.speculation import steps_of
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.history import read_history
 from draftworth.measuring.load import Batch, Outcome, Planned
@@ -26,6 +25,7 @@ from draftworth.records.results import BlockResult, Price, RunResult
 from draftworth.records.search import SEARCH_FILE, Search, SearchResult, read_search
 from draftworth.records.transcripts import Transcript
 from draftworth.records.verdict import VERDICT_FILE
+from draftworth.speculation import steps_of
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
 from tests.draftworth.measuring.test_repetitions import RUN_ID, RecordingServers, terminate
 from tests.draftworth.searching.candidates import candidate

@@ -1,5 +1,8 @@
 """The arithmetic of speculation: what a window yields, what it must yield, and what a step costs.
 
+The one place of it: the catalogue's conventions, `plan`, `estimate`, a search and the report all
+compute with these functions. Standard library only.
+
 A draft proposes greedily, so as long as its proposals are accepted its prefix is the target's own
 text. One pass of the draft over that text therefore shows for every position whether the draft
 would have said that token (a hit), and the hits, cut as the engine cuts them, give the steps of
@@ -10,14 +13,37 @@ Decoding", section 2). It does not hold for heads that read the target's hidden 
 DFlash).
 
 Engines count windows in two ways: in NxD Inference's fused speculation k drafts are made and k - 1
-checked, in upstream vLLM all k; a step then yields one token more than were checked at most. All
-functions here take `checked`, and so know nothing of either
-(`MethodFacts.max_tokens_per_step` - 1).
+checked, in upstream vLLM all k (`most_tokens_per_step`; the catalogue says of each release which,
+and from where that is known). Functions that take `checked` know nothing of either.
+
+A step's cost is counted in baseline steps, of which each yields one token. So a step that costs
+2.3 of them breaks even at 2.3 tokens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+
+# A step's tokens, checked drafts and the one after them, up to which no jump in its cost is known:
+# matrix products are computed in tiles.
+TOKENS_BEFORE_A_JUMP = 8
+
+
+def most_tokens_per_step(window: int, *, checks_all: bool) -> int:
+    """What a step yields where every checked draft is accepted.
+
+    checks_all: all drafts of the window are checked (upstream vLLM), not all but one (NxD
+        Inference's fused speculation).
+    """
+    return window + 1 if checks_all else window
+
+
+def step_cost(window: float, *, per_drafted: float) -> float:
+    """In baseline steps, where each drafted token adds so much of one.
+
+    window: drafted tokens, or passes of the first draft that take as long.
+    """
+    return 1 + window * per_drafted
 
 
 def steps_of(hits: Sequence[bool], *, checked: int) -> Iterator[int]:
@@ -74,8 +100,5 @@ def acceptance_of(tokens: float, *, checked: int) -> float:
 
 
 def cost_ratio(*, step_cost: float, tokens: float) -> float:
-    """Time of a token / the baseline's, in decoding alone.
-
-    step_cost: of a speculative step, in baseline steps, of which each yields one token.
-    """
+    """Time of a token / the baseline's, in decoding alone; 1 where it breaks even."""
     return step_cost / tokens

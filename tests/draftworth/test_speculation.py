@@ -6,8 +6,12 @@ import random
 
 import pytest
 
-from draftworth.analysis.speculation import (
+from draftworth.speculation import (
+    acceptance_of,
+    cost_ratio,
     expected_tokens_per_step,
+    most_tokens_per_step,
+    step_cost,
     steps_of,
     tokens_per_step,
 )
@@ -66,3 +70,26 @@ def test_fewer_than_no_drafts_cannot_be_checked(checked: int) -> None:
 def test_an_acceptance_is_a_share(acceptance: float) -> None:
     with pytest.raises(ValueError, match="0 to 1"):
         expected_tokens_per_step(acceptance, checked=3)
+
+
+def test_engines_count_a_window_in_two_ways() -> None:
+    """NxD Inference checks six of seven drafts, upstream vLLM all."""
+    assert most_tokens_per_step(7, checks_all=False) == 7
+    assert most_tokens_per_step(7, checks_all=True) == 8
+
+
+def test_a_step_that_costs_as_much_as_it_yields_breaks_even() -> None:
+    assert step_cost(7, per_drafted=0.2) == pytest.approx(2.4)
+    assert cost_ratio(step_cost=2.4, tokens=2.4) == 1
+    assert cost_ratio(step_cost=2.4, tokens=4.8) == 0.5
+
+
+@pytest.mark.parametrize("right", [0.0, 0.3, 0.9, 1.0])
+def test_the_acceptance_that_yields_so_many_tokens(right: float) -> None:
+    tokens = expected_tokens_per_step(right, checked=7)
+    assert acceptance_of(tokens, checked=7) == pytest.approx(right, abs=1e-9)
+
+
+def test_more_tokens_than_a_step_can_yield_are_all_accepted() -> None:
+    assert acceptance_of(9.0, checked=7) == pytest.approx(1.0)
+    assert acceptance_of(0.5, checked=7) == pytest.approx(0.0)
