@@ -187,7 +187,9 @@ class PlantedSearch:
             within=WITHIN,
         )
         measured: dict[Candidate, Measured] = {}
-        state = State(search=search, baseline=BASELINE, measured={}, yields={})
+        state = State(
+            search=search, candidates=candidates, baseline=BASELINE, measured={}, yields={}
+        )
         while due := state.next:
             measured[due] = self._measured(truth[due])
             known = self._yields(worlds, candidates, {c: steps[c] for c in measured})

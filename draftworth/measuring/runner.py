@@ -248,7 +248,8 @@ class Runner:
             )
             if not self._shorten(reason):
                 return reason
-        return shortfall_reason(self._measurer.blocks)
+        left_out = self._search.failed if self._search else {}
+        return shortfall_reason([b for b in self._measurer.blocks if b.variant not in left_out])
 
     async def _watch_deadline(self, scope: asyncio.Timeout) -> None:
         while not scope.expired():
@@ -284,6 +285,9 @@ class Runner:
                 if not search.give_up(turn.stage.candidate, str(error)):
                     raise
                 turns = iter(search)
+        if not search.order:
+            reasons = "; ".join(f"{name}: {why}" for name, why in search.failed.items())
+            raise DraftworthError(f"no candidate could be measured: {reasons}")
 
     def _why_over(self, expected: Forecast | None, state: State) -> str:
         spending = Spending(spec=self.spec, elapsed_s=self._servers.elapsed_seconds)

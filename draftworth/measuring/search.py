@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from draftworth.analysis.acceptance import yields
+from draftworth.analysis.limits import limit_check, why_not_comparable
 from draftworth.analysis.pairing import Traffic
 from draftworth.measuring.precision import Precision
 from draftworth.measuring.rounds import Round, Rounds
@@ -66,6 +67,9 @@ class SearchRounds:
         """One round after the other; each is asked for when the one before is measured."""
         while due := self._due():
             yield from self._rounds(due)
+            if reason := self._why_no_figure(due):
+                self._leave_out(due.variant, reason)
+                continue
             self.order.append(due)
             self._failed_in_a_row = 0
 
@@ -74,9 +78,8 @@ class SearchRounds:
 
         False where the ones before could not be measured either: then it is not the candidate.
         """
-        self.failed[variant] = reason
+        self._leave_out(variant, reason)
         self._failed_in_a_row += 1
-        self.progress(f"candidate {variant} is left out: {reason}")
         return self._failed_in_a_row < MAX_FAILURES_IN_A_ROW
 
     def result(self, run_id: str) -> SearchResult:
@@ -93,21 +96,11 @@ class SearchRounds:
 
     def state(self) -> State:
         """What is known by now."""
-        measured = {
-            candidate: found
-            for candidate in self.order
-            if (
-                found := measured_of(
-                    self.blocks,
-                    self._traffic,
-                    variant=candidate.variant,
-                    baseline=self.spec.baseline,
-                )
-            )
-        }
-        baseline = class_times(self.blocks, self._traffic, self.spec.baseline)
+        measured = {c: found for c in self.order if (found := self._measured(c))}
+        baseline = self._class_times()
         return State(
-            search=replace(self.search, candidates=tuple(self._open)),
+            search=self.search,
+            candidates=self._open,
             baseline=baseline,
             measured=measured,
             yields=self._yields(measured, baseline),
@@ -122,13 +115,44 @@ class SearchRounds:
         """A search has one load (`experiment/rules/search.py`)."""
         return Traffic(weights=self.spec.class_weights, load=self.spec.loads[0])
 
+    def _leave_out(self, variant: str, reason: str) -> None:
+        self.failed[variant] = reason
+        self.progress(f"candidate {variant} is left out: {reason}")
+
+    def _why_no_figure(self, candidate: Candidate) -> str:
+        """Why a candidate cannot be the best although its server answered; empty: it can."""
+        variant, limits = candidate.variant, self.spec.limits
+        limits_kept = limit_check(self.blocks, self._traffic, limits, variant)
+        return (
+            why_not_comparable(self.blocks, self._traffic, limits, [variant])
+            or ("" if limits_kept.kept is not False else limits_kept.reason)
+            or self._why_unknown(candidate)
+        )
+
+    def _why_unknown(self, candidate: Candidate) -> str:
+        """Why its step costs nothing that is known; empty: it does."""
+        found = self._measured(candidate)
+        if found is None:
+            return "nothing compares it with the baseline"
+        if candidate not in self._yields({candidate: found}, self._class_times()):
+            return "neither its counters nor its chunks show tokens a step in every class"
+        return ""
+
+    def _class_times(self) -> dict[str, ClassTimes]:
+        return class_times(self.blocks, self._traffic, self.spec.baseline)
+
+    def _measured(self, candidate: Candidate) -> Measured | None:
+        return measured_of(
+            self.blocks, self._traffic, variant=candidate.variant, baseline=self.spec.baseline
+        )
+
     def _due(self) -> Candidate | None:
         """What to measure now; None: the search is over, and `ended` says why."""
         state = self.state()
         due = self._next(state)
         expected = {forecast.candidate: forecast for forecast in state.forecasts}
         if due is None:
-            is_sure = len(state.measured) < len(state.search.candidates)
+            is_sure = len(state.measured) < len(state.candidates)
             self.ended = SURE.format(within=self.search.within) if is_sure else ALL_MEASURED
         elif state.measured and (reason := self.why_over(expected.get(due), state)):
             due, self.ended = None, reason
@@ -146,7 +170,7 @@ class SearchRounds:
         done = {candidate.variant for candidate in self.order} | self.failed.keys()
         if left := [variant for variant in self.begun if variant not in done]:
             return self.search.candidate(left[0])
-        return state.next if state.search.candidates else None
+        return state.next
 
     def _rounds(self, candidate: Candidate) -> Iterator[Round]:
         """As a run of two variants has them."""

@@ -84,11 +84,13 @@ class Forecast:
 class State:
     """What is known of a search.
 
-    baseline: by prompt class. measured: in the order of measuring. yields: of each candidate whose
-        tokens a step can be predicted.
+    candidates: of the search, without those that cannot be measured. baseline: by prompt class.
+    measured: in the order of measuring. yields: of each candidate whose tokens a step can be
+        predicted.
     """
 
     search: Search
+    candidates: Sequence[Candidate]
     baseline: Mapping[str, ClassTimes]
     measured: Mapping[Candidate, Measured]
     yields: Mapping[Candidate, Yield]
@@ -106,9 +108,9 @@ class State:
     @property
     def next(self) -> Candidate | None:
         """What to measure; None: no other can be expected to be better by more than `within`."""
-        open_ones = [c for c in self.search.candidates if c not in self.measured]
+        open_ones = [c for c in self.candidates if c not in self.measured]
         if not self.measured:
-            return first_candidate(self.search.candidates)
+            return first_candidate(open_ones) if open_ones else None
         if asked_for := [c for c in open_ones if c.is_asked_for]:
             return asked_for[0]
         if unknown := [c for c in open_ones if c not in self.yields]:
@@ -130,7 +132,7 @@ class State:
 
     @property
     def _known(self) -> list[Candidate]:
-        return [c for c in self.search.candidates if c in self.yields]
+        return [c for c in self.candidates if c in self.yields]
 
     @cached_property
     def _index(self) -> Mapping[Candidate, int]:

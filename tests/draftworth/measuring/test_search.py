@@ -21,7 +21,7 @@ from draftworth.measuring.sink import FolderSink
 from draftworth.records.load import Load
 from draftworth.records.reading import read_run
 from draftworth.records.readings import Reading
-from draftworth.records.results import BlockResult, Price, RunResult
+from draftworth.records.results import BlockResult, Limits, Price, RunResult
 from draftworth.records.search import SEARCH_FILE, Search, SearchResult, read_search
 from draftworth.records.transcripts import Transcript
 from draftworth.records.verdict import VERDICT_FILE
@@ -29,7 +29,7 @@ from draftworth.speculation import steps_of
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
 from tests.draftworth.measuring.test_repetitions import RUN_ID, RecordingServers, terminate
 from tests.draftworth.searching.candidates import candidate
-from tests.support.blocks import make_record
+from tests.support.blocks import make_failed_record, make_record
 from tests.support.stream_server import StreamServer, plain, stream_server
 
 TOKENS = 101
@@ -51,11 +51,14 @@ def seconds_a_token(variant: str) -> float:
 class PlantedEngine:
     """Latencies of the variant that a request goes to; before call number `at`, something happens.
 
-    failing: variants whose requests all fail.
+    failing: the variant that answers every second request with an error.
     """
 
-    def __init__(self, happen: Callable[[], object] | None = None, *, at: int = 0) -> None:
+    def __init__(
+        self, happen: Callable[[], object] | None = None, *, at: int = 0, failing: str = ""
+    ) -> None:
         self.calls = 0
+        self._failing = failing
         self._happen = happen
         self._at = at
 
@@ -69,6 +72,9 @@ class PlantedEngine:
 
     def _measured(self, client: Client, request: Planned) -> Measured:
         variant = re.findall(r"/(\w[^/]*)/\.\.", client.base_url)[0]
+        if variant == self._failing and request.request_id.endswith(("1", "3")):
+            failed = make_failed_record(request_id=request.request_id, prompt_id=request.prompt.id)
+            return Measured(record=failed, transcript=Transcript(request_id=failed.request_id))
         noise = hashlib.sha256(f"{request.request_id} {variant}".encode()).digest()[0] / 255 - 0.5
         itl_s = seconds_a_token(variant) * (1 + 0.01 * noise)
         record = make_record(
@@ -138,13 +144,16 @@ def run(
     **overrides: Any,
 ) -> RunResult | None:
     """One pod of a run; None when it was terminated."""
-    fields: dict[str, Any] = {"read_outputs": readings, "progress": lambda line: None}
+    fields: dict[str, Any] = {
+        "read_outputs": readings,
+        "progress": lambda line: None,
+        "engine": PlantedEngine(happen, at=at),
+    }
     made = Runner(
         spec=spec,
         sink=FolderSink(folder),
         run_id=RUN_ID,
         history=read_history(FolderSink(folder), RUN_ID),
-        engine=PlantedEngine(happen, at=at),
         ready_poll_seconds=0.01,
         servers=servers,
         **{**fields, **overrides},
@@ -246,6 +255,40 @@ def test_a_candidate_that_does_not_start_is_left_out(healthy: StreamServer, tmp_
     assert list(found.failed.values()) == ["the API server answers HTTP 403"]
     assert found.failed.keys().isdisjoint({found.best, *found.order})
     assert len(found.order) >= 2
+
+
+def test_a_candidate_whose_requests_fail_is_not_the_best(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    result = run(
+        search_spec(healthy.base_url),
+        tmp_path,
+        RecordingServers(),
+        engine=PlantedEngine(failing=BEST),
+    )
+    found = found_in(tmp_path)
+    assert result
+    assert result.status == "complete"
+    assert "those that are left may be the easy ones" in found.failed[BEST]
+    assert found.best
+    assert found.best != BEST
+
+
+def test_a_candidate_outside_the_limits_is_not_the_best(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    """A step of the first one takes 24 ms, and 8 tokens come with it."""
+    limits = Limits(e2e_p95_s=0.05 + 100 * seconds_a_token("draft-k7") * 0.99)
+    spec = replace(
+        search_spec(healthy.base_url),
+        limits=limits,
+        # A p95 takes a hundred.
+        sampling=sampling(min_requests=200, max_requests=200),
+    )
+    run(spec, tmp_path, RecordingServers())
+    found = found_in(tmp_path)
+    assert found.failed.keys() == {"draft-k7"}
+    assert found.best == BEST
 
 
 class Broken(RecordingServers):

@@ -58,6 +58,7 @@ def state(*measured: int, of: Search | None = None, **overrides: Any) -> State:
     asked = of or search()
     return State(
         search=asked,
+        candidates=asked.candidates,
         baseline=BASELINE,
         measured={c: seen(c.window, **overrides) for c in asked.candidates if c.window in measured},
         yields={c: Yield(tokens=tokens(c.window)) for c in asked.candidates} if measured else {},

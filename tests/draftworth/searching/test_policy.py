@@ -74,7 +74,11 @@ def test_a_head_nobody_measured_cannot_be_left_out() -> None:
     asked = search(*search().candidates, *other, drafts_read_text=False)
     known = state(5, 4)
     found = State(
-        search=asked, baseline=known.baseline, measured=known.measured, yields=known.yields
+        search=asked,
+        candidates=asked.candidates,
+        baseline=known.baseline,
+        measured=known.measured,
+        yields=known.yields,
     )
     assert found.next == candidate(7, "other")
 
