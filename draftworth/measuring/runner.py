@@ -47,7 +47,7 @@ from draftworth.records.codec import dump_record
 from draftworth.records.reading import Run
 from draftworth.records.readings import Reading
 from draftworth.records.results import RUN_FILE, BlockResult, RunResult
-from draftworth.records.search import SEARCH_FILE
+from draftworth.records.search import SEARCH_FILE, SearchResult
 from draftworth.searching.policy import Forecast, State
 
 Progress = Callable[[str], None]
@@ -306,15 +306,16 @@ class Runner:
         if result.status == "complete":
             measured = {block.stem: block for block in blocks}
             listed = tuple(measured[stem] for stem in sorted(result.blocks))
-            self._write_search()
-            write_findings(Run(result=result, blocks=listed), self._files)
+            found = self._write_search()
+            write_findings(Run(result=result, blocks=listed, search=found), self._files)
         self._files.write_now(RUN_FILE, dump_record(result))
         return result
 
-    def _write_search(self) -> None:
-        if self._search:
-            found = self._search.result(self.run_id)
+    def _write_search(self) -> SearchResult | None:
+        found = self._search.result(self.run_id) if self._search else None
+        if found:
             self._files.write_now(SEARCH_FILE, dump_record(found, indent=2))
+        return found
 
     def _shorten(self, reason: str) -> bool:
         """Take the run for complete without the rest, where its first stage is whole; of a search,
