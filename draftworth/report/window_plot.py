@@ -12,7 +12,7 @@ from draftworth.report.drawing import Look, legend, look, short, themed
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Of a window's width: between the bars of two curves, and of what is hollow from what is not.
+# Of a window's width, between the bars of two curves; half of it from a filled point to a hollow.
 _APART = 0.2
 # With names of drafts, which are long, below one another.
 HEIGHT_INCHES = 4.2
@@ -46,14 +46,17 @@ class Curve:
 def draw_curves(axes: Axes, curves: Sequence[Curve], best: Point | None = None) -> None:
     """All curves, the line at 1 where a draft breaks even, and a star at the best point."""
     axes.axhline(1, **_plain())
+    apart = min(_APART, 1 / (len(curves) + 1))
     for index, curve in enumerate(curves, start=1):
-        aside = _APART * (index - (len(curves) + 1) / 2)
+        aside = apart * (index - (len(curves) + 1) / 2)
         own = look(index)
         line = own | {"marker": ""}
         axes.plot([p.window + aside for p in curve.line], [p.cost for p in curve.line], **line)
         _draw_points(axes, own, curve.filled, aside)
-        hollow = own | _HOLLOW
-        _draw_points(axes, hollow, curve.hollow, aside + _APART / 2 * bool(curve.filled))
+        measured = {point.window for point in curve.filled}
+        for point in curve.hollow:
+            beside = apart / 2 * (point.window in measured)
+            _draw_points(axes, own | _HOLLOW, [point], aside + beside)
     if best:
         axes.plot([best.window], [best.cost], **_star(), markersize=11, zorder=4)
     _scales(axes, sorted({p.window for curve in curves for p in curve.line}))
