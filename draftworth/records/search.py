@@ -106,6 +106,8 @@ class CandidateResult:
     def __post_init__(self) -> None:
         if self.measured and self.measured.value <= 0:
             raise ValueError(f"measured: given {self.measured.value:g}, allowed: above 0")
+        if not 0 <= self.chance <= 1:
+            raise ValueError(f"chance: given {self.chance:g}, allowed: 0 to 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +135,8 @@ class SearchResult:
     failed: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not 0 <= self.sureness <= 1:
+            raise ValueError(f"sureness: given {self.sureness:g}, allowed: 0 to 1")
         measured = {result.variant for result in self.results if result.measured}
         if self.best and self.best not in measured:
             raise ValueError(f"best: given {self.best!r:.80}, allowed: a measured one of results")

@@ -186,6 +186,7 @@ def test_a_search_of_another_run_is_refused(tmp_path: Path) -> None:
     ("overrides", "message"),
     [
         ({"best": "a-k8"}, "best: given 'a-k8', allowed: a measured one"),
+        ({"sureness": 1.1}, "sureness: given 1.1, allowed: 0 to 1"),
         ({"order": ("z",)}, "order, results: given 'z', allowed: candidates"),
     ],
 )
@@ -196,10 +197,12 @@ def test_a_result_that_contradicts_itself_is_refused(
         make_search_result(**overrides)
 
 
-def test_results_are_of_the_same_classes_and_above_zero() -> None:
+def test_results_are_of_the_same_classes_and_of_figures_that_can_be() -> None:
     one, other, *_ = make_search_result().results
     with pytest.raises(ValueError, match="the same prompt classes in each"):
         make_search_result(results=(one, replace(other, cost_by_class={"x": 1.0})))
+    with pytest.raises(ValueError, match="chance: given -1, allowed: 0 to 1"):
+        make_candidate_result("a-k8", chance=-1.0)
     with pytest.raises(ValueError, match="measured: given 0, allowed: above 0"):
         make_candidate_result("a-k6", measured=replace(one.cost, value=0.0))
 
