@@ -17,19 +17,21 @@ from draftworth.records.results import (
     RUN_FILE,
     TRANSCRIPT_SUFFIX,
 )
+from draftworth.records.search import SEARCH_FILE
 from draftworth.records.transcripts import FILE_LIMIT_BYTES
 from draftworth.untrusted import DOCUMENT_LIMIT_BYTES
 
 _PARALLEL_DOWNLOADS = 8
 _LIMITS_BYTES = {
     RUN_FILE: DOCUMENT_LIMIT_BYTES,
+    SEARCH_FILE: DOCUMENT_LIMIT_BYTES,
     RESULT_SUFFIX: RESULT_LIMIT_BYTES,
     TRANSCRIPT_SUFFIX: FILE_LIMIT_BYTES,
 }
 
 
 def download_run(url: str, folder: Path) -> None:
-    """Download what `run.json` lists of the run at `s3://BUCKET/PREFIX`.
+    """Download what `run.json` lists of the run at `s3://BUCKET/PREFIX`, and what a search found.
 
     Of result files that it does not list the names come along, without their content. Credentials
     and region are those of boto3's own lookup. A prefix without a run leaves the folder empty: its
@@ -61,7 +63,7 @@ def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
         name = entry["Key"].removeprefix(start)
         folder, _, file = name.rpartition("/")
         of_block = folder == BLOCKS_FOLDER and file.endswith((RESULT_SUFFIX, TRANSCRIPT_SUFFIX))
-        if name == RUN_FILE or (of_block and is_file_name(file)):
+        if name in (RUN_FILE, SEARCH_FILE) or (of_block and is_file_name(file)):
             found[name] = entry["Size"]
     return found
 
@@ -73,7 +75,8 @@ def _listed_names(folder: Path) -> set[str]:
     except UserInputError:
         return set()
     ends = (RESULT_SUFFIX, TRANSCRIPT_SUFFIX)
-    return {f"{BLOCKS_FOLDER}/{stem}{end}" for stem in stems for end in ends}
+    of_blocks = {f"{BLOCKS_FOLDER}/{stem}{end}" for stem in stems for end in ends}
+    return {SEARCH_FILE} | of_blocks
 
 
 def _check_size(address: str, size_bytes: int) -> None:

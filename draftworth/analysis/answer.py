@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.ladder import Contexts, Ladder
 from draftworth.analysis.metrics import COST
 from draftworth.analysis.pairing import TRAFFIC_MIX
+from draftworth.analysis.search_answer import search_answer
 from draftworth.analysis.verdict import Comparison
 from draftworth.records.load import PoissonLoad
 from draftworth.records.results import AS_SHIPPED
@@ -39,9 +40,24 @@ def verdict_of(facts: RunFacts) -> Verdict:
 
 
 def headline(facts: RunFacts) -> str:
-    """The answer in one sentence: of the traffic mix where there is one, else of the classes."""
+    """The answer in one sentence: of the traffic mix where there is one, else of the classes.
+
+    Of a search, what it found, and the verdict on its best candidate.
+    """
+    found = facts.run.search
+    verdict = _verdict_sentence(facts, asked_of(facts))
+    return f"{search_answer(found)} {verdict}" if found else verdict
+
+
+def asked_of(facts: RunFacts) -> list[Comparison]:
+    """What the headline chooses from; of a search, the comparisons of its best candidate."""
     groups = [c for v in facts.speculative if (c := v.comparison)]
     asked = [c for c in facts.mixes or groups if AS_SHIPPED not in (c.variant, c.baseline)]
+    found = facts.run.search
+    return [c for c in asked if found is None or c.variant == found.best]
+
+
+def _verdict_sentence(facts: RunFacts, asked: Sequence[Comparison]) -> str:
     if not asked:
         return NO_COMPARISON
     rates = list(rate_sentences(facts))

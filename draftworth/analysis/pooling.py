@@ -30,11 +30,13 @@ def pooled(runs: Sequence[Run]) -> Run:
     """One run of the blocks of all; what tokens cost is at the price of the latest.
 
     Raises:
-        UserInputError: they did not ask the same question, or one is given twice.
+        UserInputError: they did not ask the same question, one is given twice, or one is a search.
     """
     first, *others = runs
     if not others:
         return first
+    for run in runs:
+        _refuse_a_search(run)
     ids = [run.result.run_id for run in runs]
     for place, run in enumerate(others, start=1):
         name = run.result.run_id
@@ -53,6 +55,16 @@ def pooled(runs: Sequence[Run]) -> Run:
         unlisted=tuple(name for run in ordered for name in run.unlisted),
         likelihoods=tuple(found for run in ordered for found in run.likelihoods),
     )
+
+
+def _refuse_a_search(run: Run) -> None:
+    """Its candidates were chosen by its own blocks, and another's answer may be another."""
+    if run.search:
+        raise UserInputError(
+            f"RUN: given {run.result.run_id}, which is a search, among several, allowed: a search "
+            "alone; next: measure its best candidate in an experiment of its own, and put runs of "
+            "that together"
+        )
 
 
 def _most_tokens(result: RunResult) -> dict[str, int]:

@@ -13,16 +13,15 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.estimating.estimate import DraftEstimate
 from draftworth.estimating.forecast import Answer, Range, WindowForecast
 from draftworth.report.document import Card, Document, Section, Table, table
-from draftworth.report.drawing import Plot, legend, look, short
+from draftworth.report.drawing import Plot, short
 from draftworth.report.predicted import predicted_sections
+from draftworth.report.window_plot import Curve, Point, draw_curves
 from draftworth.report.words import INTERVAL, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TONES = {"pays": "good", "cannot pay": "bad", "open": "open"}
-# Of a window's width, between the bars of two kinds of traffic.
-_APART = 0.2
 
 
 def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> Document:
@@ -125,25 +124,16 @@ def _finding(answer: Answer) -> str:
 
 
 def _draw(axes: Axes, forecasts: Sequence[WindowForecast]) -> None:
-    axes.axhline(1, **look(0) | {"marker": ""})
-    names = list(_costs(forecasts[0]))
-    for index, name in enumerate(names, start=1):
-        aside = _APART * (index - (len(names) + 1) / 2)
-        points = [(f.window + aside, _costs(f)[name]) for f in forecasts]
-        middles = [math.sqrt(r.low * r.high) for _, r in points]
-        axes.plot([at for at, _ in points], middles, **look(index), markersize=4)
-        for at, r in points:
-            axes.plot([at, at], [r.low, r.high], **look(index) | {"linestyle": "-", "marker": ""})
-    # Half and twice the cost lie equally far from the line at 1.
-    axes.set_yscale("log", base=2)
-    low, high = (math.log2(end) for end in axes.get_ylim())
-    ticks = [2.0**power for power in range(math.ceil(low), math.floor(high) + 1)]
-    axes.set_yticks(ticks, [f"{tick:.4g}" for tick in ticks])
-    axes.minorticks_off()
-    axes.set_xticks([f.window for f in forecasts])
-    axes.set(xlabel="window (drafted tokens a step)", ylabel="cost of a token / baseline's")
-    drawn = [(short(name), look(index)) for index, name in enumerate(names, start=1)]
-    legend(axes, [("no draft", look(0) | {"marker": ""}), *drawn])
+    drawn = (
+        (name, [_point(forecast.window, _costs(forecast)[name]) for forecast in forecasts])
+        for name in _costs(forecasts[0])
+    )
+    draw_curves(axes, [Curve(name=name, line=points, filled=points) for name, points in drawn])
+
+
+def _point(window: int, cost: Range) -> Point:
+    middle = math.sqrt(cost.low * cost.high)
+    return Point(window=window, cost=middle, low=cost.low, high=cost.high)
 
 
 def _count(number: int, of: str) -> str:

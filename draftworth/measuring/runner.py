@@ -47,7 +47,7 @@ from draftworth.records.codec import dump_record
 from draftworth.records.reading import Run
 from draftworth.records.readings import Reading
 from draftworth.records.results import RUN_FILE, BlockResult, RunResult
-from draftworth.records.search import SEARCH_FILE
+from draftworth.records.search import SEARCH_FILE, SearchResult
 from draftworth.searching.policy import Forecast, State
 
 Progress = Callable[[str], None]
@@ -158,14 +158,18 @@ class Runner:
         )
         search = self.spec.search
         candidates = {c.variant for c in search.candidates} if search else set()
-        self._search = search and SearchRounds(
-            spec=self.spec,
-            search=search,
-            blocks=self._measurer.blocks,
-            progress=self.progress,
-            read_outputs=partial(self.read_outputs, self.run_id),
-            why_over=self._why_over,
-            begun=[*dict.fromkeys(b.variant for b in known.blocks if b.variant in candidates)],
+        self._search = (
+            None
+            if search is None
+            else SearchRounds(
+                spec=self.spec,
+                search=search,
+                blocks=self._measurer.blocks,
+                progress=self.progress,
+                read_outputs=partial(self.read_outputs, self.run_id),
+                why_over=self._why_over,
+                begun=[*dict.fromkeys(b.variant for b in known.blocks if b.variant in candidates)],
+            )
         )
 
     def _sender(self, readiness: Readiness) -> BlockSender:
@@ -313,15 +317,22 @@ class Runner:
         if result.status == "complete":
             measured = {block.stem: block for block in blocks}
             listed = tuple(measured[stem] for stem in sorted(result.blocks))
-            self._write_search()
-            write_findings(Run(result=result, blocks=listed), self._files)
+            found = self._write_search()
+            write_findings(Run(result=result, blocks=listed, search=found), self._files)
         self._files.write_now(RUN_FILE, dump_record(result))
         return result
 
-    def _write_search(self) -> None:
-        if self._search:
+    def _write_search(self) -> SearchResult | None:
+        """What the search found; the run ends whatever becomes of that."""
+        if self._search is None:
+            return None
+        try:
             found = self._search.result(self.run_id)
             self._files.write_now(SEARCH_FILE, dump_record(found, indent=2))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run is measured
+            self.progress(f"{SEARCH_FILE} is not written: {type(error).__name__}: {error}")
+            return None
+        return found
 
     def _shorten(self, reason: str) -> bool:
         """Take the run for complete without the rest, where its first stage is whole; of a search,

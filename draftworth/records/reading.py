@@ -23,6 +23,7 @@ from draftworth.records.results import (
     BlockResult,
     RunResult,
 )
+from draftworth.records.search import SearchResult, read_search
 from draftworth.untrusted import DOCUMENT_LIMIT_BYTES, TooLargeError, one_line, read_file
 
 # Of one name, in bytes: every file system of today.
@@ -37,12 +38,14 @@ class Run:
 
     unlisted: result files that lie beside the run's and are not the run's; nothing of them is used.
     likelihoods: whether each side's outputs are the target's, where somebody looked.
+    search: what it found, where it was one.
     """
 
     result: RunResult
     blocks: tuple[BlockResult, ...]
     unlisted: tuple[str, ...] = ()
     likelihoods: tuple[ModelsCheck, ...] = ()
+    search: SearchResult | None = None
 
     @property
     def is_pool(self) -> bool:
@@ -71,6 +74,7 @@ def read_run(folder: Path) -> Run:
         blocks=blocks,
         unlisted=tuple(sorted(found - listed)),
         likelihoods=read_likelihoods(folder, result.run_id),
+        search=read_search(folder, result.run_id),
     )
 
 

@@ -6,6 +6,7 @@ Standard library only. A run is a folder (or S3 prefix) named by its run id:
     <run id>/blocks/0003-..._individual_responses.json, ..._summary.json   the same for llmperf
     <run id>/blocks/0003-....transcript.jsonl.gz    each request's text and chunk times, raw
     <run id>/verdict.json                           of a complete run with something to compare
+    <run id>/search.json                            of a search: what it found
     <run id>/step_costs.json                        of a complete run: what a step takes
     <run id>/run.json                               written last: the run is over, complete or not
     <run id>/report/report.html, ...                what the measuring Job's pod writes after that

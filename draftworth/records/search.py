@@ -103,6 +103,12 @@ class CandidateResult:
     tokens_per_step: Mapping[str, float]
     chance: float
 
+    def __post_init__(self) -> None:
+        if self.measured and self.measured.value <= 0:
+            raise ValueError(f"measured: given {self.measured.value:g}, allowed: above 0")
+        if not 0 <= self.chance <= 1:
+            raise ValueError(f"chance: given {self.chance:g}, allowed: 0 to 1")
+
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
@@ -127,6 +133,24 @@ class SearchResult:
     sureness: float
     ended: str
     failed: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.sureness <= 1:
+            raise ValueError(f"sureness: given {self.sureness:g}, allowed: 0 to 1")
+        measured = {result.variant for result in self.results if result.measured}
+        if self.best and self.best not in measured:
+            raise ValueError(f"best: given {self.best!r:.80}, allowed: a measured one of results")
+        known = {candidate.variant for candidate in self.search.candidates}
+        if other := sorted({*self.order, *(r.variant for r in self.results)} - known):
+            raise ValueError(f"order, results: given {other[0]!r:.80}, allowed: candidates")
+        classes = self.results[0].cost_by_class.keys() if self.results else ()
+        for result in self.results:
+            if not result.cost_by_class.keys() == result.tokens_per_step.keys() == classes:
+                raise ValueError("results: allowed: the same prompt classes in each")
+
+    def result(self, variant: str) -> CandidateResult:
+        """By its name; raises StopIteration for one of which nothing is known."""
+        return next(result for result in self.results if result.variant == variant)
 
 
 def read_search(folder: Path, run_id: str) -> SearchResult | None:

@@ -13,6 +13,7 @@ from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.run_comparison import Across, Change
 from draftworth.analysis.scores import ScoreComparison
+from draftworth.analysis.search_answer import search_answer
 from draftworth.analysis.statistics import CONFIDENCE
 from draftworth.records.predictions import Prediction
 from draftworth.records.results import AS_SHIPPED, RUN_FILE
@@ -22,6 +23,7 @@ from draftworth.report.figures import cross_checks, figures, outputs, quantiles,
 from draftworth.report.plots import group_plots
 from draftworth.report.predicted import predicted_sections
 from draftworth.report.repetitions import repetition_sections
+from draftworth.report.search import search_sections
 from draftworth.report.spending import interruption_count, spending_section
 from draftworth.report.verdict_section import compared, verdict_section
 from draftworth.report.words import (
@@ -32,6 +34,9 @@ from draftworth.report.words import (
     change_interval,
 )
 from draftworth.untrusted import one_line
+
+_QUESTION = "does speculation pay?"
+_WHICH = "does speculation pay, with which draft and window?"
 
 
 def document_of(
@@ -48,7 +53,7 @@ def document_of(
     predictions: what was predicted of its drafts without a server.
     """
     result = facts.run.result
-    sections = [verdict_section(facts), *repetition_sections(facts)]
+    sections = [*search_sections(facts), verdict_section(facts), *repetition_sections(facts)]
     if changes:
         sections.append(against_section(changes, result.run_id, other_run))
     if elsewhere:
@@ -57,7 +62,7 @@ def document_of(
     sections += predicted_sections(predictions)
     sections += [*outputs(facts), *score_sections(scores), spending_section(result)]
     return Document(
-        title=f"{result.experiment}: does speculation pay?",
+        title=f"{result.experiment}: {_QUESTION if facts.run.search is None else _WHICH}",
         facts=tuple(_header(facts)),
         attention=(*_unlisted(facts.run.unlisted), *attention_of(facts)),
         cards=tuple(_cards(facts)),
@@ -86,6 +91,8 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
         for name in ("requests", "failed", "excluded")
     )
     models = dict.fromkeys(b.model for b in facts.run.blocks)
+    if facts.run.search:
+        yield "answer", search_answer(facts.run.search)
     yield "run", result.run_id
     yield "status", f"{result.status} ({result.reason})" if result.reason else result.status
     yield "model", ", ".join(models) or MISSING
@@ -113,8 +120,10 @@ def _control(facts: RunFacts) -> str:
 
 
 def _cards(facts: RunFacts) -> Iterator[Card]:
+    """Of each comparison; of a search, of those of its best candidate."""
+    found = facts.run.search
     for c in (*facts.mixes, *(c for _, c in compared(facts))):
-        if c.variant == AS_SHIPPED:
+        if c.variant == AS_SHIPPED or (found and c.variant != found.best):
             continue
         ends = change_interval(c.cost_ratio)
         yield Card(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from draftworth.analysis.metrics import Metric
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
@@ -72,12 +73,23 @@ def ratio_and_interval(estimate: Estimate | None) -> tuple[str, str]:
     return ratio(estimate.value if estimate else None), interval(estimate)
 
 
-def change(ratio: Estimate | None) -> str:
+class Ratio(Protocol):
+    """A ratio with the ends of its interval, where it has one."""
+
+    @property
+    def value(self) -> float: ...  # noqa: D102
+    @property
+    def low(self) -> float | None: ...  # noqa: D102
+    @property
+    def high(self) -> float | None: ...  # noqa: D102
+
+
+def change(ratio: Ratio | None) -> str:
     """A ratio as what it changes: `-38.2%`."""
     return MISSING if ratio is None else f"{ratio.value - 1:+.1%}"
 
 
-def change_interval(ratio: Estimate | None) -> str:
+def change_interval(ratio: Ratio | None) -> str:
     """The ends of a ratio's interval: `-41.0% to -35.1%`."""
     if ratio is None or ratio.low is None or ratio.high is None:
         return MISSING

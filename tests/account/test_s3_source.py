@@ -18,7 +18,7 @@ from draftworth.records.results import RUN_FILE
 from tests.draftworth.report.runs import make_run_result
 
 pytestmark = pytest.mark.emulator
-RUN = (RUN_FILE, "blocks/a.result.json", "blocks/a.transcript.jsonl.gz")
+RUN = (RUN_FILE, "search.json", "blocks/a.result.json", "blocks/a.transcript.jsonl.gz")
 
 
 @pytest.fixture

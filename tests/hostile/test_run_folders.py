@@ -38,10 +38,12 @@ from draftworth.records.results import (
     Interruption,
     claim_key,
 )
+from draftworth.records.search import SEARCH_FILE
 from lambdas.metrics_publisher.datums import MAX_VALUES_PER_DATUM
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from tests.draftworth.report.runs import make_run
+from tests.draftworth.report.searches import make_search_result, write_search
 from tests.hostile.fuzzing import NUMBERS, TEXTS, VALUES, bounded, tries
 from tests.support.blocks import (
     START_UNIX_S,
@@ -235,6 +237,23 @@ def test_a_run_of_anybody_can_be_drawn(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         code, _ = report(changed_run(data.draw, Path(folder) / "run"), cpu_seconds=20.0)
         assume(code == 0)
+
+
+SEARCH = json.loads(dump_record(make_search_result()))
+
+
+@tries(60, 3_000)
+@given(data=st.data())
+@pytest.mark.usefixtures("undrawn")
+def test_what_a_search_of_anybody_found_is_shown_or_refused(data: st.DataObject) -> None:
+    found = copy.deepcopy(SEARCH)
+    for _ in range(data.draw(st.integers(0, 2))):
+        edit(data.draw, found)
+    with tempfile.TemporaryDirectory() as folder:
+        run = write_search(Path(folder) / "run")
+        (run / SEARCH_FILE).write_text(json.dumps(found))
+        code, _ = report(run)
+        event(f"exit code {code}")
 
 
 def test_the_runs_that_are_changed_are_good_ones(tmp_path: Path, undrawn: None) -> None:

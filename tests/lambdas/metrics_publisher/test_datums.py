@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,11 +15,20 @@ from botocore.serialize import create_serializer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draftworth.analysis.answer import verdict_of
 from draftworth.analysis.metrics import NAMESPACE, charged, published
+from draftworth.experiment.search import MAX_CANDIDATES
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
-from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
-from lambdas.metrics_publisher.datums import Call, Plan, plan_block
+from draftworth.records.results import (
+    BlockResult,
+    RequestRecord,
+    SpeculationCounters,
+    result_file_events,
+)
+from lambdas.metrics_publisher.datums import Call, Plan, plan_block, plan_verdict
 from lambdas.metrics_publisher.errors import UnusableError
+from tests.draftworth.report.runs import make_facts
+from tests.draftworth.report.searches import ORDER, make_search_run
 from tests.support.blocks import START_UNIX_S, make_block, make_failed_record, make_record
 
 ExpectedValue = Callable[[RequestRecord], float | None]
@@ -323,3 +333,35 @@ def test_ten_thousand_requests_take_at_most_40_calls_each_within_the_limits() ->
     largest = max(plan.calls, key=lambda call: sum(len(datum["Values"]) for datum in call))
     assert query_protocol_bytes(largest) < 1_000_000
     assert sum(len(v) for v in values_of_metric(plan, "TTFT").values()) == 10_000
+
+
+def test_the_verdict_of_a_search_of_forty_candidates_is_within_the_limits() -> None:
+    verdict = verdict_of(make_facts(make_search_run()))
+    mix = verdict.findings[0]
+    findings = tuple(
+        replace(mix, variant=f"draft-k{number}", traffic=f"class-{place}")
+        for number in range(MAX_CANDIDATES)
+        for place in range(9)
+    )
+    plan = plan_verdict(replace(verdict, findings=findings), written_at_unix_s=START_UNIX_S)
+
+    assert [len(call) for call in plan.calls] == [1000, 3 * len(findings) - 1000]
+    assert max(map(query_protocol_bytes, plan.calls)) < 1_000_000
+    assert plan.words[0] == verdict.headline
+
+
+def test_of_a_search_each_measured_candidate_is_published_and_no_other() -> None:
+    verdict = verdict_of(make_facts(make_search_run()))
+    (call,) = plan_verdict(verdict, written_at_unix_s=START_UNIX_S).calls
+    named = {d["Value"] for datum in call for d in datum["Dimensions"] if d["Name"] == "Variant"}
+
+    assert named == {*ORDER}
+
+
+@pytest.mark.parametrize(
+    ("file", "is_sent"), [("search.json", False), ("verdict.json", True), ("b.result.json", True)]
+)
+def test_what_a_search_found_is_no_file_to_publish(file: str, *, is_sent: bool) -> None:
+    patterns = result_file_events("results")["detail"]["object"]["key"]
+
+    assert any(fnmatch(f"runs/a/{file}", pattern["wildcard"]) for pattern in patterns) is is_sent

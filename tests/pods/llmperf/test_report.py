@@ -16,6 +16,7 @@ from draftworth.records.verdict import REPORT_FOLDER, REPORT_PAGE
 from pods.llmperf.report import add_report
 from pods.llmperf.s3_sink import S3Sink
 from tests.draftworth.report.runs import make_run, make_run_result, write_run
+from tests.draftworth.report.searches import write_search
 from tests.support.sinks import RefusingSink
 
 RUN_ID = "built-run"
@@ -44,6 +45,14 @@ def test_it_is_what_the_command_writes(results: Path, tmp_path: Path) -> None:
     made = {file.name: file.read_bytes() for file in (results / RUN_ID / REPORT_FOLDER).iterdir()}
     assert made == {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
     assert {"report.html", "report.md", "figures.csv", "cost.png"} <= made.keys()
+
+
+def test_of_a_search_it_has_what_the_search_found(tmp_path: Path) -> None:
+    write_search(tmp_path / RUN_ID)
+    added(RefusingSink(tmp_path))
+
+    page = (tmp_path / RUN_ID / REPORT_FOLDER / "report.md").read_text()
+    assert "- answer: Window 6 of hub/a: " in page
 
 
 def test_it_is_written_once_and_half_a_report_is_completed(results: Path) -> None:

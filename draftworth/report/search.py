@@ -1,0 +1,232 @@
+"""What a search found: its answer, every candidate, how far predictions were off, the curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from draftworth.analysis.answer import asked_of, cost_sentence, headline
+from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.pairing import TRAFFIC_MIX
+from draftworth.analysis.search_answer import apart, cost_words, course, named
+from draftworth.records.search import CandidateResult, Range, SearchResult
+from draftworth.report.document import Section, Table, table
+from draftworth.report.drawing import Plot
+from draftworth.report.verdict_section import compared
+from draftworth.report.window_plot import HEIGHT_INCHES, Curve, Point, draw_curves
+from draftworth.report.words import (
+    ABOUT,
+    INTERVAL,
+    MISSING,
+    change,
+    change_interval,
+    number,
+    yes_or_no,
+)
+
+
+def search_sections(facts: RunFacts) -> Iterator[Section]:
+    """A section, or nothing where the run is no search."""
+    found = facts.run.search
+    if found is None:
+        return
+    about = [ABOUT["search"]] if found.results else []
+    usd = (cost_sentence(comparison).strip() for comparison in asked_of(facts))
+    yield Section(
+        title="Search",
+        paragraphs=(headline(facts), *filter(None, usd), *course(found), *_off(found), *about),
+        tables=(*_costs(found), *_steps(found), *_predictions(found)),
+        plots=tuple(_plots(facts, found)),
+        brief=True,
+    )
+
+
+def _classes(found: SearchResult) -> Sequence[str]:
+    return list(found.results[0].cost_by_class) if found.results else []
+
+
+def _several(classes: Sequence[str]) -> Sequence[str]:
+    """Of one class alone the cost is that of the traffic."""
+    return classes if len(classes) > 1 else []
+
+
+def _who(found: SearchResult, result: CandidateResult) -> tuple[str, str]:
+    return result.variant, str(found.search.candidate(result.variant).window)
+
+
+def _costs(found: SearchResult) -> tuple[Table, ...]:
+    """What a token costs with each, and whether it was measured."""
+    classes = _several(_classes(found))
+    rows = (
+        (
+            *(result.variant, found.search.candidate(result.variant).draft or MISSING),
+            *(str(found.search.candidate(result.variant).window), _turn(found, result)),
+            *(change(result.cost), change_interval(result.cost)),
+            *(f"{result.cost_by_class[name] - 1:+.1%}" for name in classes),
+            MISSING if result.measured else f"{result.chance:.0%}",
+        )
+        for result in found.results
+    )
+    headings = (
+        *("candidate", "draft", "window", "measured", "cost of a token", INTERVAL),
+        *(f"cost, {name}" for name in classes),
+        f"chance to be more than {100 * found.search.within:g}% cheaper",
+    )
+    return table(headings, rows, names=2)
+
+
+def _turn(found: SearchResult, result: CandidateResult) -> str:
+    """Its place in the order of measuring."""
+    if result.measured is None or result.variant not in found.order:
+        return "not measured"
+    best = ", best" if result.variant == found.best else ""
+    return f"{found.order.index(result.variant) + 1}.{best}"
+
+
+def _steps(found: SearchResult) -> tuple[Table, ...]:
+    """A step that costs 2 baseline steps has to yield 2 tokens: one column says both."""
+    classes = _classes(found)
+    rows = (
+        (
+            *_who(found, result),
+            number(result.step_cost, digits=2),
+            *(number(result.tokens_per_step[name], digits=2) for name in classes),
+        )
+        for result in found.results
+    )
+    headings = (
+        *("candidate", "window", "step cost = tokens a step to break even"),
+        *(f"tokens a step, {name}" for name in classes),
+    )
+    return table(headings, rows, names=1)
+
+
+def _both(found: SearchResult) -> list[tuple[CandidateResult, Range, Range]]:
+    """What was predicted before, and what was measured then."""
+    return [(r, r.predicted, r.measured) for r in found.results if r.predicted and r.measured]
+
+
+def _is_explained(predicted: Range, measured: Range) -> bool:
+    """Whether they differ by no more than chance in both, at 95%."""
+    halves = ((known.high - known.low) / 2 for known in (predicted, measured))
+    return abs(predicted.value - measured.value) <= math.hypot(*halves)
+
+
+def _off(found: SearchResult) -> Iterator[str]:
+    """How far the predictions were off."""
+    if both := _both(found):
+        explained = sum(_is_explained(predicted, measured) for _, predicted, measured in both)
+        most = max((p.value / m.value - 1 for _, p, m in both), key=abs)
+        yield (
+            "Before a candidate was measured its cost was predicted; the largest difference is "
+            f"{most:+.1%}, and both intervals explain {explained} of {len(both)}."
+        )
+
+
+def _predictions(found: SearchResult) -> tuple[Table, ...]:
+    rows = (
+        (
+            *_who(found, result),
+            *(change(predicted), change_interval(predicted)),
+            *(change(measured), change_interval(measured)),
+            f"{predicted.value / measured.value - 1:+.1%}",
+            yes_or_no(_is_explained(predicted, measured)),
+        )
+        for result, predicted, measured in _both(found)
+    )
+    headings = (
+        *("candidate", "window", "cost of a token, predicted", INTERVAL),
+        *("measured by itself", INTERVAL, "predicted / measured - 1", "both intervals explain it"),
+    )
+    return table(headings, rows, names=1)
+
+
+def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
+    """Of the traffic, then of each class where there are several."""
+    if not found.best:
+        return
+    best = found.result(found.best)
+    classes = _several(_classes(found))
+    traffic = TRAFFIC_MIX if classes else "".join(_classes(found))
+    yield _plot(
+        "search",
+        f"{traffic}: {_finding(found, cost_words(best.cost))}",
+        f"Bars: {INTERVAL}s; filled: measured by itself, over these prompts; hollow: predicted, of "
+        "a measured one before it was.",
+        [_curve(found, draft) for draft in _drafts(found)],
+        _at(found, best.cost.value),
+    )
+    for place, name in enumerate(classes, start=1):
+        cost = best.cost_by_class[name]
+        yield _plot(
+            f"search-class-{place:02d}",
+            f"{name}: {_finding(found, apart(cost))}",
+            f"Filled: measured, bars: the verdict's {INTERVAL}; hollow: predicted.",
+            [_class_curve(facts, found, draft, name) for draft in _drafts(found)],
+            _at(found, cost),
+        )
+
+
+def _plot(name: str, title: str, marks: str, curves: Sequence[Curve], best: Point) -> Plot:
+    return Plot(
+        name=name,
+        title=title,
+        caption="What a token costs, in what it costs without a draft (the line at 1: there a "
+        f"draft breaks even). {marks} Lines join what is known of all; star: the best of the "
+        "traffic.",
+        draw=lambda axes: draw_curves(axes, curves, best),
+        height_inches=HEIGHT_INCHES,
+    )
+
+
+def _finding(found: SearchResult, cost: str) -> str:
+    return f"with {named(found, found.best)} a token costs {cost}"
+
+
+def _drafts(found: SearchResult) -> Sequence[str]:
+    """In the order of the experiment."""
+    return list(dict.fromkeys(found.search.candidate(r.variant).draft for r in found.results))
+
+
+def _of_draft(found: SearchResult, draft: str) -> Sequence[tuple[int, CandidateResult]]:
+    """Its windows, the smallest first."""
+    known = ((found.search.candidate(r.variant), r) for r in found.results)
+    return sorted(((c.window, r) for c, r in known if c.draft == draft), key=lambda pair: pair[0])
+
+
+def _at(found: SearchResult, cost: float) -> Point:
+    return Point(window=found.search.candidate(found.best).window, cost=cost)
+
+
+def _point(window: int, cost: Range) -> Point:
+    return Point(window=window, cost=cost.value, low=cost.low, high=cost.high)
+
+
+def _curve(found: SearchResult, draft: str) -> Curve:
+    own = _of_draft(found, draft)
+    expected = ((w, r.predicted if r.measured else r.cost) for w, r in own)
+    return Curve(
+        name=draft or "no draft model",
+        line=[Point(window=window, cost=result.cost.value) for window, result in own],
+        filled=[_point(window, r.measured) for window, r in own if r.measured],
+        hollow=[_point(window, cost) for window, cost in expected if cost],
+    )
+
+
+def _class_curve(facts: RunFacts, found: SearchResult, draft: str, name: str) -> Curve:
+    own = [(Point(window=w, cost=r.cost_by_class[name]), r) for w, r in _of_draft(found, draft)]
+    measured = {
+        v.name: c.cost_ratio
+        for v, c in compared(facts)
+        if (v.summary.group.prompt_class, v.summary.group.load.label) == (name, found.load)
+    }
+    return Curve(
+        name=draft or "no draft model",
+        line=[point for point, _ in own],
+        filled=[
+            Point(window=point.window, cost=ratio.value, low=ratio.low, high=ratio.high)
+            for point, r in own
+            if (ratio := measured.get(r.variant))
+        ],
+        hollow=[point for point, result in own if not result.measured],
+    )

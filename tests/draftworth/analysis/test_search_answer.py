@@ -1,0 +1,122 @@
+"""What a search says of itself: never more than it shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from draftworth.analysis.answer import headline, verdict_of
+from draftworth.analysis.search_answer import course, search_answer
+from draftworth.records.search import Candidate, Range, SearchResult
+from tests.draftworth.report.runs import make_facts
+from tests.draftworth.report.searches import (
+    make_candidate_result,
+    make_search,
+    make_search_result,
+    make_search_run,
+)
+
+SURE = "at least 93% sure that no other candidate is cheaper by more than 3%"
+
+
+def with_best(low: float, high: float, **overrides: Any) -> SearchResult:
+    """The best one costs so much."""
+    cost = Range(value=(low + high) / 2, low=low, high=high)
+    found = make_search_result()
+    results = (make_candidate_result("a-k6", cost=cost), found.result("a-k8"))
+    return make_search_result(results=results, **overrides)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "pays", "said"),
+    [
+        (0.58, 0.62, True, "Window 6 of hub/a: a token costs 40.0% less than without a draft "),
+        (0.90, 1.02, True, "No measured candidate is shown to pay: with the best, window 6 "),
+        (0.98, 1.10, False, "No measured candidate is shown to pay: with the best, window 6 "),
+        (1.02, 1.10, False, "No measured candidate pays: with the best, window 6 of hub/a, "),
+    ],
+)
+def test_a_candidate_is_named_as_paying_where_its_whole_interval_does(
+    low: float, high: float, *, pays: bool, said: str
+) -> None:
+    assert search_answer(with_best(low, high, pays=pays)).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.58, 0.62, "40.0% less than without a draft (38.0% to 42.0%)"),
+        (0.90, 1.02, "4.0% less than without a draft (10.0% less to 2.0% more)"),
+        (1.02, 1.10, "6.0% more than without a draft (2.0% to 10.0%)"),
+    ],
+)
+def test_both_ends_of_the_interval_are_told(low: float, high: float, words: str) -> None:
+    assert words in search_answer(with_best(low, high))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({}, SURE),
+        ({"sureness": 1.0}, SURE.replace("93", "99")),
+        ({"sureness": 0.009}, "another candidate may be cheaper by more than 3%"),
+        ({"pays": False}, "sure that no candidate is cheaper than no draft by more than 3%"),
+    ],
+)
+def test_it_is_never_surer_than_it_was_found(overrides: dict[str, Any], words: str) -> None:
+    assert search_answer(make_search_result(**overrides)).endswith(f"{words}.")
+
+
+def test_where_all_are_measured_nobody_has_to_be_sure() -> None:
+    found = make_search_result()
+    all_measured = tuple(r for r in found.results if r.measured)
+    known = tuple(c for c in found.search.candidates if c.variant in found.order)
+    whole = replace(found, results=all_measured, search=make_search(candidates=known))
+
+    assert search_answer(whole).endswith("; every candidate that could be is measured.")
+
+
+def test_what_nothing_is_known_of_is_in_no_sureness_and_told() -> None:
+    head = Candidate(variant="c-k1", draft="hub/c", window=1, checked=1)
+    search = make_search(candidates=(*make_search().candidates, head))
+    found = make_search_result(search=search)
+
+    assert f"{SURE} and 1 candidate could be neither measured nor" in search_answer(found)
+    assert "Neither measured nor predicted: c-k1." in [*course(found)]
+
+
+def test_one_that_measured_nothing_names_none() -> None:
+    none = make_search_result(results=(), order=(), best="", pays=False, ended="it cost too much")
+
+    assert "no draft and no window can be named" in search_answer(none)
+    assert "0 of 5 candidates were measured at c4." in [*course(none)]
+
+
+def test_the_course_says_what_was_measured_why_no_more_and_what_was_left_out() -> None:
+    assert [*course(make_search_result())] == [
+        "3 of 5 candidates were measured at c4, in this order: a-k6, a-k4, b-k4.",
+        "No further one was: no other candidate is likely to be cheaper by more than 3%.",
+        "b-k8 is left out: its server was not ready in 600 s.",
+    ]
+
+
+def test_one_that_was_cut_off_says_so() -> None:
+    said = [*course(make_search_result(ended=""))]
+
+    assert "No further one was: the run was over before the search was." in said
+
+
+def test_the_headline_is_the_answer_and_the_verdict_on_the_best_alone() -> None:
+    facts = make_facts(make_search_run())
+    answer = search_answer(make_search_result())
+
+    assert headline(facts) == (
+        f"{answer} Speculation pays: traffic mix at c4, a-k6: a token costs at least 40% less in "
+        "this run."
+    )
+    assert verdict_of(facts).headline == headline(facts)
+    assert headline(replace(facts, run=replace(facts.run, search=None))).startswith(
+        "Speculation pays: traffic mix at c4, a-k"
+    )

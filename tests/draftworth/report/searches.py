@@ -1,0 +1,134 @@
+"""A search built for the report: two drafts, of which one does not pay, and a failed candidate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from draftworth.records.codec import dump_record
+from draftworth.records.reading import Run
+from draftworth.records.search import (
+    SEARCH_FILE,
+    Candidate,
+    CandidateResult,
+    Range,
+    Search,
+    SearchResult,
+)
+from tests.draftworth.report.runs import (
+    BASELINE,
+    make_drafted_block,
+    make_plain_block,
+    make_run,
+    two_rounds,
+    write_run,
+)
+
+CLASSES = ("structured", "open_ended")
+# By variant: draft, window, cost, what was predicted of it before it was measured.
+KNOWN = {
+    "a-k4": ("hub/a", 4, 0.70, 0.66),
+    "a-k6": ("hub/a", 6, 0.60, None),
+    "a-k8": ("hub/a", 8, 0.62, None),
+    "b-k4": ("hub/b", 4, 1.20, 0.90),
+}
+ORDER = ("a-k6", "a-k4", "b-k4")
+# Times of the drafted blocks, of which the mean is the baseline's.
+FACTORS = {"a-k6": 0.6, "a-k4": 0.7, "b-k4": 1.2}
+
+
+def around(cost: float, *, half: float = 0.02) -> Range:
+    return Range(value=cost, low=cost - half, high=cost + half)
+
+
+def make_candidate_result(variant: str, **overrides: Any) -> CandidateResult:
+    _, window, cost, predicted = KNOWN[variant]
+    fields: dict[str, Any] = {
+        "variant": variant,
+        "cost": around(cost),
+        "cost_by_class": {"structured": cost - 0.1, "open_ended": cost + 0.1},
+        "measured": around(cost, half=0.01) if variant in ORDER else None,
+        "predicted": around(predicted, half=0.05) if predicted else None,
+        "step_cost": 1 + 0.1 * window,
+        "tokens_per_step": {"structured": 0.5 * window, "open_ended": 0.3 * window},
+        "chance": 0.0 if variant in ORDER else 0.07,
+    }
+    return CandidateResult(**{**fields, **overrides})
+
+
+def make_search(**overrides: Any) -> Search:
+    candidates = tuple(
+        Candidate(variant=name, draft=draft, window=window, checked=window)
+        for name, (draft, window, _, _) in KNOWN.items()
+    )
+    fields: dict[str, Any] = {
+        "candidates": candidates,
+        "drafts_read_text": True,
+        "step_cost_per_draft": (0.0, 0.5),
+        "within": 0.03,
+    }
+    return Search(**{**fields, **overrides})
+
+
+def make_search_result(**overrides: Any) -> SearchResult:
+    fields: dict[str, Any] = {
+        "run_id": "built-run",
+        "search": make_search(),
+        "load": "c4",
+        "results": tuple(map(make_candidate_result, KNOWN)),
+        "order": ORDER,
+        "best": "a-k6",
+        "pays": True,
+        "sureness": 0.93,
+        "ended": "no other candidate is likely to be cheaper by more than 3%",
+        "failed": {"b-k8": "its server was not ready in 600 s."},
+    }
+    return SearchResult(**{**fields, **overrides})
+
+
+def make_search_run(found: SearchResult | None = None, **overrides: Any) -> Run:
+    """The run of a search, with blocks of its measured candidates."""
+    order = (found or make_search_result()).order
+    blocks = [
+        block
+        for place, variant in enumerate(order)
+        for number, name in enumerate(CLASSES)
+        for block in (
+            make_plain_block(100 * place + 10 * number + 1, name, round=place + 1),
+            make_drafted_block(
+                100 * place + 10 * number + 2, name, round=place + 1, variant=variant
+            ),
+        )
+    ]
+    measured = two_rounds(*blocks)
+    run = make_run(
+        blocks=tuple(
+            replace(
+                block,
+                block=number,
+                round=block.round + len(order) * (number > len(blocks)),
+                requests=tuple(
+                    replace(
+                        r,
+                        request_id=f"{number}-{r.request_id}",
+                        end_to_end_latency_s=(r.end_to_end_latency_s or 0.0)
+                        * FACTORS.get(block.variant, 1.0),
+                    )
+                    for r in block.requests
+                ),
+            )
+            for number, block in enumerate(measured, start=1)
+        ),
+        variants=(BASELINE, *order),
+        max_tokens_per_step={BASELINE: 1, **dict.fromkeys(order, 8)},
+        **overrides,
+    )
+    return replace(run, search=found or make_search_result())
+
+
+def write_search(folder: Path, found: SearchResult | None = None) -> Path:
+    """The run's folder, with what the search found."""
+    write_run(make_search_run(found), folder)
+    (folder / SEARCH_FILE).write_bytes(dump_record(found or make_search_result()))
+    return folder

@@ -1,0 +1,238 @@
+"""What the report of a search shows, from the file in the run's folder to the page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from draftworth.analysis.answer import headline
+from draftworth.analysis.pooling import pooled
+from draftworth.analysis.search_answer import cost_words, search_answer
+from draftworth.cli import main
+from draftworth.errors import UserInputError
+from draftworth.records.reading import Run, read_run
+from draftworth.records.search import Candidate, SearchResult
+from draftworth.report.contents import document_of
+from draftworth.report.document import Section, Table
+from draftworth.report.drawing import THEMES, render
+from draftworth.report.search import search_sections
+from draftworth.report.window_plot import Curve, Point, draw_curves
+from tests.draftworth.report.runs import make_facts, make_run, write_run
+from tests.draftworth.report.searches import (
+    ORDER,
+    around,
+    make_candidate_result,
+    make_search,
+    make_search_result,
+    make_search_run,
+    write_search,
+)
+from tests.draftworth.report.test_rendering import HOSTILE, PNG_SIGNATURE, Tags, page_of
+from tests.support.blocks import make_price
+
+
+def section_of(found: SearchResult | None = None) -> Section:
+    (section,) = search_sections(make_facts(make_search_run(found)))
+    return section
+
+
+def column(table: Table, heading: str) -> list[str]:
+    return [row[table.headings.index(heading)] for row in table.rows]
+
+
+def test_the_report_begins_with_the_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(write_search(tmp_path / "run"))]) == 0
+
+    title, first, *rest = capsys.readouterr().out.splitlines()
+    assert title == "built: does speculation pay, with which draft and window?"
+    assert first == f"answer: {search_answer(make_search_result())}"
+    assert rest.index("Search") < rest.index("Verdict")
+
+
+def test_a_run_that_is_no_search_has_no_such_section() -> None:
+    document = document_of(make_facts())
+
+    assert [*search_sections(make_facts())] == []
+    assert document.title == "built: does speculation pay?"
+    assert "answer" not in dict(document.facts)
+    assert len({card.label for card in document.cards}) == 3
+
+
+def test_cards_are_of_the_best_candidate_and_verdicts_of_all() -> None:
+    document = document_of(make_facts(make_search_run()))
+    (verdict,) = (section for section in document.sections if section.title == "Verdict")
+
+    assert len(document.cards) == 3
+    assert all(", a-k6" in card.label for card in document.cards)
+    assert set(column(verdict.tables[0], "variant")) == {"a-k4", "a-k6", "b-k4"}
+
+
+def test_the_sentences_say_what_was_found_what_it_costs_and_how_far_predictions_were_off() -> None:
+    price = make_price(node_shares=dict.fromkeys(("baseline", *ORDER), 0.25))
+    facts = make_facts(make_search_run(price=price))
+    (section,) = search_sections(facts)
+    first, usd, *others = section.paragraphs
+
+    assert first == headline(facts)
+    assert usd.startswith("A million output tokens cost ")
+    assert any(
+        said.endswith("the largest difference is -25.0%, and both intervals explain 1 of 2.")
+        for said in others
+    )
+
+
+def test_each_candidate_has_its_cost_its_turn_and_its_chance() -> None:
+    costs, _, _ = section_of().tables
+
+    assert costs.rows == (
+        *(("a-k4", "hub/a", "4", "2.", "-30.0%", "-32.0% to -28.0%", "-40.0%", "-20.0%", "-"),),
+        ("a-k6", "hub/a", "6", "1., best", "-40.0%", "-42.0% to -38.0%", "-50.0%", "-30.0%", "-"),
+        (
+            *("a-k8", "hub/a", "8", "not measured", "-38.0%", "-40.0% to -36.0%"),
+            *("-48.0%", "-28.0%", "7%"),
+        ),
+        ("b-k4", "hub/b", "4", "3.", "+20.0%", "+18.0% to +22.0%", "+10.0%", "+30.0%", "-"),
+    )
+    assert costs.headings[-1] == "chance to be more than 3% cheaper"
+
+
+def test_steps_have_their_break_even_and_predictions_what_was_measured_then() -> None:
+    _, steps, predictions = section_of().tables
+
+    assert steps.rows[1] == ("a-k6", "6", "1.60", "3.00", "1.80")
+    assert predictions.rows == (
+        (
+            *("a-k4", "4", "-34.0%", "-39.0% to -29.0%", "-30.0%", "-31.0% to -29.0%"),
+            *("-5.7%", "yes"),
+        ),
+        (
+            *("b-k4", "4", "-10.0%", "-15.0% to -5.0%", "+20.0%", "+19.0% to +21.0%"),
+            *("-25.0%", "no"),
+        ),
+    )
+
+
+def test_of_one_class_there_is_one_curve_and_no_second_column_of_costs() -> None:
+    results = tuple(
+        replace(r, cost_by_class={"structured": 0.6}, tokens_per_step={"structured": 3.0})
+        for r in make_search_result().results
+    )
+    section = section_of(make_search_result(results=results))
+
+    assert [plot.title.split(":")[0] for plot in section.plots] == ["structured"]
+    assert section.tables[0].headings.count("cost, structured") == 0
+
+
+def test_the_curves_are_of_the_traffic_and_of_each_class_in_both_themes() -> None:
+    plots = section_of().plots
+
+    assert [plot.title for plot in plots] == [
+        f"traffic mix: with window 6 of hub/a a token costs {cost_words(around(0.6))}",
+        "structured: with window 6 of hub/a a token costs 50.0% less",
+        "open_ended: with window 6 of hub/a a token costs 30.0% less",
+    ]
+    for plot in plots:
+        for theme in THEMES:
+            assert render(plot, theme).startswith(PNG_SIGNATURE)
+
+
+def test_a_search_without_any_result_is_told_without_tables() -> None:
+    none = make_search_result(results=(), order=(), best="", pays=False, sureness=0.0)
+    section = section_of(none)
+
+    assert (section.tables, section.plots) == ((), ())
+    assert section.paragraphs[0].startswith("The search has measured no candidate")
+
+
+def test_names_and_reasons_are_text_and_never_markup() -> None:
+    candidates = tuple(replace(c, draft=f"{c.draft}{HOSTILE}") for c in make_search().candidates)
+    found = make_search_result(search=make_search(candidates=candidates), failed={HOSTILE: HOSTILE})
+    document = document_of(make_facts(make_search_run(found)))
+    page = page_of(document)
+
+    assert "script" not in {tag for tag, _ in Tags(page).elements}
+    assert "hub/a&lt;script&gt;" in page
+    assert render(document.plots[0], "light").startswith(PNG_SIGNATURE)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "fewest"), [(0.55, 1.05, 3), (0.96, 1.02, 3), (0.25, 4.0, 5)]
+)
+def test_the_axis_has_numbers_however_near_to_each_other_the_costs_are(
+    low: float, high: float, fewest: int
+) -> None:
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    points = [Point(window=n, cost=cost, low=cost, high=cost) for n, cost in ((2, low), (3, high))]
+    draw_curves(axes, [Curve(name="a", line=points, filled=points)])
+
+    bottom, top = axes.get_ylim()
+    assert len([tick for tick in axes.get_yticks() if bottom <= tick <= top]) >= fewest
+
+
+def test_a_search_of_another_run_is_refused(tmp_path: Path) -> None:
+    folder = write_search(tmp_path / "run", make_search_result(run_id="another"))
+
+    with pytest.raises(UserInputError, match="a search of run 'another', not of built-run"):
+        read_run(folder)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"best": "a-k8"}, "best: given 'a-k8', allowed: a measured one"),
+        ({"sureness": 1.1}, "sureness: given 1.1, allowed: 0 to 1"),
+        ({"order": ("z",)}, "order, results: given 'z', allowed: candidates"),
+    ],
+)
+def test_a_result_that_contradicts_itself_is_refused(
+    overrides: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_search_result(**overrides)
+
+
+def test_results_are_of_the_same_classes_and_of_figures_that_can_be() -> None:
+    one, other, *_ = make_search_result().results
+    with pytest.raises(ValueError, match="the same prompt classes in each"):
+        make_search_result(results=(one, replace(other, cost_by_class={"x": 1.0})))
+    with pytest.raises(ValueError, match="chance: given -1, allowed: 0 to 1"):
+        make_candidate_result("a-k8", chance=-1.0)
+    with pytest.raises(ValueError, match="measured: given 0, allowed: above 0"):
+        make_candidate_result("a-k6", measured=replace(one.cost, value=0.0))
+
+
+def named_run(name: str, *, is_search: bool) -> Run:
+    run = make_search_run(run_id=name)
+    return run if is_search else replace(run, search=None)
+
+
+def test_a_search_is_not_put_together_with_other_runs() -> None:
+    for one, other in ((True, False), (False, True)):
+        runs = [named_run("x", is_search=one), named_run("y", is_search=other)]
+        with pytest.raises(UserInputError, match="is a search, among several, allowed: a search"):
+            pooled(runs)
+    assert pooled([named_run("x", is_search=False), named_run("y", is_search=False)]).is_pool
+
+
+def test_a_search_stands_beside_another_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_search(tmp_path / "run")
+    other = write_run(make_run(run_id="other", experiment="other"), tmp_path / "other")
+
+    for runs in ([folder, other], [other, folder]):
+        assert main(["report", str(runs[0]), "--against", str(runs[1])]) == 0
+    assert "a-k6" in capsys.readouterr().out
+
+
+def test_a_candidate_without_a_draft_model_has_a_window_alone() -> None:
+    search = make_search(candidates=(Candidate(variant="a-k6", draft="", window=6, checked=6),))
+    found = make_search_result(search=search, results=(make_candidate_result("a-k6"),), order=())
+
+    assert search_answer(found).startswith("Window 6: a token costs 40.0% less")
