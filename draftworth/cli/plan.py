@@ -25,6 +25,7 @@ from draftworth.planning.resolved import (
     ResolvedVariant,
     load,
 )
+from draftworth.planning.search_text import candidate_lines
 from draftworth.planning.timeline import forecast
 from draftworth.planning.timeline_text import learnt_lines, time_lines
 from draftworth.records.reading import read_run
@@ -89,8 +90,11 @@ def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -
         yield f"image       {release.image}"
     yield ""
     for variant in experiment.variants:
-        yield from _variant_lines(experiment, variant)
+        if not _is_alike(experiment, variant):
+            yield from _variant_lines(experiment, variant)
+    yield from _alike_lines(experiment)
     yield from _workload_lines(experiment)
+    yield from candidate_lines(experiment)
     first = None
     if isinstance(experiment, ResolvedNeuron):
         yield from _placement_lines(experiment)
@@ -138,7 +142,32 @@ def _known_variants(experiment: ResolvedNeuron, names: Sequence[str]) -> Sequenc
     return names
 
 
-def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> Iterator[str]:
+def _is_alike(experiment: ResolvedExperiment, variant: ResolvedVariant) -> bool:
+    """Whether a search's first candidate shows its server but for draft and window."""
+    first = experiment.first_candidate
+    return (
+        first is not None
+        and not experiment.starts_up(variant)
+        and variant.spec.method == first.spec.method
+    )
+
+
+def _alike_lines(experiment: ResolvedExperiment) -> Iterator[str]:
+    """Of candidates that are alike, what differs."""
+    alike = [variant for variant in experiment.variants if _is_alike(experiment, variant)]
+    for variant in alike:
+        yield _decoding_line(variant)
+        if isinstance(variant, NeuronVariant):
+            yield f"  artifact key  {variant.artifact_key}"
+    if alike and experiment.first_candidate:
+        yield (
+            f"  their environment and command are those of {experiment.first_candidate.name}, with "
+            "their own draft and window"
+        )
+        yield ""
+
+
+def _decoding_line(variant: ResolvedVariant) -> str:
     decoding = "one token a step (the baseline)"
     if isinstance(variant.spec, AsShipped):
         decoding = "one token a step, with the engine's own defaults (beside the baseline)"
@@ -147,7 +176,11 @@ def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> 
             f"{variant.spec.method}, draft {variant.draft}, window {variant.spec.window}, at most "
             f"{variant.max_tokens_per_step} tokens a step"
         )
-    yield f"variant     {variant.name}: {decoding}"
+    return f"variant     {variant.name}: {decoding}"
+
+
+def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> Iterator[str]:
+    yield _decoding_line(variant)
     if isinstance(variant, NeuronVariant):
         yield f"  artifact key  {variant.artifact_key}"
         command = variant.command
@@ -164,14 +197,16 @@ def _workload_lines(experiment: ResolvedExperiment) -> Iterator[str]:
     least = counts.all_least + counts.needed_further(1)
     rounds = (least, counts.all_least + counts.all_further)
     requests = tuple(work.requests_per_round * n for n in rounds)
-    blocks = len(cases) * len(experiment.variants)
+    at_once = sum(map(experiment.starts_up, experiment.variants))
+    blocks = len(cases) * at_once
+    each = " for each candidate" if experiment.search else ""
     repeated = f" in {repetitions} repetitions" if repetitions > 1 else ""
     yield (
         f"workload    {len(cases)} case{'s' if len(cases) > 1 else ''} x "
-        f"{len(experiment.variants)} variants x {_range(*requests)} requests at "
+        f"{at_once} variants x {_range(*requests)} requests at "
         f"{', '.join(load.label for load in loads)}{repeated} = "
         f"{_range(*(blocks * n for n in requests))} "
-        f"requests of {work.output_tokens} output tokens, sent by {work.load_generator}"
+        f"requests of {work.output_tokens} output tokens{each}, sent by {work.load_generator}"
     )
     if experiment.spec.control:
         sent = 2 * len(cases) * counts.all_least * work.requests_per_round
@@ -191,9 +226,11 @@ def _placement_lines(experiment: ResolvedNeuron) -> Iterator[str]:
         f"placement   {placement.nodes} x {experiment.spec.instance_type} in "
         f"{aws.availability_zone}, {aws.capacity.kind}"
     )
-    for slot in placement.slots:
+    for variant in filter(experiment.starts_up, experiment.variants):
+        slot, *others = variant.slots
         share = placement.node_share(slot)
         devices = f"{slot.devices} device{'s' if slot.devices > 1 else ''}"
-        _, *others = placement.of(slot.variant)
         also = "".join(f", at times that of {placement.slots[o.number].variant}" for o in others)
-        yield f"  node {slot.node}: {slot.variant}, {devices}, {share:.1%} of the node{also}"
+        if experiment.search and not variant.is_baseline:
+            also = ", then other candidates in its place" * (len(experiment.search.candidates) > 1)
+        yield f"  node {slot.node}: {variant.name}, {devices}, {share:.1%} of the node{also}"

@@ -28,7 +28,7 @@ def edited(
     return planned(capsys, write_experiment(folder, both(*edits)), *options)
 
 
-@pytest.mark.parametrize("name", ["qwen3-32b", "llama-3.1-8b-eagle3"])
+@pytest.mark.parametrize("name", ["qwen3-32b", "qwen3-32b-search", "llama-3.1-8b-eagle3"])
 def test_the_time_line_of_a_shipped_experiment(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
