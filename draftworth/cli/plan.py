@@ -89,10 +89,7 @@ def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -
     if release.image:
         yield f"image       {release.image}"
     yield ""
-    for variant in experiment.variants:
-        if not _is_alike(experiment, variant):
-            yield from _variant_lines(experiment, variant)
-    yield from _alike_lines(experiment)
+    yield from _variants_lines(experiment)
     yield from _workload_lines(experiment)
     yield from candidate_lines(experiment)
     first = None
@@ -142,29 +139,25 @@ def _known_variants(experiment: ResolvedNeuron, names: Sequence[str]) -> Sequenc
     return names
 
 
-def _is_alike(experiment: ResolvedExperiment, variant: ResolvedVariant) -> bool:
-    """Whether a search's first candidate shows its server but for draft and window."""
-    first = experiment.first_candidate
-    return (
-        first is not None
-        and not experiment.starts_up(variant)
-        and variant.spec.method == first.spec.method
-    )
-
-
-def _alike_lines(experiment: ResolvedExperiment) -> Iterator[str]:
-    """Of candidates that are alike, what differs."""
-    alike = [variant for variant in experiment.variants if _is_alike(experiment, variant)]
-    for variant in alike:
-        yield _decoding_line(variant)
-        if isinstance(variant, NeuronVariant):
-            yield f"  artifact key  {variant.artifact_key}"
-    if alike and experiment.first_candidate:
-        yield (
-            f"  their environment and command are those of {experiment.first_candidate.name}, with "
-            "their own draft and window"
-        )
-        yield ""
+def _variants_lines(experiment: ResolvedExperiment) -> Iterator[str]:
+    """Every variant; of candidates whose servers differ in draft and window alone, one server."""
+    soonest = sorted(experiment.variants, key=lambda variant: not experiment.starts_up(variant))
+    groups: dict[str, list[ResolvedVariant]] = {}
+    for variant in soonest:
+        kind = variant.spec.method if experiment.search else variant.name
+        groups.setdefault(kind, []).append(variant)
+    for shown, *alike in groups.values():
+        yield from _variant_lines(experiment, shown)
+        for variant in alike:
+            yield _decoding_line(variant)
+            if isinstance(variant, NeuronVariant):
+                yield f"  artifact key  {variant.artifact_key}"
+        if alike:
+            yield (
+                f"  environment and command of {shown.name}, with another draft or window: "
+                f"{len(alike)} variant{'s' if len(alike) > 1 else ''}"
+            )
+            yield ""
 
 
 def _decoding_line(variant: ResolvedVariant) -> str:

@@ -16,7 +16,6 @@ from draftworth.planning.capacity_block import PaidBlock
 from draftworth.planning.example_values import example_values
 from draftworth.planning.price_age import price_doubt, price_renewal
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
-from draftworth.planning.search_time import OTHERS
 from draftworth.planning.timeline import (
     BUDGET,
     DEADLINE,
@@ -83,7 +82,7 @@ def _needed(run: Forecast, needed: Bounds) -> Iterator[Bounds]:
     """What a run needs; of a search, for its certain candidates, for those of an average one, and
     for all that `search.stop` lets begin. All of them are in minutes."""
     if search := run.search:
-        certain = needed.worst - run.unlimited.worst.spans[OTHERS].minutes
+        certain = needed.worst - run.others_minutes.worst
         average = certain + search.others_minutes(search.extent.average).worst
         yield Bounds(needed.best, certain)
         yield Bounds(needed.best, min(average, needed.worst))
@@ -105,12 +104,12 @@ def _search_limit_advice(
         what = "an average search has" if certain.worst <= limit else "are certainly measured"
         yield (
             f"{given} may end the search with fewer candidates than {what}: raise it; in the worst "
-            f"case an average search {least}, and one that goes on to its stop {worst}"
+            f"case an average search {least}, and all that may be measured {worst}"
         )
     elif most.worst > limit:
         yield (
-            f"{given} may end the search before its stop: the worst case {worst}; it then ends "
-            "with what it has"
+            f"{given} may end the search before it ends by itself: the worst case {worst}; it then "
+            "has what it measured by then"
         )
 
 

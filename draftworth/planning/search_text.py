@@ -92,6 +92,11 @@ def _stop_lines(run: Forecast, search: SearchTime) -> Iterator[str]:
             f"  search.stop: {', '.join(words)}; no candidate begins later than "
             f"{search.stop_minutes:.1f} minutes after `{NODE_START}`: {_cases(begun)} in all"
         )
+    if (given := run.experiment.search) and given.tokens_per_day is not None:
+        yield (
+            f"  search.stop.tokens_per_day {given.tokens_per_day:,.0f}: it ends sooner where "
+            f"another candidate would cost more than it can be expected to save in {given.days:g} days"
+        )
     yield (
         "  billed below: in the best case the certain candidates, in the worst all that "
         f"{'search.stop lets begin' if words else 'there are'}, the last one to its end"

@@ -43,19 +43,22 @@ class SearchTime:
             loaded = (f"load {variant.name}",)
             yield Phase(name=after, minutes=self._measuring, after=loaded, measured=True)
 
-    def others_phase(self, begun: Bounds, *, after: str) -> Phase:
-        """Best, none of the others is worth it; worst, all are, or `search.stop` ends it first.
+    def others_phases(self, begun: Bounds, *, after: str) -> Iterator[Phase]:
+        """Of the others, if there are any: best, none is worth it; worst, all are, or `search.stop`
+        ends it first.
 
         begun: minutes of the search by then. The last one is begun before the stop, and measured to
         its end.
         """
+        if not self._others:
+            return
         most = self.others_minutes(self.extent.most)
         room = max(0.0, self.stop_minutes + self.one.worst - begun.worst)
         words = f"0 to {len(self._others)} x candidate_minutes {self.one.text(digits=1)}"
         if room < most.worst:
             words += f", until search.stop ends it: at most {room:.1f}"
         minutes = Bounds(0.0, min(most.worst, room), (words,))
-        return Phase(name=OTHERS, minutes=minutes, after=(after,))
+        yield Phase(name=OTHERS, minutes=minutes, after=(after,))
 
     @cached_property
     def one(self) -> Bounds:
@@ -77,7 +80,7 @@ class SearchTime:
         return self.one.called("candidate_minutes") * (candidates - len(self.extent.certain))
 
     def begun_in_all(self, begun: Bounds) -> Bounds:
-        """Candidates that `search.stop` lets begin, by whole ones; `begun` as in `others_phase`."""
+        """Candidates that `search.stop` lets begin; `begun` as in `others_phases`."""
         certain, most = len(self.extent.certain), self.extent.most
 
         def count(passed: float, one: float) -> int:

@@ -67,10 +67,16 @@ class Forecast:
         deadline, budget and `search.stop`; all `needed_minutes` without a search."""
         if self.search is None:
             return self.needed_minutes
-        certain = self.unlimited.bounds(
-            lambda run: run.billed_minutes - run.spans[OTHERS].minutes
-        ).called("minutes of the certain ones")
-        return certain + self.search.others_minutes(candidates)
+        billed, others = self.needed_minutes, self.others_minutes
+        certain = Bounds(billed.best - others.best, billed.worst - others.worst)
+        return certain.called("certain candidates") + self.search.others_minutes(candidates)
+
+    @property
+    def others_minutes(self) -> Bounds:
+        """Of a search, for candidates that are not certain; 0 where there are none."""
+        return self.unlimited.bounds(
+            lambda run: run.spans[OTHERS].minutes if OTHERS in run.spans else 0.0
+        )
 
     def usd(self, minutes: Bounds) -> Bounds:
         """What all nodes cost for so many minutes each; raises UserInputError without a price."""
@@ -104,7 +110,7 @@ def forecast(
     if search:
         phases += search.certain_phases(after=phases[-1].name)
         begun = Timeline.of(phases).bounds(_searched_minutes)
-        phases.append(search.others_phase(begun, after=phases[-1].name))
+        phases += search.others_phases(begun, after=phases[-1].name)
     teardown = assumed.bounds("teardown_minutes")
     phases.append(Phase(name=TEARDOWN, minutes=teardown, after=(phases[-1].name,)))
     return Forecast(
