@@ -95,7 +95,7 @@ def _stop_lines(run: Forecast, search: SearchTime) -> Iterator[str]:
     if (given := run.experiment.search) and given.tokens_per_day is not None:
         yield (
             f"  search.stop.tokens_per_day {given.tokens_per_day:,.0f}: it ends sooner where "
-            f"another candidate would cost more than it can be expected to save in {given.days:g} days"
+            f"another candidate would cost more than it is likely to save in {given.days:g} days"
         )
     yield (
         "  billed below: in the best case the certain candidates, in the worst all that "

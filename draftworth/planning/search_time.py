@@ -47,13 +47,14 @@ class SearchTime:
         """Of the others, if there are any: best, none is worth it; worst, all are, or `search.stop`
         ends it first.
 
-        begun: minutes of the search by then. The last one is begun before the stop, and measured to
-        its end.
+        begun: minutes of the search by then. The last one may begin just before the stop, in a case
+        between the two, and is measured to its end.
         """
         if not self._others:
             return
         most = self.others_minutes(self.extent.most)
-        room = max(0.0, self.stop_minutes + self.one.worst - begun.worst)
+        ends = self.stop_minutes + self.one.worst
+        room = max(0.0, ends - begun.worst) if begun.best < self.stop_minutes else 0.0
         words = f"0 to {len(self._others)} x candidate_minutes {self.one.text(digits=1)}"
         if room < most.worst:
             words += f", until search.stop ends it: at most {room:.1f}"

@@ -74,6 +74,14 @@ def test_a_stop_lets_the_last_candidate_be_measured_to_its_end() -> None:
     assert first.billed_minutes.best == run().billed_minutes.best
 
 
+def test_a_stop_that_is_over_with_the_certain_candidates_lets_no_other_begin() -> None:
+    """The first is known after 60.08 minutes at best, the second after 92.12."""
+    first = run(stopped(hours=1.5))
+    assert first.search
+    assert first.search.begun_in_all(first.searched_minutes).best == 2
+    assert first.needed_minutes.worst == pytest.approx(126.12)
+
+
 @pytest.mark.parametrize(
     ("stop", "minutes"),
     [({"usd": 8.60 * 3}, 180), ({"usd": 8.60 * 3, "hours": 2}, 120), ({"hours": 4}, 240)],
