@@ -25,6 +25,7 @@ from draftworth.planning.resolved import (
     ResolvedVariant,
     load,
 )
+from draftworth.planning.search_text import candidate_lines
 from draftworth.planning.timeline import forecast
 from draftworth.planning.timeline_text import learnt_lines, time_lines
 from draftworth.records.reading import read_run
@@ -88,9 +89,9 @@ def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -
     if release.image:
         yield f"image       {release.image}"
     yield ""
-    for variant in experiment.variants:
-        yield from _variant_lines(experiment, variant)
+    yield from _variants_lines(experiment)
     yield from _workload_lines(experiment)
+    yield from candidate_lines(experiment)
     first = None
     if isinstance(experiment, ResolvedNeuron):
         yield from _placement_lines(experiment)
@@ -138,7 +139,28 @@ def _known_variants(experiment: ResolvedNeuron, names: Sequence[str]) -> Sequenc
     return names
 
 
-def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> Iterator[str]:
+def _variants_lines(experiment: ResolvedExperiment) -> Iterator[str]:
+    """Every variant; of candidates whose servers differ in draft and window alone, one server."""
+    soonest = sorted(experiment.variants, key=lambda variant: not experiment.starts_up(variant))
+    groups: dict[str, list[ResolvedVariant]] = {}
+    for variant in soonest:
+        kind = variant.spec.method if experiment.search else variant.name
+        groups.setdefault(kind, []).append(variant)
+    for shown, *alike in groups.values():
+        yield from _variant_lines(experiment, shown)
+        for variant in alike:
+            yield _decoding_line(variant)
+            if isinstance(variant, NeuronVariant):
+                yield f"  artifact key  {variant.artifact_key}"
+        if alike:
+            yield (
+                f"  environment and command of {shown.name}, with another draft or window: "
+                f"{len(alike)} variant{'s' if len(alike) > 1 else ''}"
+            )
+            yield ""
+
+
+def _decoding_line(variant: ResolvedVariant) -> str:
     decoding = "one token a step (the baseline)"
     if isinstance(variant.spec, AsShipped):
         decoding = "one token a step, with the engine's own defaults (beside the baseline)"
@@ -147,7 +169,11 @@ def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> 
             f"{variant.spec.method}, draft {variant.draft}, window {variant.spec.window}, at most "
             f"{variant.max_tokens_per_step} tokens a step"
         )
-    yield f"variant     {variant.name}: {decoding}"
+    return f"variant     {variant.name}: {decoding}"
+
+
+def _variant_lines(experiment: ResolvedExperiment, variant: ResolvedVariant) -> Iterator[str]:
+    yield _decoding_line(variant)
     if isinstance(variant, NeuronVariant):
         yield f"  artifact key  {variant.artifact_key}"
         command = variant.command
@@ -164,14 +190,16 @@ def _workload_lines(experiment: ResolvedExperiment) -> Iterator[str]:
     least = counts.all_least + counts.needed_further(1)
     rounds = (least, counts.all_least + counts.all_further)
     requests = tuple(work.requests_per_round * n for n in rounds)
-    blocks = len(cases) * len(experiment.variants)
+    at_once = sum(map(experiment.starts_up, experiment.variants))
+    blocks = len(cases) * at_once
+    each = " for each candidate" if experiment.search else ""
     repeated = f" in {repetitions} repetitions" if repetitions > 1 else ""
     yield (
         f"workload    {len(cases)} case{'s' if len(cases) > 1 else ''} x "
-        f"{len(experiment.variants)} variants x {_range(*requests)} requests at "
+        f"{at_once} variants x {_range(*requests)} requests at "
         f"{', '.join(load.label for load in loads)}{repeated} = "
         f"{_range(*(blocks * n for n in requests))} "
-        f"requests of {work.output_tokens} output tokens, sent by {work.load_generator}"
+        f"requests of {work.output_tokens} output tokens{each}, sent by {work.load_generator}"
     )
     if experiment.spec.control:
         sent = 2 * len(cases) * counts.all_least * work.requests_per_round
@@ -191,9 +219,11 @@ def _placement_lines(experiment: ResolvedNeuron) -> Iterator[str]:
         f"placement   {placement.nodes} x {experiment.spec.instance_type} in "
         f"{aws.availability_zone}, {aws.capacity.kind}"
     )
-    for slot in placement.slots:
+    for variant in filter(experiment.starts_up, experiment.variants):
+        slot, *others = variant.slots
         share = placement.node_share(slot)
         devices = f"{slot.devices} device{'s' if slot.devices > 1 else ''}"
-        _, *others = placement.of(slot.variant)
         also = "".join(f", at times that of {placement.slots[o.number].variant}" for o in others)
-        yield f"  node {slot.node}: {slot.variant}, {devices}, {share:.1%} of the node{also}"
+        if experiment.search and not variant.is_baseline:
+            also = ", then other candidates in its place" * (len(experiment.search.candidates) > 1)
+        yield f"  node {slot.node}: {variant.name}, {devices}, {share:.1%} of the node{also}"

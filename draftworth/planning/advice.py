@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 
 from draftworth.experiment.aws import CapacityBlock
@@ -16,7 +16,14 @@ from draftworth.planning.capacity_block import PaidBlock
 from draftworth.planning.example_values import example_values
 from draftworth.planning.price_age import price_doubt, price_renewal
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
-from draftworth.planning.timeline import BUDGET, DEADLINE, DEPLOY, TEARDOWN, Forecast
+from draftworth.planning.timeline import (
+    BUDGET,
+    DEADLINE,
+    DEPLOY,
+    NODE_START,
+    TEARDOWN,
+    Forecast,
+)
 from draftworth.records.results import AS_SHIPPED
 from draftworth.serving.dialects import neuron_dialect
 
@@ -43,11 +50,13 @@ def time_advice(run: Forecast) -> Iterator[str]:
         lambda schedule: math.ceil(schedule.spans[TEARDOWN].start - schedule.spans[DEPLOY].end)
     )
     deadline, budget = f"{DEADLINE} {aws.deadline_minutes}", f"{BUDGET} {aws.budget_usd:.2f}"
-    needs = "needs {:.0f} minutes after the deploy"
-    yield from _limit_advice(deadline, aws.deadline_minutes, minutes, needs)
+    needs, costs = "needs {:.0f} minutes after the deploy", "costs {:.2f} USD"
+    advice = _search_limit_advice if run.search else _limit_advice
+    yield from advice(deadline, aws.deadline_minutes, [*_needed(run, minutes)], needs)
     if aws.price is not None:
-        usd = run.usd(run.needed_minutes)
-        yield from _limit_advice(budget, aws.budget_usd, usd, "costs {:.2f} USD")
+        usd = [run.usd(needed) for needed in _needed(run, run.needed_minutes)]
+        yield from advice(budget, aws.budget_usd, usd, costs)
+    yield from _stop_advice(run)
     if isinstance(aws.capacity, CapacityBlock):
         yield from _block_advice(run, PaidBlock.of(run.experiment, aws.capacity))
 
@@ -69,7 +78,61 @@ def _block_advice(run: Forecast, block: PaidBlock) -> Iterator[str]:
         )
 
 
-def _limit_advice(given: str, limit: float, needed: Bounds, needs: str) -> Iterator[str]:
+def _needed(run: Forecast, needed: Bounds) -> Iterator[Bounds]:
+    """What a run needs; of a search, for its certain candidates, for those of an average one, and
+    for all that `search.stop` lets begin. All of them are in minutes."""
+    if search := run.search:
+        certain = needed.worst - run.others_minutes.worst
+        average = certain + search.others_minutes(search.extent.average).worst
+        yield Bounds(needed.best, certain)
+        yield Bounds(needed.best, min(average, needed.worst))
+    yield needed
+
+
+def _search_limit_advice(
+    given: str, limit: float, needed: Sequence[Bounds], needs: str
+) -> Iterator[str]:
+    """A search that ends early has an answer where a candidate is measured."""
+    certain, average, most = needed
+    worst, least = needs.format(most.worst), needs.format(average.worst)
+    if certain.best > limit:
+        yield (
+            f"{given} ends the search before the candidates are measured that certainly are: even "
+            f"the best case {needs.format(certain.best)}, an average search up to {least}"
+        )
+    elif average.worst > limit:
+        what = "an average search has" if certain.worst <= limit else "are certainly measured"
+        yield (
+            f"{given} may end the search with fewer candidates than {what}: raise it; in the worst "
+            f"case an average search {least}, and all that may be measured {worst}"
+        )
+    elif most.worst > limit:
+        yield (
+            f"{given} may end the search before it ends by itself: the worst case {worst}; it then "
+            "has what it measured by then"
+        )
+
+
+def _stop_advice(run: Forecast) -> Iterator[str]:
+    """A stop that leaves out candidates that are certainly measured otherwise."""
+    if run.search is None:
+        return
+    spans, last = run.unlimited.worst.spans, run.search.extent.certain[-1].variant
+    # The first one is begun in any case.
+    begin = min(span.start for name, span in spans.items() if name.partition(" ")[2] == last)
+    passed = begin - spans[NODE_START].end
+    if len(run.search.extent.certain) > 1 and passed >= run.search.stop_minutes:
+        yield (
+            f"search.stop may leave out {last}, which is certainly measured otherwise: in the "
+            f"worst case it is due {passed:.0f} minutes after `{NODE_START}`, and none begins "
+            f"later than {run.search.stop_minutes:.0f}"
+        )
+
+
+def _limit_advice(
+    given: str, limit: float, all_needed: Sequence[Bounds], needs: str
+) -> Iterator[str]:
+    (needed,) = all_needed
     best, worst = needs.format(needed.best), needs.format(needed.worst)
     if needed.best > limit:
         yield f"{given} ends the run unfinished: even the best case {best}, the worst case {worst}"

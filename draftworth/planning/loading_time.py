@@ -1,15 +1,28 @@
-"""How long checkpoints take: over a link, and onto the devices of a server."""
+"""How long checkpoints take over a link and onto the devices of a server, and a server to start."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds, exactly, total
+from draftworth.planning.phases import Phase
 from draftworth.planning.resolved import NeuronVariant
 
 GBIT_PER_GIB = 8 * 2**30 / 1e9
+
+
+def starting_phases(
+    variant: NeuronVariant, assumed: Assumptions, *, is_compiled: bool, after: str
+) -> Iterator[Phase]:
+    """A compile where no graph is there, then a load."""
+    if not is_compiled:
+        minutes = assumed.bounds("compile_minutes")
+        yield Phase(name=f"compile {variant.name}", minutes=minutes, after=(after,))
+        after = f"compile {variant.name}"
+    loading = load_minutes(variant, assumed)
+    yield Phase(name=f"load {variant.name}", minutes=loading, after=(after,))
 
 
 def load_minutes(variant: NeuronVariant, assumed: Assumptions) -> Bounds:

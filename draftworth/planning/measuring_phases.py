@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
-from draftworth.experiment.search import Stop
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds, exactly, longest, total
 from draftworth.planning.loading_time import load_minutes
@@ -21,18 +19,11 @@ from draftworth.records.load import Load
 
 
 def measuring_phases(
-    experiment: ResolvedNeuron,
-    assumed: Assumptions,
-    *,
-    compiled: Collection[str],
-    after: tuple[str, ...],
+    experiment: ResolvedNeuron, assumed: Assumptions, *, after: tuple[str, ...]
 ) -> Iterator[Phase]:
     """One after the other, from servers that are loaded: best, the least rounds; worst, the whole
-    budget at the load where a round takes longest."""
-    for phase in (
-        *_unordered(experiment, assumed),
-        *_search_phases(experiment, assumed, compiled),
-    ):
+    budget at the load where a round takes longest. Of a search, those of the first candidate."""
+    for phase in _unordered(experiment, assumed):
         yield Phase(name=phase.name, minutes=phase.minutes, after=after, measured=phase.measured)
         after = (phase.name,)
 
@@ -86,36 +77,6 @@ def _control_phases(
     )
     minutes = exactly(least, _words(least)) * rounds
     yield Phase(name=f"measure control{place}", minutes=minutes, measured=True)
-
-
-def _search_phases(
-    experiment: ResolvedNeuron, assumed: Assumptions, compiled: Collection[str]
-) -> Iterator[Phase]:
-    """Candidates after the first one, in turn: best, none is worth it; worst, all are, or as many
-    as `search.stop` lets begin."""
-    others = [v for v in experiment.variants if not experiment.starts_up(v)]
-    if not others:
-        return
-    counts, (load,) = RoundCounts.of(experiment), experiment.loads
-    rounds = counts.least + counts.further(1)
-    measuring = rounds * round_minutes(experiment, load, assumed).worst
-    starts = sum(load_minutes(variant, assumed).worst for variant in others)
-    compile_minutes = assumed.bounds("compile_minutes").worst
-    starts += compile_minutes * sum(variant.name not in compiled for variant in others)
-    most = min(len(others) * measuring + starts, _stop_minutes(experiment))
-    words = f"up to {len(others)} more, each compiled where no graph is there, loaded and measured"
-    minutes = Bounds(0.0, most, (f"{words}, until search.stop",))
-    yield Phase(name="search further", minutes=minutes, measured=True)
-
-
-def _stop_minutes(experiment: ResolvedNeuron) -> float:
-    """How long a search may last, by its time and its money; without a price, by its time."""
-    search = experiment.spec.search
-    stop = search.stop if search else Stop()
-    limits = [stop.hours * 60] if stop.hours is not None else []
-    if stop.usd is not None and experiment.spec.aws.price is not None:
-        limits.append(stop.usd / experiment.usd_per_hour * 60)
-    return min(limits, default=math.inf)
 
 
 def _one_round(experiment: ResolvedNeuron, load: Load, assumed: Assumptions) -> Bounds:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from draftworth.errors import UserInputError
 from draftworth.experiment.aws import Price as NodePrice
@@ -30,6 +30,7 @@ from draftworth.planning.search import search_of
 from draftworth.records.load import Load
 from draftworth.records.results import Price
 from draftworth.records.search import Search
+from draftworth.searching.extent import Extent, extent
 from draftworth.searching.step_costs import first_candidate
 from draftworth.serving.artifacts import artifact_inputs, artifact_key
 from draftworth.serving.command import ModelPaths, ServingCommand
@@ -91,8 +92,12 @@ class NeuronVariant(ResolvedVariant):
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedExperiment(LoadedExperiment):
-    """What every experiment has: what was loaded, its loads, its variants."""
+    """What every experiment has: what was loaded, its loads, its variants.
 
+    reads_outputs: while it runs, a search's draft models read the baseline's outputs.
+    """
+
+    reads_outputs: ClassVar[bool] = False
     loads: tuple[Load, ...]
     variants: tuple[ResolvedVariant, ...]
 
@@ -120,6 +125,11 @@ class ResolvedExperiment(LoadedExperiment):
         first = first_candidate(self.search.candidates).variant
         return next(variant for variant in self.variants if variant.name == first)
 
+    @property
+    def extent(self) -> Extent | None:
+        """How many candidates a search measures; None: there is no search."""
+        return extent(self.search, reads_outputs=self.reads_outputs) if self.search else None
+
     def starts_up(self, variant: ResolvedVariant) -> bool:
         """Whether its server runs from the start; the others of a search are due later."""
         first = self.first_candidate
@@ -128,8 +138,9 @@ class ResolvedExperiment(LoadedExperiment):
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedLocal(ResolvedExperiment):
-    """An experiment with engines on this machine."""
+    """An experiment with engines on this machine, where the drafts' weights are at hand too."""
 
+    reads_outputs = True
     spec: LocalExperiment
 
 

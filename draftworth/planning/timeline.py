@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds, exactly
-from draftworth.planning.loading_time import load_minutes, transfer_minutes
+from draftworth.planning.loading_time import starting_phases, transfer_minutes
 from draftworth.planning.measuring_phases import measuring_phases
-from draftworth.planning.phases import Limit, Phase, Timeline
-from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.planning.phases import Limit, Phase, Schedule, Timeline
+from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.planning.search_time import OTHERS, SearchTime
 
 DEPLOY = "deploy"
 STAGE = "stage checkpoints"
@@ -28,12 +29,17 @@ BUDGET = "aws.budget_usd"
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """A run's time line: `limited` ends at the deadline or the budget, `unlimited` does not."""
+    """A run's time line: `limited` ends at the deadline or the budget, `unlimited` does not.
+
+    Of a search, both are of the certain candidates in the best case, and in the worst of all that
+    `search.stop` lets begin.
+    """
 
     experiment: ResolvedNeuron
     assumed: Assumptions
     limited: Timeline
     unlimited: Timeline
+    search: SearchTime | None = None
 
     @property
     def billed_minutes(self) -> Bounds:
@@ -49,6 +55,28 @@ class Forecast:
     def needed_minutes(self) -> Bounds:
         """Minutes that each node would be billed without deadline and budget."""
         return self.unlimited.bounds(lambda run: run.billed_minutes)
+
+    @property
+    def searched_minutes(self) -> Bounds:
+        """Of a search, until its certain candidates are measured; it begins with the first node
+        that is up, as the load generator does."""
+        return self.unlimited.bounds(_searched_minutes)
+
+    def minutes_of(self, candidates: float) -> Bounds:
+        """Of a search, minutes that each node would be billed for so many candidates, without
+        deadline, budget and `search.stop`; all `needed_minutes` without a search."""
+        if self.search is None:
+            return self.needed_minutes
+        billed, others = self.needed_minutes, self.others_minutes
+        certain = Bounds(billed.best - others.best, billed.worst - others.worst)
+        return certain.called("certain candidates") + self.search.others_minutes(candidates)
+
+    @property
+    def others_minutes(self) -> Bounds:
+        """Of a search, for candidates that are not certain; 0 where there are none."""
+        return self.unlimited.bounds(
+            lambda run: run.spans[OTHERS].minutes if OTHERS in run.spans else 0.0
+        )
 
     def usd(self, minutes: Bounds) -> Bounds:
         """What all nodes cost for so many minutes each; raises UserInputError without a price."""
@@ -67,21 +95,44 @@ def forecast(
     """The time line of one run.
 
     compiled: variants whose graph is in the bucket. second: a run after another one, which finds
-    the cluster, every checkpoint and every compiled graph.
+    the cluster, every checkpoint and every graph that the first one certainly compiled.
     """
-    phases = tuple(_phases(experiment, assumed, compiled=compiled, second=second))
+    extent = experiment.extent
+    if second:
+        others = {c.variant for c in extent.others} if extent else ()
+        compiled = {*compiled, *(v.name for v in experiment.variants if v.name not in others)}
+    search = None
+    if extent:
+        search = SearchTime(
+            experiment=experiment, extent=extent, assumed=assumed, compiled=compiled
+        )
+    phases = [*_phases(experiment, assumed, compiled=compiled, second=second)]
+    if search:
+        phases += search.certain_phases(after=phases[-1].name)
+        begun = Timeline.of(phases).bounds(_searched_minutes)
+        phases += search.others_phases(begun, after=phases[-1].name)
+    teardown = assumed.bounds("teardown_minutes")
+    phases.append(Phase(name=TEARDOWN, minutes=teardown, after=(phases[-1].name,)))
     return Forecast(
         experiment=experiment,
         assumed=assumed,
         limited=Timeline.of(phases, _limits(experiment, assumed)),
         unlimited=Timeline.of(phases),
+        search=search,
     )
+
+
+def _searched_minutes(schedule: Schedule) -> float:
+    """From the start of the load generator until the last candidate that is certain is measured."""
+    measured = [phase.name for phase in schedule.phases if phase.measured]
+    return schedule.spans[measured[-1]].end - schedule.spans[NODE_START].end
 
 
 def _phases(
     experiment: ResolvedNeuron, assumed: Assumptions, *, compiled: Collection[str], second: bool
 ) -> Iterator[Phase]:
-    """The phases: nothing that a CPU node can do happens on an accelerator node."""
+    """Until all is measured that is up at once: nothing that a CPU node can do happens on an
+    accelerator node."""
     minutes = assumed.bounds
     deploy = minutes("redeploy_minutes" if second else "deploy_minutes")
     stage = exactly(0, "in the bucket already")
@@ -93,28 +144,12 @@ def _phases(
     yield Phase(name=SCALE_UP, minutes=minutes("scale_up_minutes"), after=(STAGE,), billed=False)
     yield Phase(name=NODE_START, minutes=minutes("node_start_minutes"), after=(SCALE_UP,))
     yield Phase(name=IMAGE_PULL, minutes=minutes("image_pull_minutes"), after=(NODE_START,))
-    compiled = {v.name for v in experiment.variants if second or v.name in compiled}
     starting = [variant for variant in experiment.variants if experiment.starts_up(variant)]
     for variant in starting:
-        yield from _serving_phases(variant, assumed, is_compiled=variant.name in compiled)
+        is_compiled = variant.name in compiled  # each on its own slot, all at once
+        yield from starting_phases(variant, assumed, is_compiled=is_compiled, after=IMAGE_PULL)
     loaded = tuple(f"load {variant.name}" for variant in starting)
-    measuring = tuple(measuring_phases(experiment, assumed, compiled=compiled, after=loaded))
-    yield from measuring
-    last = (measuring[-1].name,)
-    yield Phase(name=TEARDOWN, minutes=minutes("teardown_minutes"), after=last)
-
-
-def _serving_phases(
-    variant: NeuronVariant, assumed: Assumptions, *, is_compiled: bool
-) -> Iterator[Phase]:
-    """A compile where no graph is there, then a load; each variant on its own slot, all at once."""
-    last = IMAGE_PULL
-    if not is_compiled:
-        minutes = assumed.bounds("compile_minutes")
-        yield Phase(name=f"compile {variant.name}", minutes=minutes, after=(last,))
-        last = f"compile {variant.name}"
-    loading = load_minutes(variant, assumed)
-    yield Phase(name=f"load {variant.name}", minutes=loading, after=(last,))
+    yield from measuring_phases(experiment, assumed, after=loaded)
 
 
 def _limits(experiment: ResolvedNeuron, assumed: Assumptions) -> tuple[Limit, ...]:

@@ -22,6 +22,7 @@ from draftworth.planning.measuring_time import (
 )
 from draftworth.planning.phases import Phase, Timeline
 from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.planning.search_text import search_lines
 from draftworth.planning.timeline import BUDGET, NODE_START, TEARDOWN, Forecast
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
 from draftworth.terminal import table_lines
@@ -37,8 +38,10 @@ def time_lines(first: Forecast, second: Forecast) -> Iterator[str]:
     yield from phase_table(first.limited)
     yield "  * accelerator nodes are billed; waiting for capacity is in none of this"
     measured = first.unlimited.bounds(lambda run: run.measured_minutes)
-    yield f"  measured for {measured.text(digits=0)} minutes"
+    certain = " with the candidates that are certain" if first.search else ""
+    yield f"  measured for {measured.text(digits=0)} minutes{certain}"
     yield from _round_lines(first)
+    yield from search_lines(first)
     yield ""
     priced = first.experiment.spec.aws.price is not None
     yield from (_cost_lines if priced else _minutes_lines)(first, second)
@@ -151,7 +154,8 @@ def _hourly_lines(first: Forecast, second: Forecast) -> Iterator[str]:
         f"  first run   {billed_text(first)}; {BUDGET} {aws.budget_usd:.2f}; on {nodes} "
         f"node{'s' if nodes > 1 else ''} from `{NODE_START}` to the end of `{TEARDOWN}`"
     )
-    there = "the cluster, checkpoints and compiled graphs are there"
+    graphs = "the certain candidates' graphs" if second.search else "compiled graphs"
+    there = f"the cluster, checkpoints and {graphs} are there"
     yield f"  second run  {billed_text(second)}: {there}"
 
 

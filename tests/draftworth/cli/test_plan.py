@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from draftworth.cli import main
+from draftworth.experiment.variants import Speculative
+from draftworth.planning.resolved import NeuronVariant
 from tests.conftest import ROOT
-from tests.support.experiments import DFLASH, Edit, both, drop, put, write_experiment
+from tests.support.experiments import (
+    DFLASH,
+    DFLASH_HEAD,
+    Edit,
+    both,
+    drop,
+    put,
+    resolved,
+    write_experiment,
+)
 from tests.support.snapshot import assert_snapshot
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -28,7 +40,7 @@ def edited(
     return planned(capsys, write_experiment(folder, both(*edits)), *options)
 
 
-@pytest.mark.parametrize("name", ["qwen3-32b", "llama-3.1-8b-eagle3"])
+@pytest.mark.parametrize("name", ["qwen3-32b", "qwen3-32b-search", "llama-3.1-8b-eagle3"])
 def test_the_time_line_of_a_shipped_experiment(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -457,3 +469,137 @@ def test_a_control_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["plan", str(path)]) == 0
 
     assert "control: " in capsys.readouterr().out
+
+
+SEARCH = "qwen3-32b-search"
+HEADS = both(
+    put("release", value="neuron-2.33.0"),
+    put("target", "model", value="meta-llama/Llama-3.1-8B-Instruct"),
+    put("search", value={"method": "dflash", "drafts": [{"model": DFLASH_HEAD}]}),
+)
+
+
+def searched(folder: Path, capsys: pytest.CaptureFixture[str], *edits: Edit) -> str:
+    assert main(["plan", str(write_experiment(folder, both(*edits), base=SEARCH))]) == 0
+    return capsys.readouterr().out
+
+
+def test_candidates_are_shown_once_and_what_they_share_is_not_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = searched(tmp_path, capsys)
+
+    keys = [row.split()[-1] for row in text.splitlines() if row.startswith("  artifact key")]
+    assert len(set(keys)) == len(keys) == 27
+    assert text.count("  command ") == 2
+    assert "environment and command of qwen3-1.7b-k8, with another draft or window: 25" in text
+    assert (
+        "4 cases x 2 variants x 8 to 16 requests at c4 = 64 to 128 requests of 600 output " in text
+    )
+    assert "each candidate" in line(text, "workload")
+    assert "Qwen/Qwen3-0.6B: 13, with window 3 to 15" in text
+    assert line(text, "certainly measured: ").endswith(": qwen3-1.7b-k8, qwen3-0.6b-k8")
+    assert text.count("  node 0: ") == 2
+
+
+def test_candidates_of_a_search_differ_in_draft_and_window_alone() -> None:
+    """Or `plan` would be wrong to show one server for all."""
+    experiment = resolved(SEARCH)
+    first = experiment.first_candidate
+    assert isinstance(first, NeuronVariant)
+    for variant in experiment.variants[1:]:
+        assert isinstance(variant.spec, Speculative)
+        window = f'"num_speculative_tokens":{variant.spec.window}'
+        own = [a.replace(window, '"num_speculative_tokens":8') for a in variant.command.arguments]
+        assert own == list(first.command.arguments)
+        assert variant.command.environment == first.command.environment
+
+
+def test_a_candidate_by_hand_of_another_method_has_its_own_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = {"method": "eagle", "draft": {"model": "acme/eagle", "tokenizer_family": "qwen3"}}
+    pair = [{**deepcopy(head), "name": f"head-k{n}", "window": n} for n in (3, 4)]
+    text = searched(tmp_path, capsys, lambda data: data["variants"].extend(pair))
+    # Of the baseline, of the first head, and of the first of the search's own method.
+    assert text.count("  command ") == 3
+    assert "of head-k3, with another draft or window: 1 variant\n" in text
+    assert "of qwen3-1.7b-k3, with another draft or window: 25 variants" in text
+    certain = line(text, "certainly measured: ").partition(": ")[2]
+    assert certain == "head-k3, head-k4, qwen3-1.7b-k8, qwen3-0.6b-k8"
+
+
+def test_windows_with_gaps_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = searched(tmp_path, capsys, put("search", "windows", value=[12, 3, 5]))
+    assert "Qwen/Qwen3-0.6B: 3, with window 12, 3, 5" in text
+
+
+def test_what_is_all_certain_may_not_be_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = searched(tmp_path, capsys, HEADS)
+    assert "search      1 candidate, one at a time" in text
+    assert "may be measured" not in text
+    assert "candidate_minutes" not in text
+    assert "search.stop" not in text
+
+
+def test_a_search_on_this_machine_has_candidates_and_no_time_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["plan", str(EXPERIMENTS / "rehearsal-search.yaml")]) == 0
+    text = capsys.readouterr().out
+    assert line(text, "certainly measured: ").endswith(": draft-k7")
+    assert "10 more; simulated searches of the kind took 2.2 in all" in text
+    assert "time line" not in text
+
+
+def test_a_search_without_a_price_has_hours_and_no_usd(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = searched(tmp_path, capsys, drop("aws", "price"))
+    assert line(text, "certainly measured  ").split()[2:7] == ["2", "0.9", "to", "3.8", "-"]
+    assert "search.stop: hours 6 x 60 = 360.0 minutes; no candidate" in text
+
+
+NO_STOP = put("search", "stop", value={})
+ROOM = both(put("aws", "deadline_minutes", value=9_000), put("aws", "budget_usd", value=900.0))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("budget_usd", 7.0, "ends the search before the candidates are measured that certainly"),
+        ("budget_usd", 30.0, "may end the search with fewer candidates than are certainly"),
+        ("budget_usd", 70.0, "may end the search with fewer candidates than an average search has"),
+        ("budget_usd", 100.0, "may end the search before it ends by itself: the worst case costs"),
+        ("deadline_minutes", 30, "ends the search before the candidates are measured that"),
+        ("deadline_minutes", 240, "may end the search with fewer candidates than are certainly"),
+        ("deadline_minutes", 500, "may end the search with fewer candidates than an average"),
+        (
+            "deadline_minutes",
+            600,
+            "may end the search before it ends by itself: the worst case needs",
+        ),
+    ],
+)
+def test_a_limit_that_cuts_a_search_says_what_it_cuts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str, value: float, message: str
+) -> None:
+    text = searched(tmp_path, capsys, NO_STOP, ROOM, put("aws", key, value=value))
+    assert f"note: aws.{key} {value:{'.2f' if key == 'budget_usd' else 'g'}} {message}" in text
+
+
+def test_no_note_where_a_whole_search_fits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "the search" not in searched(tmp_path, capsys, NO_STOP, ROOM).partition("note:")[2]
+
+
+@pytest.mark.parametrize(("hours", "told"), [(1.0, True), (2.0, False)])
+def test_a_stop_that_may_leave_out_what_is_certain_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hours: float, told: bool
+) -> None:
+    text = searched(tmp_path, capsys, put("search", "stop", value={"hours": hours}))
+    assert ("note: search.stop may leave out qwen3-0.6b-k8" in text) is told

@@ -315,7 +315,7 @@ def test_every_node_is_released_by_the_deadline(
 # Minutes in which tokens are measured, best and worst case.
 MEASURED = {
     "qwen3-32b": (97, 189),
-    "qwen3-32b-search": (10, 380),
+    "qwen3-32b-search": (20, 62),
     "llama-3.1-8b-dflash": (30, 120),
     "llama-3.1-8b-eagle3": (34, 139),
 }
@@ -331,19 +331,3 @@ def test_the_shipped_experiments_fit_their_limits_in_the_worst_case(experiments:
             assert first.limited.worst.ended_by is None, path.name
             measured = first.limited.bounds(lambda schedule: schedule.measured_minutes)
             assert (round(measured.best), round(measured.worst)) == MEASURED[loaded.name]
-
-
-def test_a_search_holds_two_slots_at_a_time_and_ends_at_its_stop() -> None:
-    experiment = resolved("qwen3-32b-search")
-    assumed = assumption_data().for_target(experiment.spec.target.model)
-    first = run(experiment, assumed=assumed)
-    names = [phase.name for phase in first.unlimited.best.phases]
-    assert [name for name in names if name.startswith("load")] == [
-        "load baseline",
-        "load qwen3-1.7b-k8",
-    ]
-    (further,) = [p for p in first.unlimited.best.phases if p.name == "search further"]
-    assert further.minutes.text(digits=1) == f"0.0 to {50 / 8.60 * 60:.1f}"
-    every_graph = {variant.name for variant in experiment.variants}
-    second = run(experiment, assumed=assumed, compiled=every_graph)
-    assert second.needed_minutes.worst < first.needed_minutes.worst

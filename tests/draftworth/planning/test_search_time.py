@@ -1,0 +1,136 @@
+"""The time line of a search: one example by hand, its stop, and what a run after it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from draftworth.experiment.search import Stop
+from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.planning.search_time import OTHERS
+from draftworth.planning.timeline import Forecast, forecast
+from tests.support.experiments import changed, resolved
+from tests.support.timelines import BY_HAND, QWEN
+
+SEARCH = resolved("qwen3-32b-search")
+ALL = [variant.name for variant in SEARCH.variants]
+
+
+def stopped(**stop: float) -> ResolvedNeuron:
+    search = SEARCH.spec.search
+    assert search
+    return changed(SEARCH, search=search.model_copy(update={"stop": Stop.model_validate(stop)}))
+
+
+def run(
+    experiment: ResolvedNeuron = SEARCH, *, compiled: Collection[str] = (), second: bool = False
+) -> Forecast:
+    return forecast(experiment, BY_HAND, compiled=compiled, second=second)
+
+
+def test_an_example_by_hand() -> None:
+    """A round of 4 cases: 8 / 4 at once x (30 s + 15 s), so 6 minutes; 2 to 4 rounds. To load:
+    64.8 s and a minute, with the smaller draft 62.4 s."""
+    first = run()
+    spans = first.unlimited.best.spans
+    starts = {name: round(span.start, 2) for name, span in [*spans.items()][3:]}
+    assert starts == {
+        "node start": 33.1,  # 1.4 GiB more to stage than the published pair
+        "image pull": 38.1,
+        "compile baseline": 42.1,
+        "compile qwen3-1.7b-k8": 42.1,
+        "load baseline": 72.1,
+        "load qwen3-1.7b-k8": 72.1,
+        "measure c4": 74.18,
+        "measure further": 86.18,
+        "compile qwen3-0.6b-k8": 86.18,
+        "load qwen3-0.6b-k8": 116.18,
+        "measure qwen3-0.6b-k8": 118.22,
+        "other candidates": 130.22,
+        "nodes to zero": 130.22,
+    }
+    # 5 + 4 + 30 + 2.08 + 12, then 30 + 2.04 + 12, then 5; at worst 24 minutes of measuring each.
+    certain = first.minutes_of(2)
+    assert (certain.best, certain.worst) == pytest.approx((102.12, 126.12))
+    # Each of the others: 30 + 2.08 + 12 to 24.
+    every = first.minutes_of(26)
+    assert (every.best, every.worst) == pytest.approx((102.12 + 24 * 44.08, 126.12 + 24 * 56.08))
+
+
+def test_a_stop_lets_the_last_candidate_be_measured_to_its_end() -> None:
+    """Two hours; by 60.08 minutes of them the first candidate is known, by 116.12 the second."""
+    first = run(stopped(hours=2))
+    assert first.search
+    assert first.search.begun_in_all(first.searched_minutes) == first.unlimited.bounds(
+        lambda schedule: 3  # at 92.12 or 116.12 minutes one more begins, and no other
+    )
+    assert first.unlimited.worst.spans[OTHERS].minutes == pytest.approx(120 + 56.08 - 116.12)
+    # 5 of node start, two hours, the last candidate, 5 of teardown.
+    assert first.billed_minutes.worst == pytest.approx(5 + 120 + 56.08 + 5)
+    assert first.billed_minutes.best == run().billed_minutes.best
+
+
+def test_a_stop_that_is_over_with_the_certain_candidates_lets_no_other_begin() -> None:
+    """The first is known after 60.08 minutes at best, the second after 92.12."""
+    first = run(stopped(hours=1.5))
+    assert first.search
+    assert first.search.begun_in_all(first.searched_minutes).best == 2
+    assert first.needed_minutes.worst == pytest.approx(126.12)
+
+
+@pytest.mark.parametrize(
+    ("stop", "minutes"),
+    [({"usd": 8.60 * 3}, 180), ({"usd": 8.60 * 3, "hours": 2}, 120), ({"hours": 4}, 240)],
+)
+def test_whichever_stop_is_first_counts(stop: dict[str, float], minutes: float) -> None:
+    search = run(stopped(**stop)).search
+    assert search
+    assert search.stop_minutes == pytest.approx(minutes)
+
+
+def test_without_a_stop_the_worst_case_measures_all() -> None:
+    first = run(stopped())
+    assert first.search
+    assert first.search.begun_in_all(first.searched_minutes).best == 26
+    assert first.needed_minutes.worst == pytest.approx(first.minutes_of(26).worst)
+
+
+def test_a_second_run_finds_the_graphs_that_the_first_certainly_made() -> None:
+    second = run(stopped(), second=True)
+    assert not [name for name in second.unlimited.best.spans if name.startswith("compile")]
+    assert second.minutes_of(2).best == pytest.approx(102.12 - 60)
+    # The others may be new: each is compiled.
+    assert second.minutes_of(26).worst == pytest.approx(126.12 - 60 + 24 * 56.08)
+
+
+def test_graphs_of_all_candidates_leave_nothing_to_compile() -> None:
+    every = run(stopped(), compiled=ALL)
+    assert every.minutes_of(26).worst == pytest.approx(126.12 - 60 + 24 * 26.08)
+
+
+def test_without_a_search_there_is_nothing_of_it() -> None:
+    published = forecast(QWEN, BY_HAND)
+    assert published.search is None
+    assert OTHERS not in published.unlimited.best.spans
+
+
+stops = st.fixed_dictionaries(
+    {}, optional={"usd": st.floats(1, 80), "hours": st.floats(min_value=0.1, max_value=9)}
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(stop=stops, longer=st.floats(min_value=0, max_value=200), second=st.booleans())
+def test_the_best_case_is_never_above_the_worst_and_a_longer_compile_never_cheaper(
+    stop: dict[str, Any], longer: float, second: bool
+) -> None:
+    experiment = stopped(**stop)
+    compile_minutes = BY_HAND.replaced([f"compile_minutes=10..{60 + longer}"])
+    short = forecast(experiment, BY_HAND.replaced(["compile_minutes=10..60"]), second=second)
+    long = forecast(experiment, compile_minutes, second=second)
+    assert short.needed_minutes.best <= short.needed_minutes.worst
+    assert short.needed_minutes.worst <= long.needed_minutes.worst + 1e-6

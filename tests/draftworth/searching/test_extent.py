@@ -1,0 +1,98 @@
+"""How many candidates a search measures: what is certain, and that no search measures fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from benchmarks.search import KINDS, SCENARIOS, Kind, planted_search
+from draftworth.records.search import Candidate, Search
+from draftworth.searching.extent import Extent, extent
+
+
+def candidates(draft: str, windows: Iterable[int], *, asked: bool = False) -> list[Candidate]:
+    return [
+        Candidate(
+            variant=f"{draft}-k{window}",
+            draft=draft,
+            window=window,
+            checked=window,
+            is_asked_for=asked,
+        )
+        for window in windows
+    ]
+
+
+def extent_of(*given: Candidate, heads: bool = False, reads: bool = True) -> Extent:
+    search = Search(
+        candidates=given, drafts_read_text=not heads, step_cost_per_draft=(0.1, 0.3), within=0.03
+    )
+    return extent(search, reads_outputs=reads)
+
+
+def names(found: Iterable[Candidate]) -> list[str]:
+    return [candidate.variant for candidate in found]
+
+
+ONE, TWO = candidates("one", range(3, 16)), candidates("two", range(3, 16))
+
+
+def test_of_drafts_that_read_the_outputs_the_first_candidate_is_certain() -> None:
+    found = extent_of(*ONE, *TWO)
+    assert names(found.certain) == ["one-k7"]
+    assert found.average == pytest.approx(3.2)
+    assert found.most == 26
+    assert names(found.others) == [name for name in names([*ONE, *TWO]) if name != "one-k7"]
+
+
+@pytest.mark.parametrize(
+    ("heads", "reads", "average"), [(True, True, 4.3), (True, False, 4.3), (False, False, 4.8)]
+)
+def test_one_of_each_draft_is_certain_where_nothing_else_tells_its_tokens_a_step(
+    heads: bool, reads: bool, average: float
+) -> None:
+    found = extent_of(*ONE, *TWO, heads=heads, reads=reads)
+    assert names(found.certain) == ["one-k7", "two-k7"]
+    assert found.average == pytest.approx(average)
+
+
+def test_what_is_asked_for_by_hand_is_certain_and_stands_for_its_draft() -> None:
+    by_hand = candidates("one", [20, 21], asked=True)
+    assert names(extent_of(*by_hand, *ONE).certain) == ["one-k20", "one-k21"]
+    certain = extent_of(*by_hand, *ONE, *TWO, reads=False).certain
+    assert names(certain) == ["one-k20", "one-k21", "two-k7"]
+
+
+def test_drafts_that_have_one_window_each_are_all_measured() -> None:
+    found = extent_of(*(c for d in ("a", "b", "c") for c in candidates(d, [9])), heads=True)
+    assert names(found.certain) == ["a-k9", "b-k9", "c-k9"]
+    assert found.others == ()
+    assert found.average == found.most == 3
+
+
+def test_an_average_search_is_between_what_is_certain_and_all() -> None:
+    assert extent_of(*candidates("one", [3, 5])).average == 2
+    many = candidates("one", range(3, 9), asked=True)
+    assert extent_of(*many, *ONE).average == 6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_planted_search_measures_fewer_than_is_certain(kind: Kind) -> None:
+    scenarios = [s for s in SCENARIOS if s.kind is kind][::40]
+    assert scenarios
+    for number, scenario in enumerate(scenarios):
+        certain = extent_of(*scenario.candidates, heads=not scenario.kind.reads_text).certain
+        assert planted_search(scenario, number).measured >= len(certain)
+
+
+def test_some_planted_search_ends_with_what_is_certain() -> None:
+    """So a second candidate of a draft is not."""
+    seldom = [
+        s
+        for s in SCENARIOS
+        if s.kind.name == "one draft model"
+        and s.text.name.startswith("right seldom")
+        and s.device.name == "mixture of experts"
+    ]
+    assert min(planted_search(scenario, 0).measured for scenario in seldom) == 1
