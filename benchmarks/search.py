@@ -79,18 +79,24 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """What is searched. share: of all candidates, that may be measured on average."""
+    """What is searched. share: of all candidates, that may be measured on average.
+
+    read_after: measured candidates until what the drafts said of the text is there.
+    """
 
     name: str
     drafts: int
     reads_text: bool
     prior: tuple[float, float]
     share: float
+    read_after: int = 1
 
 
+TWO = Kind(name="two draft models", drafts=2, reads_text=True, prior=(0.07, 0.29), share=1 / 8)
 KINDS = (
     Kind(name="one draft model", drafts=1, reads_text=True, prior=(0.07, 0.29), share=1 / 4),
-    Kind(name="two draft models", drafts=2, reads_text=True, prior=(0.07, 0.29), share=1 / 8),
+    TWO,
+    replace(TWO, name="two draft models, read late", read_after=2),
     Kind(name="one head", drafts=1, reads_text=False, prior=(0.0, 0.4), share=1 / 3),
 )
 TEXTS = tuple(
@@ -245,7 +251,7 @@ class PlantedSearch:
         }
         for candidate in candidates:
             world = worlds[candidate.draft]
-            if isinstance(world, TextWorld):
+            if isinstance(world, TextWorld) and len(measured) >= self.scenario.kind.read_after:
                 found[candidate] = Yield(tokens={n: world.predicted(n, candidate) for n in WEIGHTS})
             elif told := from_measured(candidate, longer):
                 found[candidate] = told

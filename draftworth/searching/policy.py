@@ -23,7 +23,7 @@ from draftworth.searching.step_costs import first_candidate, step_costs_before
 from draftworth.searching.yields import Yield
 
 # A candidate that is less likely to be better by more than `within` is left out.
-LEAST_CHANCE = 0.1
+LEAST_CHANCE = 0.12
 # Of a prediction, two-sided.
 NORMAL_95 = 1.96
 
@@ -113,10 +113,12 @@ class State:
             return first_candidate(open_ones) if open_ones else None
         if asked_for := [c for c in open_ones if c.is_asked_for]:
             return asked_for[0]
-        if unknown := [c for c in open_ones if c not in self.yields]:
-            return first_candidate([c for c in unknown if c.draft == unknown[0].draft])
-        likely = [f for f in self.forecasts if f.chance > LEAST_CHANCE]
-        return min(likely, key=lambda f: f.cost).candidate if likely else None
+        if likely := [f for f in self.forecasts if f.chance > LEAST_CHANCE]:
+            return min(likely, key=lambda f: f.cost).candidate
+        # Last: what is not known yet of a draft may be read meanwhile.
+        unknown = [c for c in open_ones if c not in self.yields]
+        own = [c for c in unknown if c.draft == unknown[0].draft]
+        return first_candidate(own) if own else None
 
     @property
     def sureness(self) -> float:
