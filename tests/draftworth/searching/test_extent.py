@@ -7,32 +7,21 @@ from collections.abc import Iterable
 import pytest
 
 from benchmarks.search import KINDS, SCENARIOS, Kind, planted_search
-from draftworth.records.search import Candidate, Search
+from draftworth.records.search import Candidate
 from draftworth.searching.extent import Extent, extent
+from tests.draftworth.searching.candidates import candidate, search
 
 
 def candidates(draft: str, windows: Iterable[int], *, asked: bool = False) -> list[Candidate]:
-    return [
-        Candidate(
-            variant=f"{draft}-k{window}",
-            draft=draft,
-            window=window,
-            checked=window,
-            is_asked_for=asked,
-        )
-        for window in windows
-    ]
+    return [candidate(window, draft, is_asked_for=asked) for window in windows]
 
 
 def extent_of(*given: Candidate, heads: bool = False, reads: bool = True) -> Extent:
-    search = Search(
-        candidates=given, drafts_read_text=not heads, step_cost_per_draft=(0.1, 0.3), within=0.03
-    )
-    return extent(search, reads_outputs=reads)
+    return extent(search(*given, drafts_read_text=not heads), reads_outputs=reads)
 
 
 def names(found: Iterable[Candidate]) -> list[str]:
-    return [candidate.variant for candidate in found]
+    return [one.variant for one in found]
 
 
 ONE, TWO = candidates("one", range(3, 16)), candidates("two", range(3, 16))
