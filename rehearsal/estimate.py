@@ -43,6 +43,7 @@ from draftworth.records.step_costs import StepCostCard, read_step_costs
 from draftworth.records.transcripts import read_transcripts
 from draftworth.report.terminal import document_lines
 from draftworth.report.writing import write_page
+from pods.teacher_forcing.reader import Reader
 from rehearsal.answers import Answers, answers_of
 from rehearsal.install import install_engine
 from rehearsal.model_folders import (
@@ -53,7 +54,6 @@ from rehearsal.model_folders import (
     own_target,
     shown,
 )
-from rehearsal.teacher_forcing import Reader
 
 WINDOWS = range(1, 16)
 
