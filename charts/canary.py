@@ -54,7 +54,7 @@ def _job(
     return ProgramJob(
         prefix=f"canary-{service_name(variant.name)}",
         container=CONTAINER_NAME,
-        module="pods.canary",
+        command=["python", "-m", "pods.canary"],
         arguments={
             "--job": job_name,
             "--variant": variant.name,

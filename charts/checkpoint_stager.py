@@ -72,7 +72,7 @@ def _job(experiment: ResolvedNeuron, model: HubModel, bindings: Bindings) -> Pro
     return ProgramJob(
         prefix=f"stage-{slug[:MAX_SLUG_LENGTH].strip('-')}",
         container=CONTAINER_NAME,
-        module="pods.checkpoint_stager",
+        command=["python", "-m", "pods.checkpoint_stager"],
         arguments=_arguments(experiment, model, bindings),
         environment={"HOME": SCRATCH_PATH, "TMPDIR": SCRATCH_PATH, **HUB_ENVIRONMENT},
         more_variables=[

@@ -1,4 +1,4 @@
-"""Jobs of our own image on the CPU nodes, named by their content and never changed in place."""
+"""Jobs on the CPU nodes, named by their content and never changed in place."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ class ProgramJob:
     retries: how often a pod that failed is replaced, where no failure rule decides.
     failure_rules: beside the one for pods that lost their node, which does not count.
     calls_kubernetes: its pod holds a token of its service account.
+    image: another one than our own. working_folder: another one than the image's.
     job_settings, pod_settings: further fields of JobSpec and PodSpec.
     """
 
     prefix: str
     container: str
-    module: str
+    command: Sequence[str]
     arguments: Mapping[str, str]
     environment: Mapping[str, str]
     more_variables: Sequence[k8s.EnvVar] = ()
@@ -40,6 +41,8 @@ class ProgramJob:
     failure_rules: Sequence[k8s.PodFailurePolicyRule]
     security_context: k8s.PodSecurityContext = field(default_factory=ordinary_user)
     calls_kubernetes: bool = False
+    image: str = ""
+    working_folder: str | None = None
     job_settings: Mapping[str, Any] = field(default_factory=dict)
     pod_settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -115,9 +118,10 @@ def _container(job: ProgramJob, bindings: Bindings) -> k8s.Container:
     environment = {**aws_environment(bindings.region), **job.environment}
     return k8s.Container(
         name=job.container,
-        image=bindings.llmperf_image,
+        image=job.image or bindings.llmperf_image,
         image_pull_policy="IfNotPresent",
-        command=["python", "-m", job.module],
+        command=list(job.command),
+        working_dir=job.working_folder,
         args=[part for pair in job.arguments.items() for part in pair],
         env=[*variables(environment), *job.more_variables],
         resources=job.resources,

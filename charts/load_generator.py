@@ -15,12 +15,12 @@ from charts.names import (
     NAMESPACE,
     SERVING_COMPONENT,
     load_generator_labels,
+    measuring_job_prefix,
     server_names,
     stable_hash,
 )
 from charts.pods import empty_folder, field_variable, metadata, resources
 from charts.serving import ServingChart
-from draftworth.experiment.naming import dns_label
 from draftworth.measuring.job import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -113,9 +113,9 @@ class LoadGeneratorChart(cdk8s.Chart):
 
 def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) -> ProgramJob:
     return ProgramJob(
-        prefix=f"llmperf-{dns_label(experiment.name)}",
+        prefix=measuring_job_prefix(experiment),
         container=CONTAINER_NAME,
-        module="pods.llmperf",
+        command=["python", "-m", "pods.llmperf"],
         arguments={
             # With the hash in the Job's content, and so in its name: other prompts, another Job.
             "--run-spec": bindings.run_spec_url,
@@ -159,7 +159,7 @@ def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) 
         job_settings={"pod_replacement_policy": "Failed"},
         pod_settings={
             "active_deadline_seconds": POD_DEADLINE_SECONDS,
-            "affinity": _beside_the_servers(),
+            "affinity": k8s.Affinity(pod_affinity=beside_the_servers()),
             "termination_grace_period_seconds": TERMINATION_GRACE_SECONDS,
         },
     )
@@ -174,7 +174,7 @@ def _volumes() -> list[k8s.Volume]:
     ]
 
 
-def _beside_the_servers() -> k8s.Affinity:
+def beside_the_servers() -> k8s.PodAffinity:
     """The pod stays pending until the first server has its node and devices.
 
     So a run starts by itself once the accelerator nodes are there, however long after the deploy,
@@ -188,6 +188,4 @@ def _beside_the_servers() -> k8s.Affinity:
         topology_key="topology.kubernetes.io/zone",
         label_selector=k8s.LabelSelector(match_labels=dict(SERVING_COMPONENT)),
     )
-    return k8s.Affinity(
-        pod_affinity=k8s.PodAffinity(required_during_scheduling_ignored_during_execution=[term])
-    )
+    return k8s.PodAffinity(required_during_scheduling_ignored_during_execution=[term])

@@ -52,7 +52,8 @@ SERVING_POD = (
     "pods/log.py",
     "pods/compiled_graphs",
 )
-# One image for the load generator, the checkpoint stager and the canary.
+# One image for the load generator, the checkpoint stager and the canary. The draft reader, which
+# runs where torch is, copies its programs from it.
 MEASURING_IMAGE = (
     *_RECORDS,
     "draftworth/speculation.py",
@@ -66,14 +67,16 @@ MEASURING_IMAGE = (
     "pods/termination.py",
     "pods/canary",
     "pods/checkpoint_stager",
+    "pods/draft_reader",
     "pods/llmperf",
+    "pods/teacher_forcing",
 )
 
 SHIPPED: Mapping[str, tuple[str, ...]] = {
     "capacity controller": CAPACITY_CONTROLLER,
     "metrics publisher": METRICS_PUBLISHER,
     "serving pods": SERVING_POD,
-    "load generator, checkpoint stager and canary": MEASURING_IMAGE,
+    "load generator, checkpoint stager, canary and draft reader": MEASURING_IMAGE,
 }
 
 _ENDINGS = ("*.py", "*.toml", "*.jinja", "*.mplstyle")

@@ -34,6 +34,7 @@ from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RUNS_FOLDER
 from draftworth.records.transcripts import read_transcripts
 from pods.llmperf.s3_sink import S3Sink
+from pods.teacher_forcing.reader import Reader
 from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 from rehearsal.endpoints import local_engines, own_endpoints
 from rehearsal.estimate import predict
@@ -41,7 +42,6 @@ from rehearsal.install import install_engine
 from rehearsal.likelihoods import likelihoods
 from rehearsal.publishing import publish
 from rehearsal.search import DraftReader
-from rehearsal.teacher_forcing import Reader
 
 _REQUESTS_OF_A_RUN = ("min_requests", "max_requests")
 

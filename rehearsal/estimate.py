@@ -39,6 +39,7 @@ from draftworth.records.readings import Reading
 from draftworth.records.step_costs import StepCostCard, read_step_costs
 from draftworth.report.terminal import document_lines
 from draftworth.report.writing import write_page
+from pods.teacher_forcing.reader import Reader
 from rehearsal.answers import Answers, answers_of
 from rehearsal.install import install_engine
 from rehearsal.likelihoods import check_answers
@@ -50,7 +51,6 @@ from rehearsal.model_folders import (
     own_target,
     shown,
 )
-from rehearsal.teacher_forcing import Reader
 
 WINDOWS = range(1, 16)
 

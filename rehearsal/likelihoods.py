@@ -27,9 +27,9 @@ from draftworth.records.likelihoods import (
 from draftworth.records.reading import Run, read_run
 from draftworth.records.readings import Output
 from draftworth.records.transcripts import Transcripts, read_transcripts
+from pods.teacher_forcing.reader import Reader
 from rehearsal.answers import Answers
 from rehearsal.model_folders import can_read, shown
-from rehearsal.teacher_forcing import Reader
 
 
 def likelihoods(

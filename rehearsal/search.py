@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from draftworth.analysis.answered_prompts import outputs_of_blocks
 from draftworth.errors import DraftworthError
-from draftworth.estimating.outputs import outputs_of_blocks
 from draftworth.experiment.model import beside
 from draftworth.measuring.runner import Progress
 from draftworth.planning.resolved import ResolvedLocal
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
 from draftworth.records.transcripts import read_transcripts
-from rehearsal.teacher_forcing import Reader
+from pods.teacher_forcing.reader import Reader
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
+from draftworth.analysis.answered_prompts import answered, asked_of, outputs_of_blocks
 from draftworth.errors import UserInputError
-from draftworth.records.prompts import Case, Prompt
+from draftworth.records.prompts import Case
 from draftworth.records.reading import Run
 from draftworth.records.readings import Output, Reading
-from draftworth.records.results import BlockResult
 from draftworth.records.transcripts import Transcripts
 
 
@@ -30,33 +29,6 @@ def outputs_of_run(run: Run, transcripts: Transcripts, cases: Iterable[Case]) ->
     return found
 
 
-def outputs_of_blocks(
-    blocks: Iterable[BlockResult],
-    transcripts: Transcripts,
-    cases: Iterable[Case],
-    *,
-    variant: str,
-) -> list[Output]:
-    """What a variant answered greedily: of requests of one prompt, the first."""
-    asked = {(c.prompt_class, c.name, p.id): p for c in cases for p in c.prompts}
-    found: dict[tuple[str, str, str], Output] = {}
-    for block, transcript_id, prompt_id in _answered(blocks, variant):
-        place = (block.prompt_class, block.case, prompt_id)
-        transcript = transcripts.get(transcript_id)
-        if transcript is None or place not in asked or place in found:
-            continue
-        found[place] = Output(
-            id="/".join(place),
-            prompt_class=block.prompt_class,
-            case=block.case,
-            prompt_id=prompt_id,
-            asked=asked_of(asked[place]),
-            text=transcript.text,
-            token_ids=transcript.token_ids,
-        )
-    return list(found.values())
-
-
 def outputs_of_variant(
     run: Run, transcripts: Transcripts, cases: Iterable[Case], *, variant: str
 ) -> list[Output]:
@@ -73,7 +45,7 @@ def outputs_of_variant(
             text=transcripts[request_id].text,
             token_ids=transcripts[request_id].token_ids,
         )
-        for block, request_id, prompt_id in _answered(run.blocks, variant)
+        for block, request_id, prompt_id in answered(run.blocks, variant)
         if request_id in transcripts and (block.prompt_class, block.case, prompt_id) in asked
     ]
     if run.result.temperature:
@@ -93,14 +65,6 @@ def outputs_of_log(case: Case, answers: Mapping[str, str]) -> Iterator[Output]:
                 asked=asked_of(prompt),
                 text=text,
             )
-
-
-def asked_of(prompt: Prompt) -> dict[str, Any]:
-    """What the chat template gets, or the text that is continued."""
-    if prompt.text_to_continue is not None:
-        return {"prompt": prompt.text_to_continue}
-    tools = {"tools": prompt.tools} if prompt.tools else {}
-    return {"messages": prompt.messages, **tools}
 
 
 def check_classes(classes: Iterable[str], outputs: Sequence[Output]) -> None:
@@ -144,14 +108,3 @@ def _check_has_prompts_as_they_are(run: Run) -> None:
             "prompts as they are; next: measure with a load without `input_tokens`, and give that "
             "run"
         )
-
-
-def _answered(
-    blocks: Iterable[BlockResult], variant: str
-) -> Iterator[tuple[BlockResult, str, str]]:
-    for block in blocks:
-        # Prompts that were made longer or shorter for a load are not those of the cases.
-        if block.variant == variant and block.load.input_tokens is None:
-            for record in block.requests:
-                if not record.failed:
-                    yield block, record.request_id, record.prompt_id

@@ -11,6 +11,9 @@ from draftworth.experiment.aws import Aws
 # what the system keeps. Two nodes: cluster services find room beside it and survive one's loss.
 CPU_INSTANCE_TYPE = "m7i.xlarge"
 CPU_INSTANCE_VCPUS = 4
+CPU_INSTANCE_MEMORY_GIB = 16
+# Of it, what kernel, kubelet and the cluster's own pods take.
+CPU_NODE_SYSTEM_GIB = 4
 CPU_NODES = 2
 
 

@@ -13,6 +13,7 @@ from draftworth.experiment.placement import place
 from draftworth.experiment.variants import HubSpeculative
 from draftworth.planning.bounds import Bounds
 from draftworth.planning.capacity_block import PaidBlock
+from draftworth.planning.draft_reading import unread_drafts
 from draftworth.planning.example_values import example_values
 from draftworth.planning.price_age import price_doubt, price_renewal
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
@@ -177,6 +178,8 @@ def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
         yield f"workload.temperature {work.temperature:g} on {spec.release}: {doubt}"
     if isinstance(spec, NeuronExperiment):
         yield from _aws_advice(spec)
+    if isinstance(experiment, ResolvedNeuron):
+        yield from unread_drafts(experiment)
 
 
 def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:

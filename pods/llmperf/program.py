@@ -42,6 +42,7 @@ from draftworth.measuring.sink import FolderSink, SinkError, Store
 from draftworth.records.codec import dump_record
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult
+from pods.llmperf.draft_outputs import draft_outputs
 from pods.llmperf.engines import open_engine
 from pods.llmperf.kubernetes_servers import go_home, servers_of
 from pods.llmperf.report import add_report
@@ -110,6 +111,7 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
         deadline_seconds=_deadline(arguments.deadline_minutes_file),
         server_state=_server_states(arguments.results),
         servers=servers,
+        read_outputs=draft_outputs(spec, store, log_line),
     )
     if history and history.result:
         log_line(f"run {run_id} is over already; to measure again, raise `rerun`")

@@ -20,8 +20,8 @@ from draftworth.records.likelihoods import (
     read_likelihoods,
 )
 from draftworth.records.readings import Output, Reading
+from pods.teacher_forcing.reader import Reader
 from rehearsal import estimate
-from rehearsal.teacher_forcing import Reader
 from tests.conftest import ROOT
 from tests.draftworth.planning.test_card import card, drafted, plain
 from tests.rehearsal.test_answers import HUB_EXPERIMENT, TINY_PAIR, write_answers

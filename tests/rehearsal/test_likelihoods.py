@@ -20,9 +20,9 @@ from draftworth.records.likelihoods import (
 )
 from draftworth.records.readings import Output, Reading
 from draftworth.records.transcripts import Transcripts
+from pods.teacher_forcing.reader import Reader
 from rehearsal.answers import Answers, answers_of
 from rehearsal.likelihoods import check_answers, likelihoods
-from rehearsal.teacher_forcing import Reader
 from tests.conftest import ROOT
 from tests.rehearsal.test_answers import EXPERIMENT, write_answers
 

@@ -1,4 +1,4 @@
-"""Runs the pass of a model over outputs in the engine's environment; reads back what it wrote."""
+"""Runs the pass in the engine's environment, as a process of its own; reads back what it wrote."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.readings import Output, Reading
 
-_ROOT = Path(__file__).resolve().parents[1]
+# The pass runs on the CPU: libraries of an accelerator are not loaded where they are installed.
+_NO_ACCELERATOR = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "USE_TORCH_XLA": "0"}
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +69,7 @@ class Reader:
                 *(*options, *["--enable-thinking"] * self.enable_thinking),
             ],
             cwd=_ROOT,
-            env={**os.environ, "PYTHONPATH": str(_ROOT), "HF_HUB_OFFLINE": "1"},
+            env={**os.environ, "HF_HUB_OFFLINE": "1", **_NO_ACCELERATOR},
             stdout=subprocess.PIPE,
             check=False,
         )

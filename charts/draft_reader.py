@@ -1,0 +1,164 @@
+"""The draft reader: a Job that reads the baseline's outputs of a search with each of its drafts."""
+
+from __future__ import annotations
+
+import cdk8s
+from constructs import Construct
+
+from charts import k8s
+from charts.bindings import Bindings
+from charts.jobs import ProgramJob, add_job, on_exit
+from charts.load_generator import POD_DEADLINE_SECONDS, beside_the_servers
+from charts.names import (
+    DRAFT_READER_SERVICE_ACCOUNT,
+    LOAD_GENERATOR_COMPONENT,
+    draft_reader_labels,
+)
+from charts.pods import empty_folder, no_rights, resources
+from charts.storage import BucketVolume
+from draftworth.errors import UserInputError
+from draftworth.experiment.naming import RUNS_PREFIX
+from draftworth.experiment.variants import HubModel
+from draftworth.planning.draft_reading import DraftReading
+from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.serving.command import ModelPaths
+
+CONTAINER_NAME = "draft-reader"
+# In our own image, and where this pod copies them to.
+IMAGE_PATH = "/app"
+PROGRAMS_PATH = "/opt/draftworth"
+PACKAGES = ("draftworth", "pods")
+SCRATCH_PATH = "/scratch"
+SCRATCH_GIB = 2
+DRAFTS_PATH = "/models/drafts"
+# More where they are free: the load generator is on another node.
+READER_CPUS = 2
+RETRIES = 3
+
+
+class DraftReaderChart(cdk8s.Chart):
+    """The Job. `job_name` is of the measuring Job, whose outputs are read."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        experiment: ResolvedNeuron,
+        reading: DraftReading,
+        bindings: Bindings,
+        job_name: str,
+    ) -> None:
+        super().__init__(
+            scope, id_, disable_resource_name_hashes=True, labels=draft_reader_labels(experiment)
+        )
+        add_job(self, _job(experiment, reading, bindings, job_name), bindings)
+
+
+def _job(
+    experiment: ResolvedNeuron, reading: DraftReading, bindings: Bindings, job_name: str
+) -> ProgramJob:
+    folders = {f"{DRAFTS_PATH}/{m.model.replace('/', '--')}": m for m in reading.models}
+    mounted = {ModelPaths().target: experiment.spec.target, **folders}
+    return ProgramJob(
+        prefix="draft-reader",
+        container=CONTAINER_NAME,
+        # Torch and transformers are there, of releases that read the drafts when they are served.
+        image=experiment.spec.image,
+        working_folder=PROGRAMS_PATH,
+        command=[
+            *("python3", "-m", "pods.draft_reader"),
+            *(f"--draft={folder}={model.model}" for folder, model in folders.items()),
+            *["--enable-thinking"] * experiment.spec.workload.enable_thinking,
+        ],
+        arguments={
+            "--results": bindings.results_bucket,
+            "--runs": f"{RUNS_PREFIX}{job_name}-",
+            "--target": ModelPaths().target,
+            "--scratch": SCRATCH_PATH,
+            "--memory-gib": str(reading.memory_gib),
+        },
+        environment={"HOME": SCRATCH_PATH, "TMPDIR": SCRATCH_PATH},
+        service_account=DRAFT_READER_SERVICE_ACCOUNT,
+        labels=draft_reader_labels(experiment),
+        annotations={},
+        resources=resources(cpus=READER_CPUS, memory_gib=reading.memory_gib),
+        volumes=[
+            *(
+                _volume(experiment, model, bindings, number)
+                for number, model in enumerate(mounted.values())
+            ),
+            empty_folder("scratch", size_gib=SCRATCH_GIB),
+            empty_folder("programs", size_gib=1),
+        ],
+        mounts=[
+            *(
+                k8s.VolumeMount(name=_volume_name(number), mount_path=path, read_only=True)
+                for number, path in enumerate(mounted)
+            ),
+            k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
+            k8s.VolumeMount(name="programs", mount_path=PROGRAMS_PATH, read_only=True),
+        ],
+        retries=RETRIES,
+        failure_rules=[on_exit("FailJob", CONTAINER_NAME, UserInputError.exit_code)],
+        # No user, as with the servers: the Neuron images say nothing of another one.
+        security_context=k8s.PodSecurityContext(
+            seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault")
+        ),
+        pod_settings={
+            "init_containers": [_programs(bindings)],
+            "active_deadline_seconds": POD_DEADLINE_SECONDS,
+            "affinity": k8s.Affinity(
+                # Pending until there is something to measure: while models are staged, their files
+                # and this image would fill a CPU node's disk.
+                pod_affinity=beside_the_servers(),
+                pod_anti_affinity=_not_beside_the_load_generator(),
+            ),
+        },
+    )
+
+
+def _programs(bindings: Bindings) -> k8s.Container:
+    """Copies our programs into the pod: no image of ours is built on Neuron's.
+
+    From our image and not from a ConfigMap, as the servers' come: a search's template is near to
+    what CloudFormation takes.
+    """
+    return k8s.Container(
+        name="programs",
+        image=bindings.llmperf_image,
+        image_pull_policy="IfNotPresent",
+        command=["cp", "-r", *(f"{IMAGE_PATH}/{name}" for name in PACKAGES), PROGRAMS_PATH],
+        resources=resources(cpus=0.1, memory_gib=1),
+        security_context=no_rights(read_only_root_filesystem=True),
+        volume_mounts=[k8s.VolumeMount(name="programs", mount_path=PROGRAMS_PATH)],
+    )
+
+
+def _volume(
+    experiment: ResolvedNeuron, model: HubModel, bindings: Bindings, number: int
+) -> k8s.Volume:
+    """The volume that servers mount too, with the rights of this pod."""
+    volume = BucketVolume(
+        role="draft" if number else "target",
+        bucket=bindings.checkpoints_bucket,
+        region=bindings.region,
+        prefix=model.storage_prefix,
+    )
+    claim = k8s.PersistentVolumeClaimVolumeSource(
+        claim_name=volume.name(experiment), read_only=True
+    )
+    return k8s.Volume(name=_volume_name(number), persistent_volume_claim=claim)
+
+
+def _volume_name(number: int) -> str:
+    return f"model-{number}"
+
+
+def _not_beside_the_load_generator() -> k8s.PodAntiAffinity:
+    """It would take CPU time from who measures, and be measured as latency."""
+    term = k8s.PodAffinityTerm(
+        topology_key="kubernetes.io/hostname",
+        label_selector=k8s.LabelSelector(match_labels=dict(LOAD_GENERATOR_COMPONENT)),
+    )
+    return k8s.PodAntiAffinity(required_during_scheduling_ignored_during_execution=[term])
