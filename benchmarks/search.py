@@ -77,11 +77,15 @@ class Device:
         )
 
 
+NEVER = 1000
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """What is searched. share: of all candidates, that may be measured on average.
 
-    read_after: measured candidates until what the drafts said of the text is there.
+    read_after: measured candidates until what the drafts said of the text is there; more than there
+        are: nobody reads it, and a draft model is judged as a head is.
     """
 
     name: str
@@ -92,11 +96,14 @@ class Kind:
     read_after: int = 1
 
 
+ONE = Kind(name="one draft model", drafts=1, reads_text=True, prior=(0.07, 0.29), share=1 / 4)
 TWO = Kind(name="two draft models", drafts=2, reads_text=True, prior=(0.07, 0.29), share=1 / 8)
 KINDS = (
-    Kind(name="one draft model", drafts=1, reads_text=True, prior=(0.07, 0.29), share=1 / 4),
+    ONE,
     TWO,
     replace(TWO, name="two draft models, read late", read_after=2),
+    replace(ONE, name="one draft model, not read", read_after=NEVER, share=1 / 3),
+    replace(TWO, name="two draft models, not read", read_after=NEVER, share=1 / 4),
     Kind(name="one head", drafts=1, reads_text=False, prior=(0.0, 0.4), share=1 / 3),
 )
 TEXTS = tuple(
