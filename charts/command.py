@@ -19,6 +19,7 @@ from charts.app import benchmark_charts
 from charts.bindings import Bindings
 from charts.names import (
     CPU_NODE_LABELS,
+    DRAFT_READER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
@@ -176,5 +177,6 @@ def _cluster_needs() -> str:
         serving=f"{NAMESPACE}/{service_name('VARIANT')}",
         load_generator=f"{NAMESPACE}/{LOAD_GENERATOR_SERVICE_ACCOUNT}",
         stager=f"{NAMESPACE}/{STAGER_SERVICE_ACCOUNT}",
+        draft_reader=f"{NAMESPACE}/{DRAFT_READER_SERVICE_ACCOUNT}",
         label=label,
     )

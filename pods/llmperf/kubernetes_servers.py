@@ -20,6 +20,7 @@ from urllib3.util import Retry, Timeout
 
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.servers import FixedServers, Servers, ServersError
+from draftworth.measuring.stages import first_stage
 from draftworth.measuring.threads import in_thread
 from draftworth.untrusted import one_line
 
@@ -185,7 +186,7 @@ async def go_home(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -
     The run is over, with an answer or without: what fails here is a line in the log.
     """
     try:
-        await servers.run_only(spec.in_repetition(1), restart=False)
+        await servers.run_only(first_stage(spec).running, restart=False)
     except ServersError as error:
         log(f"servers are left as they are: {error}")
 

@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from account import leftovers
+from charts.names import base_url, server_name
 from charts.run_specification import run_spec_file
 from draftworth.measuring.job import EXIT_COMPLETE
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
@@ -154,7 +155,7 @@ class Environment:
     def server(self, variant: str, number: int = 1) -> Pod:
         """A pod of a variant's Deployment."""
         port = str(self.ports[variant])
-        owner = self.cluster.named("Deployment", f"vllm-{variant.replace('.', '-')}")
+        owner = self.cluster.named("Deployment", self._server_of(variant))
         replaced = {"--port=8000": f"--port={port}", "127.0.0.1:8000": f"127.0.0.1:{port}"}
         return self.cluster.pod(owner, number, replaced)
 
@@ -169,8 +170,7 @@ class Environment:
         file = run_spec_file(self.experiment)
         text = file.data.decode()
         for name, port in self.ports.items():
-            service = f"http://vllm-{name.replace('.', '-')}.draftworth.svc:8000"
-            text = text.replace(service, f"http://127.0.0.1:{port}")
+            text = text.replace(base_url(self._server_of(name)), f"http://127.0.0.1:{port}")
         (container,) = job["spec"]["template"]["spec"]["containers"]
         option, url = container["args"][:2]
         assert option == "--run-spec"
@@ -260,6 +260,10 @@ class Environment:
             seconds=LONGEST_WAIT_SECONDS,
         )
 
+    def _server_of(self, variant: str) -> str:
+        (found,) = (v for v in self.experiment.variants if v.name == variant)
+        return server_name(found.slot)
+
     def _jobs(self, container: str) -> list[Object]:
         return [
             job
@@ -316,7 +320,7 @@ def new_environment(
             hub=hub,
             folder=folder,
             processes=stack,
-            ports={variant.name: free_port() for variant in experiment.spec.variants},
+            ports={variant.name: free_port() for variant in experiment.variants},
         )
 
 

@@ -47,7 +47,8 @@ def run_canaries(
     impatient = ("--patience-seconds=0", "--poll-seconds=0.05")
     pods = [replace(pod, replaced=replaced or {}) for pod in env.canaries()]
     started = [env.start(pod, "canary", *impatient) for pod in pods]
-    codes = dict(zip(env.ports, [process.wait() for process in started], strict=True))
+    tried = [variant.name for variant in env.experiment.canaries]
+    codes = dict(zip(tried, [process.wait() for process in started], strict=True))
     for variant in codes:
         key = canary_key(env.job_name, variant)
         if key in env.keys("results"):

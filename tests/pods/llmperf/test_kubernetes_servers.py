@@ -20,6 +20,7 @@ from pods.llmperf.kubernetes_servers import (
     servers_of,
 )
 from tests.draftworth.measuring.test_runner import case, spec
+from tests.draftworth.searching.candidates import candidate, search
 from tests.pods.compiled_graphs.pods import eventually
 from tests.pods.llmperf.stand_in_kubernetes import (
     DROPPED,
@@ -214,6 +215,25 @@ def test_after_a_run_the_servers_of_a_deploy_run_again(kubernetes: StandInKubern
     given = replace(changing_spec(), endpoints=tuple(endpoints(HOMES)))
     asyncio.run(go_home(servers(kubernetes), given, log.append))
     assert (running(kubernetes), log) == (set(HOMES), [])
+
+
+def test_after_a_search_the_baseline_and_the_first_candidate_run_and_no_other(
+    kubernetes: StandInKubernetes,
+) -> None:
+    """Whose turn is later has no slot, and would start on a node that is paid for anyway."""
+    baseline, *others = endpoints(NAMES)
+    second, first, third = (
+        candidate(window, variant=e.variant, is_asked_for=window == 2)
+        for window, e in zip((1, 2, 3), others, strict=True)
+    )
+    given = replace(
+        changing_spec(),
+        endpoints=(replace(baseline, is_baseline=True), *others),
+        repetitions=1,
+        search=search(second, first, third),
+    )
+    asyncio.run(go_home(servers(kubernetes), given, print))
+    assert running(kubernetes) == {baseline.server, first.variant}
 
 
 def test_servers_that_cannot_be_left_so_are_a_line_in_the_log(

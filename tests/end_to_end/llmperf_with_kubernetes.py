@@ -1,0 +1,11 @@
+"""The load generator's program where Kubernetes' files for a pod lie elsewhere: in `POD_FOLDER`."""
+
+import os
+import sys
+from pathlib import Path
+
+from pods.llmperf import kubernetes_servers
+from pods.llmperf.program import main
+
+kubernetes_servers.POD_FOLDER = Path(os.environ["POD_FOLDER"])
+sys.exit(main(sys.argv[1:]))

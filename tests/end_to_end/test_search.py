@@ -1,0 +1,244 @@
+"""A search from its first candidate to its end, with what may be lost on the way.
+
+Deployments are scaled through a stand-in for the Kubernetes API, which starts and ends the servers;
+the drafts' readings come when the second candidate is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from charts.names import server_name
+from draftworth.measuring.job import EXIT_COMPLETE, EXIT_INTERRUPTED
+from draftworth.records.codec import load_record
+from draftworth.records.readings import OUTPUTS_FILE, READINGS_FILE, Output, Reading
+from draftworth.records.results import BlockResult, RunResult
+from draftworth.records.search import SEARCH_FILE, SearchResult
+from pods.draft_reader.program import EXIT_OK, DraftReader
+from tests.end_to_end.cloud import Template
+from tests.end_to_end.conftest import (
+    DRAFT,
+    Environment,
+    FirstRun,
+    new_environment,
+    synthesized,
+    write,
+)
+from tests.end_to_end.pods import Process
+from tests.end_to_end.test_scenarios import blocks
+from tests.pods.compiled_graphs.pods import eventually
+from tests.pods.llmperf.stand_in_kubernetes import StandInKubernetes, stand_in_kubernetes
+
+pytestmark = [pytest.mark.synth, pytest.mark.emulator]
+
+# Asked for by hand, in this order, whatever they show; the window of 9 is the search's own.
+FIRST, SECOND, THIRD = "qwen3-1.7b-k7", "qwen3-1.7b-k3", "qwen3-1.7b-k5"
+REQUESTS = 12
+
+
+@pytest.fixture(scope="module")
+def searching(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Template]]:
+    """The experiment's file and its templates."""
+    folder = tmp_path_factory.mktemp("search")
+    method = "fused_draft"
+    by_hand = [
+        {"name": name, "method": method, "draft": {"model": DRAFT}, "window": int(name[-1])}
+        for name in (FIRST, SECOND, THIRD)
+    ]
+    path = write(
+        folder,
+        variants=[{"name": "baseline", "method": "none"}, *by_hand],
+        search={"method": method, "drafts": [{"model": DRAFT}], "windows": [3, 5, 7, 9]},
+    )
+    data = yaml.safe_load(path.read_text())
+    data["workload"] |= {"min_requests": REQUESTS, "max_requests": REQUESTS}
+    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    return path, synthesized(path, folder)
+
+
+@dataclass(kw_only=True)
+class Slots(StandInKubernetes):
+    """Deployments whose replicas are servers that run here. number: of their next pods."""
+
+    env: Environment
+    number: int = 1
+    running: dict[str, Process] = field(default_factory=dict)
+
+    def scale(self, name: str, replicas: int) -> dict[str, Any]:
+        was = self.replicas[name]
+        answer = super().scale(name, replicas)
+        if replicas and not was:
+            self.start(name)
+        if was and not replicas:
+            self.running.pop(name).end()
+        return answer
+
+    def start(self, name: str) -> None:
+        """A pod of a Deployment."""
+        (variant,) = (
+            variant.name
+            for variant in self.env.experiment.variants
+            if server_name(variant.slot) == name
+        )
+        pod = self.env.server(variant, self.number)
+        self.number += 1
+        self.running[name] = self.env.start(pod, "vllm", SAID=str(pod.folder / "said"))
+
+    def lose_node(self) -> None:
+        """Every server goes; Kubernetes makes other pods of those that should run."""
+        self.env.lose_servers()
+        self.running.clear()
+        for name, replicas in self.replicas.items():
+            if replicas:
+                self.start(name)
+
+
+@pytest.fixture
+def env(searching: tuple[Path, Mapping[str, Template]], tmp_path: Path) -> Iterator[Environment]:
+    """Deployed in an account of its own, nothing staged."""
+    with new_environment(*searching, tmp_path) as made:
+        made.cloud.deploy()
+        yield made
+
+
+@pytest.fixture
+def slots(env: Environment, tmp_path: Path) -> Iterator[Slots]:
+    """As a deploy leaves them: the baseline and the first candidate run."""
+    deployments = env.cluster.of_kind("Deployment")
+    replicas = {d["metadata"]["name"]: d["spec"]["replicas"] for d in deployments}
+    assert sum(replicas.values()) == 2
+    folder = tmp_path / "kubernetes"
+    folder.mkdir()
+    with stand_in_kubernetes(folder, Slots(replicas=replicas, env=env)) as made:
+        assert isinstance(made, Slots)
+        yield made
+
+
+def measure(env: Environment, slots: Slots, number: int) -> Process:
+    """A pod of the measuring Job."""
+    pod = env.measurer(number)
+    module = {"pods.llmperf": "tests.end_to_end.llmperf_with_kubernetes"}
+    pod.replaced = {**pod.replaced, **module}
+    at = urlsplit(slots.url)
+    return env.start(
+        pod,
+        "llmperf",
+        KUBERNETES_SERVICE_HOST=str(at.hostname),
+        KUBERNETES_SERVICE_PORT=str(at.port),
+        POD_FOLDER=str(slots.folder),
+    )
+
+
+def wait_for_candidate(env: Environment, process: Process, variant: str) -> None:
+    """Until a block of it is measured."""
+    eventually(
+        lambda: (
+            any(block.variant == variant for block in blocks(env))
+            or process.process.poll() is not None
+        )
+    )
+    assert process.process.poll() is None, process.output
+
+
+def read(env: Environment) -> None:
+    """What the draft reader does, with a draft that is always right."""
+
+    def is_right(_: Path, outputs: Sequence[Output]) -> Sequence[Reading]:
+        return [
+            Reading(
+                id=output.id,
+                prompt_class=output.prompt_class,
+                case=output.case,
+                prompt_id=output.prompt_id,
+                hits="1" * 39,
+                log_likelihood=-1.0,
+                entropy=1.0,
+                variance=1.0,
+            )
+            for output in outputs
+        ]
+
+    reader = DraftReader(
+        client=env.cloud.client("s3"),
+        bucket=env.cloud.bucket.results,
+        runs=f"runs/{env.job_name}-",
+        drafts={DRAFT: env.folder},
+        read_with=is_right,
+        memory_gib=8,
+        wait_seconds=60,
+        poll_seconds=0.1,
+    )
+    assert reader.run() == EXIT_OK
+
+
+def test_a_search_loses_its_pod_and_its_node_and_goes_on_with_the_candidate_it_was_at(
+    env: Environment, slots: Slots, first_run: FirstRun
+) -> None:
+    env.stage(first_run.contents)
+    for name, replicas in list(slots.replicas.items()):
+        if replicas:
+            slots.start(name)
+
+    first = measure(env, slots, 1)
+    wait_for_candidate(env, first, SECOND)
+    first.signal(signal.SIGTERM)
+    assert first.wait() == EXIT_INTERRUPTED, first.output
+    assert env.cloud.desired_nodes == 1
+    # The outputs were put down when the first candidate was measured, and nobody has read them.
+    assert env.keys("results", OUTPUTS_FILE)
+    assert not env.keys("results", READINGS_FILE)
+
+    before, asked = blocks(env), len(slots.asked)
+    second = measure(env, slots, 2)
+    eventually(lambda: len(blocks(env)) > len(before) or second.process.poll() is not None)
+    slots.lose_node()
+    env.wait_for("results", "/interrupted/")
+    wait_for_candidate(env, second, THIRD)
+    read(env)
+    assert second.wait() == EXIT_COMPLETE, second.output
+    assert f"readings of {DRAFT} are there" in second.output
+
+    # It began with the candidate that the first pod was at, and the baseline stayed up.
+    later = slots.asked[asked:]
+    started = [name for name, replicas in later if replicas]
+    own = {v.name: server_name(v.slot) for v in env.experiment.variants}
+    assert set(started[:2]) == {own["baseline"], own[SECOND]}
+    assert (own["baseline"], 0) not in slots.asked
+    # And ended as the deploy had it.
+    assert {n for n, r in slots.replicas.items() if r} == {own["baseline"], own[FIRST]}
+    check_result(env, before)
+
+
+def check_result(env: Environment, before: list[BlockResult]) -> None:
+    """Every block once, the search's own file, and no node any more."""
+    (key,) = env.keys("results", "/run.json")
+    run = load_record(RunResult, env.get("results", key))
+    assert (run.status, run.reason, run.shortened) == ("complete", "", "")
+    assert run.interruptions
+    measured = blocks(env)
+    assert {b.stem for b in before} <= {b.stem for b in measured}
+    places = Counter((b.case, b.variant, b.round) for b in measured)
+    assert set(places.values()) == {1}
+    (found_key,) = env.keys("results", SEARCH_FILE)
+    found = load_record(SearchResult, env.get("results", found_key))
+    assert found.order[:3] == (FIRST, SECOND, THIRD)
+    assert found.ended
+    # Read by the text, where a draft that is always right yields its window and one more.
+    (longest,) = (r for r in found.results if r.variant.endswith("k9"))
+    assert longest.tokens_per_step
+    told = json.loads(env.get("results", found_key))
+    assert told["run_id"] == run.run_id
+    env.cloud.events()
+    assert env.cloud.desired_nodes == 0
+    env.cloud.nodes_follow()
+    assert env.cloud.instances == 0
