@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from draftworth.errors import UserInputError
 from draftworth.experiment.aws import Price as NodePrice
@@ -92,12 +92,8 @@ class NeuronVariant(ResolvedVariant):
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedExperiment(LoadedExperiment):
-    """What every experiment has: what was loaded, its loads, its variants.
+    """What every experiment has: what was loaded, its loads, its variants."""
 
-    reads_outputs: while it runs, a search's draft models read the baseline's outputs.
-    """
-
-    reads_outputs: ClassVar[bool] = False
     loads: tuple[Load, ...]
     variants: tuple[ResolvedVariant, ...]
 
@@ -128,7 +124,9 @@ class ResolvedExperiment(LoadedExperiment):
     @property
     def extent(self) -> Extent | None:
         """How many candidates a search measures; None: there is no search."""
-        return extent(self.search, reads_outputs=self.reads_outputs) if self.search else None
+        # Of sampled outputs no pass of a draft shows the steps.
+        greedy = self.spec.workload.temperature == 0
+        return extent(self.search, reads_outputs=greedy) if self.search else None
 
     def starts_up(self, variant: ResolvedVariant) -> bool:
         """Whether its server runs from the start; the others of a search are due later."""
@@ -138,9 +136,8 @@ class ResolvedExperiment(LoadedExperiment):
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedLocal(ResolvedExperiment):
-    """An experiment with engines on this machine, where the drafts' weights are at hand too."""
+    """An experiment with engines on this machine."""
 
-    reads_outputs = True
     spec: LocalExperiment
 
 

@@ -22,9 +22,9 @@ class _Average:
         return self.first_draft + (drafts - 1) * self.each_further
 
 
-# Simulated were one and two draft models, and one head: a further head is taken as a further draft
-# model that nobody reads with.
-_READ = _Average(first_draft=2.2, each_further=1.0)
+# Simulated were one and two draft models, read late where there are two, and one head: a further
+# head is taken as a further draft model that nobody reads with.
+_READ = _Average(first_draft=2.1, each_further=1.3)
 _NOT_READ = _Average(first_draft=3.2, each_further=1.6)
 _HEADS = _Average(first_draft=2.7, each_further=1.6)
 

@@ -13,10 +13,21 @@ from draftworth.experiment.search import Stop
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.search_time import OTHERS
 from draftworth.planning.timeline import Forecast, forecast
-from tests.support.experiments import changed, resolved
+from tests.support.experiments import changed, changed_in, resolved
 from tests.support.timelines import BY_HAND, QWEN
 
-SEARCH = resolved("qwen3-32b-search")
+SHIPPED = resolved("qwen3-32b-search")
+FIRST, SECOND = "qwen3-1.7b-k8", "qwen3-0.6b-k8"
+
+
+def by_hand(*names: str) -> ResolvedNeuron:
+    """The shipped search with some of its candidates among the variants by hand: all certain."""
+    asked = (variant.spec for variant in SHIPPED.variants if variant.name in names)
+    return changed(SHIPPED, variants=(*SHIPPED.spec.variants, *asked))
+
+
+# Of the same 26 candidates two are certain.
+SEARCH = by_hand(FIRST, SECOND)
 ALL = [variant.name for variant in SEARCH.variants]
 
 
@@ -59,6 +70,34 @@ def test_an_example_by_hand() -> None:
     # Each of the others: 30 + 2.08 + 12 to 24.
     every = first.minutes_of(26)
     assert (every.best, every.worst) == pytest.approx((102.12 + 24 * 44.08, 126.12 + 24 * 56.08))
+
+
+@pytest.mark.parametrize(
+    ("experiment", "certain"),
+    [
+        (SHIPPED, [FIRST]),
+        (changed_in(SHIPPED, "workload", temperature=0.8), [FIRST, SECOND]),
+        (SEARCH, [FIRST, SECOND]),
+    ],
+    ids=["drafts read the outputs", "of sampled ones they cannot", "both by hand"],
+)
+def test_the_first_candidate_alone_is_certain_where_drafts_read(
+    experiment: ResolvedNeuron, certain: list[str]
+) -> None:
+    """5 + 4 + 30 + 2.08 + 12 to 24, then 5; 44.04 to 56.04 more for the second."""
+    first = run(experiment)
+    assert experiment.extent
+    assert [candidate.variant for candidate in experiment.extent.certain] == certain
+    assert experiment.extent.most == 26
+    assert [name for name in first.unlimited.best.spans if name.startswith("compile")] == [
+        "compile baseline",
+        *(f"compile {name}" for name in certain),
+    ]
+    more = len(certain) - 1
+    minutes = first.minutes_of(len(certain))
+    assert (minutes.best, minutes.worst) == pytest.approx(
+        (58.08 + more * 44.04, 70.08 + more * 56.04)
+    )
 
 
 def test_a_stop_lets_the_last_candidate_be_measured_to_its_end() -> None:

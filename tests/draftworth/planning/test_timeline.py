@@ -315,7 +315,7 @@ def test_every_node_is_released_by_the_deadline(
 # Minutes in which tokens are measured, best and worst case.
 MEASURED = {
     "qwen3-32b": (97, 189),
-    "qwen3-32b-search": (20, 62),
+    "qwen3-32b-search": (10, 31),
     "llama-3.1-8b-dflash": (30, 120),
     "llama-3.1-8b-eagle3": (34, 139),
 }

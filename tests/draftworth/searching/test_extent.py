@@ -30,7 +30,7 @@ ONE, TWO = candidates("one", range(3, 16)), candidates("two", range(3, 16))
 def test_of_drafts_that_read_the_outputs_the_first_candidate_is_certain() -> None:
     found = extent_of(*ONE, *TWO)
     assert names(found.certain) == ["one-k7"]
-    assert found.average == pytest.approx(3.2)
+    assert found.average == pytest.approx(3.4)
     assert found.most == 26
     assert names(found.others) == [name for name in names([*ONE, *TWO]) if name != "one-k7"]
 
