@@ -14,18 +14,21 @@ def search_answer(found: SearchResult) -> str:
     if not found.best:
         return "The search has measured no candidate: no draft and no window can be named."
     name = named(found, found.best)
-    cost = found.result(found.best).cost
+    best = found.result(found.best)
+    cost = best.cost
     if cost.high < 1:
         subject = f"{name[0].upper()}{name[1:]}:"
     else:
         pays = "pays" if cost.low > 1 else "is shown to pay"
         subject = f"No measured candidate {pays}: with the best, {name},"
-    return f"{subject} a token costs {cost_words(cost)}; {_sureness(found)}."
+    alone = f"; its own blocks alone say {apart(best.measured.value)}" if best.measured else ""
+    known = f"by all that was measured{alone}; {_sureness(found)}"
+    return f"{subject} a token costs {cost_words(cost)} {known}."
 
 
 def course(found: SearchResult) -> Iterator[str]:
     """What was measured, why no more of it, and what was left out."""
-    total = len(found.search.candidates) + len(found.failed)
+    total = len({c.variant for c in found.search.candidates} | found.failed.keys())
     count = sum(result.measured is not None for result in found.results)
     was = "was" if count == 1 else "were"
     order = f", in this order: {', '.join(found.order)}" if found.order else ""
@@ -64,7 +67,11 @@ def _sureness(found: SearchResult) -> str:
     by = f"by more than {100 * found.search.within:g}%"
     said = []
     if any(result.measured is None for result in found.results):
-        claim = "other candidate is cheaper" if found.pays else "candidate is cheaper than no draft"
+        claim = (
+            "other candidate is cheaper"
+            if found.expected_to_pay
+            else "candidate is cheaper than no draft"
+        )
         # Never 100%: what is not measured is not certain.
         percent = min(99, math.floor(100 * found.sureness))
         sure = f"at least {percent}% sure that no {claim} {by}"
@@ -75,7 +82,7 @@ def _sureness(found: SearchResult) -> str:
 
 
 def _unknown(found: SearchResult) -> Sequence[str]:
-    known = {result.variant for result in found.results}
+    known = {result.variant for result in found.results} | found.failed.keys()
     return [c.variant for c in found.search.candidates if c.variant not in known]
 
 

@@ -66,7 +66,10 @@ def _windows(given: Any) -> Any:
 
 
 def _wrong_windows() -> PydanticCustomError:
-    words = "FIRST..LAST, as in 3..15, or a list of whole numbers: each from 1 to {most}"
+    words = (
+        "FIRST..LAST, as in 3..15 (FIRST not above LAST), or a list of whole numbers: each from 1 "
+        "to {most}"
+    )
     return PydanticCustomError("windows", words, {"most": MAX_WINDOW})
 
 

@@ -62,7 +62,7 @@ def search_lines(run: Forecast) -> Iterator[str]:
 def _amounts(extent: Extent) -> Iterator[tuple[str, float]]:
     yield "certainly measured", len(extent.certain)
     if extent.others:
-        yield "on average, simulated", extent.average
+        yield "on average, without stop", extent.average
         yield "all", extent.most
 
 

@@ -102,7 +102,11 @@ def _to_measure(experiment: ResolvedExperiment, answer: Answer) -> str:
     specs = [variant.spec for variant in experiment.variants]
     there = {spec.window for spec in specs if isinstance(spec, Speculative)}
     missing = [window for window in answer.to_measure if window not in there]
-    absent = f" (no variant has {windows_text(missing)}: give one that window)" * bool(missing)
+    absent = (
+        f" (no variant has {windows_text(missing)}: add one for each, or a `search` with them)"
+        if missing
+        else ""
+    )
     # Its step was measured already, and the interval was too wide.
     is_known = answer.about.is_measured and answer.about.window in answer.to_measure
     windows = f"{windows_text(answer.to_measure)}{absent}{' again, for longer' * is_known}"

@@ -116,7 +116,8 @@ class SearchResult:
 
     load: label of the load that it was done at. results: of each candidate that was measured or can
         be predicted, in the order of the experiment. order: of measuring.
-    best: the cheapest that was measured; empty where none was. pays: it is cheaper than no draft.
+    best: the cheapest that was measured; empty where none was. expected_to_pay: the middle of its
+        cost's interval is below 1; whether that is shown, the interval says.
     sureness: no candidate is cheaper than the best, or than no draft, by more than `within`: at
         least so likely.
     ended: why no further candidate was measured. failed: why one could not be, by its name.
@@ -129,7 +130,7 @@ class SearchResult:
     results: tuple[CandidateResult, ...]
     order: tuple[str, ...]
     best: str
-    pays: bool
+    expected_to_pay: bool
     sureness: float
     ended: str
     failed: Mapping[str, str] = field(default_factory=dict)

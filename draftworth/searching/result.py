@@ -28,7 +28,7 @@ def search_result(
         results=tuple(_result(state, f, expected.get(f.candidate)) for f in state.forecasts),
         order=tuple(candidate.variant for candidate in order),
         best=state.best.variant if found else "",
-        pays=state.pays if found else False,
+        expected_to_pay=state.pays if found else False,
         sureness=state.sureness if found else 0.0,
         ended=ended,
         failed=failed,

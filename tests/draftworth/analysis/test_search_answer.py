@@ -41,7 +41,7 @@ def with_best(low: float, high: float, **overrides: Any) -> SearchResult:
 def test_a_candidate_is_named_as_paying_where_its_whole_interval_does(
     low: float, high: float, *, pays: bool, said: str
 ) -> None:
-    assert search_answer(with_best(low, high, pays=pays)).startswith(said)
+    assert search_answer(with_best(low, high, expected_to_pay=pays)).startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,10 @@ def test_both_ends_of_the_interval_are_told(low: float, high: float, words: str)
         ({}, SURE),
         ({"sureness": 1.0}, SURE.replace("93", "99")),
         ({"sureness": 0.009}, "another candidate may be cheaper by more than 3%"),
-        ({"pays": False}, "sure that no candidate is cheaper than no draft by more than 3%"),
+        (
+            {"expected_to_pay": False},
+            "sure that no candidate is cheaper than no draft by more than 3%",
+        ),
     ],
 )
 def test_it_is_never_surer_than_it_was_found(overrides: dict[str, Any], words: str) -> None:
@@ -88,7 +91,9 @@ def test_what_nothing_is_known_of_is_in_no_sureness_and_told() -> None:
 
 
 def test_one_that_measured_nothing_names_none() -> None:
-    none = make_search_result(results=(), order=(), best="", pays=False, ended="it cost too much")
+    none = make_search_result(
+        results=(), order=(), best="", expected_to_pay=False, ended="it cost too much"
+    )
 
     assert "no draft and no window can be named" in search_answer(none)
     assert "0 of 5 candidates were measured at c4." in [*course(none)]

@@ -177,7 +177,7 @@ def test_it_finds_the_best_window_and_measures_few(healthy: StreamServer, tmp_pa
     found = found_in(tmp_path)
     assert result
     assert (result.status, result.shortened) == ("complete", "")
-    assert (found.best, found.pays) == (BEST, True)
+    assert (found.best, found.expected_to_pay) == (BEST, True)
     assert found.order[0] == "draft-k7"
     assert len(found.order) <= 4
     assert found.ended == "no other candidate is likely to be cheaper by more than 3%"

@@ -83,7 +83,7 @@ def test_the_run_is_that_of_the_plan_and_windows_that_are_missing_are_named() ->
 
     run = forecast(PRICED, assumption_data().for_target(PRICED.spec.target.model))
     cost = run.usd(run.billed_minutes)
-    assert "measures windows 5 and 7 (no variant has window 5: give one that window)" in first
+    assert "measures windows 5 and 7 (no variant has window 5: add one for each, or" in first
     assert f"/ 60 x 1 x 36.00 = {cost.text(digits=2)} USD (made up, 2026-03-15)." in first
     assert "by the assumptions of `plan`: billed minutes " in first
     assert cost.best > 0
@@ -93,7 +93,10 @@ def test_a_window_that_the_card_has_is_to_be_measured_for_longer() -> None:
     found = answer(0.6, 1.4, 5, 7)
     known = replace(found, about=replace(found.about, is_measured=True))
 
-    assert "give one that window) again, for longer. A first run" in told(found=known)[0]
+    assert (
+        "add one for each, or a `search` with them) again, for longer. A first run"
+        in told(found=known)[0]
+    )
     assert "again" not in told(found=replace(known, to_measure=(7,)))[0]
     assert "again" not in told(found=found)[0]
 

@@ -79,7 +79,7 @@ def make_search_result(**overrides: Any) -> SearchResult:
         "results": tuple(map(make_candidate_result, KNOWN)),
         "order": ORDER,
         "best": "a-k6",
-        "pays": True,
+        "expected_to_pay": True,
         "sureness": 0.93,
         "ended": "no other candidate is likely to be cheaper by more than 3%",
         "failed": {"b-k8": "its server was not ready in 600 s."},

@@ -141,7 +141,7 @@ def test_the_curves_are_of_the_traffic_and_of_each_class_in_both_themes() -> Non
 
 
 def test_a_search_without_any_result_is_told_without_tables() -> None:
-    none = make_search_result(results=(), order=(), best="", pays=False, sureness=0.0)
+    none = make_search_result(results=(), order=(), best="", expected_to_pay=False, sureness=0.0)
     section = section_of(none)
 
     assert (section.tables, section.plots) == ((), ())
