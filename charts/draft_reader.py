@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import cdk8s
 from constructs import Construct
 
@@ -58,8 +61,7 @@ class DraftReaderChart(cdk8s.Chart):
 def _job(
     experiment: ResolvedNeuron, reading: DraftReading, bindings: Bindings, job_name: str
 ) -> ProgramJob:
-    folders = {f"{DRAFTS_PATH}/{m.model.replace('/', '--')}": m for m in reading.models}
-    mounted = {ModelPaths().target: experiment.spec.target, **folders}
+    models = _Models(target=experiment.spec.target, drafts=reading.models)
     return ProgramJob(
         prefix="draft-reader",
         container=CONTAINER_NAME,
@@ -68,7 +70,7 @@ def _job(
         working_folder=PROGRAMS_PATH,
         command=[
             *("python3", "-m", "pods.draft_reader"),
-            *(f"--draft={folder}={model.model}" for folder, model in folders.items()),
+            *(f"--draft={folder}={model.model}" for folder, model in models.draft_folders.items()),
             *["--enable-thinking"] * experiment.spec.workload.enable_thinking,
         ],
         arguments={
@@ -84,18 +86,12 @@ def _job(
         annotations={},
         resources=resources(cpus=READER_CPUS, memory_gib=reading.memory_gib),
         volumes=[
-            *(
-                _volume(experiment, model, bindings, number)
-                for number, model in enumerate(mounted.values())
-            ),
+            *models.volumes(experiment, bindings),
             empty_folder("scratch", size_gib=SCRATCH_GIB),
             empty_folder("programs", size_gib=1),
         ],
         mounts=[
-            *(
-                k8s.VolumeMount(name=_volume_name(number), mount_path=path, read_only=True)
-                for number, path in enumerate(mounted)
-            ),
+            *models.mounts(),
             k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
             k8s.VolumeMount(name="programs", mount_path=PROGRAMS_PATH, read_only=True),
         ],
@@ -118,6 +114,38 @@ def _job(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Models:
+    """What is mounted: the volumes that servers mount too, with the rights of this pod."""
+
+    target: HubModel
+    drafts: tuple[HubModel, ...]
+
+    @property
+    def draft_folders(self) -> dict[str, HubModel]:
+        """Where each draft is mounted."""
+        return {f"{DRAFTS_PATH}/{m.model.replace('/', '--')}": m for m in self.drafts}
+
+    def volumes(self, experiment: ResolvedNeuron, bindings: Bindings) -> Iterator[k8s.Volume]:
+        roles = {"target": [self.target], "draft": self.drafts}
+        models = [(role, model) for role, of_role in roles.items() for model in of_role]
+        for number, (role, model) in enumerate(models):
+            volume = BucketVolume(
+                role=role,
+                bucket=bindings.checkpoints_bucket,
+                region=bindings.region,
+                prefix=model.storage_prefix,
+            )
+            claim = k8s.PersistentVolumeClaimVolumeSource(
+                claim_name=volume.name(experiment), read_only=True
+            )
+            yield k8s.Volume(name=f"model-{number}", persistent_volume_claim=claim)
+
+    def mounts(self) -> Iterator[k8s.VolumeMount]:
+        for number, folder in enumerate((ModelPaths().target, *self.draft_folders)):
+            yield k8s.VolumeMount(name=f"model-{number}", mount_path=folder, read_only=True)
+
+
 def _programs(bindings: Bindings) -> k8s.Container:
     """Copies our programs into the pod: no image of ours is built on Neuron's.
 
@@ -133,26 +161,6 @@ def _programs(bindings: Bindings) -> k8s.Container:
         security_context=no_rights(read_only_root_filesystem=True),
         volume_mounts=[k8s.VolumeMount(name="programs", mount_path=PROGRAMS_PATH)],
     )
-
-
-def _volume(
-    experiment: ResolvedNeuron, model: HubModel, bindings: Bindings, number: int
-) -> k8s.Volume:
-    """The volume that servers mount too, with the rights of this pod."""
-    volume = BucketVolume(
-        role="draft" if number else "target",
-        bucket=bindings.checkpoints_bucket,
-        region=bindings.region,
-        prefix=model.storage_prefix,
-    )
-    claim = k8s.PersistentVolumeClaimVolumeSource(
-        claim_name=volume.name(experiment), read_only=True
-    )
-    return k8s.Volume(name=_volume_name(number), persistent_volume_claim=claim)
-
-
-def _volume_name(number: int) -> str:
-    return f"model-{number}"
 
 
 def _not_beside_the_load_generator() -> k8s.PodAntiAffinity:

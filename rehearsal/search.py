@@ -13,6 +13,7 @@ from draftworth.measuring.runner import Progress
 from draftworth.planning.resolved import ResolvedLocal
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
+from draftworth.records.search import drafts_can_tell
 from draftworth.records.transcripts import read_transcripts
 from pods.teacher_forcing.reader import Reader
 
@@ -31,11 +32,8 @@ class DraftReader:
     ) -> Mapping[str, Sequence[Reading]]:
         """By draft; nothing where it cannot be had: the search then goes by what servers do."""
         search = self.experiment.search
-        if (
-            search is None
-            or not search.drafts_read_text
-            or self.experiment.spec.workload.temperature
-        ):
+        temperature = self.experiment.spec.workload.temperature
+        if search is None or not drafts_can_tell(search, self.experiment.loads, temperature):
             return {}
         baseline = next(v.name for v in self.experiment.variants if v.is_baseline)
         drafts = dict.fromkeys(candidate.draft for candidate in search.candidates)

@@ -10,6 +10,7 @@ from draftworth.experiment.cluster import CPU_INSTANCE_MEMORY_GIB, CPU_NODE_SYST
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.readings import reading_memory_gib
+from draftworth.records.search import drafts_can_tell
 
 ROOM_GIB = CPU_INSTANCE_MEMORY_GIB - CPU_NODE_SYSTEM_GIB
 
@@ -25,9 +26,9 @@ class DraftReading:
 
 
 def draft_reading(experiment: ResolvedNeuron) -> DraftReading:
-    """Nothing reads where there is no search, outputs are sampled, or drafts need hidden states."""
-    search = experiment.search
-    if search is None or not search.drafts_read_text or experiment.spec.workload.temperature:
+    """Nothing reads where there is no search, or drafts could tell nothing."""
+    search, temperature = experiment.search, experiment.spec.workload.temperature
+    if search is None or not drafts_can_tell(search, experiment.loads, temperature):
         return DraftReading(models=(), too_large=(), memory_gib=0)
     drafts = {
         variant.checkpoints["draft"].model: variant.checkpoints["draft"]

@@ -7,11 +7,12 @@ written when the run is over, just before its `run.json`. Standard library only.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from draftworth.records.beside import read_beside
+from draftworth.records.load import Load
 
 SEARCH_FILE = "search.json"
 
@@ -71,6 +72,16 @@ class Search:
     def candidate(self, variant: str) -> Candidate:
         """By its name; raises StopIteration for another variant's."""
         return next(c for c in self.candidates if c.variant == variant)
+
+
+def drafts_can_tell(search: Search, loads: Iterable[Load], temperature: float) -> bool:
+    """Whether a pass of the drafts over the baseline's outputs predicts what they yield.
+
+    Of drafts that read text, where outputs are the target's most likely ones, to prompts as they
+    are: those that were made longer or shorter for a load are kept nowhere.
+    """
+    as_they_are = any(load.input_tokens is None for load in loads)
+    return search.drafts_read_text and not temperature and as_they_are
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,8 +25,8 @@ class _Average:
 # Simulated were one and two draft models, read late where there are two, and one head: a further
 # head is taken as a further draft model that nobody reads with.
 _READ = _Average(first_draft=2.1, each_further=1.3)
-_NOT_READ = _Average(first_draft=3.2, each_further=1.6)
-_HEADS = _Average(first_draft=2.7, each_further=1.6)
+_NOT_READ = _Average(first_draft=2.9, each_further=2.0)
+_HEADS = _Average(first_draft=2.5, each_further=2.0)
 
 
 @dataclass(frozen=True, kw_only=True)

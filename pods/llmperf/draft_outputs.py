@@ -32,6 +32,7 @@ from draftworth.records.readings import (
     Reading,
 )
 from draftworth.records.results import BLOCKS_FOLDER, TRANSCRIPT_SUFFIX, BlockResult
+from draftworth.records.search import drafts_can_tell
 from draftworth.records.transcripts import FILE_LIMIT_BYTES, read_transcripts
 
 Readings = Mapping[str, Sequence[Reading]]
@@ -43,12 +44,10 @@ _PARALLEL_FILES = 8
 
 
 def draft_outputs(spec: RunSpec, store: Store, log: Callable[[str], None]) -> ReadRunsOutputs:
-    """Who asks the drafts, where they can tell anything: of greedy outputs, drafts that read text.
-
-    Elsewhere, and where the outputs of a load are to prompts that are kept nowhere, nobody.
-    """
-    reads = spec.search is not None and spec.search.drafts_read_text
-    return DraftOutputs(spec, store, log) if reads and not spec.shape.temperature else reads_nothing
+    """Who asks the drafts, where they can tell anything (`drafts_can_tell`)."""
+    if spec.search and drafts_can_tell(spec.search, spec.loads, spec.shape.temperature):
+        return DraftOutputs(spec, store, log)
+    return reads_nothing
 
 
 @dataclass

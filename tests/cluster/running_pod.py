@@ -183,6 +183,7 @@ class RunningPod:
     folder: Path
     program: MakeProgram
     containers: list[Container] = field(default_factory=list)
+    first: list[Container] = field(default_factory=list)
     said: Object | None = None
     is_gone: bool = False
     _told_to_end: bool = False
@@ -190,11 +191,13 @@ class RunningPod:
     _final: Object | None = None
 
     def __post_init__(self) -> None:
-        assert not self.pod["spec"].get("initContainers"), "the stand-in knows no init containers"
-        self.containers = [
-            Container(spec=c, folder=self.folder / c["name"], interface=self.interface)
-            for c in self.pod["spec"]["containers"]
-        ]
+        self.first, self.containers = (
+            [
+                Container(spec=c, folder=self.folder / c["name"], interface=self.interface)
+                for c in self.pod["spec"].get(kind, ())
+            ]
+            for kind in ("initContainers", "containers")
+        )
 
     @property
     def is_over(self) -> bool:
@@ -213,6 +216,13 @@ class RunningPod:
             self.api.delete(path_of_object(pod), grace_seconds=0)
 
     def _run(self) -> None:
+        """Init containers one after the other, and the others once all of them have ended well."""
+        for container in self.first:
+            if container.exit_code != 0:
+                assert not container.exit_code, "the stand-in knows no init container that fails"
+                if container.sandbox is None:
+                    container.start(self.program(self.pod, container.spec))
+                return
         for container in self.containers:
             container.look()
             if container.exit_code is not None and self._restarts:
@@ -240,7 +250,7 @@ class RunningPod:
 
     def kill(self) -> None:
         """End every process at once."""
-        for container in self.containers:
+        for container in (*self.first, *self.containers):
             container.end()
 
     def _report(self) -> None:

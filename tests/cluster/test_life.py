@@ -6,7 +6,9 @@ name is replaced: what a chart says wrongly fails here.
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -20,7 +22,9 @@ from charts.run_specification import run_spec_file
 from draftworth.cli import main
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.records.codec import load_record
+from draftworth.records.readings import OUTPUTS_FILE, READINGS_FILE, DraftReadings
 from draftworth.records.results import RESULT_SUFFIX, BlockResult, RunResult
+from draftworth.records.search import SEARCH_FILE, SearchResult
 from draftworth.records.staging import READY_MARKER
 from pods.compiled_graphs.start import MAX_STARTS
 from tests.cluster.api import Api, Object, path_of
@@ -29,7 +33,7 @@ from tests.cluster.living import living
 from tests.cluster.sandbox import PodNetwork
 from tests.cluster.world import World, new_world
 from tests.end_to_end.cloud import Template
-from tests.end_to_end.conftest import COMMITS, TARGET, synthesized, write
+from tests.end_to_end.conftest import COMMITS, DRAFT, TARGET, synthesized, write
 from tests.pods.compiled_graphs.pods import eventually
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
@@ -205,6 +209,92 @@ def test_a_run_outlives_the_loss_of_every_node_that_it_uses(world: World) -> Non
     assert "are in the bucket" in world.kubelet.log("vllm-", ENGINE)
     assert len(world.keys("artifacts", "_ARTIFACTS.json")) == VARIANTS
     destroy(world)
+
+
+# A search: candidates take turns on the second slot.
+
+
+def by_hand(window: int) -> dict[str, object]:
+    """A variant that is measured whatever the others show."""
+    name, draft = f"qwen3-1.7b-k{window}", {"model": DRAFT}
+    return {"name": name, "method": "fused_draft", "draft": draft, "window": window}
+
+
+FIRST, SECOND = "qwen3-1.7b-k7", "qwen3-1.7b-k3"
+SEARCHED = {
+    "variants": [{"name": "baseline", "method": "none"}, by_hand(7), by_hand(3)],
+    "search": {"method": "fused_draft", "drafts": [{"model": DRAFT}], "windows": [3, 5, 7]},
+}
+
+
+def impatient(item: Object) -> None:
+    """The draft reader looks more often than each 15 seconds."""
+    if item["kind"] == "Job" and item["metadata"]["name"].startswith("draft-reader"):
+        (reader,) = item["spec"]["template"]["spec"]["containers"]
+        reader["args"] += ["--poll-seconds", "0.2"]
+
+
+def pod_of(world: World, server: str) -> Object:
+    """The one pod of a Deployment that is not ending."""
+    (found,) = (
+        pod
+        for pod in world.pods("serving")
+        if pod["metadata"]["labels"]["app.kubernetes.io/instance"] == server
+        and "deletionTimestamp" not in pod["metadata"]
+    )
+    return found
+
+
+def has_block(world: World, variant: str) -> bool:
+    return any(block.variant == variant for block in blocks_of(world))
+
+
+@pytest.mark.parametrize("synthesis", [SEARCHED], indirect=True)
+def test_a_search_goes_on_with_the_candidate_it_was_at_when_its_nodes_are_lost(
+    world: World,
+) -> None:
+    world.stack.edit = impatient
+    world.deploy()
+    world.until(partial(has_block, world, FIRST))
+    baseline = pod_of(world, "vllm-baseline")["metadata"]["uid"]
+    world.until(partial(has_block, world, SECOND))
+    world.hold("llmperf-")
+    # The baseline stayed up while the candidates took turns.
+    assert pod_of(world, "vllm-baseline")["metadata"]["uid"] == baseline
+    assert running(world) == {"vllm-baseline", f"slot1-vllm-{SECOND.replace('.', '-')}"}
+    before = {block.stem for block in blocks_of(world)}
+    (measuring,) = world.pods("load-generator")
+    reading = {pod["spec"].get("nodeName") for pod in world.pods("draft-reader")}
+    assert measuring["spec"]["nodeName"] not in reading
+    for name in {*world.names_of("accelerator"), measuring["spec"]["nodeName"]}:
+        world.nodes.terminate(name)
+    world.add_cpu_node()
+    run = world.until(lambda: run_of(world))
+    assert (run.status, run.reason) == ("complete", "")
+    found = load_record(SearchResult, world.get("results", f"runs/{run.run_id}/{SEARCH_FILE}"))
+    assert found.order[:2] == (FIRST, SECOND)
+    assert not found.failed
+    blocks = blocks_of(world)
+    assert before <= {block.stem for block in blocks}
+    assert set(Counter((b.case, b.variant, b.round) for b in blocks).values()) == {1}
+    # Not measured a second time: those of the first candidate are the first pod's.
+    assert {b.variant for b in blocks} == {"baseline", *found.order}
+    world.until(lambda: not world.names_of("accelerator"))
+    eventually(lambda: running(world) == {e.server for e in endpoints_of(world, 1)[:2]})
+    check_reading(world, run.run_id)
+    destroy(world)
+
+
+def check_reading(world: World, run_id: str) -> None:
+    """The outputs were read on a CPU node, and the Job is over."""
+    eventually(partial(world.has_ended, "draft-reader", "Complete"))
+    data = world.get("results", f"runs/{run_id}/{READINGS_FILE}")
+    readings = load_record(DraftReadings, data)
+    assert [*readings.drafts] == [DRAFT]
+    outputs = world.get("results", f"runs/{run_id}/{OUTPUTS_FILE}").splitlines()
+    assert outputs
+    ids = [reading.id for reading in readings.drafts[DRAFT]]
+    assert sorted(ids) == sorted(json.loads(line)["id"] for line in outputs)
 
 
 def test_servers_that_never_get_healthy_hold_no_run_and_no_node(world: World) -> None:

@@ -14,6 +14,7 @@ from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import reads_nothing
 from draftworth.measuring.sink import FolderSink, Store
 from draftworth.records.codec import dump_record, load_record
+from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.readings import (
     OUTPUTS_FILE,
     READINGS_FILE,
@@ -163,6 +164,7 @@ def test_of_a_class_so_many_are_read_and_of_each_case_alike(
         replace(spec_of(), search=None),
         replace(spec_of(), search=replace(SEARCH, drafts_read_text=False)),
         replace(spec_of(), shape=replace(spec_of().shape, temperature=0.8)),
+        replace(spec_of(), loads=(ConcurrencyLoad(concurrency=1, input_tokens=64),)),
     ],
 )
 def test_where_drafts_can_tell_nothing_nobody_is_asked(store: FolderSink, spec: RunSpec) -> None:
