@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from draftworth.cli.runs import local_run
+from draftworth.cli.runs import S3_SCHEME, local_run
 from draftworth.errors import UserInputError
 from draftworth.estimating.outputs import outputs_of_log, outputs_of_run
 from draftworth.experiment.model import beside
@@ -43,6 +43,11 @@ def answers_of(experiment: ResolvedExperiment, place: str | None) -> Answers:
     if place is not None and _is_answers_folder(Path(place)):
         return Answers(outputs=list(_in_folder(experiment, Path(place))))
     if place is not None:
+        if not place.startswith(S3_SCHEME) and not os.path.lexists(place):
+            raise UserInputError(
+                f"--answers: given {place}, where nothing is; allowed: the folder of a run, "
+                "s3://BUCKET/PREFIX of one, or a folder with CLASS/CASE.jsonl of lines {id, text}"
+            )
         with local_run(place) as folder:
             found = read_run(folder)
             _check_target(experiment, found)

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from draftworth.cli.arguments import whole_number
-from draftworth.errors import UserInputError
+from draftworth.errors import DraftworthError, UserInputError
 from draftworth.estimating.card import costs_by_load
 from draftworth.estimating.document import document_of
 from draftworth.estimating.estimate import DraftEstimate, estimate_of, json_lines
@@ -34,7 +34,13 @@ from draftworth.planning.resolved import (
     load,
 )
 from draftworth.planning.settling import settling, token_prices
-from draftworth.records.predictions import Prediction
+from draftworth.records.codec import dump_record
+from draftworth.records.predictions import (
+    PREDICTIONS_FILE,
+    Prediction,
+    Predictions,
+    read_predictions,
+)
 from draftworth.records.readings import Reading
 from draftworth.records.step_costs import StepCostCard, read_step_costs
 from draftworth.report.terminal import document_lines
@@ -150,10 +156,12 @@ def _estimates(
         folder=arguments.out,
         enable_thinking=experiment.spec.workload.enable_thinking,
     )
+    predicted: list[Prediction] = []
     for draft in drafts:
         readings = reader.readings(draft, answers.outputs)
         check_lengths(weights, readings)
         measured = tuple(_measured(experiment, answers, draft, readings))
+        predicted += measured
         for costs in step_costs:
             found = estimate_of(shown(draft), readings, weights, windows=windows, step_costs=costs)
             price = prices.get(costs.load or "")
@@ -161,7 +169,24 @@ def _estimates(
                 experiment, found.answer, price=price, tokens_per_day=arguments.tokens_per_day
             )
             yield replace(found, predictions=measured, settling=tuple(told))
+    _keep(predicted, answers)
     check_answers(experiment, answers, reader, drafts[0], progress=_progress)
+
+
+def _keep(predicted: Sequence[Prediction], answers: Answers) -> None:
+    """Beside a run on this machine, whose report shows them; those of other drafts stay."""
+    if not predicted or answers.folder is None or answers.run is None:
+        return
+    run_id, path = answers.run.result.run_id, answers.folder / PREDICTIONS_FILE
+    variants = {prediction.variant for prediction in predicted}
+    try:
+        others = [p for p in read_predictions(answers.folder, run_id) if p.variant not in variants]
+        record = Predictions(run_id=run_id, predictions=(*others, *predicted))
+        path.write_bytes(dump_record(record, indent=2))
+    except (DraftworthError, OSError) as error:
+        _progress(f"{path}: predictions are not kept: {error}")
+        return
+    _progress(f"predictions are in {path}, which `report` shows")
 
 
 def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tuple[Prediction, ...]:

@@ -114,6 +114,19 @@ def _search_limit_advice(
         )
 
 
+def _unpriced_stop(experiment: ResolvedNeuron) -> Iterator[str]:
+    """What of `search.stop` cannot be counted without a price."""
+    if experiment.spec.search is None or experiment.spec.aws.price is not None:
+        return
+    stop = experiment.spec.search.stop
+    given = {"usd": stop.usd, "tokens_per_day": stop.tokens_per_day}
+    if names := [f"search.stop.{name}" for name, value in given.items() if value is not None]:
+        yield (
+            f"{' and '.join(names)}: without aws.price nobody knows what a candidate costs, so it "
+            "ends no search; next: give aws.price"
+        )
+
+
 def _stop_advice(run: Forecast) -> Iterator[str]:
     """A stop that leaves out candidates that are certainly measured otherwise."""
     if run.search is None:
@@ -180,6 +193,7 @@ def advice_lines(experiment: ResolvedExperiment) -> Iterator[str]:
         yield from _aws_advice(spec)
     if isinstance(experiment, ResolvedNeuron):
         yield from unread_drafts(experiment)
+        yield from _unpriced_stop(experiment)
 
 
 def _aws_advice(spec: NeuronExperiment) -> Iterator[str]:

@@ -19,6 +19,12 @@ from draftworth.records.likelihoods import (
     Likelihood,
     read_likelihoods,
 )
+from draftworth.records.predictions import (
+    PREDICTIONS_FILE,
+    Prediction,
+    Predictions,
+    read_predictions,
+)
 from draftworth.records.readings import Output, Reading
 from pods.teacher_forcing.reader import Reader
 from rehearsal import estimate
@@ -26,10 +32,13 @@ from tests.conftest import ROOT
 from tests.draftworth.planning.test_card import card, drafted, plain
 from tests.rehearsal.test_answers import HUB_EXPERIMENT, TINY_PAIR, write_answers
 from tests.rehearsal.test_rehearsal import short_rehearsal
+from tests.support.blocks import make_run
 from tests.support.experiments import both, put, resolved, write_experiment
 
 REHEARSAL = ROOT / "experiments/rehearsal.yaml"
 CLASSES = ("structured", "open_ended")
+# Of the built run.
+RUN_ID = make_run().run_id
 DRAFT = {"path": str(ROOT / "rehearsal/tiny_pair/draft")}
 
 
@@ -251,6 +260,42 @@ def test_the_experiments_own_draft_is_known_however_it_is_named(
     assert f"\n{draft or 'rehearsal/tiny_pair/draft'}\n" in output
     assert "Predicted without a server" in output
     assert "each step as predicted" in output
+    kept = read_predictions(run, RUN_ID)
+    assert {(p.variant, p.prompt_class) for p in kept} == {
+        ("tiny-draft-k7", name) for name in CLASSES
+    }
+
+
+def test_predictions_of_another_draft_stay_in_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_answers(tmp_path / "run", classes=CLASSES)
+    monkeypatch.chdir(ROOT)
+    other = Prediction(
+        variant="other",
+        prompt_class=CLASSES[0],
+        requests=1,
+        predicted=2.0,
+        measured=2.0,
+        shown=1,
+        same_sequence=1,
+    )
+    record = Predictions(run_id=RUN_ID, predictions=(other,))
+    (run / PREDICTIONS_FILE).write_bytes(dump_record(record))
+
+    assert estimated(run, monkeypatch) == 0
+
+    assert {p.variant for p in read_predictions(run, RUN_ID)} == {"other", "tiny-draft-k7"}
+
+
+def test_answers_of_nowhere_are_refused_with_what_may_be_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert estimated(tmp_path / "nowhere", monkeypatch) == 2
+
+    error = capsys.readouterr().err
+    assert "nowhere, where nothing is" in error
+    assert "a folder with CLASS/CASE.jsonl" in error
 
 
 def test_the_page_says_what_the_terminal_does(

@@ -562,6 +562,9 @@ def test_a_search_without_a_price_has_hours_and_no_usd(
     text = searched(tmp_path, capsys, drop("aws", "price"))
     assert line(text, "certainly measured  ").split()[2:7] == ["1", "0.5", "to", "2.1", "-"]
     assert "search.stop: hours 6 x 60 = 360.0 minutes; no candidate" in text
+    note = "search.stop.usd: without aws.price nobody knows what a candidate costs"
+    assert note in text
+    assert note not in searched(tmp_path, capsys)
 
 
 NO_STOP = put("search", "stop", value={})
