@@ -30,8 +30,8 @@ from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
 from draftworth.records.codec import dump_record
 from draftworth.records.likelihoods import LIKELIHOODS_FILE, Likelihoods
 from draftworth.records.predictions import PREDICTIONS_FILE, Prediction, Predictions
-from draftworth.records.reading import Run, read_run
-from draftworth.records.results import RUNS_FOLDER
+from draftworth.records.reading import read_run
+from draftworth.records.results import RUNS_FOLDER, RunResult
 from draftworth.records.transcripts import read_transcripts
 from pods.llmperf.s3_sink import S3Sink
 from pods.teacher_forcing.reader import Reader
@@ -85,6 +85,35 @@ def run(arguments: argparse.Namespace) -> int:
     _check_endpoint_arguments(arguments)
     folder = FolderSink(arguments.out)
     folder.check()
+    # What a search has read of the outputs is not read again when the run is over.
+    with tempfile.TemporaryDirectory(prefix="draftworth-") as scratch:
+        readings = Path(scratch)
+        result = _measure(arguments, experiment, folder, readings, progress)
+        run_folder = arguments.out / result.run_id
+        predictions: tuple[Prediction, ...] = ()
+        try:
+            predictions = _read_outputs(
+                arguments, experiment, result.run_id, folder, readings, progress
+            )
+        except KeyboardInterrupt:
+            progress("its outputs are not read: interrupted; what was measured is kept")
+            raise
+        finally:  # the run is measured, whatever came after it
+            completed = read_run(run_folder)
+            texts = read_transcripts(run_folder, completed.blocks)
+            print_verdict(completed, predictions, transcripts=texts)
+            print(f"files: {run_folder}")  # noqa: T201
+    return 0 if result.status == "complete" else 1
+
+
+def _measure(
+    arguments: argparse.Namespace,
+    experiment: ResolvedNeuron | ResolvedLocal,
+    folder: FolderSink,
+    readings: Path,
+    progress: Progress,
+) -> RunResult:
+    """Measure with servers of the engine or the user's own, and publish."""
     servers = (
         own_endpoints(
             experiment,
@@ -96,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.base_url
         else local_engines(experiment, arguments.engine, progress=progress)
     )
-    with embedded_aws() as emulator, _scratch() as readings:
+    with embedded_aws() as emulator:
         with servers as (spec, manager):
             bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)
             result = measure_here(
@@ -104,29 +133,18 @@ def run(arguments: argparse.Namespace) -> int:
                 Tee(folder, bucket),
                 progress,
                 servers=manager,
-                read_outputs=_draft_reader(arguments, experiment, Path(readings), progress),
+                read_outputs=_draft_reader(arguments, experiment, readings, progress),
             )
-        completed = read_run(arguments.out / result.run_id)
-        publish(emulator, completed, progress)
-    predictions: tuple[Prediction, ...] = ()
-    try:
-        predictions = _read_outputs(arguments, experiment, completed, folder, progress)
-    except KeyboardInterrupt:
-        progress("its outputs are not read: interrupted; what was measured is kept")
-        raise
-    finally:  # the run is measured, whatever came after it
-        completed = read_run(arguments.out / result.run_id)
-        texts = read_transcripts(arguments.out / result.run_id, completed.blocks)
-        print_verdict(completed, predictions, transcripts=texts)
-        print(f"files: {arguments.out / result.run_id}")  # noqa: T201
-    return 0 if result.status == "complete" else 1
+        publish(emulator, read_run(arguments.out / result.run_id), progress)
+    return result
 
 
 def _read_outputs(
     arguments: argparse.Namespace,
     experiment: ResolvedNeuron | ResolvedLocal,
-    run: Run,
+    run_id: str,
     folder: FolderSink,
+    readings: Path,
     progress: Progress,
 ) -> tuple[Prediction, ...]:
     """What the local models say of the outputs: files beside the run's, and the predictions.
@@ -135,23 +153,20 @@ def _read_outputs(
     """
     if arguments.base_url or not isinstance(experiment, ResolvedLocal):
         return ()
-    run_id, run_folder = run.result.run_id, arguments.out / run.result.run_id
-    with _scratch() as readings:
-        reader = _reader(arguments, experiment, Path(readings), progress)
-        try:
-            said = Likelihoods(
-                run_id=run_id, likelihoods=likelihoods(experiment, run_folder, reader)
-            )
-            folder.write(f"{run_id}/{LIKELIHOODS_FILE}", dump_record(said, indent=2))
-            if experiment.spec.workload.temperature:
-                return ()
-            predicted = predict(experiment, run_folder, reader)
-            record = Predictions(run_id=run_id, predictions=predicted)
-            folder.write(f"{run_id}/{PREDICTIONS_FILE}", dump_record(record, indent=2))
-        except DraftworthError as error:  # the run is measured, whatever came after it
-            progress(f"its outputs are not read: {error}")
+    run_folder = arguments.out / run_id
+    reader = _reader(arguments, experiment, readings, progress)
+    try:
+        said = Likelihoods(run_id=run_id, likelihoods=likelihoods(experiment, run_folder, reader))
+        folder.write(f"{run_id}/{LIKELIHOODS_FILE}", dump_record(said, indent=2))
+        if experiment.spec.workload.temperature:
             return ()
-        return predicted
+        predicted = predict(experiment, run_folder, reader)
+        record = Predictions(run_id=run_id, predictions=predicted)
+        folder.write(f"{run_id}/{PREDICTIONS_FILE}", dump_record(record, indent=2))
+    except DraftworthError as error:  # the run is measured, whatever came after it
+        progress(f"its outputs are not read: {error}")
+        return ()
+    return predicted
 
 
 def _draft_reader(
@@ -180,10 +195,6 @@ def _reader(
         folder=readings,
         enable_thinking=experiment.spec.workload.enable_thinking,
     )
-
-
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="draftworth-")
 
 
 def _asked(

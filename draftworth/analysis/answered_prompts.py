@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from draftworth.records.prompts import Case, Prompt
@@ -19,23 +20,36 @@ def outputs_of_blocks(
     variant: str,
 ) -> list[Output]:
     """What a variant answered greedily: of requests of one prompt, the first."""
-    asked = {(c.prompt_class, c.name, p.id): p for c in cases for p in c.prompts}
-    found: dict[tuple[str, str, str], Output] = {}
-    for block, transcript_id, prompt_id in answered(blocks, variant):
-        place = (block.prompt_class, block.case, prompt_id)
-        transcript = transcripts.get(transcript_id)
-        if transcript is None or place not in asked or place in found:
-            continue
-        found[place] = Output(
-            id="/".join(place),
-            prompt_class=block.prompt_class,
-            case=block.case,
-            prompt_id=prompt_id,
-            asked=asked_of(asked[place]),
-            text=transcript.text,
-            token_ids=transcript.token_ids,
-        )
+    found: dict[str, Output] = {}
+    for output in all_outputs(blocks, transcripts, cases, variant=variant):
+        place = "/".join((output.prompt_class, output.case, output.prompt_id))
+        if place not in found:
+            found[place] = replace(output, id=place)
     return list(found.values())
+
+
+def all_outputs(
+    blocks: Iterable[BlockResult],
+    transcripts: Transcripts,
+    cases: Iterable[Case],
+    *,
+    variant: str,
+) -> Iterator[Output]:
+    """Everything that a variant answered, by request, as each was drawn for itself."""
+    asked = {(c.prompt_class, c.name, p.id): p for c in cases for p in c.prompts}
+    for block, request_id, prompt_id in _answered(blocks, variant):
+        place = (block.prompt_class, block.case, prompt_id)
+        transcript = transcripts.get(request_id)
+        if transcript is not None and place in asked:
+            yield Output(
+                id=request_id,
+                prompt_class=block.prompt_class,
+                case=block.case,
+                prompt_id=prompt_id,
+                asked=asked_of(asked[place]),
+                text=transcript.text,
+                token_ids=transcript.token_ids,
+            )
 
 
 def asked_of(prompt: Prompt) -> dict[str, Any]:
@@ -46,7 +60,9 @@ def asked_of(prompt: Prompt) -> dict[str, Any]:
     return {"messages": prompt.messages, **tools}
 
 
-def answered(blocks: Iterable[BlockResult], variant: str) -> Iterator[tuple[BlockResult, str, str]]:
+def _answered(
+    blocks: Iterable[BlockResult], variant: str
+) -> Iterator[tuple[BlockResult, str, str]]:
     """Block, id and prompt of each request that has an answer to a prompt as it is."""
     for block in blocks:
         # Prompts that were made longer or shorter for a load are not those of the cases.

@@ -31,6 +31,11 @@ def slot_usd_per_second(price: Price | None, variant: str) -> float | None:
     return price.usd_per_node_hour * share / SECONDS_PER_HOUR
 
 
+def nodes_usd_per_second(price: Price | None) -> float | None:
+    """US dollars a second of all nodes; None without a price."""
+    return None if price is None else price.nodes * price.usd_per_node_hour / SECONDS_PER_HOUR
+
+
 @dataclass(frozen=True, kw_only=True)
 class Part:
     """A part of a run's time, and what all nodes cost meanwhile; None without a price."""
@@ -45,8 +50,7 @@ def run_parts(run: RunResult) -> tuple[Part, ...]:
 
     The minutes that nodes are up before the first start and after the end are not in it.
     """
-    price = run.price
-    usd_per_second = price.nodes * price.usd_per_node_hour / SECONDS_PER_HOUR if price else None
+    usd_per_second = nodes_usd_per_second(run.price)
     return tuple(
         Part(
             name=name.removesuffix("_s"),

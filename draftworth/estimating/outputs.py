@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from draftworth.analysis.answered_prompts import answered, asked_of, outputs_of_blocks
+from draftworth.analysis.answered_prompts import all_outputs, asked_of, outputs_of_blocks
 from draftworth.errors import UserInputError
 from draftworth.records.prompts import Case
 from draftworth.records.reading import Run
@@ -34,23 +34,8 @@ def outputs_of_variant(
 ) -> list[Output]:
     """What a variant of a run answered: all that was sampled, as each was drawn for itself; of
     greedy requests of one prompt, the first."""
-    asked = {(c.prompt_class, c.name, p.id): p for c in cases for p in c.prompts}
-    found = [
-        Output(
-            id=request_id,
-            prompt_class=block.prompt_class,
-            case=block.case,
-            prompt_id=prompt_id,
-            asked=asked_of(asked[block.prompt_class, block.case, prompt_id]),
-            text=transcripts[request_id].text,
-            token_ids=transcripts[request_id].token_ids,
-        )
-        for block, request_id, prompt_id in answered(run.blocks, variant)
-        if request_id in transcripts and (block.prompt_class, block.case, prompt_id) in asked
-    ]
-    if run.result.temperature:
-        return found
-    return [*{(o.prompt_class, o.case, o.prompt_id): o for o in reversed(found)}.values()][::-1]
+    read = all_outputs if run.result.temperature else outputs_of_blocks
+    return list(read(run.blocks, transcripts, cases, variant=variant))
 
 
 def outputs_of_log(case: Case, answers: Mapping[str, str]) -> Iterator[Output]:

@@ -65,8 +65,11 @@ class SearchRounds:
 
     def __iter__(self) -> Iterator[Round]:
         """One round after the other; each is asked for when the one before is measured."""
+        if self.order:  # a candidate was given up, and somebody may have read meanwhile
+            self._read()
         while due := self._due():
             yield from self._rounds(due)
+            self._read()
             if reason := self._why_no_figure(due):
                 self._leave_out(due.variant, reason)
                 continue
@@ -114,6 +117,10 @@ class SearchRounds:
     def _traffic(self) -> Traffic:
         """A search has one load (`experiment/rules/search.py`)."""
         return Traffic(weights=self.spec.class_weights, load=self.spec.loads[0])
+
+    def _read(self) -> None:
+        if not self._readings:
+            self._readings = self.read_outputs(self.blocks)
 
     def _leave_out(self, variant: str, reason: str) -> None:
         self.failed[variant] = reason
@@ -189,8 +196,6 @@ class SearchRounds:
         """Of those whose tokens a step are known in every class: by the text, or by others."""
         if not measured:
             return {}
-        if not self._readings:
-            self._readings = self.read_outputs(self.blocks)
         steps = {
             c: longer_than(self.blocks, self._traffic, variant=c.variant, checked=c.checked)
             for c in measured

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from draftworth.analysis.costs import SECONDS_PER_HOUR, slot_usd_per_second
+from draftworth.analysis.costs import (
+    SECONDS_PER_HOUR,
+    nodes_usd_per_second,
+    usd_per_million_tokens,
+)
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.searching.policy import Forecast, State
@@ -50,14 +53,13 @@ class Spending:
     def _traffic_usd(self, state: State) -> float | None:
         """What the user's tokens cost without a draft; None where it is not known."""
         load, a_day = self.spec.loads[0], state.search.tokens_per_day
-        usd_per_second = slot_usd_per_second(self.spec.price, self.spec.baseline)
-        if a_day is None or usd_per_second is None or not isinstance(load, ConcurrencyLoad):
+        if a_day is None or not isinstance(load, ConcurrencyLoad):
             return None
-        seconds = math.fsum(t.weight * t.seconds for t in state.baseline.values())
-        return a_day * state.search.days * usd_per_second * seconds / load.concurrency
+        throughput = load.concurrency / state.baseline_s
+        million = usd_per_million_tokens(self.spec.price, self.spec.baseline, throughput)
+        return None if million is None else million * a_day * state.search.days / 1e6
 
     @property
     def _usd_per_second(self) -> float:
         """All nodes; 0 without a price."""
-        price = self.spec.price
-        return price.nodes * price.usd_per_node_hour / SECONDS_PER_HOUR if price else 0.0
+        return nodes_usd_per_second(self.spec.price) or 0.0

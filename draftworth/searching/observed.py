@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from draftworth.analysis.checks import acceptance_by_position
 from draftworth.analysis.clustering import spread
+from draftworth.analysis.metrics import tokens_per_chunk
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.ratios import log_cost_ratio
 from draftworth.records.results import BlockResult, RequestRecord
@@ -70,17 +71,10 @@ def longer_than(
         here = group.blocks(own, variant)
         if counted := acceptance_by_position(here):
             found[group.prompt_class] = [*counted[:checked]]
-        elif mean := _tokens_per_step(here):
+        elif mean := tokens_per_chunk(here):
             each = acceptance_of(mean, checked=checked)
             found[group.prompt_class] = [each**depth for depth in range(1, checked + 1)]
     return found
-
-
-def _tokens_per_step(blocks: Iterable[BlockResult]) -> float | None:
-    known = [r for r in _records(blocks) if r.chunks > 1 and r.first_chunk_tokens is not None]
-    steps = sum(r.chunks - 1 for r in known)
-    tokens = sum((r.number_output_tokens or 0) - (r.first_chunk_tokens or 0) for r in known)
-    return tokens / steps if steps else None
 
 
 def _per_token(

@@ -180,7 +180,7 @@ class State:
                 t.weight * t.decoding_s / self.yields[c].tokens[name]
                 for name, t in self.baseline.items()
             )
-            / self._baseline_s
+            / self.baseline_s
             for c in self._known
         ]
 
@@ -188,12 +188,13 @@ class State:
         """Of a token in one prompt class; the part before the first one as dear as in the mix."""
         own = self.baseline[name]
         first_s = math.fsum(t.weight * t.first_s for t in self.baseline.values())
-        dearer = self._first(candidate) * self._baseline_s / first_s if first_s else 1.0
+        dearer = self._first(candidate) * self.baseline_s / first_s if first_s else 1.0
         decoding_s = own.decoding_s * step_cost / self.yields[candidate].tokens[name]
         return (own.first_s * dearer + decoding_s) / own.seconds
 
     @property
-    def _baseline_s(self) -> float:
+    def baseline_s(self) -> float:
+        """Seconds for each output token of the traffic without a draft."""
         return math.fsum(t.weight * t.seconds for t in self.baseline.values())
 
     def _first(self, candidate: Candidate) -> float:

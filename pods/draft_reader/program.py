@@ -37,6 +37,7 @@ from draftworth.records.readings import (
 )
 from draftworth.untrusted import read_at_most
 from pods.log import log_line
+from pods.teacher_forcing.memory import weights_bytes
 from pods.teacher_forcing.reader import Reader
 from pods.termination import end_at_sigterm
 
@@ -138,7 +139,7 @@ class DraftReader:
 
     def _check_memory(self, folder: Path) -> None:
         """Before Kubernetes ends the container for it, and with it the drafts that fit."""
-        weights_gib = sum(file.stat().st_size for file in folder.glob("*.safetensors")) / _GIB
+        weights_gib = weights_bytes(folder) / _GIB
         needed_gib = reading_memory_gib(weights_gib)
         if needed_gib > self.memory_gib:
             raise DraftworthError(
