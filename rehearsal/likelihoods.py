@@ -11,7 +11,7 @@ from pathlib import Path
 
 from draftworth.errors import DraftworthError
 from draftworth.estimating.likelihood import (
-    draft_likelihood_of,
+    draft_likelihoods_of,
     greedy_likelihood_of,
     likelihood_of,
 )
@@ -108,8 +108,7 @@ def _by_draft(
     others = {name: own for name, own in outputs.items() if _said(own) != _said(plain)}
     baseline = read(plain) if plain and others else []
     for variant, own in others.items():
-        if found := draft_likelihood_of(variant, read(own), baseline, draft=shown(draft)):
-            yield found
+        yield from draft_likelihoods_of(variant, read(own), baseline, draft=shown(draft))
 
 
 def _outputs(

@@ -20,10 +20,12 @@ rounding says either. A right server has a token beyond a near tie in at most on
 
 Read by a draft, where the target does not fit. A draft does not know how likely the target finds a
 token. But what is the same text, or drawn from the same distribution, has under any model the same
-mean log-likelihood on both sides: the difference, prompt by prompt, has an interval of 99% by
-Student's t. Within a margin both sides are equal, else beside 0 they differ, else there are too few
-prompts to tell. It sees less than the target does: a draft that finds two texts equally likely
-cannot tell them apart.
+mean log-likelihood on both sides: the difference, prompt by prompt, has an interval by Student's t,
+of 99% for all classes together (Bonferroni). Within a margin both sides are equal, else beside 0
+they differ, else there are too few prompts to tell. Each class for itself: noise is less likely
+than what a draft knows well and more likely than what it does not know, and over both classes that
+may add up to nothing. It sees less than the target does: a draft that finds two texts equally
+likely cannot tell them apart.
 """
 
 from __future__ import annotations
@@ -80,34 +82,53 @@ def greedy_likelihood_of(variant: str, readings: Sequence[Reading]) -> GreedyLik
     )
 
 
-def draft_likelihood_of(
+def draft_likelihoods_of(
     variant: str, readings: Sequence[Reading], baseline: Sequence[Reading], *, draft: str
-) -> DraftLikelihood | None:
-    """Compare outputs with the baseline's by what a draft says; None without common prompts."""
+) -> list[DraftLikelihood]:
+    """Compare outputs with the baseline's by what a draft says, class by class."""
     own, others = _by_prompt(readings), _by_prompt(baseline)
-    both = own.keys() & others.keys()
-    differences = [own[prompt] - others[prompt] for prompt in sorted(both)]
-    if not differences:
-        return None
-    mean, half = statistics.fmean(differences), _half_width(differences)
+    differences: defaultdict[str, list[float]] = defaultdict(list)
+    for prompt in sorted(own.keys() & others.keys()):
+        differences[prompt[0]].append(own[prompt] - others[prompt])
+    false_alarms = FALSE_ALARMS / max(1, len(differences))
+    return [
+        _draft_likelihood(
+            values,
+            false_alarms,
+            variant=variant,
+            prompt_class=name,
+            draft=draft,
+            outputs=sum(r.prompt_class == name and _prompt(r) in others for r in readings),
+        )
+        for name, values in differences.items()
+    ]
+
+
+def _draft_likelihood(
+    differences: Sequence[float],
+    false_alarms: float,
+    *,
+    variant: str,
+    prompt_class: str,
+    draft: str,
+    outputs: int,
+) -> DraftLikelihood:
+    """Of one class; without an interval with too few prompts."""
+    count, mean = len(differences), statistics.fmean(differences)
+    half = None
+    if count >= MIN_PROMPTS:
+        t = student_t(1 - false_alarms / 2, count - 1)
+        half = t * statistics.stdev(differences) / math.sqrt(count)
     return DraftLikelihood(
         variant=variant,
+        prompt_class=prompt_class,
         draft=draft,
-        prompts=len(differences),
-        outputs=sum(_prompt(r) in both for r in readings),
+        prompts=count,
+        outputs=outputs,
         difference=mean,
         low=None if half is None else mean - half,
         high=None if half is None else mean + half,
     )
-
-
-def _half_width(values: Sequence[float]) -> float | None:
-    """Of the interval of a mean; None of too few."""
-    count = len(values)
-    if count < MIN_PROMPTS:
-        return None
-    t = student_t(1 - FALSE_ALARMS / 2, count - 1)
-    return t * statistics.stdev(values) / math.sqrt(count)
 
 
 def _by_prompt(readings: Iterable[Reading]) -> dict[tuple[str, str, str], float]:

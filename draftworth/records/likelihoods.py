@@ -121,14 +121,16 @@ class GreedyLikelihood:
 
 @dataclass(frozen=True, kw_only=True)
 class DraftLikelihood:
-    """One variant's outputs and the baseline's under a draft, which knows both equally well.
+    """One variant's outputs in one class and the baseline's under a draft, which favours neither.
 
     draft: what read them. difference: variant - baseline of the mean log-likelihood a token, nats,
-        over prompts; low, high: its interval of 99%, None with too few prompts.
+        over prompts; low, high: its interval, 99% for all classes of the variant together, None
+        with too few prompts.
     """
 
     kind: Literal["by_draft"] = "by_draft"
     variant: str
+    prompt_class: str
     draft: str
     prompts: int
     outputs: int
@@ -154,7 +156,7 @@ class DraftLikelihood:
         """What is wrong or not known, for a reader; empty where nothing is."""
         if self.is_the_targets:
             return ""
-        prompts = f"{self.prompts} prompt{'s' * (self.prompts != 1)}"
+        prompts = f"{self.prompts} prompt{'s' * (self.prompts != 1)} of {self.prompt_class}"
         if self.low is None or self.high is None:
             return f"{self.variant}: {_NOT_KNOWN}: {prompts} are too few to tell"
         found = (
@@ -182,7 +184,7 @@ ModelsCheck = Likelihood | GreedyLikelihood | DraftLikelihood
 class Likelihoods:
     """`likelihoods.json`."""
 
-    schema: str = "draftworth.likelihoods/2"
+    schema: str = "draftworth.likelihoods/3"
     run_id: str
     likelihoods: tuple[ModelsCheck, ...]
 

@@ -22,7 +22,7 @@ def likelihood_tables(found: Sequence[ModelsCheck]) -> tuple[Table, ...]:
     return (
         *table(_SAMPLED_HEADINGS, by_target, names=2),
         *table(_GREEDY_HEADINGS, greedy, names=2),
-        *table(_DRAFT_HEADINGS, by_draft, names=3),
+        *table(_DRAFT_HEADINGS, by_draft, names=4),
     )
 
 
@@ -35,7 +35,7 @@ _GREEDY_HEADINGS = (
     *("outputs with a token beyond a near tie", "furthest below the most likely (nats)"),
 )
 _DRAFT_HEADINGS = (
-    *("variant", "as the baseline's", "read by", "prompts", "outputs"),
+    *("variant", "class", "as the baseline's", "read by", "prompts", "outputs"),
     *("log-likelihood a token, beside the baseline's (nats)", "99% interval"),
 )
 
@@ -60,7 +60,8 @@ def _draft_cells(found: DraftLikelihood) -> tuple[str, ...]:
     told = found.is_the_targets
     known = found.low is not None and found.high is not None
     return (
-        *(found.variant, yes_or_no(told, no="NO", unknown="not known"), found.draft),
+        *(found.variant, found.prompt_class),
+        *(yes_or_no(told, no="NO", unknown="not known"), found.draft),
         *(str(found.prompts), str(found.outputs), f"{found.difference:+.3f}"),
         f"{found.low:+.3f} to {found.high:+.3f}" if known else MISSING,
     )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from draftworth.analysis.clustering import MIN_PROMPTS
 from draftworth.estimating.likelihood import (
-    draft_likelihood_of,
+    draft_likelihoods_of,
     greedy_likelihood_of,
     likelihood_of,
 )
@@ -247,8 +248,7 @@ def by_draft(
     own, plain = (
         [Reading(**{**vars(r), "prompt_id": str(i)}) for i, r in enumerate(s)] for s in sides
     )
-    found = draft_likelihood_of("k7", own, plain, draft="draft")
-    assert found
+    (found,) = draft_likelihoods_of("k7", own, plain, draft="draft")
     return found
 
 
@@ -273,11 +273,54 @@ def test_under_a_draft_outputs_of_another_distribution_are_caught(
     assert "k7: its answers are not the target's: under draft" in found.words
 
 
+def in_class(name: str, readings: Sequence[Reading], *, more_likely: float = 0.0) -> list[Reading]:
+    """The same readings of another class, each token so much more likely, in nats."""
+    return [
+        replace(
+            r,
+            prompt_class=name,
+            log_likelihood=r.log_likelihood + more_likely * (len(r.hits) + 1),
+        )
+        for r in readings
+    ]
+
+
+def test_what_two_classes_have_against_each_other_does_not_hide_a_fault() -> None:
+    """Noise is less likely than what a draft knows, and more likely than what it does not know."""
+    plain = [read(n, sampled(0.8)) for n in range(12)]
+    baseline = [*in_class("known", plain), *in_class("unknown", plain)]
+    noisy = [
+        *in_class("known", plain, more_likely=-3.0),
+        *in_class("unknown", plain, more_likely=3.0),
+    ]
+
+    found = draft_likelihoods_of("k7", noisy, baseline, draft="draft")
+
+    assert [(k.prompt_class, round(k.difference)) for k in found] == [("known", -3), ("unknown", 3)]
+    assert all(k.is_the_targets is False for k in found)
+    assert all(k.prompts == k.outputs == 12 for k in found)
+
+
+def test_with_more_classes_each_interval_is_wider() -> None:
+    own, plain = ([read(n, sampled(0.8), prompt=n % 12) for n in range(s, s + 12)] for s in (0, 12))
+    (alone,) = draft_likelihoods_of("k7", own, plain, draft="draft")
+    beside = draft_likelihoods_of(
+        "k7",
+        [*own, *in_class("other", own)],
+        [*plain, *in_class("other", plain)],
+        draft="draft",
+    )
+
+    assert alone.low is not None
+    assert len(beside) == 2
+    assert all(k.low is not None and k.low < alone.low for k in beside)
+    assert all(k.difference == pytest.approx(alone.difference) for k in beside)
+
+
 def test_under_a_draft_the_same_outputs_are_equal() -> None:
     readings = [read(n, sampled(0.8)) for n in range(12)]
-    found = draft_likelihood_of("k7", readings, readings, draft="draft")
+    (found,) = draft_likelihoods_of("k7", readings, readings, draft="draft")
 
-    assert found
     assert found.is_the_targets is True
     assert found.words == ""
 
@@ -296,4 +339,4 @@ def test_too_few_prompts_are_not_called_equal() -> None:
 def test_sides_without_a_prompt_in_common_are_not_compared() -> None:
     one, other = [read(1, noise)], [read(2, noise)]
 
-    assert draft_likelihood_of("k7", one, other, draft="draft") is None
+    assert draft_likelihoods_of("k7", one, other, draft="draft") == []

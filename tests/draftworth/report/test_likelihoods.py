@@ -50,7 +50,14 @@ def sampled(folder: Path, **of_variant: Any) -> Path:
 def by_draft(low: float | None, high: float | None) -> DraftLikelihood:
     middle = 0.0 if low is None or high is None else (low + high) / 2
     return DraftLikelihood(
-        variant="k7", draft="draft", prompts=16, outputs=32, difference=middle, low=low, high=high
+        variant="k7",
+        prompt_class="structured",
+        draft="draft",
+        prompts=16,
+        outputs=32,
+        difference=middle,
+        low=low,
+        high=high,
     )
 
 
