@@ -12,18 +12,20 @@ from charts.canary import CanaryChart
 from charts.checkpoint_stager import StagingChart
 from charts.draft_reader import DraftReaderChart
 from charts.foundation import FoundationChart
+from charts.graph_compiler import GraphCompilerChart
 from charts.graph_scripts import GraphScriptsChart
 from charts.load_generator import LoadGeneratorChart
 from charts.serving import CandidateChart, ServingChart
 from charts.storage import StorageChart
+from draftworth.planning.cpu_compiling import graphs_to_compile
 from draftworth.planning.draft_reading import draft_reading
 from draftworth.planning.resolved import ResolvedNeuron
 
 
 def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cdk8s.Chart, ...]:
     """Foundation, storage, staging, programs, serving, candidates, load generator, draft reader
-    where drafts read, canary: each needs those before it, but for candidates, which do not need
-    each other (`in_steps`)."""
+    where drafts read, graph compiler where CPU nodes compile, canary: each needs those before it,
+    but for candidates, which do not need each other (`in_steps`)."""
     scope = cdk8s.App()
     serving = ServingChart(scope, "serving", experiment=experiment, bindings=bindings)
     measuring = LoadGeneratorChart(
@@ -41,6 +43,10 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
         )
         for _ in reading.models[:1]
     ]
+    compilers = [
+        GraphCompilerChart(scope, "graph-compiler", experiment=experiment, bindings=bindings)
+        for _ in graphs_to_compile(experiment)[:1]
+    ]
     return (
         FoundationChart(scope, "foundation", experiment=experiment),
         StorageChart(scope, "storage", experiment=experiment, bindings=bindings),
@@ -50,6 +56,7 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
         *serving.candidates,
         measuring,
         *readers,
+        *compilers,
         CanaryChart(
             scope,
             "canary",

@@ -10,14 +10,14 @@ from constructs import Construct
 
 from charts import k8s
 from charts.bindings import Bindings
-from charts.jobs import ProgramJob, add_job, on_exit
+from charts.jobs import PROGRAMS_PATH, ProgramJob, add_job, copied_programs, on_exit
 from charts.load_generator import POD_DEADLINE_SECONDS, beside_the_servers
 from charts.names import (
     DRAFT_READER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_COMPONENT,
     draft_reader_labels,
 )
-from charts.pods import empty_folder, no_rights, resources
+from charts.pods import empty_folder, resources
 from charts.storage import BucketVolume
 from draftworth.errors import UserInputError
 from draftworth.experiment.naming import RUNS_PREFIX
@@ -27,10 +27,6 @@ from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.serving.command import ModelPaths
 
 CONTAINER_NAME = "draft-reader"
-# In our own image, and where this pod copies them to.
-IMAGE_PATH = "/app"
-PROGRAMS_PATH = "/opt/draftworth"
-PACKAGES = ("draftworth", "pods")
 SCRATCH_PATH = "/scratch"
 SCRATCH_GIB = 2
 DRAFTS_PATH = "/models/drafts"
@@ -102,7 +98,7 @@ def _job(
             seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault")
         ),
         pod_settings={
-            "init_containers": [_programs(bindings)],
+            "init_containers": [copied_programs(bindings)],
             "active_deadline_seconds": POD_DEADLINE_SECONDS,
             "affinity": k8s.Affinity(
                 # Pending until there is something to measure: while models are staged, their files
@@ -144,23 +140,6 @@ class _Models:
     def mounts(self) -> Iterator[k8s.VolumeMount]:
         for number, folder in enumerate((ModelPaths().target, *self.draft_folders)):
             yield k8s.VolumeMount(name=f"model-{number}", mount_path=folder, read_only=True)
-
-
-def _programs(bindings: Bindings) -> k8s.Container:
-    """Copies our programs into the pod: no image of ours is built on Neuron's.
-
-    From our image and not from a ConfigMap, as the servers' come: a search's template is near to
-    what CloudFormation takes.
-    """
-    return k8s.Container(
-        name="programs",
-        image=bindings.llmperf_image,
-        image_pull_policy="IfNotPresent",
-        command=["cp", "-r", *(f"{IMAGE_PATH}/{name}" for name in PACKAGES), PROGRAMS_PATH],
-        resources=resources(cpus=0.1, memory_gib=1),
-        security_context=no_rights(read_only_root_filesystem=True),
-        volume_mounts=[k8s.VolumeMount(name="programs", mount_path=PROGRAMS_PATH)],
-    )
 
 
 def _not_beside_the_load_generator() -> k8s.PodAntiAffinity:

@@ -11,7 +11,19 @@ import cdk8s
 from charts import k8s
 from charts.bindings import Bindings
 from charts.names import CPU_NODE_LABELS, content_name, has_cdk_token
-from charts.pods import aws_environment, metadata, no_rights, ordinary_user, variables
+from charts.pods import (
+    aws_environment,
+    metadata,
+    no_rights,
+    ordinary_user,
+    resources,
+    variables,
+)
+
+# In our own image, and where a pod of another image gets them.
+_IMAGE_PATH = "/app"
+_PACKAGES = ("draftworth", "pods")
+PROGRAMS_PATH = "/opt/draftworth"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +34,7 @@ class ProgramJob:
     failure_rules: beside the one for pods that lost their node, which does not count.
     calls_kubernetes: its pod holds a token of its service account.
     image: another one than our own. working_folder: another one than the image's.
+    node_labels: of the nodes that it may run on.
     job_settings, pod_settings: further fields of JobSpec and PodSpec.
     """
 
@@ -43,6 +56,7 @@ class ProgramJob:
     calls_kubernetes: bool = False
     image: str = ""
     working_folder: str | None = None
+    node_labels: Mapping[str, str] = field(default_factory=lambda: dict(CPU_NODE_LABELS))
     job_settings: Mapping[str, Any] = field(default_factory=dict)
     pod_settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -72,6 +86,24 @@ def on_exit(action: str, container: str, *codes: int) -> k8s.PodFailurePolicyRul
         on_exit_codes=k8s.PodFailurePolicyOnExitCodesRequirement(
             container_name=container, operator="In", values=list(codes)
         ),
+    )
+
+
+def copied_programs(bindings: Bindings) -> k8s.Container:
+    """Copies our programs into a pod of another image, to PROGRAMS_PATH on its volume `programs`:
+    no image of ours is built on Neuron's.
+
+    From our image and not from a ConfigMap, as the servers' come: a search's template is near to
+    what CloudFormation takes.
+    """
+    return k8s.Container(
+        name="programs",
+        image=bindings.llmperf_image,
+        image_pull_policy="IfNotPresent",
+        command=["cp", "-r", *(f"{_IMAGE_PATH}/{name}" for name in _PACKAGES), PROGRAMS_PATH],
+        resources=resources(cpus=0.1, memory_gib=1),
+        security_context=no_rights(read_only_root_filesystem=True),
+        volume_mounts=[k8s.VolumeMount(name="programs", mount_path=PROGRAMS_PATH)],
     )
 
 
@@ -105,8 +137,8 @@ def _pod_spec(job: ProgramJob, bindings: Bindings) -> k8s.PodSpec:
         service_account_name=job.service_account,
         automount_service_account_token=job.calls_kubernetes,
         enable_service_links=False,
-        # And no toleration: never on an accelerator node.
-        node_selector=CPU_NODE_LABELS,
+        # And no toleration of its taint: never on an accelerator node.
+        node_selector=job.node_labels,
         security_context=job.security_context,
         containers=[_container(job, bindings)],
         volumes=list(job.volumes),

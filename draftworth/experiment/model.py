@@ -16,7 +16,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -70,6 +70,10 @@ class NeuronServing(Serving):
     """logical NeuronCore configuration: physical cores in a logical one"""
     slot_devices: PositiveInt
     """connected Neuron devices one service claims: 1, 4, 8 or 16"""
+    buckets: Literal["engine", "one"] = "engine"
+    """lengths that graphs are compiled for: as the engine does it, about eight graphs a variant; or
+    one for prompts and one for output, which fit the workload: a prompt that leaves less room than
+    workload.output_tokens is refused then. Only with NxD Inference"""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
     """Neuron engine settings for ALL variants, over what the dialect sets itself"""
 

@@ -4,25 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from draftworth.experiment.cluster import COMPILE_WAIT_MINUTES
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds, exactly, total
 from draftworth.planning.phases import Phase
 from draftworth.planning.resolved import NeuronVariant
+from draftworth.records.server_state import UNPROVEN_LIMIT_MINUTES
 
 GBIT_PER_GIB = 8 * 2**30 / 1e9
 
 
 def starting_phases(
-    variant: NeuronVariant, assumed: Assumptions, *, is_compiled: bool, after: str
+    variant: NeuronVariant,
+    assumed: Assumptions,
+    *,
+    is_compiled: bool,
+    on_cpu: bool,
+    after: str,
 ) -> Iterator[Phase]:
-    """A compile where no graph is there, then a load."""
+    """A compile where no graph is there, then a load.
+
+    on_cpu: a CPU node has compiled it before, which a start here proves, or not.
+    """
     if not is_compiled:
         minutes = assumed.bounds("compile_minutes")
+        if on_cpu:
+            minutes = compiled_again(minutes)
         yield Phase(name=f"compile {variant.name}", minutes=minutes, after=(after,))
         after = f"compile {variant.name}"
     loading = load_minutes(variant, assumed)
     yield Phase(name=f"load {variant.name}", minutes=loading, after=(after,))
+
+
+def compiled_again(minutes: Bounds) -> Bounds:
+    """Nothing where graphs from a CPU node load; else a start that rejects them, and a compile."""
+    words = f"0 where they load, else unproven start {UNPROVEN_LIMIT_MINUTES} + {minutes.how}"
+    return Bounds(0.0, UNPROVEN_LIMIT_MINUTES + minutes.worst, (words,))
+
+
+def cpu_compile_minutes(assumed: Assumptions) -> Bounds:
+    """From the deploy to graphs in the bucket, or to the end of the wait for them."""
+    minutes = assumed.bounds
+    node = minutes("scale_up_minutes") + minutes("node_start_minutes")
+    compiling = minutes("compile_minutes") * minutes("cpu_compile_ratio")
+    taken = node + minutes("image_pull_minutes") + compiling
+    limit = COMPILE_WAIT_MINUTES
+    cut = f", waited for {limit} at most" if taken.worst > limit else ""
+    return Bounds(min(taken.best, limit), min(taken.worst, limit), (f"{taken.how}{cut}",))
 
 
 def load_minutes(variant: NeuronVariant, assumed: Assumptions) -> Bounds:

@@ -14,7 +14,8 @@ from functools import cached_property
 from draftworth.experiment.search import Stop
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds
-from draftworth.planning.loading_time import load_minutes, starting_phases
+from draftworth.planning.cpu_compiling import compiles_on_cpu
+from draftworth.planning.loading_time import compiled_again, load_minutes, starting_phases
 from draftworth.planning.measuring_time import RoundCounts, round_minutes
 from draftworth.planning.phases import Phase
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
@@ -37,8 +38,13 @@ class SearchTime:
     def certain_phases(self, *, after: str) -> Iterator[Phase]:
         """Of the certain ones after the first, each after the one before."""
         for variant in self._certain[1:]:
-            is_compiled = variant.name in self.compiled
-            yield from starting_phases(variant, self.assumed, is_compiled=is_compiled, after=after)
+            yield from starting_phases(
+                variant,
+                self.assumed,
+                is_compiled=variant.name in self.compiled,
+                on_cpu=compiles_on_cpu(self.experiment, variant),
+                after=after,
+            )
             after = f"measure {variant.name}"
             loaded = (f"load {variant.name}",)
             yield Phase(name=after, minutes=self._measuring, after=loaded, measured=True)
@@ -74,7 +80,10 @@ class SearchTime:
         starting = loading + self._measuring
         if all(variant.name in self.compiled for variant in self._others):
             return starting
-        return self.assumed.bounds("compile_minutes") + starting
+        compiling = self.assumed.bounds("compile_minutes")
+        if all(compiles_on_cpu(self.experiment, variant) for variant in self._others):
+            compiling = compiled_again(compiling)
+        return compiling + starting
 
     def others_minutes(self, candidates: float) -> Bounds:
         """Beside the certain ones, of so many candidates in all; `search.stop` left out."""

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds, exactly
-from draftworth.planning.loading_time import starting_phases, transfer_minutes
+from draftworth.planning.cpu_compiling import compiles_on_cpu
+from draftworth.planning.loading_time import (
+    cpu_compile_minutes,
+    starting_phases,
+    transfer_minutes,
+)
 from draftworth.planning.measuring_phases import measuring_phases
 from draftworth.planning.phases import Limit, Phase, Schedule, Timeline
 from draftworth.planning.resolved import ResolvedNeuron
@@ -32,7 +37,7 @@ class Forecast:
     """A run's time line: `limited` ends at the deadline or the budget, `unlimited` does not.
 
     Of a search, both are of the certain candidates in the best case, and in the worst of all that
-    `search.stop` lets begin.
+    `search.stop` lets begin. compiled: variants whose graph is in the bucket.
     """
 
     experiment: ResolvedNeuron
@@ -40,6 +45,7 @@ class Forecast:
     limited: Timeline
     unlimited: Timeline
     search: SearchTime | None = None
+    compiled: frozenset[str] = frozenset()
 
     @property
     def billed_minutes(self) -> Bounds:
@@ -119,6 +125,7 @@ def forecast(
         limited=Timeline.of(phases, _limits(experiment, assumed)),
         unlimited=Timeline.of(phases),
         search=search,
+        compiled=frozenset(compiled),
     )
 
 
@@ -141,13 +148,25 @@ def _phases(
         stage = transfer + minutes("stager_start_minutes")
     yield Phase(name=DEPLOY, minutes=deploy, billed=False)
     yield Phase(name=STAGE, minutes=stage, after=(DEPLOY,), billed=False)
-    yield Phase(name=SCALE_UP, minutes=minutes("scale_up_minutes"), after=(STAGE,), billed=False)
+    starting = [variant for variant in experiment.variants if experiment.starts_up(variant)]
+    ready = [STAGE]
+    for variant in starting:
+        if variant.name not in compiled and compiles_on_cpu(experiment, variant):
+            ready.append(f"compile {variant.name} on a CPU node")
+            compiling = cpu_compile_minutes(assumed)
+            yield Phase(name=ready[-1], minutes=compiling, after=(DEPLOY,), billed=False)
+    scaling = minutes("scale_up_minutes")
+    yield Phase(name=SCALE_UP, minutes=scaling, after=tuple(ready), billed=False)
     yield Phase(name=NODE_START, minutes=minutes("node_start_minutes"), after=(SCALE_UP,))
     yield Phase(name=IMAGE_PULL, minutes=minutes("image_pull_minutes"), after=(NODE_START,))
-    starting = [variant for variant in experiment.variants if experiment.starts_up(variant)]
-    for variant in starting:
-        is_compiled = variant.name in compiled  # each on its own slot, all at once
-        yield from starting_phases(variant, assumed, is_compiled=is_compiled, after=IMAGE_PULL)
+    for variant in starting:  # each on its own slot, all at once
+        yield from starting_phases(
+            variant,
+            assumed,
+            is_compiled=variant.name in compiled,
+            on_cpu=compiles_on_cpu(experiment, variant),
+            after=IMAGE_PULL,
+        )
     loaded = tuple(f"load {variant.name}" for variant in starting)
     yield from measuring_phases(experiment, assumed, after=loaded)
 

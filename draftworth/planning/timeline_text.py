@@ -13,8 +13,10 @@ from draftworth.planning.assumptions import (
     Assumptions,
     assumption_data,
 )
-from draftworth.planning.bounds import CASES, Bounds
+from draftworth.planning.bounds import CASES, Bounds, exactly
 from draftworth.planning.capacity_block import PaidBlock, free_slots
+from draftworth.planning.cpu_compiling import compiled_where, graphs_to_compile
+from draftworth.planning.loading_time import cpu_compile_minutes
 from draftworth.planning.measuring_time import (
     block_seconds,
     control_round_minutes,
@@ -23,7 +25,7 @@ from draftworth.planning.measuring_time import (
 from draftworth.planning.phases import Phase, Timeline
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.search_text import search_lines
-from draftworth.planning.timeline import BUDGET, NODE_START, TEARDOWN, Forecast
+from draftworth.planning.timeline import BUDGET, NODE_START, TEARDOWN, Forecast, forecast
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
 from draftworth.terminal import table_lines
 
@@ -42,9 +44,45 @@ def time_lines(first: Forecast, second: Forecast) -> Iterator[str]:
     yield f"  measured for {measured.text(digits=0)} minutes{certain}"
     yield from _round_lines(first)
     yield from search_lines(first)
+    yield from compile_lines(first)
     yield ""
     priced = first.experiment.spec.aws.price is not None
     yield from (_cost_lines if priced else _minutes_lines)(first, second)
+
+
+def compile_lines(first: Forecast) -> Iterator[str]:
+    """What accelerators are billed for before anything is measured, both ways to compile."""
+    experiment, assumed, compiled = first.experiment, first.assumed, first.compiled
+    yield ""
+    yield "compiling   minutes that an accelerator node is billed before the first measured token"
+    way = experiment.spec.release_facts.cpu_compile
+    for where in ("accelerator", "cpu_nodes"):
+        if where == "cpu_nodes" and way is None:
+            yield f"  compile_where cpu_nodes    not on {experiment.spec.release}"
+            continue
+        run = forecast(compiled_where(experiment, where), assumed, compiled=compiled)
+        billed = run.unlimited.bounds(lambda run: run.billed_minutes_before_first_token)
+        this = ", as here" if where == experiment.spec.aws.compile_where else ""
+        yield f"  compile_where {where:<12} {billed.text(digits=1)}{this}{_cpu_words(run)}"
+
+
+def _cpu_words(run: Forecast) -> str:
+    """What the CPU nodes cost, and what the worst case is made of."""
+    experiment = run.experiment
+    graphs = [g for g in graphs_to_compile(experiment) if g.variant.name not in run.compiled]
+    if not graphs:
+        return ""
+    price = assumption_data().compile_node
+    certain = sum(graph.certain for graph in graphs)
+    minutes = cpu_compile_minutes(run.assumed)
+    usd = minutes.called("minutes") / 60 * certain * exactly(price.usd_per_hour)
+    way = experiment.spec.release_facts.cpu_compile
+    others = f"; {way.others}" if way and way.others else ""
+    return (
+        f"; at the worst what they make is rejected, and compiled again. {certain} x {price.what} "
+        f"as Spot for at most {_worked_out(usd, digits=2)} USD ({price.source}, "
+        f"{price.as_of.isoformat()}){others}"
+    )
 
 
 def learnt_lines(rows: Mapping[str, Assumption], assumed: Assumptions) -> Iterator[str]:

@@ -22,6 +22,9 @@ POD_VARIABLE = "DRAFTWORTH_POD"
 # graphs, and where there are none. Then it is given up. `plan` assumes at most 10 for a load; with
 # the ten that a node may take to start, one that never ends has cost half an hour.
 LOAD_LIMIT_MINUTES = 20
+# The same, with graphs that were compiled without a device and that no server has loaded yet: a
+# wrong guess costs no more than this.
+UNPROVEN_LIMIT_MINUTES = 15
 COMPILE_LIMIT_MINUTES = 120
 # For who waits for a server that has never answered: the longer of these, and a node that joins and
 # pulls its image before the start begins.

@@ -102,6 +102,21 @@ class CompileReport:
     reported_at_unix_s: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class WantedGraphs:
+    """`control/compiling/wanted.json`: graphs that a search will likely need.
+
+    job_name: of the measuring Job. since_unix_s: when each was first asked for, by artifact key.
+    """
+
+    schema: str = "draftworth.wanted-graphs/1"
+    job_name: str
+    since_unix_s: Mapping[str, float]
+
+
+WANTED_KEY = f"{COMPILING_FOLDER}wanted.json"
+
+
 def unproven_key(key: str) -> str:
     """Object key of a key's unproven graphs, and its path below the mounted bucket."""
     return f"{key}/{UNPROVEN_NAME}"

@@ -72,13 +72,13 @@ def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) ->
 
 
 def _ready(s3: S3Client, bucket: str, model: ModelRef) -> ReadyModel | None:
-    return _record(ReadyModel, s3, bucket, ready_key(model.model, model.revision))
+    return read_record(ReadyModel, s3, bucket, ready_key(model.model, model.revision))
 
 
 def _given_up(s3: S3Client, bucket: str, model: ModelRef, *, since: float) -> str:
     """Why its staging Job gave up since the deploy; empty: it did not, or has not said so."""
     try:
-        failed = _record(FailedModel, s3, bucket, failed_key(model.model, model.revision))
+        failed = read_record(FailedModel, s3, bucket, failed_key(model.model, model.revision))
     except (RecordError, TooLargeError):
         return ""
     if failed is None or failed.failed_at_unix_s < since:
@@ -109,7 +109,7 @@ def canaries_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) 
 
 def _report(s3: S3Client, bucket: str, job_name: str, variant: str) -> CanaryReport | None:
     """None where there is none of this Job and variant, whatever stands at its key."""
-    report = _record(CanaryReport, s3, bucket, canary_key(job_name, variant))
+    report = read_record(CanaryReport, s3, bucket, canary_key(job_name, variant))
     ours = report is not None and (report.job_name, report.variant) == (job_name, variant)
     return report if ours else None
 
@@ -140,12 +140,12 @@ def servers_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -
 
 def _server(s3: S3Client, bucket: str, server: str) -> ServerState | None:
     try:
-        return _record(ServerState, s3, bucket, server_state_key(server))
+        return read_record(ServerState, s3, bucket, server_state_key(server))
     except (RecordError, TooLargeError):
         return None
 
 
-def _record(record_type: type[R], s3: S3Client, bucket: str, key: str) -> R | None:
+def read_record(record_type: type[R], s3: S3Client, bucket: str, key: str) -> R | None:
     """None where there is no object of this key; raises for one that is no such record."""
     data = read_object(s3, bucket, key)
     return None if data is None else load_record(record_type, data)
@@ -168,7 +168,7 @@ def run_of(s3: S3Client, bucket: str, job_name: str) -> Run:
     for folder in folders[:MAX_RUNS]:
         run_id = one_line(folder.split("/")[-2], characters=100)
         try:
-            run = _record(RunResult, s3, bucket, f"{folder}{RUN_FILE}")
+            run = read_record(RunResult, s3, bucket, f"{folder}{RUN_FILE}")
         except (RecordError, TooLargeError) as error:
             text = one_line(f"its {RUN_FILE} cannot be read: {error}")
             return Run(state="failed", run_id=run_id, text=text)
@@ -193,7 +193,7 @@ def _answer(s3: S3Client, bucket: str, folder: str) -> tuple[str, ...]:
     The run is over with or without it: nothing about it may keep nodes up.
     """
     try:
-        verdict = _record(Verdict, s3, bucket, f"{folder}{VERDICT_FILE}")
+        verdict = read_record(Verdict, s3, bucket, f"{folder}{VERDICT_FILE}")
     except Exception as error:  # noqa: BLE001 - of another program's object, which decides nothing
         why = str(error) or type(error).__name__
         return (one_line(f"The verdict is not known here: {VERDICT_FILE} cannot be read: {why}"),)

@@ -153,7 +153,7 @@ class State(Document):
     requests: CloudFormation requests that were done.
     """
 
-    schema: str = "draftworth.capacity-state/4"
+    schema: str = "draftworth.capacity-state/5"
     status: Status = "ended"
     current: str | None = None
     deployments: Mapping[str, Deployment]

@@ -10,6 +10,7 @@ from constructs import Construct
 
 from charts.names import (
     DRAFT_READER_SERVICE_ACCOUNT,
+    GRAPH_COMPILER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
@@ -19,12 +20,18 @@ from charts.names import (
 )
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.experiment.variants import HubModel
+from draftworth.planning.cpu_compiling import compiles_on_cpu, graphs_to_compile
 from draftworth.planning.draft_reading import draft_reading
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.artifact_manifest import manifest_key
 from draftworth.records.canary import canary_key
 from draftworth.records.readings import OUTPUTS_FILE, READINGS_FILE
 from draftworth.records.server_state import SERVERS_FOLDER, server_state_key
+from draftworth.records.unproven_graphs import (
+    compile_report_key,
+    rejected_key,
+    unproven_key,
+)
 from stacks.constructs.accepted_findings import accept_folders
 from stacks.constructs.roles import CREATED_NOT_REPLACED, allow, grant, pod_role
 
@@ -49,9 +56,12 @@ class WorkloadRoles(Construct):
         self._build_stager(experiment, checkpoints)
         for variant in experiment.variants:
             server = self._build_server(variant, checkpoints, artifacts)
+            if compiles_on_cpu(experiment, variant):
+                _let_reject_graphs(server, artifacts, variant.artifact_key)
             _let_report(server, variant, results)
         self._build_load_generator(results, run_spec_arn)
         self._build_draft_reader(experiment, checkpoints, results)
+        self._build_graph_compiler(experiment, artifacts, results)
 
     def _build_stager(self, experiment: ResolvedNeuron, checkpoints: aws_s3.IBucket) -> None:
         stager = self._role(STAGER_SERVICE_ACCOUNT, "put checkpoints into their bucket")
@@ -74,7 +84,7 @@ class WorkloadRoles(Construct):
         # The whole bucket is mounted, so the folder is itself asked for as an object.
         key = variant.artifact_key
         _let_read(server, artifacts, [key, f"{key}/*"])
-        _let_upload_graphs(server, artifacts, key)
+        _let_upload_graphs(server, artifacts, key, manifest=manifest_key(key))
         return server
 
     def _build_load_generator(self, results: aws_s3.IBucket, run_spec_arn: str) -> None:
@@ -130,6 +140,24 @@ class WorkloadRoles(Construct):
             ),
         )
         accept_folders(reader, results, outputs, readings)
+
+    def _build_graph_compiler(
+        self, experiment: ResolvedNeuron, artifacts: aws_s3.IBucket, results: aws_s3.IBucket
+    ) -> None:
+        """Where CPU nodes compile: graphs, that they are unproven, and how it went. Never that they
+        are proven, which only who has loaded them knows."""
+        keys = [graph.key for graph in graphs_to_compile(experiment)]
+        if not keys:
+            return
+        compiler = self._role(GRAPH_COMPILER_SERVICE_ACCOUNT, "compile graphs without a device")
+        markers = [k for key in keys for k in (manifest_key(key), rejected_key(key))]
+        _let_read(compiler, artifacts, [*markers, *map(unproven_key, keys)])
+        for key in keys:
+            _let_upload_graphs(compiler, artifacts, key, manifest=unproven_key(key))
+        reports = [results.arn_for_objects(compile_report_key(key)) for key in keys]
+        grant(compiler, allow("ReportCompiles", ["s3:PutObject"], reports))
+        if experiment.spec.aws.hub_token_secret:
+            _let_read_secret(compiler, experiment.spec.aws.hub_token_secret)
 
     def _role(self, service_account: str, purpose: str) -> aws_iam.Role:
         role = pod_role(
@@ -201,8 +229,16 @@ def _let_report(role: aws_iam.Role, variant: NeuronVariant, bucket: aws_s3.IBuck
     accept_folders(role, bucket, reports)
 
 
-def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, key: str) -> None:
-    """Folders below a key, and the key's manifest: that one only once.
+def _let_reject_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, key: str) -> None:
+    """Graphs that were compiled without a device, and cannot be used on one."""
+    arn = bucket.arn_for_objects(rejected_key(key))
+    grant(role, allow("RejectGraphs", ["s3:PutObject"], [arn]))
+
+
+def _let_upload_graphs(
+    role: aws_iam.Role, bucket: aws_s3.IBucket, key: str, *, manifest: str
+) -> None:
+    """Folders below a key, and what names them: that one only once.
 
     Delete, because the slower of two uploads of one key removes its own folder.
     """
@@ -217,7 +253,7 @@ def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, key: str) -> 
         allow(
             "WriteManifestOnce",
             ["s3:PutObject"],
-            [bucket.arn_for_objects(manifest_key(key))],
+            [bucket.arn_for_objects(manifest)],
             CREATED_NOT_REPLACED,
         ),
     )

@@ -137,6 +137,7 @@ def test_the_asset_is_its_own_files_and_works_alone() -> None:
 def test_the_function_is_told_what_it_reads() -> None:
     told = properties("AWS::Lambda::Function")
     assert set(told["Environment"]["Variables"]) == {
+        "ARTIFACTS_BUCKET",
         "CHECKPOINTS_BUCKET",
         "RESULTS_BUCKET",
         "TOPIC_ARN",

@@ -9,6 +9,8 @@ from draftworth.experiment.catalog import Accelerator
 from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.placement import place
 
+# NxD Inference's own names of what `serving.buckets` sets.
+BUCKET_SETTINGS = {"context_encoding_buckets", "token_generation_buckets"}
 # A node group, a placement group and a Capacity Block are planned for this many nodes at most.
 MAX_NODES = 8
 
@@ -23,6 +25,26 @@ def _lengths_fit(experiment: Experiment) -> Iterator[Problem]:
             f"workload.output_tokens {work.output_tokens} = {total}",
             allowed=f"{total} or more",
             reason="the engine refuses or cuts requests longer than max_model_len",
+        )
+
+
+def _buckets_are_known_to_the_engine(experiment: NeuronExperiment) -> Iterator[Problem]:
+    serving, dialect = experiment.serving, experiment.release_facts.dialect
+    if serving.buckets == "engine":
+        return
+    if not dialect.endswith("_nxdi"):
+        yield Problem(
+            key=("serving", "buckets"),
+            given=f'"{serving.buckets}" on release {experiment.release}',
+            allowed="engine",
+            reason="only images with NxD Inference are told their buckets in this way",
+        )
+    for name in serving.neuron_config.keys() & BUCKET_SETTINGS:
+        yield Problem(
+            key=("serving", "neuron_config", name),
+            given=f"a value, with serving.buckets {serving.buckets}",
+            allowed="serving.buckets, or this setting with serving.buckets engine",
+            reason="both say for which lengths graphs are compiled",
         )
 
 
@@ -122,6 +144,7 @@ def _nodes_fit_the_plan(experiment: NeuronExperiment) -> Iterator[Problem]:
 
 COMMON = (_lengths_fit,)
 NEURON = (
+    _buckets_are_known_to_the_engine,
     _slot_is_connected,
     _lnc_is_one_that_runs,
     _tensor_parallel_fills_the_slot,

@@ -45,6 +45,7 @@ IN_THE_KEY: dict[str, st.SearchStrategy[Any]] = {
     "serving.max_model_len": NUMBERS,
     "serving.tensor_parallel_size": NUMBERS,
     "serving.lnc": NUMBERS,
+    "serving.buckets": st.just("one"),
     # Names that no dialect has: one that repeats a default is the same graph.
     "serving.neuron_config": st.dictionaries(WORDS.map("x_{}".format), NUMBERS, min_size=1),
     "variants[].method": st.sampled_from(["fused_draft", "eagle", "eagle3"]),
@@ -75,6 +76,7 @@ NOT_IN_THE_KEY = {
     "workload.classes[].cases",
     "workload.classes[].weight",
     "workload.input_tokens",
+    # With serving.buckets one it is in it: by what it leaves of the length for prompts.
     "workload.output_tokens",
     "workload.fixed_output_length",
     "workload.temperature",
@@ -106,6 +108,7 @@ NOT_IN_THE_KEY = {
     "aws.admin_principal_arns",
     "aws.pins.node_release",
     "aws.pins.add_ons",
+    "aws.compile_where",
     "aws.capacity.kind",
     "aws.capacity.reservation_id",
     "aws.capacity.hours",

@@ -286,6 +286,33 @@ def test_the_experiments_own_neuron_config_reaches_both_sides(tmp_path: Path) ->
         assert config["sequence_parallel_enabled"] is True
 
 
+@pytest.mark.parametrize(
+    ("max_model_len", "output_tokens", "prompts"),
+    [(1024, 600, 512), (1024, 512, 512), (1024, 1000, 128), (1024, 100, 1024), (100, 90, 100)],
+)
+def test_one_bucket_of_each_kind_holds_every_prompt_that_leaves_room_for_its_output(
+    tmp_path: Path, max_model_len: int, output_tokens: int, prompts: int
+) -> None:
+    edits = (
+        put("serving", "buckets", value="one"),
+        put("serving", "max_model_len", value=max_model_len),
+        put("workload", "output_tokens", value=output_tokens),
+        put("workload", "input_tokens", value=8),
+    )
+    plain, drafted = commands(load_spec(write_experiment(tmp_path, both(*edits))))
+
+    configs = [json.loads(flag(c, "override-neuron-config")) for c in (plain, drafted)]
+    assert configs[0] == configs[1]
+    assert configs[0]["enable_bucketing"] is True
+    assert configs[0]["context_encoding_buckets"] == [prompts]
+    assert configs[0]["token_generation_buckets"] == [max_model_len]
+
+
+def test_by_itself_the_engine_chooses_its_buckets(experiments: Path) -> None:
+    for command in commands(load_spec(experiments / "llama-3.1-8b-eagle3.yaml")):
+        assert says(command, "context_encoding_buckets") == []
+
+
 def test_eagle3_on_vllm_neuron_names_its_method(experiments: Path) -> None:
     plain, drafted = commands(load_spec(experiments / "llama-3.1-8b-eagle3.yaml"))
 

@@ -1,0 +1,124 @@
+"""Graphs that CPU nodes compile: which, when, and what that changes of what is billed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from draftworth.experiment.cluster import COMPILE_WAIT_MINUTES
+from draftworth.planning.assumptions import assumption_data
+from draftworth.planning.cpu_compiling import compiled_where, graphs_to_compile
+from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.planning.timeline import IMAGE_PULL, SCALE_UP, forecast
+from draftworth.planning.timeline_text import compile_lines
+from draftworth.records.server_state import UNPROVEN_LIMIT_MINUTES
+from tests.support.experiments import changed, resolved
+from tests.support.timelines import BY_HAND, QWEN
+
+ON_CPU = compiled_where(QWEN, "cpu_nodes")
+PUBLISHED_MINUTES_BEST = 33.6  # docs/timeline.md, before the first measured token
+
+
+def names(experiment: ResolvedNeuron, *, certain: bool) -> list[str]:
+    return [g.variant.name for g in graphs_to_compile(experiment) if g.certain is certain]
+
+
+def test_every_graph_where_it_is_asked_for_and_none_elsewhere() -> None:
+    assert names(ON_CPU, certain=True) == ["baseline", "qwen3-1.7b-k7"]
+    assert names(ON_CPU, certain=False) == []
+    assert graphs_to_compile(compiled_where(QWEN, "accelerator")) == ()
+
+
+def test_the_candidates_that_are_certain_come_first() -> None:
+    search = compiled_where(resolved("qwen3-32b-search"), "cpu_nodes")
+    certain, likely = names(search, certain=True), names(search, certain=False)
+
+    assert search.first_candidate
+    assert certain == ["baseline", search.first_candidate.name]
+    assert len(certain) + len(likely) == len(search.variants)
+
+
+def test_variants_with_one_graph_compile_it_once() -> None:
+    control = changed(ON_CPU, control=True, repetitions=2)
+
+    keys = [graph.key for graph in graphs_to_compile(control)]
+    assert len(keys) == len(set(keys)) == 2
+
+
+def test_what_a_cpu_mode_does_not_compile_is_left_to_the_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    release = ON_CPU.spec.release_facts
+    assert release.cpu_compile
+    baseline_only = release.cpu_compile.model_copy(update={"methods": ("none",)})
+    monkeypatch.setattr(
+        type(ON_CPU.spec),
+        "release_facts",
+        release.model_copy(update={"cpu_compile": baseline_only}),
+    )
+
+    assert names(ON_CPU, certain=True) == ["baseline"]
+
+
+def test_nodes_start_when_graphs_and_checkpoints_are_there() -> None:
+    """Deploy 30, then node 1 + 5, image 4, compile 30: later than 65 seconds of staging and 1."""
+    best, worst = (getattr(forecast(ON_CPU, ratio(1.5)).unlimited, c) for c in ("best", "worst"))
+
+    assert best.spans["compile baseline on a CPU node"].end == 30 + 1 + 5 + 4 + 45
+    assert best.spans[SCALE_UP].start == best.spans["compile baseline on a CPU node"].end
+    assert best.spans["compile baseline"].minutes == 0
+    assert worst.spans["compile baseline"].minutes == UNPROVEN_LIMIT_MINUTES + 30
+    assert best.spans["load baseline"].start == best.spans[IMAGE_PULL].end
+    assert best.billed_minutes_before_first_token < worst.billed_minutes_before_first_token
+
+
+def ratio(value: float) -> Any:
+    return BY_HAND.replaced([f"cpu_compile_ratio={value}"])
+
+
+def test_the_wait_for_graphs_has_its_limit() -> None:
+    assumed = BY_HAND.replaced(["compile_minutes=600"])
+    run = forecast(ON_CPU, assumed).unlimited.best
+
+    assert run.spans["compile baseline on a CPU node"].minutes == COMPILE_WAIT_MINUTES
+    assert run.spans[SCALE_UP].start == 30 + COMPILE_WAIT_MINUTES
+
+
+def test_a_graph_that_is_there_is_neither_compiled_nor_waited_for() -> None:
+    run = forecast(ON_CPU, BY_HAND, compiled=["baseline", "qwen3-1.7b-k7"]).unlimited.best
+
+    assert not [name for name in run.spans if name.startswith("compile")]
+
+
+def test_at_best_a_quarter_of_the_published_sequence_is_billed() -> None:
+    assumed = assumption_data().for_target(QWEN.spec.target.model)
+    billed = {
+        where: forecast(compiled_where(QWEN, where), assumed).unlimited.bounds(
+            lambda run: run.billed_minutes_before_first_token
+        )
+        for where in ("accelerator", "cpu_nodes")
+    }
+
+    assert billed["cpu_nodes"].best <= PUBLISHED_MINUTES_BEST / 4 < billed["accelerator"].best
+    # Being wrong costs the start that shows it, and nothing else.
+    lost = billed["cpu_nodes"].worst - billed["accelerator"].worst
+    assert lost == pytest.approx(UNPROVEN_LIMIT_MINUTES)
+
+
+def test_the_plan_shows_both_ways_and_what_the_cpu_nodes_cost() -> None:
+    lines = list(compile_lines(forecast(ON_CPU, BY_HAND)))
+
+    accelerator, cpu = (line for line in lines if "compile_where" in line)
+    assert ", as here" in cpu
+    assert ", as here" not in accelerator
+    assert "2 x r7i.16xlarge as Spot" in cpu
+
+
+def test_where_a_release_cannot_the_plan_says_so() -> None:
+    (line,) = (
+        line
+        for line in compile_lines(forecast(resolved("llama-3.1-8b-eagle3"), BY_HAND))
+        if "cpu_nodes" in line
+    )
+    assert line.endswith("not on neuron-2.32.0")
