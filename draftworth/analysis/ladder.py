@@ -194,7 +194,7 @@ def _rung(
         if (hours := _server_hours(run, traffic, variant)) is not None:
             usd_per_second = slot_usd_per_second(run.result.price, variant)
             costs[variant] = hours * (usd_per_second * SECONDS_PER_HOUR if usd_per_second else 1)
-        if (itl_s := _weighted(run, traffic, variant, INTER_TOKEN_LATENCY)) is not None:
+        if (itl_s := weighted(run, traffic, variant, INTER_TOKEN_LATENCY)) is not None:
             itls_s[variant] = itl_s
     return Rung(
         concurrency=concurrency,
@@ -206,11 +206,11 @@ def _rung(
 
 def _server_hours(run: Run, traffic: Traffic, variant: str) -> float | None:
     """That a million output tokens of the traffic take."""
-    seconds = _weighted(run, traffic, variant, OUTPUT_THROUGHPUT, power=-1)
+    seconds = weighted(run, traffic, variant, OUTPUT_THROUGHPUT, power=-1)
     return None if seconds is None else seconds * 1e6 / SECONDS_PER_HOUR
 
 
-def _weighted(
+def weighted(
     run: Run, traffic: Traffic, variant: str, metric: Metric, *, power: int = 1
 ) -> float | None:
     """The mean over the traffic's classes, weighted like their output tokens."""

@@ -1,0 +1,211 @@
+"""The winner of a run: which way of decoding to keep, at which loads it pays, what to watch.
+
+It is what the headline of the report answers, and nothing else decides: a variant that is judged
+`cheaper per token` in the traffic that the headline speaks of, at one load at least. Where every
+comparison is decided and none is cheaper, the baseline has won. While one is undecided that could
+be cheaper, nobody has won: a winner by default would be believed like a measured one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from draftworth.analysis.answer import asked_of, best_of, headline
+from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.ladder import weighted
+from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, TOKENS_PER_STEP, TTFT
+from draftworth.analysis.pairing import Traffic
+from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.step_costs import step_costs_of
+from draftworth.analysis.verdict import Comparison
+from draftworth.errors import DraftworthError
+from draftworth.records.load import Load
+from draftworth.records.reading import Run
+from draftworth.records.results import AS_SHIPPED
+from draftworth.records.step_costs import StepCost
+from draftworth.records.verdict import Judgement
+from draftworth.untrusted import one_line
+
+CHEAPER: Judgement = "cheaper per token"
+# What decides against a variant, as `inconclusive` does not.
+_DECIDED_AGAINST: tuple[Judgement, ...] = ("no difference", "dearer", "outside the limits")
+
+
+class NoWinnerError(DraftworthError):
+    """The run names none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WinnerFigures:
+    """The winner in one traffic, a prompt class or the traffic mix, at one load.
+
+    choice: the variant that is shown to be cheapest here; the baseline where none is cheaper.
+    judgement, cost_ratio, itl_speedup: of the winner against the baseline; None of the baseline.
+    itl_s, ttft_s: each class's median, weighted like its output tokens, as the report's ladder is.
+    tokens_per_step: measured. break_even_tokens_per_step: with so many a step takes as long as the
+        baseline takes for as many tokens: the step's cost in baseline steps, over all classes at
+        this load; None for the baseline, and where nothing shows its steps.
+    mean_context_tokens: of a step: a request's input and half of its output.
+    """
+
+    traffic: str
+    load: Load
+    choice: str
+    judgement: Judgement | None
+    cost_ratio: Estimate | None
+    itl_speedup: Estimate | None
+    itl_s: float | None
+    ttft_s: float | None
+    tokens_per_step: float | None
+    break_even_tokens_per_step: float | None
+    mean_context_tokens: float | None
+
+    @property
+    def label(self) -> str:
+        """`structured at c4`."""
+        return f"{self.traffic} at {self.load.label}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Winner:
+    """Which variant to keep, or the baseline where none pays, and on what that rests.
+
+    traffic: what the headline speaks of: the traffic mix, or the only class.
+    figures: of every traffic and load, that traffic's first.
+    judged: what the headline chose from.
+    cheaper_up_to: by length of prompts (None: as they are), the highest concurrency up to which the
+        winner is shown to be cheaper at each one measured; empty for the baseline.
+    longest_context_tokens: input and output of the longest request that counts; None: not counted.
+    """
+
+    variant: str
+    baseline: str
+    headline: str
+    traffic: str
+    figures: tuple[WinnerFigures, ...]
+    judged: tuple[Comparison, ...]
+    cheaper_up_to: Mapping[int | None, int]
+    longest_context_tokens: int | None
+
+    @property
+    def speculates(self) -> bool:
+        """Whether it is not the baseline."""
+        return self.variant != self.baseline
+
+    @property
+    def decisive(self) -> tuple[WinnerFigures, ...]:
+        """Those of the traffic that the headline speaks of, load by load."""
+        return tuple(f for f in self.figures if f.traffic == self.traffic)
+
+    @property
+    def cheaper_at(self) -> tuple[Load, ...]:
+        """Loads at which it is shown to be cheaper in that traffic."""
+        return tuple(f.load for f in self.decisive if f.judgement == CHEAPER)
+
+
+def winner_of(facts: RunFacts) -> Winner:
+    """The winner of a run.
+
+    Raises:
+        NoWinnerError: it did not end well, compared nothing, or has not decided it.
+    """
+    result, asked = facts.run.result, asked_of(facts)
+    if result.status != "complete":
+        raise _no_winner(facts, f"it failed: {one_line(result.reason)}", "measure again")
+    if not asked:
+        raise _no_winner(facts, headline(facts), "measure a speculative variant beside a baseline")
+    best = best_of(asked)
+    if best.judgement == CHEAPER:
+        return _winner(facts, asked, best.variant, best.traffic)
+    if best.judgement in _DECIDED_AGAINST:
+        return _winner(facts, asked, result.baseline, best.traffic)
+    raise _no_winner(
+        facts,
+        headline(facts),
+        "measure more (workload.max_requests, repetitions), at a load that is kept full "
+        "(workload.load: concurrency), or leave out the variant that is undecided",
+    )
+
+
+def _no_winner(facts: RunFacts, why: str, next_step: str) -> NoWinnerError:
+    shown = one_line(facts.run.result.run_id)
+    return NoWinnerError(f"run {shown} has no winner: {why.rstrip('.')}; next: {next_step}")
+
+
+def _winner(facts: RunFacts, asked: Sequence[Comparison], variant: str, best: Traffic) -> Winner:
+    run = facts.run
+    compared = _comparisons(facts)
+    # The traffic that the headline speaks of first; a traffic at a load has one comparison or more.
+    traffics = dict.fromkeys((c.traffic.name, c.traffic.load) for c in compared)
+    own_first = sorted(traffics, key=lambda place: place[0] != best.name)
+    costs = {(cost.variant, cost.load): cost for cost in step_costs_of(run).costs}
+    figures = (
+        _figures(
+            run, variant, [c for c in compared if (c.traffic.name, c.traffic.load) == p], costs
+        )
+        for p in own_first
+    )
+    reached = {
+        ladder.input_tokens: rung.concurrency
+        for ladder in facts.ladders
+        if ladder.traffic == best.name and (rung := ladder.cheaper_up_to(variant))
+    }
+    return Winner(
+        variant=variant,
+        baseline=run.result.baseline,
+        headline=headline(facts),
+        traffic=best.name,
+        figures=tuple(figures),
+        judged=tuple(asked),
+        cheaper_up_to=reached,
+        longest_context_tokens=max(_context_tokens(run, variant), default=None),
+    )
+
+
+def _comparisons(facts: RunFacts) -> list[Comparison]:
+    """Of every variant that may be chosen with the baseline: the mix's, then the classes'."""
+    of_classes = (c for v in facts.speculative if (c := v.comparison))
+    return [c for c in (*facts.mixes, *of_classes) if AS_SHIPPED not in (c.variant, c.baseline)]
+
+
+def _figures(
+    run: Run,
+    variant: str,
+    compared: Sequence[Comparison],
+    costs: Mapping[tuple[str, Load], StepCost],
+) -> WinnerFigures:
+    """compared: the variants of one traffic at one load."""
+    traffic, baseline = compared[0].traffic, run.result.baseline
+    own = next((c for c in compared if c.variant == variant), None)
+    cheaper = [c for c in compared if c.judgement == CHEAPER]
+    itl_s, ttft_s = (weighted(run, traffic, variant, m) for m in (INTER_TOKEN_LATENCY, TTFT))
+    steps_a_token = weighted(run, traffic, variant, TOKENS_PER_STEP, power=-1)
+    step, plain = costs.get((variant, traffic.load)), costs.get((baseline, traffic.load))
+    return WinnerFigures(
+        traffic=traffic.name,
+        load=traffic.load,
+        choice=best_of(cheaper).variant if cheaper else baseline,
+        judgement=own.judgement if own else None,
+        cost_ratio=own.cost_ratio if own else None,
+        itl_speedup=own.itl_speedup if own else None,
+        itl_s=itl_s,
+        ttft_s=ttft_s,
+        tokens_per_step=1 / steps_a_token if steps_a_token else None,
+        break_even_tokens_per_step=_break_even(step, plain) if own else None,
+        mean_context_tokens=step.mean_context_tokens if step else None,
+    )
+
+
+def _break_even(step: StepCost | None, plain: StepCost | None) -> float | None:
+    """A step's time in baseline steps, of which each yields one token (`speculation`)."""
+    if step is None or plain is None or not step.step_latency_s or not plain.step_latency_s:
+        return None
+    return step.step_latency_s / plain.step_latency_s
+
+
+def _context_tokens(run: Run, variant: str) -> Iterator[int]:
+    for block in run.blocks:
+        for record in block.requests if block.variant == variant else ():
+            if record.counts and record.number_total_tokens is not None:
+                yield record.number_total_tokens

@@ -1,0 +1,205 @@
+"""The winner: what the headline answers, with the figures to watch it by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from draftworth.analysis.answer import headline
+from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.window_schedule import window_schedule
+from draftworth.analysis.winner import NoWinnerError, Winner, WinnerFigures, winner_of
+from draftworth.records.load import ConcurrencyLoad, PoissonLoad
+from draftworth.records.verdict import Judgement
+from tests.draftworth.analysis.test_ladder import blocks_at, facts_at, in_flight
+from tests.draftworth.report.runs import (
+    BASELINE,
+    PLAIN_ITL_S,
+    STEP_S,
+    TOKENS,
+    VARIANT,
+    make_drafted_block,
+    make_facts,
+    make_plain_block,
+    make_run,
+    two_rounds,
+)
+
+
+def mixed() -> RunFacts:
+    """One class that gains more than the other loses."""
+    return make_facts(make_run(class_weights={"structured": 0.9, "open_ended": 0.1}))
+
+
+def dearer() -> RunFacts:
+    return make_facts(make_run(class_weights={"structured": 0.0, "open_ended": 1.0}))
+
+
+def at(winner: Winner, traffic: str, load: str = "c4") -> WinnerFigures:
+    (found,) = [f for f in winner.figures if f.label == f"{traffic} at {load}"]
+    return found
+
+
+def test_a_variant_that_is_cheaper_wins_with_the_figures_of_each_class_and_of_the_mix() -> None:
+    winner = winner_of(mixed())
+    assert (winner.variant, winner.baseline, winner.speculates) == (VARIANT, BASELINE, True)
+    assert winner.headline.startswith("Speculation pays: traffic mix at c4, k7")
+    assert [f.traffic for f in winner.figures] == ["traffic mix", "structured", "open_ended"]
+    structured, mix = at(winner, "structured"), at(winner, "traffic mix")
+    assert structured.itl_s == pytest.approx(STEP_S / 6, rel=0.05)
+    assert structured.tokens_per_step == pytest.approx(6.0, rel=0.05)
+    assert structured.itl_speedup
+    assert structured.itl_speedup.value == pytest.approx(2.0, rel=0.1)
+    # Nine of ten tokens come six a step, one comes two a step.
+    assert mix.tokens_per_step == pytest.approx(1 / (0.9 / 6 + 0.1 / 2), rel=0.03)
+    assert mix.cost_ratio
+    assert mix.cost_ratio.high
+    assert mix.cost_ratio.high < 1
+    assert winner.longest_context_tokens == 64 + TOKENS
+
+
+def test_break_even_is_what_a_step_costs_in_baseline_steps() -> None:
+    structured = at(winner_of(mixed()), "structured")
+    assert structured.break_even_tokens_per_step == pytest.approx(STEP_S / PLAIN_ITL_S, rel=0.25)
+    assert structured.break_even_tokens_per_step != pytest.approx(6.0, rel=0.1)
+
+
+def test_where_a_class_alone_loses_the_choice_there_is_the_baseline() -> None:
+    winner = winner_of(mixed())
+    assert at(winner, "structured").choice == VARIANT
+    assert at(winner, "open_ended").choice == BASELINE
+    assert at(winner, "open_ended").judgement == "dearer"
+
+
+def test_where_none_is_cheaper_the_baseline_wins_with_its_own_figures() -> None:
+    winner = winner_of(dearer())
+    assert (winner.variant, winner.speculates, winner.cheaper_up_to) == (BASELINE, False, {})
+    own = at(winner, "traffic mix")
+    assert (own.judgement, own.cost_ratio, own.break_even_tokens_per_step) == (None, None, None)
+    assert own.itl_s == pytest.approx(PLAIN_ITL_S, rel=0.1)
+    assert own.tokens_per_step == pytest.approx(1.0)
+    assert [c.judgement for c in winner.judged] == ["dearer"]
+
+
+def test_an_undecided_run_has_no_winner_and_says_what_the_headline_says() -> None:
+    one_round = (make_plain_block(1, "structured"), make_drafted_block(2, "structured"))
+    facts = make_facts(make_run(blocks=one_round, class_weights={"structured": 1.0}))
+    assert headline(facts).startswith("No answer yet")
+    with pytest.raises(NoWinnerError, match=r"No answer yet: .*next: measure more") as refused:
+        winner_of(facts)
+    assert refused.value.exit_code == 1
+
+
+def test_a_failed_run_has_no_winner() -> None:
+    run = make_run()
+    failed = replace(run, result=replace(run.result, status="failed", reason="no disk"))
+    with pytest.raises(NoWinnerError, match="failed: no disk"):
+        winner_of(make_facts(failed))
+
+
+def test_a_run_of_the_baseline_alone_has_no_winner() -> None:
+    blocks = two_rounds(make_plain_block(1, "structured"))
+    alone = make_run(blocks=blocks, variants=(BASELINE,), class_weights={"structured": 1.0})
+    with pytest.raises(NoWinnerError, match="no verdict"):
+        winner_of(make_facts(alone))
+
+
+def test_arrivals_at_a_rate_name_no_winner() -> None:
+    facts = make_facts(
+        make_run(
+            blocks=blocks_at(PoissonLoad(requests_per_second=1.0)),
+            class_weights={"structured": 1.0},
+        )
+    )
+    with pytest.raises(NoWinnerError, match="kept full"):
+        winner_of(facts)
+
+
+def test_it_says_up_to_which_load_it_is_shown_to_be_cheaper() -> None:
+    facts = facts_at(1, 2, 4)
+    winner = winner_of(facts)
+    (ladder,) = facts.ladders
+    last = ladder.cheaper_up_to(VARIANT)
+    assert last
+    assert last.concurrency < 4, "the ladder must end somewhere for this to prove anything"
+    assert winner.cheaper_up_to == {None: last.concurrency}
+    assert last.concurrency in {getattr(load, "concurrency", 0) for load in winner.cheaper_at}
+    assert ConcurrencyLoad(concurrency=4) not in winner.cheaper_at
+
+
+def judged(*judgements: tuple[int, Judgement], choice: str = VARIANT) -> Winner:
+    """A winner that was judged so at these concurrencies."""
+    winner = winner_of(facts_at(1, 2))
+    figures = [
+        replace(
+            winner.decisive[0],
+            load=ConcurrencyLoad(concurrency=concurrency),
+            judgement=judgement,
+            choice=choice if judgement == "cheaper per token" else BASELINE,
+        )
+        for concurrency, judgement in judgements
+    ]
+    return replace(winner, figures=tuple(figures))
+
+
+# Of the variants that one server can serve.
+WINDOWS = {VARIANT: 7, "k3": 3}
+
+
+@pytest.mark.parametrize(
+    ("judgements", "schedule"),
+    [
+        # Between a load that pays and one that does not, nobody has shown that it pays.
+        ([(1, "cheaper per token"), (4, "dearer")], ((1, 1, 7), (2, 8, 0))),
+        ([(2, "cheaper per token"), (4, "inconclusive")], ((1, 2, 7), (3, 8, 0))),
+        # Above the highest measured load nobody knows.
+        ([(1, "cheaper per token"), (4, "cheaper per token")], ((1, 4, 7), (5, 8, 0))),
+        (
+            [(1, "dearer"), (4, "cheaper per token"), (8, "dearer")],
+            ((1, 3, 0), (4, 4, 7), (5, 8, 0)),
+        ),
+        # More in flight than the server decodes at once makes its largest batch.
+        (
+            [(1, "cheaper per token"), (8, "cheaper per token"), (16, "dearer")],
+            ((1, 1, 7), (2, 8, 0)),
+        ),
+    ],
+)
+def test_the_ladder_becomes_a_schedule_with_zero_where_it_is_not_shown_to_pay(
+    judgements: list[tuple[int, Judgement]], schedule: tuple[tuple[int, int, int], ...]
+) -> None:
+    assert window_schedule(judged(*judgements), WINDOWS, max_num_seqs=8) == schedule
+
+
+def test_a_variant_that_pays_at_every_batch_needs_no_schedule() -> None:
+    winner = judged((1, "cheaper per token"), (8, "cheaper per token"))
+    assert window_schedule(winner, WINDOWS, max_num_seqs=8) == ()
+
+
+def test_one_load_is_no_ladder() -> None:
+    assert window_schedule(judged((1, "cheaper per token")), WINDOWS, max_num_seqs=8) == ()
+
+
+def test_another_window_of_the_same_draft_is_taken_where_it_is_cheapest() -> None:
+    winner = judged((1, "cheaper per token"), (4, "cheaper per token"))
+    other = replace(winner.figures[1], choice="k3")
+    both = replace(winner, figures=(winner.figures[0], other))
+    schedule = ((1, 1, 7), (2, 4, 3), (5, 8, 0))
+    assert window_schedule(both, WINDOWS, max_num_seqs=8) == schedule
+
+
+def test_another_drafts_gain_is_no_window_of_this_server() -> None:
+    winner = judged((1, "cheaper per token"), (4, "cheaper per token"))
+    foreign = replace(winner.figures[1], choice="eagle-k3", judgement="dearer")
+    both = replace(winner, figures=(winner.figures[0], foreign))
+    assert window_schedule(both, WINDOWS, max_num_seqs=4) == ((1, 1, 7), (2, 4, 0))
+
+
+def test_the_baseline_has_no_schedule() -> None:
+    assert window_schedule(winner_of(dearer()), {}, max_num_seqs=8) == ()
+
+
+def test_loads_that_were_measured_are_all_in_the_figures() -> None:
+    winner = winner_of(facts_at(1, 2, 4))
+    assert [f.load for f in winner.decisive] == list(in_flight(1, 2, 4))
