@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
+from draftworth.experiment.afterwards import AfterHere, AfterOnDevices, Nothing
 from draftworth.experiment.aws import Aws
 from draftworth.experiment.catalog import Accelerator, Release, catalog
 from draftworth.experiment.patterns import SET_NAME_PATTERN, Name, PositiveInt
@@ -138,6 +139,8 @@ class NeuronExperiment(ExperimentBase):
     repetitions: Repetitions = 2
     """times that the run measures with servers that were started anew, in swapped slots every
     second time; with a search 1, which is its default then"""
+    after: AfterOnDevices = Nothing(kind="nothing")
+    """when the run is over: nothing, or the winner goes on serving, with limits of its own"""
     aws: Aws
 
     @property
@@ -189,6 +192,8 @@ class LocalExperiment(ExperimentBase):
     """two or more, with a search one or more; exactly one has method none"""
     search: LocalSearch | None = None
     """drafts and windows to try in turn, one server beside the baseline's"""
+    after: AfterHere = Nothing(kind="nothing")
+    """when the run is over: nothing, or the winner goes on serving, with limits of its own"""
 
 
 Experiment = NeuronExperiment | LocalExperiment

@@ -536,7 +536,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "budget_usd",
         "unknown key, 'budget_usd'",
         "rerun",
-        "belongs into aws",
+        "belongs into after or aws",
     ),
     "a rerun inside aws": (
         put("aws", "rerun", value=2),

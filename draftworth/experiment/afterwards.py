@@ -1,0 +1,52 @@
+"""What becomes of the servers when the run is over."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, Field
+
+from draftworth.experiment.patterns import PositiveFloat
+from draftworth.experiment.strict import StrictModel
+
+# A request of each class; more often would be load, less often would see a drift late.
+PROBE_SECONDS = 60
+
+
+class Nothing(StrictModel):
+    """Everything goes when the run is over."""
+
+    kind: Literal["nothing"]
+
+
+class _Serve(StrictModel):
+    """The winner goes on serving when the run is over, until its time or its money is gone."""
+
+    kind: Literal["serve"]
+    serve_until: AwareDatetime | None = Field(
+        default=None,
+        description="with its time zone, as in 2026-12-01T08:00:00Z; left out: until budget_usd",
+    )
+    budget_usd: PositiveFloat
+    """the winner's server goes when it has cost so much since the run was over, US dollars"""
+    probe_seconds: float = Field(default=PROBE_SECONDS, ge=1, le=3600)
+    """time between two probes: a request of each prompt class, whose tokens a step are compared
+    with the break-even"""
+
+
+class ServeOnDevices(_Serve):
+    """On Neuron devices."""
+
+    replicas: Literal["one", "every_slot"] = "one"
+    """one server of the winner, and the nodes that it needs; or one in every slot"""
+
+
+class ServeHere(_Serve):
+    """On this machine, a rehearsal."""
+
+    usd_per_hour: PositiveFloat
+    """what this machine is taken to cost, US dollars an hour: a budget is money over time"""
+
+
+AfterOnDevices = Annotated[Nothing | ServeOnDevices, Field(discriminator="kind")]
+AfterHere = Annotated[Nothing | ServeHere, Field(discriminator="kind")]

@@ -1,0 +1,96 @@
+"""A winner that goes on serving: which it is, until when, and what is seen of it.
+
+ONE definition, for who keeps it (the measuring Job), who guards it (the capacity controller) and
+who publishes it (the metrics publisher). Standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+# In the run's folder, written before `run.json`: whoever finds the run complete finds this too.
+KEPT_FILE = "kept.json"
+# A folder of the results bucket, beside the runs.
+LIVE_FOLDER = "live"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptWinner:
+    """`kept.json`: the variant that goes on serving when its run is over.
+
+    servers: names of its servers, which stay; every other one was stopped.
+    since_unix_s: when the run was over.
+    """
+
+    schema: str = "draftworth.kept-winner/1"
+    run_id: str
+    variant: str
+    servers: tuple[str, ...]
+    since_unix_s: float
+
+    def __post_init__(self) -> None:
+        if not self.servers:
+            raise ValueError("servers: given none, allowed: one or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveClass:
+    """One prompt class in one probe: medians over its requests that did not fail.
+
+    ttft_s, itl_s, e2e_s: seconds; tokens_per_step: output tokens a chunk after the first. None:
+        nothing shows it.
+    """
+
+    prompt_class: str
+    requests: int
+    failed: int
+    ttft_s: float | None
+    itl_s: float | None
+    e2e_s: float | None
+    tokens_per_step: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveProbe:
+    """`live/RUN_ID/NUMBER.json`: one look at a winner that serves.
+
+    number: from 1. classes: what the probe's own requests met.
+    source: of what follows: the server's counters since the look before, which know every request
+        of anybody; or the probe's own requests, weighted as the classes are.
+    tokens_per_step: None where nothing shows it. acceptance: accepted / drafted tokens, None
+        without counters.
+    break_even_tokens_per_step: with fewer, decoding without a draft costs less; None: no draft.
+    drifted: fewer, in this look and in those before it that make a finding.
+    """
+
+    schema: str = "draftworth.live-probe/1"
+    experiment: str
+    run_id: str
+    variant: str
+    number: int
+    began_at_unix_s: float
+    ended_at_unix_s: float
+    classes: tuple[LiveClass, ...]
+    source: Literal["counters", "probe"]
+    tokens_per_step: float | None
+    acceptance: float | None
+    break_even_tokens_per_step: float | None
+    drifted: bool
+
+    @property
+    def margin(self) -> float | None:
+        """Tokens a step in break-evens: below 1 speculation costs more than it saves."""
+        if self.tokens_per_step is None or not self.break_even_tokens_per_step:
+            return None
+        return self.tokens_per_step / self.break_even_tokens_per_step
+
+
+def kept_key(run_id: str) -> str:
+    """Below the runs' folder."""
+    return f"{run_id}/{KEPT_FILE}"
+
+
+def live_key(run_id: str, number: int) -> str:
+    """Object key of a probe, in the results bucket."""
+    return f"{LIVE_FOLDER}/{run_id}/{number:06}.json"
