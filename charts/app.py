@@ -28,8 +28,17 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
     but for candidates, which do not need each other (`in_steps`)."""
     scope = cdk8s.App()
     serving = ServingChart(scope, "serving", experiment=experiment, bindings=bindings)
+    compilers = [
+        GraphCompilerChart(scope, "graph-compiler", experiment=experiment, bindings=bindings)
+        for _ in graphs_to_compile(experiment)[:1]
+    ]
     measuring = LoadGeneratorChart(
-        scope, "load-generator", experiment=experiment, bindings=bindings, serving=serving
+        scope,
+        "load-generator",
+        experiment=experiment,
+        bindings=bindings,
+        serving=serving,
+        compile_jobs={key: job for c in compilers for key, job in c.job_names.items()},
     )
     reading = draft_reading(experiment)
     readers = [
@@ -42,10 +51,6 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
             job_name=measuring.job_name,
         )
         for _ in reading.models[:1]
-    ]
-    compilers = [
-        GraphCompilerChart(scope, "graph-compiler", experiment=experiment, bindings=bindings)
-        for _ in graphs_to_compile(experiment)[:1]
     ]
     return (
         FoundationChart(scope, "foundation", experiment=experiment),

@@ -75,10 +75,26 @@ class KubernetesApi:
         Raises:
             ServersError: refused, or not answered after all tries.
         """
-        namespace = self._read("namespace")
-        path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{deployment}/scale"
+        path = f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{deployment}/scale"
         what = f"PATCH {self.url}{path} to {replicas} replica{'' if replicas == 1 else 's'}"
-        body = {"spec": {"replicas": replicas}}
+        answer = self._patch(path, {"spec": {"replicas": replicas}}, what)
+        if answer.status != 200:
+            raise ServersError(f"{what}: {_refusal(answer, self._namespace, deployment)}")
+        return _replicas(answer, what)
+
+    def resume_job(self, name: str) -> None:
+        """Let a Job that is suspended start its pod.
+
+        Raises:
+            ServersError: refused, or not answered after all tries.
+        """
+        path = f"/apis/batch/v1/namespaces/{self._namespace}/jobs/{name}"
+        what = f"PATCH {self.url}{path} to go on"
+        answer = self._patch(path, {"spec": {"suspend": False}}, what)
+        if answer.status != 200:
+            raise ServersError(f"{what}: HTTP {answer.status}: {_message(answer)}")
+
+    def _patch(self, path: str, body: Mapping[str, Any], what: str) -> urllib3.BaseHTTPResponse:
         headers = {
             "Authorization": f"Bearer {self._read('token')}",
             "Content-Type": "application/merge-patch+json",
@@ -94,9 +110,11 @@ class KubernetesApi:
                 f"{what}: no answer of Kubernetes after {TRIES} tries: {reason}; next: whether the "
                 "network policy `load-generator` lets this pod reach the API server"
             ) from error
-        if answer.status != 200:
-            raise ServersError(f"{what}: {_refusal(answer, namespace, deployment)}")
-        return _replicas(answer, what)
+        return answer
+
+    @property
+    def _namespace(self) -> str:
+        return self._read("namespace")
 
     def _read(self, name: str) -> str:
         try:

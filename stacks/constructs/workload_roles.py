@@ -28,6 +28,7 @@ from draftworth.records.canary import canary_key
 from draftworth.records.readings import OUTPUTS_FILE, READINGS_FILE
 from draftworth.records.server_state import SERVERS_FOLDER, server_state_key
 from draftworth.records.unproven_graphs import (
+    WANTED_KEY,
     compile_report_key,
     rejected_key,
     unproven_key,
@@ -59,7 +60,9 @@ class WorkloadRoles(Construct):
             if compiles_on_cpu(experiment, variant):
                 _let_reject_graphs(server, artifacts, variant.artifact_key)
             _let_report(server, variant, results)
-        self._build_load_generator(results, run_spec_arn)
+        load_generator = self._build_load_generator(results, run_spec_arn)
+        if any(not graph.certain for graph in graphs_to_compile(experiment)):
+            _let_ask_for_graphs(load_generator, results)
         self._build_draft_reader(experiment, checkpoints, results)
         self._build_graph_compiler(experiment, artifacts, results)
 
@@ -87,7 +90,7 @@ class WorkloadRoles(Construct):
         _let_upload_graphs(server, artifacts, key, manifest=manifest_key(key))
         return server
 
-    def _build_load_generator(self, results: aws_s3.IBucket, run_spec_arn: str) -> None:
+    def _build_load_generator(self, results: aws_s3.IBucket, run_spec_arn: str) -> aws_iam.Role:
         """Get and list as well: a pod goes on where the one before it was, and where the answer to
         a put was lost, the writer looks whether it was its own."""
         load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "read prompts, write results")
@@ -110,6 +113,7 @@ class WorkloadRoles(Construct):
             ),
         )
         accept_folders(load_generator, results, runs, servers)
+        return load_generator
 
     def _build_draft_reader(
         self, experiment: ResolvedNeuron, checkpoints: aws_s3.IBucket, results: aws_s3.IBucket
@@ -227,6 +231,13 @@ def _let_report(role: aws_iam.Role, variant: NeuronVariant, bucket: aws_s3.IBuck
     objects = [bucket.arn_for_objects(key) for key in keys]
     grant(role, allow("ReportServerState", ["s3:PutObject"], objects))
     accept_folders(role, bucket, reports)
+
+
+def _let_ask_for_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket) -> None:
+    """Which graphs a search will likely need, for the capacity controller: no more than that CPU
+    nodes come and go follows from it."""
+    asked = [bucket.arn_for_objects(WANTED_KEY)]
+    grant(role, allow("AskForGraphs", ["s3:GetObject", "s3:PutObject"], asked))
 
 
 def _let_reject_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, key: str) -> None:

@@ -12,6 +12,7 @@ from charts.vllm_pod import CONTAINER_NAME as SERVER
 from draftworth.experiment.cluster import COMPILE_INSTANCE_MEMORY_GIB, COMPILE_INSTANCE_VCPUS
 from draftworth.planning.cpu_compiling import compiled_where, graphs_to_compile
 from draftworth.planning.resolved import ResolvedNeuron
+from pods.llmperf.compile_ahead import compile_jobs
 from tests.charts.rendering import Object, render
 from tests.support.experiments import changed, resolved
 
@@ -124,3 +125,20 @@ def test_a_raised_rerun_is_another_job() -> None:
     assert before.keys() == after.keys()
     for key, job in before.items():
         assert job["metadata"]["name"] != after[key]["metadata"]["name"]
+
+
+def test_the_load_generator_may_resume_what_is_suspended_and_nothing_else() -> None:
+    search = rendered("qwen3-32b-search")
+    suspended = {j["metadata"]["name"] for j in search["graph-compiler"] if j["spec"]["suspend"]}
+    roles = {o["metadata"]["name"]: o for o in search["load-generator"] if o["kind"] == "Role"}
+    (rule,) = roles["resume-graph-compilers"]["rules"]
+    assert (rule["apiGroups"], rule["resources"], rule["verbs"]) == (["batch"], ["jobs"], ["patch"])
+    assert set(rule["resourceNames"]) == suspended
+    (job,) = (o for o in search["load-generator"] if o["kind"] == "Job")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    told = compile_jobs(container["args"][container["args"].index("--compile-jobs") + 1])
+    assert {job.job_name for job in told.values()} == suspended
+    assert told.keys() < {variant.name for variant in experiment("qwen3-32b-search").variants}
+
+    certain_only = rendered()["load-generator"]
+    assert not [o for o in certain_only if "resume" in o["metadata"]["name"]]

@@ -1,4 +1,4 @@
-"""An API server that knows the scale of Deployments, over TLS, and may misbehave."""
+"""An API server that knows the scale of Deployments and Jobs, over TLS, and may misbehave."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class StandInKubernetes:
     """Deployments by name, with the replicas that they should have.
 
     slow: to so many questions one that was stopped still says that it has a pod. trouble: asked at
-        each request, with its number from 1. asked: every change, in its order.
+        each change of a scale, with its number from 1. asked: every one of them, in its order.
+    suspended: Jobs by name, whether they are.
     """
 
     replicas: dict[str, int]
@@ -36,6 +37,7 @@ class StandInKubernetes:
     asked: list[tuple[str, int]] = field(default_factory=list)
     folder: Path = Path()
     url: str = ""
+    suspended: dict[str, bool] = field(default_factory=dict)
     _ending: dict[str, int] = field(default_factory=dict)
 
     def scale(self, name: str, replicas: int) -> dict[str, Any]:
@@ -48,6 +50,16 @@ class StandInKubernetes:
         metadata = {"name": name, "namespace": NAMESPACE}
         scale = {"spec": {"replicas": replicas}, "status": {"replicas": pods}}
         return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, **scale}
+
+    def resume(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+        """What Kubernetes answers to a Job that is to go on."""
+        *folder, name = path.split("/")
+        assert folder == ["", "apis", "batch", "v1", "namespaces", NAMESPACE, "jobs"]
+        assert body == {"spec": {"suspend": False}}
+        if name not in self.suspended:
+            return 404, status_of(f'jobs.batch "{name}" not found')
+        self.suspended[name] = False
+        return 200, b"{}"
 
 
 @contextmanager
@@ -74,6 +86,9 @@ def _handler(api: StandInKubernetes) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_PATCH(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            if "/batch/" in self.path:
+                self._say(*api.resume(self.path, json.loads(body)))
+                return
             *folder, name, last = self.path.split("/")
             assert folder == ["", "apis", "apps", "v1", "namespaces", NAMESPACE, "deployments"]
             assert (last, self.headers["Content-Type"]) == ("scale", _MERGE)
