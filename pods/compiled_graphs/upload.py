@@ -14,7 +14,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,12 +23,24 @@ from draftworth.records.artifact_manifest import (
     manifest_key,
     upload_folder,
 )
+from draftworth.records.unproven_graphs import (
+    Rejection,
+    UnprovenManifest,
+    rejected_key,
+    unproven_key,
+)
 from pods.compiled_graphs.graph_bucket import (
     GraphBucket,
     inventory,
     last_written_unix_s,
 )
-from pods.compiled_graphs.handover import StartRecord, mark_whole, read_record
+from pods.compiled_graphs.handover import (
+    StartRecord,
+    is_proven,
+    mark_whole,
+    read_record,
+    read_rejection,
+)
 from pods.compiled_graphs.health import HEALTH_PERIOD_SECONDS, is_healthy
 
 # Half an hour in all: longer outages are rarer than the next start, which compiles again.
@@ -61,12 +73,22 @@ class Uploader:
         """
         if settled := self._settle(record):
             return settled
+        if record.origin == "unproven":
+            return self._promote(record)
         manifest = _manifest_of(record)
         self.bucket.put_files(Path(record.graphs), manifest)
         # Last: a start that is still the newest one has been that all the while.
         if read_record(self.scratch) != record:
             raise StartedAnewError(f"{record.start_id}: the server was started anew since")
         self.bucket.put_once(manifest_key(manifest.key), manifest)
+        return self._settle(record) or "the manifest was written and is gone again"
+
+    def _promote(self, record: StartRecord) -> str:
+        """Make what the compile Job uploaded the manifest of the key: nothing is copied."""
+        unproven = self.bucket.read(UnprovenManifest, unproven_key(record.key))
+        if unproven is None or unproven.graphs.folder != record.upload:
+            return f"{record.upload} is proven, and was removed from the bucket meanwhile"
+        self.bucket.put_once(manifest_key(record.key), unproven.graphs)
         return self._settle(record) or "the manifest was written and is gone again"
 
     def _settle(self, record: StartRecord) -> str | None:
@@ -77,9 +99,11 @@ class Uploader:
         manifest = self.bucket.read(ArtifactManifest, manifest_key(record.key))
         if manifest is None:
             return None
-        own = upload_folder(record.key, record.start_id)
+        own = record.upload or upload_folder(record.key, record.start_id)
         if manifest.folder == own:
             return f"{own} is in the bucket: {manifest.size_bytes} bytes"
+        if record.upload:
+            return f"{manifest.folder} was in the bucket first; {own} stays unproven"
         self.bucket.remove(own)
         return f"{manifest.folder} was in the bucket first; nothing of {own} is kept"
 
@@ -101,16 +125,51 @@ def _manifest_of(record: StartRecord) -> ArtifactManifest:
 
 
 def wait_for_health(
-    scratch: Path, url: str, stop: threading.Event, *, period_seconds: float
+    scratch: Path,
+    url: str,
+    stop: threading.Event,
+    *,
+    period_seconds: float,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> StartRecord | None:
-    """The record of the start that is healthy; None when this process has to end first."""
+    """The record of the start that is healthy; None when this process has to end first.
+
+    With graphs that no device had loaded before, it must have answered too.
+    """
     while not stop.is_set():
+        meanwhile()
         before = read_record(scratch)
         # Read again after the answer: it may have been an older server's.
-        if before and is_healthy(url) and read_record(scratch) == before:
+        is_same = before and is_healthy(url) and read_record(scratch) == before
+        if before and is_same and (before.origin != "unproven" or is_proven(scratch, before)):
             return before
         stop.wait(period_seconds)
     return None
+
+
+@dataclass(kw_only=True)
+class Rejections:
+    """Tells everybody what this pod has rejected; a failure is logged once and tried again."""
+
+    scratch: Path
+    bucket: Callable[[], GraphBucket]
+    _told: Rejection | None = None
+    _failed: bool = False
+
+    def tell(self) -> None:
+        """Put what is not in the bucket yet. What another pod has put stays."""
+        rejection = read_rejection(self.scratch)
+        if rejection is None or rejection == self._told:
+            return
+        try:
+            self.bucket().put_once(rejected_key(rejection.key), rejection)
+        except Exception as error:  # noqa: BLE001 (whatever it was, the server goes on)
+            if not self._failed:
+                _LOG.warning("not rejected for others: %s: %s", type(error).__name__, error)
+            self._failed = True
+        else:
+            _LOG.info("%s is rejected: %s", rejection.folder, rejection.reason)
+            self._told = rejection
 
 
 def upload_with_retries(
@@ -152,31 +211,35 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _work(arguments: argparse.Namespace, stop: threading.Event) -> None:
+    rejections = Rejections(scratch=arguments.scratch, bucket=lambda: _bucket(arguments))
     while record := wait_for_health(
         arguments.scratch,
         arguments.health_url,
         stop,
         period_seconds=arguments.health_period_seconds,
+        meanwhile=rejections.tell,
     ):
         if record.origin == "bucket":
             _LOG.info("%s was loaded from the bucket: nothing to upload", record.key)
             return
-        # From here on a restart of the server in this pod finds its graphs on the disk.
-        mark_whole(arguments.scratch, record)
-        done = upload_with_retries(_uploader(arguments), record, stop)
+        if record.origin == "compiled":
+            # From here on a restart of the server in this pod finds its graphs on the disk.
+            mark_whole(arguments.scratch, record)
+        rejections.tell()
+        uploader = Uploader(bucket=_bucket(arguments), scratch=arguments.scratch)
+        done = upload_with_retries(uploader, record, stop)
         if done or read_record(arguments.scratch) == record:
             return
 
 
-def _uploader(arguments: argparse.Namespace) -> Uploader:
+def _bucket(arguments: argparse.Namespace) -> GraphBucket:
     # Not at the top: a container that lacks it must stay all the same.
     import boto3
     from botocore.config import Config
 
     config = Config(connect_timeout=10, retries={"mode": "standard", "max_attempts": 4})
     client = boto3.client("s3", config=config)
-    bucket = GraphBucket(client=client, name=arguments.bucket)
-    return Uploader(bucket=bucket, scratch=arguments.scratch)
+    return GraphBucket(client=client, name=arguments.bucket)
 
 
 def _parser() -> argparse.ArgumentParser:
