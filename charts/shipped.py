@@ -48,6 +48,7 @@ SERVING_POD = (
     "draftworth/records/mounted_graphs.py",
     "draftworth/records/server_state.py",
     "draftworth/records/staging.py",
+    "draftworth/records/unproven_graphs.py",
     "pods/__init__.py",
     "pods/log.py",
     "pods/compiled_graphs",

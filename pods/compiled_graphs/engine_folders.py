@@ -39,7 +39,7 @@ class EngineFolders:
         return root / (self.cache or "")
 
     def take_over(self, mounted: Path, manifest: ArtifactManifest, root: Path) -> Path:
-        """Make graphs of the mounted bucket usable; returns the root to work below.
+        """Make proven graphs of the mounted bucket usable; returns the root to work below.
 
         Raises:
             RefusedGraphsError: a file is not the one that was uploaded.
@@ -47,6 +47,15 @@ class EngineFolders:
         """
         if self.cache is None:
             return mounted
+        return self.copy(mounted, manifest, root)
+
+    def copy(self, mounted: Path, manifest: ArtifactManifest, root: Path) -> Path:
+        """Copy graphs of the mounted bucket below a root that the engine may write in.
+
+        Raises:
+            RefusedGraphsError: a file is not the one that was uploaded.
+            OSError: a file cannot be copied.
+        """
         graphs = self.graphs(root)
         partial = graphs.with_name(f"{graphs.name}.partial")
         for file in manifest.files:

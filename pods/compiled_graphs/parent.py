@@ -8,6 +8,9 @@ ended. Its nodes are the capacity controller's to take away.
 Given up are graphs that must not be served, a server that ended too often without ever having been
 healthy, and one that takes longer than its start may take. One that was healthy and ends is started
 again by the kubelet, as often as that happens: the measuring Job counts what it loses.
+
+Graphs that no device has loaded before are tried with a limit of their own. A server that does not
+get healthy with them, or does not answer, has its graphs rejected and compiles, in the same start.
 """
 
 from __future__ import annotations
@@ -21,18 +24,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from draftworth.records.artifact_manifest import ArtifactManifest
 from draftworth.records.mounted_graphs import RefusedGraphsError
-from draftworth.records.server_state import ServerPhase, ServerState
-from draftworth.untrusted import one_line
+from pods.compiled_graphs.answer import NoAnswerError, answered_tokens
+from pods.compiled_graphs.graph_bucket import inventory
+from pods.compiled_graphs.handover import forget, mark_proven, read_record, read_rejection
 from pods.compiled_graphs.health import is_healthy
-from pods.compiled_graphs.log_tail import LogTail
-from pods.compiled_graphs.prepare import Order, Prepared, compiles_after_all, prepare, say
+from pods.compiled_graphs.prepare import (
+    Order,
+    Prepared,
+    compiles_after_all,
+    prepare,
+    reject,
+    say,
+)
+from pods.compiled_graphs.reports import Reports
 from pods.compiled_graphs.server_process import EXIT_NOT_FOUND, ServerProcess
 from pods.compiled_graphs.starts import Starts, begin, healthy, keep
-from pods.compiled_graphs.state_reports import StateReports
 
 EXIT_NOT_PREPARED = 1
-_REASON_CHARACTERS = 1000
 
 
 class GivenUpError(Exception):
@@ -44,7 +54,8 @@ class Limits:
     """How long and how often a server may start.
 
     load_seconds, compile_seconds: from the pod's first start without health, where there are graphs
-        and where there are none.
+        and where there are none. unproven_seconds: of one try with graphs that are unproven, its
+        answer included; it is part of the compile_seconds.
     starts: without health; with_compiler_failure: where the compiler failed by itself.
     health_period_seconds: between two looks.
     grace_seconds: for vLLM to end when it is told to; then it is made to.
@@ -52,6 +63,7 @@ class Limits:
 
     load_seconds: float
     compile_seconds: float
+    unproven_seconds: float
     starts: int
     with_compiler_failure: int
     health_period_seconds: float
@@ -60,6 +72,15 @@ class Limits:
     def seconds(self, *, compiles: bool) -> float:
         """What a start may take."""
         return self.compile_seconds if compiles else self.load_seconds
+
+
+@dataclass(kw_only=True)
+class _Trial:
+    """A try with unproven graphs. failure: why a healthy server has not proven them."""
+
+    order: Order
+    graphs: ArtifactManifest
+    failure: str = ""
 
 
 class Parent:
@@ -76,6 +97,7 @@ class Parent:
         self._server: ServerProcess | None = None
         self._told_to_end = False
         self._timed_out = False
+        self._trial: _Trial | None = None
         self.starts = begin(scratch)
 
     def run(self, order: Order) -> int:
@@ -87,7 +109,12 @@ class Parent:
         if self.starts.without_health > self._limits.starts:
             raise GivenUpError(self._too_often("without a word, as when it has no memory left"))
         try:
-            prepared = prepare(order)
+            prepared = self._prepare(order)
+            if prepared.unproven:
+                code = self._tried(order, prepared, prepared.unproven)
+                if code is not None:
+                    return self._ended(code)
+                prepared = self._prepare(order, try_unproven=False)
         except RefusedGraphsError as refused:
             raise GivenUpError(f"REFUSED: {refused}") from refused
         except OSError as error:
@@ -95,35 +122,75 @@ class Parent:
             return self._ended(EXIT_NOT_PREPARED)
         return self._serve(order, prepared)
 
+    def _prepare(self, order: Order, *, try_unproven: bool = True) -> Prepared:
+        prepared = prepare(order, try_unproven=try_unproven)
+        rejection = read_rejection(self._scratch) if prepared.graphs == "rejected" else None
+        self._reports.of(prepared.graphs, rejection.reason if rejection else "")
+        return prepared
+
     def forward(self, number: int) -> None:
         """Pass a signal on; without a server there is nothing to do but end."""
         if self._server is None or self._server.ended.is_set():
             sys.exit(128 + number)
         self._told_to_end |= number in (signal.SIGTERM, signal.SIGINT)
+        if self._told_to_end and self._trial:
+            forget(self._scratch)
         self._server.signal(number)
+
+    def _tried(self, order: Order, prepared: Prepared, unproven: ArtifactManifest) -> int | None:
+        """One try with unproven graphs; None: they are rejected, and the pod goes on without.
+
+        It counts as no start of its own: a wrong assumption must not take one away.
+        """
+        environment = {**os.environ, **prepared.environment, **prepared.proof}
+        limit_seconds = min(self._limits.unproven_seconds, self._left_seconds(compiles=True))
+        self._trial = _Trial(order=order, graphs=unproven)
+        code = self._attempt(environment, limit_seconds)
+        trial, self._trial = self._trial, None
+        if self._told_to_end or not self.starts.without_health:
+            return code
+        reason = trial.failure or f"the server ended with exit code {code} and was never healthy"
+        if self._timed_out:
+            reason = f"the server was not healthy within {limit_seconds / 60:g} minutes"
+        reject(order, unproven.folder, reason, self._reports.tail.lines())
+        forget(self._scratch)
+        return None
 
     def _serve(self, order: Order, prepared: Prepared) -> int:
         environment = {**os.environ, **prepared.environment}
-        if prepared.proof and not self.starts.unproven:
-            code = self._attempt({**environment, **prepared.proof}, compiles=False)
+        if prepared.proof and not self.starts.cache_missed:
+            code = self._limited({**environment, **prepared.proof}, compiles=False)
             if self._told_to_end or not self.starts.without_health:
                 return self._ended(code)
             self._reports.say(
                 f"the restored graphs were not hit (exit code {code}): the ordinary start follows "
                 "and compiles; next: `python -m draftworth artifacts` shows what is stored"
             )
-            self._keep(replace(self.starts, unproven=True))
+            self._keep(replace(self.starts, cache_missed=True))
             compiles_after_all(order)
-        compiles = prepared.compiles or self.starts.unproven
-        return self._ended(self._attempt(environment, compiles=compiles))
+        if self.starts.cache_missed:
+            self._reports.of("compiled")
+        compiles = prepared.compiles or self.starts.cache_missed
+        return self._ended(self._limited(environment, compiles=compiles))
 
-    def _attempt(self, environment: Mapping[str, str], *, compiles: bool) -> int:
-        """Run vLLM to its end; its exit code."""
+    def _limited(self, environment: Mapping[str, str], *, compiles: bool) -> int:
+        """Run vLLM to its end, or to the end of its time; its exit code."""
+        code = self._attempt(environment, self._left_seconds(compiles=compiles))
+        if self._timed_out:
+            raise GivenUpError(self._too_long(self._limits.seconds(compiles=compiles)))
+        return code
+
+    def _left_seconds(self, *, compiles: bool) -> float:
+        """Of what the pod's starts may take; raises GivenUpError where nothing is left."""
         limit_seconds = self._limits.seconds(compiles=compiles)
         left_seconds = limit_seconds - (time.monotonic() - self.starts.first_at_seconds)
-        self._timed_out = False
         if left_seconds <= 0:
             raise GivenUpError(self._too_long(limit_seconds))
+        return left_seconds
+
+    def _attempt(self, environment: Mapping[str, str], left_seconds: float) -> int:
+        """Run vLLM to its end; its exit code."""
+        self._timed_out = False
         try:
             self._server = ServerProcess(self._command, environment, self._reports.tail)
         except OSError as error:
@@ -136,8 +203,6 @@ class Parent:
         watching.start()
         code = self._server.wait()
         watching.join()
-        if self._timed_out:
-            raise GivenUpError(self._too_long(limit_seconds))
         return code
 
     def _watch(self, server: ServerProcess, left_seconds: float) -> None:
@@ -145,6 +210,9 @@ class Parent:
         until = time.monotonic() + left_seconds
         while not server.ended.wait(self._limits.health_period_seconds):
             if is_healthy(self._url):
+                if self._trial and not self._proves(self._trial, until - time.monotonic()):
+                    server.end(grace_seconds=self._limits.grace_seconds)
+                    return
                 self._keep(healthy(self.starts))
                 self._reports.report("healthy", self.starts)
                 return
@@ -152,6 +220,36 @@ class Parent:
                 self._timed_out = not self._told_to_end
                 server.end(grace_seconds=self._limits.grace_seconds)
                 return
+
+    def _proves(self, trial: _Trial, left_seconds: float) -> bool:
+        """Whether a healthy server answers with its unproven graphs.
+
+        One that does not must not be measured, so it is not healthy yet. One that does with other
+        graphs has compiled over them: then they are its own.
+        """
+        base_url = self._url.removesuffix("/health")
+        try:
+            tokens = answered_tokens(base_url, timeout_seconds=max(1.0, left_seconds))
+        except NoAnswerError as error:
+            trial.failure = f"the server was healthy and did not answer: {error}"
+            return False
+        record = read_record(self._scratch)
+        if record is None:  # told to end meanwhile
+            return True
+        try:
+            files = tuple(inventory(Path(record.graphs)))
+        except OSError as error:
+            trial.failure = f"the server answered, and its graphs cannot be read: {error}"
+            return False
+        if files == trial.graphs.files:
+            say(f"{trial.graphs.folder} is proven: {tokens} tokens on the devices")
+            mark_proven(self._scratch, record, tokens)
+            return True
+        reason = "the engine compiled over them, so it could not load them"
+        reject(trial.order, trial.graphs.folder, reason, self._reports.tail.lines())
+        compiles_after_all(trial.order)
+        self._reports.of("rejected", reason)
+        return True
 
     def _ended(self, code: int) -> int:
         """The container ends, and is started again; raises GivenUpError where it should not be."""
@@ -187,36 +285,3 @@ class Parent:
             "next: look in its log for what it was doing, and deploy again with a raised "
             "`rerun`"
         )
-
-
-class Reports:
-    """What is said of a server: in the container's log, and as its state."""
-
-    def __init__(self, *, server: str, variant: str, pod: str, states: StateReports) -> None:
-        self.tail = LogTail()
-        self._server = server
-        self._variant = variant
-        self._pod = pod
-        self._states = states
-
-    def say(self, line: str) -> None:
-        """A line of the container's log, which the states to come have too."""
-        say(line)
-        self.tail.note(line)
-
-    def report(
-        self, phase: ServerPhase, starts: Starts, *, exit_code: int | None = None, reason: str = ""
-    ) -> None:
-        """A new phase, since now."""
-        state = ServerState(
-            server=self._server,
-            variant=self._variant,
-            pod=self._pod,
-            start=starts.number,
-            phase=phase,
-            since_unix_s=time.time(),
-            exit_code=exit_code,
-            last_lines=self.tail.lines(),
-            reason=one_line(reason, characters=_REASON_CHARACTERS),
-        )
-        self._states.report(state)

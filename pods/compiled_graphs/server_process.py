@@ -97,6 +97,14 @@ class ServerProcess:
         os.close(reading)
 
 
+def end_family() -> None:
+    """Kill every child of this process, and what ran in the children's groups."""
+    for child in _children():
+        for kill in (os.killpg, os.kill):
+            with suppress(ProcessLookupError, PermissionError):
+                kill(child, signal.SIGKILL)
+
+
 def exit_code(returncode: int) -> int:
     """As a shell and Kubernetes count it."""
     return returncode if returncode >= 0 else 128 - returncode

@@ -15,12 +15,14 @@ from draftworth.records.server_state import (
     LOAD_LIMIT_MINUTES,
     POD_VARIABLE,
     SERVER_VARIABLE,
+    UNPROVEN_LIMIT_MINUTES,
     VARIANT_VARIABLE,
 )
 from pods.compiled_graphs.engine_folders import EngineFolders
 from pods.compiled_graphs.health import HEALTH_PERIOD_SECONDS
-from pods.compiled_graphs.parent import GivenUpError, Limits, Parent, Reports
+from pods.compiled_graphs.parent import GivenUpError, Limits, Parent
 from pods.compiled_graphs.prepare import Order, say
+from pods.compiled_graphs.reports import Reports
 from pods.compiled_graphs.server_process import adopt_orphans
 from pods.compiled_graphs.state_reports import StateBucket, StateReports
 
@@ -78,6 +80,7 @@ def _limits(arguments: argparse.Namespace) -> Limits:
     return Limits(
         load_seconds=60 * arguments.load_minutes,
         compile_seconds=60 * arguments.compile_minutes,
+        unproven_seconds=60 * arguments.unproven_minutes,
         starts=arguments.starts,
         with_compiler_failure=arguments.starts_with_compiler_failure,
         health_period_seconds=arguments.health_period_seconds,
@@ -120,6 +123,10 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     limits: Mapping[str, tuple[float, str]] = {
         "--load-minutes": (LOAD_LIMIT_MINUTES, "what a start with compiled graphs may take"),
         "--compile-minutes": (COMPILE_LIMIT_MINUTES, "what a start without may take"),
+        "--unproven-minutes": (
+            UNPROVEN_LIMIT_MINUTES,
+            "what a try with graphs compiled without a device may take",
+        ),
         "--health-period-seconds": (HEALTH_PERIOD_SECONDS, "time between two looks"),
         "--grace-seconds": (GRACE_SECONDS, "what vLLM may take to end when it has had its time"),
     }
@@ -142,4 +149,6 @@ def _order(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Ord
         artifacts=arguments.artifacts,
         scratch=arguments.scratch,
         checkpoints={role: Path(folder) for role, _, folder in pairs},
+        server=environment[SERVER_VARIABLE],
+        pod=environment[POD_VARIABLE],
     )

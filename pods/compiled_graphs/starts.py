@@ -28,14 +28,14 @@ class Starts:
     without_health: starts since the server was last healthy, the present one included. One that was
         killed without a word counts: it is counted when it begins.
     first_at_seconds: when the first of those began.
-    unproven: restored graphs were not hit; further starts do not try again whether they are.
+    cache_missed: restored graphs were not hit; further starts do not try again whether they are.
     given_up: why; empty: it is not.
     """
 
     number: int
     without_health: int
     first_at_seconds: float
-    unproven: bool = False
+    cache_missed: bool = False
     given_up: str = ""
 
 

@@ -24,6 +24,13 @@ from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
 from draftworth.records.codec import dump_record
 from draftworth.records.files import StoredFile
 from draftworth.records.staging import ReadyModel, ready_key
+from draftworth.records.unproven_graphs import (
+    CompileHost,
+    Rejection,
+    UnprovenManifest,
+    rejected_key,
+    unproven_key,
+)
 from tests.support.experiments import Edit, both, put, write_experiment
 
 pytestmark = pytest.mark.emulator
@@ -349,3 +356,154 @@ def test_preflight_before_the_first_deploy_finds_nothing_to_refuse(tmp_path: Pat
         "pass",
         "nothing is deployed yet: first starts compile",
     )
+
+
+# Graphs that were compiled without a device
+
+
+HOST = CompileHost(
+    instance_type="m7i.16xlarge",
+    vcpus=64,
+    memory_bytes=None,
+    attempt=2,
+    workers=4,
+    peak_memory_bytes=212 * 2**30,
+    environment={"NEURON_PLATFORM_TARGET_OVERRIDE": "trn2"},
+)
+
+
+def put_unproven(s3: Any, experiment: ResolvedNeuron, *, key: str = "") -> ArtifactManifest:
+    """What a compile Job leaves of the first variant."""
+    manifest = put_graph(s3, experiment, 0, key=key)
+    graphs = dataclasses.replace(manifest, folder=f"{manifest.key}/cpu")
+    s3.delete_object(Bucket=GRAPHS, Key=manifest_key(manifest.key))
+    s3.delete_object(Bucket=GRAPHS, Key=f"{manifest.folder}/model.pt")
+    s3.put_object(Bucket=GRAPHS, Key=f"{graphs.folder}/model.pt", Body=b"g" * 2000)
+    record = UnprovenManifest(graphs=graphs, compiled_on=HOST)
+    s3.put_object(Bucket=GRAPHS, Key=unproven_key(graphs.key), Body=dump_record(record))
+    return graphs
+
+
+def put_rejection(s3: Any, graphs: ArtifactManifest, **changes: Any) -> None:
+    fields: dict[str, Any] = {
+        "key": graphs.key,
+        "folder": graphs.folder,
+        "server": "slot1-vllm-baseline",
+        "pod": "a",
+        "reason": "the server ended with exit code 7",
+        "rejected_at_unix_s": 1.0,
+        **changes,
+    }
+    s3.put_object(
+        Bucket=GRAPHS, Key=rejected_key(graphs.key), Body=dump_record(Rejection(**fields))
+    )
+
+
+def listing_later(experiment: ResolvedNeuron) -> artifacts.Listing:
+    """When nothing is young any more."""
+    later = datetime.now(UTC) + timedelta(hours=2)
+    (listing,) = artifacts.listings([experiment], bucket=GRAPHS, now=later)
+    return listing
+
+
+def test_unproven_graphs_are_listed_and_no_leftover(
+    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, experiment = a_file(tmp_path)
+    put_unproven(s3, experiment)
+    before = names(s3)
+    assert listing_later(experiment).removals == ()
+    lines = lines_of(capsys, path, "--run")
+    assert "try (unproven)" in line_with(lines, "qwen3-32b   baseline")
+    said = line_with(lines, "compiled without a device")
+    assert "baseline: unproven: " in said
+    assert said.endswith("on m7i.16xlarge in 41 min, attempt 2, 4 workers, peak memory 212.00 GiB")
+    assert names(s3) == before
+
+
+def test_rejected_graphs_are_told_with_the_reason_and_go(
+    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, experiment = a_file(tmp_path)
+    put_rejection(s3, put_unproven(s3, experiment))
+    lines = lines_of(capsys, path)
+    assert line_with(lines, "qwen3-32b   baseline").endswith("compile")
+    assert "slot1-vllm-baseline: the server ended with exit code 7" in line_with(
+        lines, "rejected by"
+    )
+    assert line_with(lines, "can go  ").endswith("rejected: the server ended with exit code 7")
+    lines_of(capsys, path, "--run")
+    assert names(s3) == set()
+
+
+def test_a_rejection_goes_last_and_what_promises_files_first(s3: Any, tmp_path: Path) -> None:
+    """Whoever is stopped in between leaves nothing that a server would try again."""
+    _, experiment = a_file(tmp_path)
+    put_rejection(s3, put_unproven(s3, experiment))
+    (removal,) = listing_later(experiment).removals
+    assert [item.name.rpartition("/")[2] for item in removal.objects] == [
+        "_UNPROVEN.json",
+        "model.pt",
+        "_REJECTED.json",
+    ]
+
+
+def test_what_was_proven_stays_whatever_another_server_said(
+    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, experiment = a_file(tmp_path)
+    graphs = put_unproven(s3, experiment)
+    put_rejection(s3, graphs)
+    s3.put_object(Bucket=GRAPHS, Key=manifest_key(graphs.key), Body=dump_record(graphs))
+    before = names(s3)
+    lines = lines_of(capsys, path, "--run")
+    assert "load" in line_with(lines, "qwen3-32b   baseline")
+    assert "proven: compiled without a device" in line_with(lines, "compiled without")
+    assert names(s3) == before
+
+
+def test_unproven_graphs_beside_others_that_were_first_go(s3: Any, tmp_path: Path) -> None:
+    _, experiment = a_file(tmp_path)
+    unproven = put_unproven(s3, experiment)
+    put_graph(s3, experiment, 0)
+    (removal,) = listing_later(experiment).removals
+    assert (removal.what, removal.reason) == (unproven.folder, "others were first")
+    assert not any("_ARTIFACTS" in item.name or "/one/" in item.name for item in removal.objects)
+
+
+def test_a_rejection_of_another_upload_says_nothing_of_this_one(s3: Any, tmp_path: Path) -> None:
+    _, experiment = a_file(tmp_path)
+    graphs = put_unproven(s3, experiment)
+    put_rejection(s3, graphs, folder=f"{graphs.key}/older")
+    listing = listing_later(experiment)
+    assert listing.removals == ()
+    assert listing.wanted[0].start(listing.now) == "try (unproven)"
+
+
+def test_a_rejection_without_what_it_rejects_goes(s3: Any, tmp_path: Path) -> None:
+    _, experiment = a_file(tmp_path)
+    graphs = put_unproven(s3, experiment)
+    put_rejection(s3, graphs)
+    s3.delete_object(Bucket=GRAPHS, Key=unproven_key(graphs.key))
+    s3.delete_object(Bucket=GRAPHS, Key=f"{graphs.folder}/model.pt")
+    (removal,) = listing_later(experiment).removals
+    assert (removal.what, removal.reason) == (rejected_key(graphs.key), "what it rejects is gone")
+
+
+def test_unproven_graphs_that_nobody_uses_go_with_their_records(
+    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, experiment = a_file(tmp_path)
+    put_unproven(s3, experiment, key=UNUSED)
+    assert line_with(lines_of(capsys, path), UNUSED).endswith("no given experiment uses it")
+    lines_of(capsys, path, "--run")
+    assert names(s3) == set()
+
+
+def test_a_record_that_cannot_be_read_is_said_and_goes(s3: Any, tmp_path: Path) -> None:
+    _, experiment = a_file(tmp_path)
+    key = experiment.variants[0].artifact_key
+    s3.put_object(Bucket=GRAPHS, Key=unproven_key(key), Body=b"{")
+    (removal,) = listing_later(experiment).removals
+    assert removal.what == unproven_key(key)
+    assert removal.reason.startswith("cannot be read: not JSON")

@@ -16,6 +16,7 @@ import pytest
 from moto import mock_aws
 
 from draftworth.records.artifact_manifest import manifest_key
+from pods.compiled_graphs.graph_bucket import GraphBucket
 from pods.compiled_graphs.handover import StartRecord, write_record
 from pods.compiled_graphs.upload import Uploader
 from tests.pods.compiled_graphs.conftest import PodFactory
@@ -64,7 +65,8 @@ def an_uploaded_graph(flags: tuple[str, ...]) -> dict[str, bytes]:
             started_at_unix_s=time.time(),
         )
         write_record(Path(root), record)
-        Uploader(client=client, bucket=BUCKET, scratch=Path(root)).upload(record)
+        bucket = GraphBucket(client=client, name=BUCKET)
+        Uploader(bucket=bucket, scratch=Path(root)).upload(record)
         return {k: client.get_object(Bucket=BUCKET, Key=k)["Body"].read() for k in keys(client)}
 
 

@@ -19,13 +19,12 @@ from moto import mock_aws
 
 from draftworth.records.artifact_manifest import manifest_key
 from pods.compiled_graphs import upload
+from pods.compiled_graphs.graph_bucket import GraphBucket, UnfinishedError, inventory
 from pods.compiled_graphs.handover import StartRecord, write_record
 from pods.compiled_graphs.upload import (
     RETRY_DELAYS_SECONDS,
     StartedAnewError,
-    UnfinishedError,
     Uploader,
-    inventory,
     upload_with_retries,
 )
 from tests.pods.compiled_graphs.pods import (
@@ -79,7 +78,8 @@ class Faults:
 
     def uploader(self, record: StartRecord) -> Uploader:
         scratch = Path(record.graphs).parent
-        return Uploader(client=self.client, bucket=BUCKET, scratch=scratch, transfer=TRANSFER)
+        bucket = GraphBucket(client=self.client, name=BUCKET, transfer=TRANSFER)
+        return Uploader(bucket=bucket, scratch=scratch)
 
 
 @pytest.fixture
@@ -194,13 +194,13 @@ def test_who_is_second_to_write_the_manifest_removes_its_own_files_only(
     """The other one ends between this one's first look and its manifest."""
     faults = Faults()
     uploader = faults.uploader(late)
-    send = uploader._put_manifest
+    send = uploader.bucket.put_once
 
-    def overtaken(manifest: Any) -> None:
+    def overtaken(key: str, manifest: Any) -> None:
         Faults().uploader(compiled).upload(compiled)
-        send(manifest)
+        send(key, manifest)
 
-    object.__setattr__(uploader, "_put_manifest", overtaken)
+    object.__setattr__(uploader.bucket, "put_once", overtaken)
     assert f"{KEY}/one was in the bucket first" in uploader.upload(late)
     assert {key for key in keys(s3) if "/late/" in key} == set()
     assert what_is_not_whole(s3) == []
@@ -224,13 +224,13 @@ def test_files_that_change_while_they_are_uploaded_get_no_manifest(
     s3: Any, compiled: StartRecord
 ) -> None:
     uploader = Faults().uploader(compiled)
-    put = uploader._put_file
+    put = uploader.bucket.put_file
 
     def changing(path: Path, key: str) -> None:
         put(path, key)
         (Path(compiled.graphs) / "model.pt").write_bytes(b"other")
 
-    object.__setattr__(uploader, "_put_file", changing)
+    object.__setattr__(uploader.bucket, "put_file", changing)
     with pytest.raises(UnfinishedError, match="changed while"):
         uploader.upload(compiled)
     assert stored_manifest(s3) is None

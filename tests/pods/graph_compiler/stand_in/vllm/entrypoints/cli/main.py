@@ -1,0 +1,20 @@
+"""The command line, as strict as vLLM's."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from vllm.entrypoints.cli.serve import ServeSubcommand  # type: ignore[import-not-found]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="vllm")
+    serve = parser.add_subparsers(required=True).add_parser("serve")
+    serve.add_argument("model_tag")
+    serve.add_argument("--model", default="a/default")
+    serve.add_argument("--max-num-seqs", type=int)
+    serve.add_argument("--speculative-config", type=json.loads)
+    serve.set_defaults(dispatch_function=ServeSubcommand.cmd)
+    arguments = parser.parse_args()
+    arguments.dispatch_function(arguments)
