@@ -42,7 +42,7 @@ SERVING_POD = (
     "draftworth/untrusted.py",
     "draftworth/records/__init__.py",
     "draftworth/records/artifact_manifest.py",
-    "draftworth/records/capacity.py",
+    "draftworth/records/control.py",
     "draftworth/records/codec.py",
     "draftworth/records/files.py",
     "draftworth/records/mounted_graphs.py",
@@ -53,8 +53,8 @@ SERVING_POD = (
     "pods/log.py",
     "pods/compiled_graphs",
 )
-# One image for the load generator, the checkpoint stager and the canary. The draft reader, which
-# runs where torch is, copies its programs from it.
+# One image for the load generator, the checkpoint stager and the canary. The draft reader and the
+# graph compiler, which run in the serving image, copy their programs from it.
 MEASURING_IMAGE = (
     *_RECORDS,
     "draftworth/speculation.py",
@@ -68,7 +68,9 @@ MEASURING_IMAGE = (
     "pods/termination.py",
     "pods/canary",
     "pods/checkpoint_stager",
+    "pods/compiled_graphs",
     "pods/draft_reader",
+    "pods/graph_compiler",
     "pods/llmperf",
     "pods/teacher_forcing",
 )
@@ -77,7 +79,7 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
     "capacity controller": CAPACITY_CONTROLLER,
     "metrics publisher": METRICS_PUBLISHER,
     "serving pods": SERVING_POD,
-    "load generator, checkpoint stager, canary and draft reader": MEASURING_IMAGE,
+    "load generator, checkpoint stager, canary, draft reader and graph compiler": MEASURING_IMAGE,
 }
 
 _ENDINGS = ("*.py", "*.toml", "*.jinja", "*.mplstyle")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import ArnFormat, Stack, aws_iam, aws_s3
 from aws_cdk import aws_eks_v2 as eks
@@ -87,7 +87,7 @@ class WorkloadRoles(Construct):
         # The whole bucket is mounted, so the folder is itself asked for as an object.
         key = variant.artifact_key
         _let_read(server, artifacts, [key, f"{key}/*"])
-        _let_upload_graphs(server, artifacts, key, manifest=manifest_key(key))
+        _let_upload_graphs(server, artifacts, {key: manifest_key(key)})
         return server
 
     def _build_load_generator(self, results: aws_s3.IBucket, run_spec_arn: str) -> aws_iam.Role:
@@ -156,8 +156,7 @@ class WorkloadRoles(Construct):
         compiler = self._role(GRAPH_COMPILER_SERVICE_ACCOUNT, "compile graphs without a device")
         markers = [k for key in keys for k in (manifest_key(key), rejected_key(key))]
         _let_read(compiler, artifacts, [*markers, *map(unproven_key, keys)])
-        for key in keys:
-            _let_upload_graphs(compiler, artifacts, key, manifest=unproven_key(key))
+        _let_upload_graphs(compiler, artifacts, {key: unproven_key(key) for key in keys})
         reports = [results.arn_for_objects(compile_report_key(key)) for key in keys]
         grant(compiler, allow("ReportCompiles", ["s3:PutObject"], reports))
         if experiment.spec.aws.hub_token_secret:
@@ -243,29 +242,29 @@ def _let_ask_for_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket) -> None:
 def _let_reject_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, key: str) -> None:
     """Graphs that were compiled without a device, and cannot be used on one."""
     arn = bucket.arn_for_objects(rejected_key(key))
-    grant(role, allow("RejectGraphs", ["s3:PutObject"], [arn]))
+    grant(role, allow("RejectGraphsOnce", ["s3:PutObject"], [arn], CREATED_NOT_REPLACED))
 
 
 def _let_upload_graphs(
-    role: aws_iam.Role, bucket: aws_s3.IBucket, key: str, *, manifest: str
+    role: aws_iam.Role, bucket: aws_s3.IBucket, manifests: Mapping[str, str]
 ) -> None:
-    """Folders below a key, and what names them: that one only once.
+    """Folders below each key, and what names them, its manifest: that one only once.
 
     Delete, because the slower of two uploads of one key removes its own folder.
     """
-    folders = f"{key}/*/*"
+    folders = [f"{key}/*/*" for key in manifests]
     grant(
         role,
         allow(
             "UploadGraphs",
             ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"],
-            [bucket.arn_for_objects(folders)],
+            [bucket.arn_for_objects(key) for key in folders],
         ),
         allow(
             "WriteManifestOnce",
             ["s3:PutObject"],
-            [bucket.arn_for_objects(manifest)],
+            [bucket.arn_for_objects(key) for key in manifests.values()],
             CREATED_NOT_REPLACED,
         ),
     )
-    accept_folders(role, bucket, folders)
+    accept_folders(role, bucket, *folders)
