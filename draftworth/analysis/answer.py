@@ -63,7 +63,7 @@ def _verdict_sentence(facts: RunFacts, asked: Sequence[Comparison]) -> str:
     rates = list(rate_sentences(facts))
     if rates and all(isinstance(c.traffic.load, PoissonLoad) for c in asked):
         return " ".join(rates)
-    best = min(asked, key=_preference)
+    best = preferred(asked)
     among = f" (the best of {len(asked)} comparisons)" if len(asked) > 1 else ""
     answer = f"{_ANSWERS[best.judgement]}: {best.traffic.label}, {best.name}: {best.reason}{among}."
     floor = "" if best.clears_floor is not False else floor_sentence(best)
@@ -77,6 +77,11 @@ def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
         if found.traffic == best.traffic.name and best.variant in found.speculative:
             reach = found.reach(best.variant)
             yield f"{reach[0].upper()}{reach[1:]}."
+
+
+def preferred(asked: Sequence[Comparison]) -> Comparison:
+    """The one that the headline is about."""
+    return min(asked, key=_preference)
 
 
 def _preference(c: Comparison) -> tuple[int, float]:

@@ -69,6 +69,11 @@ class LogRatio:
             self.value, spread(self.parts), samples=len(self.parts), confidence=confidence
         )
 
+    def beside(self, other: LogRatio) -> LogRatio:
+        """This ratio / one of the same run: prompts, rounds and repetitions are those of both."""
+        others = (replace(part, value=-part.value) for part in other.parts)
+        return LogRatio(value=self.value - other.value, parts=(*self.parts, *others))
+
     def over(self, other: LogRatio, *, runs: tuple[str, str]) -> LogRatio:
         """This ratio / one of another run: prompts are the same in both, blocks are not.
 

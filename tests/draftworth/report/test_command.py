@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -64,6 +65,42 @@ def test_with_out_the_report_lies_beside_the_run(folder: Path) -> None:
     assert names - pictures == {"report.md", "report.html", "figures.csv", "requests.csv"}
     text = (folder / "report" / "report.md").read_text()
     assert all((folder / "report" / n).exists() for n in pictures if f"]({n})" in text)
+
+
+@pytest.mark.parametrize(("options", "file"), [([], "report.md"), (["--handover"], "handover.md")])
+def test_a_reader_who_ends_early_takes_no_file_away(
+    options: list[str], file: str, folder: Path, tmp_path: Path
+) -> None:
+    """`report RUN --out DIR | head`, with a reader that is gone before the first line."""
+    argv = [sys.executable, "-m", "draftworth", "report", str(folder), *options, "--out"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        done = subprocess.run([*argv, str(tmp_path / "out")], cwd=ROOT, check=False, stdout=closed)
+    assert done.returncode == 0
+    assert (tmp_path / "out" / file).exists()
+
+
+def test_the_handover_is_printed_alone_and_written_as_its_own_files(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(folder), "--handover", "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("built: handover\n")
+    assert "Decision: serve without speculation." in said
+    assert "Verdict\n" not in said
+    assert {f.name for f in (tmp_path / "out").iterdir()} == {"handover.md", "handover.html"}
+    assert main(["report", str(folder)]) == 0
+    page = said[said.index("\nHandover\n") : said.index("handover written to")]
+    assert capsys.readouterr().out.endswith(page)
+
+
+@pytest.mark.parametrize("options", [["--against", "other"], ["--score", "true"]])
+def test_a_handover_refuses_what_it_would_not_show(
+    options: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(folder), "--handover", *options]) == 2
+    assert f"{options[0]}: given with --handover" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("undrawn")
