@@ -8,7 +8,7 @@ from pathlib import Path
 
 from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.analysis.pooling import pooled
-from draftworth.analysis.run_comparison import across, changes
+from draftworth.analysis.run_comparison import changes, elsewhere, is_same_experiment
 from draftworth.cli.runs import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.cli.scoring import score
 from draftworth.errors import UserInputError
@@ -71,9 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
     other = _facts(arguments.against, texts=False)[0] if arguments.against else None
     if other:
         _refuse_the_same_run(facts.run, other.run)
-    same = other and facts.run.result.experiment == other.run.result.experiment
+    same = other and is_same_experiment(facts.run, other.run)
     found = changes(facts, other) if other and same else ()
-    elsewhere = across(facts, other) if other and not same else ()
+    beside = elsewhere(facts, other) if other and not same else None
     scores = score(arguments.score, facts, transcripts) if arguments.score is not None else ()
     name = other.run.result.run_id if other else ""
     document = document_of(
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         found,
         name,
         scores=scores,
-        elsewhere=elsewhere,
+        elsewhere=beside,
         predictions=_predictions(arguments.runs),
     )
     if out is not None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.run_comparison import Across, Change
+from draftworth.analysis.run_comparison import Change, Elsewhere
 from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.search_answer import search_answer
 from draftworth.analysis.statistics import CONFIDENCE
@@ -47,7 +47,7 @@ def document_of(
     other_run: str = "",
     *,
     scores: Sequence[ScoreComparison] = (),
-    elsewhere: Sequence[Across] = (),
+    elsewhere: Elsewhere | None = None,
     predictions: Sequence[Prediction] = (),
 ) -> Document:
     """The report of a run, with another run beside it when there are changes.
@@ -59,7 +59,7 @@ def document_of(
     if changes:
         sections.append(against_section(changes, result.run_id, other_run))
     if elsewhere:
-        sections.append(elsewhere_section(elsewhere, result.run_id, other_run))
+        sections.append(elsewhere_section(elsewhere))
     sections += [figures(facts), quantiles(facts), *_groups(facts), cross_checks(facts)]
     sections += predicted_sections(predictions)
     sections += [*outputs(facts), *score_sections(scores), spending_section(result)]

@@ -38,7 +38,12 @@ TONES: Mapping[Judgement, str] = {
 
 def price_words(price: Price) -> str:
     """`8.60 USD a node hour (Spot price history, 2026-03-15)`."""
-    return f"{price.usd_per_node_hour:.2f} USD a node hour ({price.source}, {price.as_of})"
+    return f"{dollars(price.usd_per_node_hour)} USD a node hour ({price.source}, {price.as_of})"
+
+
+def dollars(amount: float) -> str:
+    """`8.60`, and of less than a dollar four digits."""
+    return f"{amount:.{2 if amount >= 1 else 4}f}"
 
 
 def yes_or_no(answer: bool | None, *, no: str = "no", unknown: str = MISSING) -> str:  # noqa: FBT001
