@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from draftworth.analysis.answer import headline
 from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.handover import BreakEvenAt, Handover, handover_of
+from draftworth.analysis.handover import PAYS, BreakEvenAt, Handover, handover_of
 from draftworth.analysis.lengths import Lengths
 from draftworth.analysis.metrics import TOKENS_PER_STEP
 from draftworth.analysis.search_answer import next_step
@@ -65,6 +65,9 @@ def _sentences(facts: RunFacts, found: Handover) -> Iterator[str]:
         yield ABOUT["watch_counters" if found.has_counters else "watch_chunks"]
         yield ABOUT["watch"]
     elif not found.missing:
+        if paying := [c.traffic.name for c in found.by_class if c.judgement in PAYS]:
+            alone = f"Speculation pays for {', '.join(paying)} by itself"
+            yield f"{alone}: such prompts could have a server of their own."
         yield ABOUT["would_pay"]
 
 

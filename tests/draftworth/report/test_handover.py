@@ -142,7 +142,8 @@ def test_what_does_not_pay_is_not_served_and_the_classes_that_do_are_told() -> N
     text = said(make_run())
     assert "Decision: serve without speculation." in text
     assert "structured cheaper per token (-41.3%), open_ended dearer (+36.4%)" in text
-    assert "It would pay where a step yields more" in text
+    assert "Speculation pays for structured by itself" in text
+    assert "Speculation would pay where a step yields more" in text
     assert "Watch" not in text
     assert "serve it" not in commands(make_run(serving=SERVING))
 
