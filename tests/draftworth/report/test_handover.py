@@ -8,69 +8,17 @@ from typing import Any
 import pytest
 
 from draftworth.analysis.handover import handover_of
-from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
-from draftworth.records.results import BlockResult
-from draftworth.records.serving_facts import Decoding, ServingFacts
 from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Section
 from tests.draftworth.report.runs import (
     BASELINE,
-    PLAIN_ITL_S,
-    STEP_S,
-    TOKENS_PER_STEP,
-    VARIANT,
-    make_drafted_block,
+    SERVING,
     make_facts,
-    make_plain_block,
     make_run,
-    two_rounds,
+    structured_run,
 )
 from tests.draftworth.report.searches import make_search_result, make_search_run
-
-SERVING = ServingFacts(
-    release="neuron-2.26.1",
-    platform="neuron",
-    image="registry/vllm:1",
-    vllm_version="0.9.0",
-    target_model="Qwen/Qwen3-32B",
-    instance_type="trn2.48xlarge",
-    tensor_parallel_size=32,
-    lnc=2,
-    slot_devices=8,
-    max_num_seqs=4,
-    max_model_len=1024,
-    decoding={
-        BASELINE: Decoding(method="none"),
-        VARIANT: Decoding(method="fused_draft", window=8, draft="Qwen/Qwen3-1.7B"),
-    },
-)
-
-
-def structured_run(*loads: int, slow: float = 1.0, **overrides: Any) -> Run:
-    """Of one class, which pays at the first load; at each further one steps take `slow` times."""
-    blocks = [
-        _slowed(make(2 * place + number, "structured", load=ConcurrencyLoad(concurrency=load)), by)
-        for place, load in enumerate(loads)
-        for number, (make, by) in enumerate(
-            ((make_plain_block, 1.0), (make_drafted_block, slow if place else 1.0)), start=1
-        )
-    ]
-    fields = {"class_weights": {"structured": 1.0}, "serving": SERVING, **overrides}
-    return make_run(blocks=two_rounds(*blocks), **fields)
-
-
-def _slowed(block: BlockResult, factor: float) -> BlockResult:
-    requests = tuple(
-        replace(
-            r,
-            request_id=f"{block.block}-{r.request_id}",
-            end_to_end_latency_s=factor * (r.end_to_end_latency_s or 0.0),
-            ttft_s=factor * (r.ttft_s or 0.0),
-        )
-        for r in block.requests
-    )
-    return replace(block, requests=requests)
 
 
 def page(run: Run) -> Section:
@@ -97,25 +45,6 @@ def test_a_winner_is_handed_over_with_draft_window_and_traffic() -> None:
     assert classes.rows == (("structured", "100%", "1", "8", "64 (64 to 64)", "100 (100 to 100)"),)
     assert "The longest request had 164 tokens, prompt and output, of 1,024" in said(run)
     assert commands(run)["serve it"].startswith("python -m draftworth manifests FILE --winner RUN")
-
-
-def test_the_break_even_is_what_a_step_costs_in_baseline_steps() -> None:
-    """By the builder's own figures: 99 tokens in 17 whole chunks, and the means of 8 requests."""
-    (at,) = handover_of(make_facts(structured_run(4))).break_evens
-    assert at.needed is not None
-    assert at.needed.low is not None
-    assert at.needed.high is not None
-    step_s = 99 * (STEP_S / TOKENS_PER_STEP["structured"] + 3.5e-5) / 17
-    assert at.needed.value == pytest.approx(step_s / (PLAIN_ITL_S + 3.5e-4), rel=1e-3)
-    assert at.needed.low < at.needed.value < at.needed.high
-    assert at.measured == pytest.approx(TOKENS_PER_STEP["structured"])
-    assert at.judgement == "cheaper per token"
-
-
-def test_tokens_a_step_of_a_mix_are_all_tokens_by_all_steps() -> None:
-    (at,) = handover_of(make_facts(make_run())).break_evens
-    assert at.by_class == pytest.approx(TOKENS_PER_STEP)
-    assert at.measured == pytest.approx(1 / (0.5 / 6.0 + 0.5 / 2.0))
 
 
 def test_each_load_has_its_own_break_even_from_the_lowest_on() -> None:
