@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.records.load import Load
@@ -28,31 +28,41 @@ def wrong_input_tokens(records: Sequence[RequestRecord], load: Load) -> float | 
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputLengths:
+class Lengths:
+    """Tokens of prompts or of outputs."""
+
+    fewest: int
+    median: float
+    most: int
+
+
+def lengths_of(counts: Iterable[int | None]) -> Lengths | None:
+    """Of those that are known; None where none is."""
+    known = [count for count in counts if count is not None]
+    if not known:
+        return None
+    return Lengths(fewest=min(known), median=statistics.median(known), most=max(known))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputLengths(Lengths):
     """Output tokens of the requests that did not fail, and how many each reason ended.
 
     ends: by finish reason (`stop`: the model's own end, `length`: max_tokens), the most frequent
         first; `not told` where the server says none, `other` for all beyond the first few.
     """
 
-    fewest: int
-    median: float
-    most: int
     ends: Mapping[str, int]
 
 
 def output_lengths(records: Sequence[RequestRecord]) -> OutputLengths | None:
     """Of one variant; None where the server counts no tokens."""
     done = [r for r in records if not r.failed]
-    lengths = [r.number_output_tokens for r in done if r.number_output_tokens is not None]
-    if not lengths:
+    lengths = lengths_of(r.number_output_tokens for r in done)
+    if lengths is None:
         return None
     ends = Counter(r.finish_reason or "not told" for r in done)
     named = dict(ends.most_common(_MOST_REASONS))
     others = {"other": ends.total() - sum(named.values())}
-    return OutputLengths(
-        fewest=min(lengths),
-        median=statistics.median(lengths),
-        most=max(lengths),
-        ends={**named, **(others if others["other"] else {})},
-    )
+    ended = {**named, **(others if others["other"] else {})}
+    return OutputLengths(**vars(lengths), ends=ended)

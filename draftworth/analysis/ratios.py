@@ -69,6 +69,11 @@ class LogRatio:
             self.value, spread(self.parts), samples=len(self.parts), confidence=confidence
         )
 
+    def beside(self, other: LogRatio) -> LogRatio:
+        """This ratio / one of the same run: prompts, rounds and repetitions are those of both."""
+        others = (replace(part, value=-part.value) for part in other.parts)
+        return LogRatio(value=self.value - other.value, parts=(*self.parts, *others))
+
     def over(self, other: LogRatio, *, runs: tuple[str, str]) -> LogRatio:
         """This ratio / one of another run: prompts are the same in both, blocks are not.
 
@@ -106,15 +111,30 @@ def log_of_sums(
     requests: Sequence[tuple[Sample, RequestRecord]], amounts: Amounts
 ) -> LogRatio | None:
     """One side alone: the logarithm of sum / sum; None without a request, or where a sum is 0."""
+    return log_of_traffic({"": requests}, {"": 1.0}, amounts)
+
+
+def log_of_traffic(
+    requests: Mapping[str, Sequence[tuple[Sample, RequestRecord]]],
+    weights: Mapping[str, float],
+    amounts: Amounts,
+) -> LogRatio | None:
+    """The same of a traffic, by class; None where a class has no request, or all sums are 0."""
     found = [
-        (place, amount) for place, record in requests if (amount := amounts(record)) is not None
+        (name, place, amount)
+        for name in weights
+        for place, record in requests[name]
+        if (amount := amounts(record)) is not None
     ]
-    over = math.fsum(amount[0] for _, amount in found)
-    under = math.fsum(amount[1] for _, amount in found)
-    if not (over and under):
+    over, under = (
+        {n: math.fsum(a[side] for name, _, a in found if name == n) for n in weights}
+        for side in (0, 1)
+    )
+    sums = _Sums(over, under, weights)
+    if not all(under.values()) or not sums.total:
         return None
-    parts = tuple(replace(place, value=a / over - b / under) for place, (a, b) in found)
-    return LogRatio(value=math.log(over / under), parts=parts)
+    parts = tuple(replace(place, value=sums.part(name, *a)) for name, place, a in found)
+    return LogRatio(value=math.log(sums.total), parts=parts)
 
 
 def log_ratio_of_sums(

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from draftworth.analysis.costs import slot_usd_per_second
-from draftworth.analysis.facts import RunFacts, VariantFacts
-from draftworth.analysis.metrics import COST, INTER_TOKEN_LATENCY
+from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.metrics import INTER_TOKEN_LATENCY
 from draftworth.analysis.pairing import Traffic, paired, samples_of
-from draftworth.analysis.ratios import LogRatio, cost_amounts, log_cost_ratio, log_of_sums
+from draftworth.analysis.ratios import LogRatio, cost_amounts, log_cost_ratio, log_of_traffic
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.summary import Group
 from draftworth.errors import UserInputError
-from draftworth.records.load import PoissonLoad
+from draftworth.records.load import Load, PoissonLoad
 from draftworth.records.reading import Run
+from draftworth.records.results import values_of
+
+# Lengths that differ by more than this, in the mean, are not the same work.
+ALIKE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,14 +64,14 @@ class Across:
     """A variant of this run beside one of a run of something else: another engine or device.
 
     ratio: this one's / the other's of what a token costs, or of the seconds that it takes where a
-        price is missing. usd: of a million output tokens, here and there.
+        price is missing. usd: of a million output tokens, here and there; None without a price.
     """
 
-    group: Group
+    traffic: Traffic
     variant: str
     other_variant: str
     ratio: Estimate | None
-    usd: tuple[float | None, float | None]
+    usd: tuple[Estimate | None, Estimate | None]
 
     @property
     def is_cost(self) -> bool:
@@ -75,33 +79,77 @@ class Across:
         return None not in self.usd
 
 
-def across(facts: RunFacts, other: RunFacts) -> tuple[Across, ...]:
-    """Every variant of this run beside every one of the other, group by group.
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere:
+    """A run beside one of something else, with the same prompts.
+
+    rows: of the traffic mix first, then of each class. unlike: what shows that the two did not do
+        the same work.
+    """
+
+    run: Run
+    other: Run
+    rows: tuple[Across, ...]
+    unlike: tuple[str, ...]
+
+
+def is_same_experiment(run: Run, other: Run) -> bool:
+    """Whether `changes` is asked, not `elsewhere`: of two endpoints alone nothing else can be."""
+    alone = len(run.result.variants) == len(other.result.variants) == 1
+    return run.result.experiment == other.result.experiment and not alone
+
+
+def elsewhere(facts: RunFacts, other: RunFacts) -> Elsewhere:
+    """Every variant of this run beside every one of the other.
 
     Raises:
-        UserInputError: they were not asked the same prompts at the same loads and temperature.
+        UserInputError: they have no load in common, or were not asked the same prompts there at the
+            same temperature.
     """
-    different = list(_different(facts.run, other.run))
+    different = list(_different_work(facts.run, other.run))
     if different:
         raise UserInputError(
             f"--against: {facts.run.result.run_id} and {other.run.result.run_id} cannot be "
             f"compared: {'; '.join(different)}. Measure both with the same prompts, loads and "
             "temperature"
         )
-    groups = {group.group: group for group in other.groups}
-    return tuple(
-        _across((facts.run, other.run), group.group, ours, theirs)
-        for group in facts.groups
-        for ours in group.variants
-        for theirs in groups[group.group].variants
+    loads = _loads(facts.run) & _loads(other.run)
+    rows = (
+        _across((facts.run, other.run), traffic, ours, theirs)
+        for traffic in _traffics(facts)
+        if traffic.load in loads
+        for ours in facts.run.result.variants
+        for theirs in other.run.result.variants
     )
+    unlike = tuple(_unlike(facts, other, loads))
+    return Elsewhere(run=facts.run, other=other.run, rows=tuple(rows), unlike=unlike)
 
 
-def _across(
-    runs: tuple[Run, Run], group: Group, ours: VariantFacts, theirs: VariantFacts
-) -> Across:
-    (run, other), names = runs, (ours.name, theirs.name)
-    cost, other_cost = (_log_cost(r, group, name) for r, name in zip(runs, names, strict=True))
+def _loads(run: Run) -> set[Load]:
+    return {block.load for block in run.blocks}
+
+
+def _different_work(run: Run, other: Run) -> Iterator[str]:
+    """What was not asked alike at the loads that both have: a ladder has more than one endpoint."""
+    loads = _loads(run) & _loads(other)
+    ours, theirs = (
+        replace(r, blocks=tuple(b for b in r.blocks if b.load in loads)) if loads else r
+        for r in (run, other)
+    )
+    yield from _different(ours, theirs)
+
+
+def _traffics(facts: RunFacts) -> Iterator[Traffic]:
+    weights = facts.run.result.class_weights
+    if len(weights) > 1:
+        for load in dict.fromkeys(group.group.load for group in facts.groups):
+            yield Traffic(weights=weights, load=load)
+    yield from (Traffic.of(group.group) for group in facts.groups)
+
+
+def _across(runs: tuple[Run, Run], traffic: Traffic, ours: str, theirs: str) -> Across:
+    (run, other), names = runs, (ours, theirs)
+    cost, other_cost = (_log_cost(r, traffic, name) for r, name in zip(runs, names, strict=True))
     price, other_price = (
         slot_usd_per_second(r.result.price, name) for r, name in zip(runs, names, strict=True)
     )
@@ -111,19 +159,50 @@ def _across(
         if price and other_price:
             found = found.times(price / other_price)
     return Across(
-        group=group,
-        variant=ours.name,
-        other_variant=theirs.name,
+        traffic=traffic,
+        variant=ours,
+        other_variant=theirs,
         ratio=found.estimate() if found else None,
-        usd=(ours.value(COST), theirs.value(COST)),
+        usd=(_usd(cost, price), _usd(other_cost, other_price)),
     )
 
 
-def _log_cost(run: Run, group: Group, variant: str) -> LogRatio | None:
+def _usd(cost: LogRatio | None, usd_per_second: float | None) -> Estimate | None:
+    """Of a million output tokens."""
+    return cost.times(usd_per_second * 1e6).estimate() if cost and usd_per_second else None
+
+
+def _log_cost(run: Run, traffic: Traffic, variant: str) -> LogRatio | None:
     """Of the server's seconds for an output token; None for arrivals at a rate."""
-    if isinstance(group.load, PoissonLoad):
+    if isinstance(traffic.load, PoissonLoad):
         return None
-    return log_of_sums(samples_of(run.blocks, group, variant), cost_amounts)
+    samples = {g.prompt_class: samples_of(run.blocks, g, variant) for g in traffic.groups}
+    found = log_of_traffic(samples, traffic.weights, cost_amounts)
+    # With so many in flight, each has that part of the server.
+    return found.times(1 / traffic.load.concurrency) if found else None
+
+
+def _unlike(facts: RunFacts, other: RunFacts, loads: set[Load]) -> Iterator[str]:
+    """Loads of one run alone; where baselines had prompts or outputs of other lengths, by class."""
+    if alone := _loads(facts.run) ^ _loads(other.run):
+        yield f"{few(sorted(load.label for load in alone))}: of one run alone, and not compared"
+    groups = {group.group: group for group in other.groups}
+    for group in (group for group in facts.groups if group.group.load in loads):
+        sides = (group.baseline.records, groups[group.group].baseline.records)
+        for what, field in (
+            ("prompts", "number_input_tokens"),
+            ("outputs", "number_output_tokens"),
+        ):
+            ours, theirs = (values_of(records, field) for records in sides)
+            if not (ours and theirs):
+                yield f"{group.group.label}: tokens of {what} are not counted by both servers"
+                continue
+            here, there = statistics.fmean(ours), statistics.fmean(theirs)
+            if not abs(here - there) <= ALIKE * there:
+                yield (
+                    f"{group.group.label}: {what} have {here:.0f} tokens here and {there:.0f} "
+                    "there, in the mean: it is not the same work, or not the same tokenizer"
+                )
 
 
 def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
@@ -159,9 +238,9 @@ def _changes(facts: RunFacts, other: RunFacts) -> Iterator[Change]:
 
 
 def may_be_compared(run: Run, other: Run) -> bool:
-    """Whether `changes`, or for runs of two experiments `across`, would refuse neither."""
-    same = run.result.experiment == other.result.experiment
-    return not any(_differences(run, other) if same else _different(run, other))
+    """Whether `changes`, or for runs of two experiments `elsewhere`, would refuse neither."""
+    same = is_same_experiment(run, other)
+    return not any(_differences(run, other) if same else _different_work(run, other))
 
 
 def _differences(run: Run, other: Run) -> Iterator[str]:

@@ -41,6 +41,22 @@ def course(found: SearchResult) -> Iterator[str]:
         yield f"Neither measured nor predicted: {', '.join(unknown)}."
 
 
+def next_step(found: SearchResult) -> str:
+    """What to do with the answer."""
+    if not found.best:
+        return "Next: put right what is said here and measure once more."
+    if found.result(found.best).cost.low >= 1:
+        return (
+            "Next: try other drafts with `python -m draftworth estimate`, which needs no device; "
+            "those measured here do not pay."
+        )
+    return (
+        f"Next: measure {named(found, found.best)} against the baseline in an experiment of its "
+        "own, with both under `variants` and no `search`, with repetitions and a ladder of loads: "
+        "the best of many looks a little better than it is, and this answer is for one load."
+    )
+
+
 def named(found: SearchResult, variant: str) -> str:
     """`window 9 of drafts/small`."""
     candidate = found.search.candidate(variant)

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from draftworth.analysis import metrics
 from draftworth.analysis.checks import AcceptanceCheck
+from draftworth.analysis.clustering import Sample
 from draftworth.analysis.metrics import TOKENS_PER_STEP
 from draftworth.analysis.pairing import samples_of
-from draftworth.analysis.ratios import log_of_sums
+from draftworth.analysis.ratios import Amounts, log_of_sums
+from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import groups_of
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
@@ -44,18 +46,27 @@ def _costs(run: Run) -> Iterator[StepCost]:
                 yield _cost(blocks, variant, load, run.result.max_tokens_per_step.get(variant))
 
 
+def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
+    """Step latency of a variant / the baseline's at a load, over all classes: what a step costs in
+    baseline steps, and so the tokens that it must yield to break even in decoding.
+
+    None where either is not known, as `StepCost.step_latency_s` says.
+    """
+    sides = []
+    for name in (variant, run.result.baseline):
+        blocks = [b for b in run.blocks if (b.variant, b.load) == (name, load)]
+        count = _counting(_steps_by(blocks, run.result.max_tokens_per_step.get(name)))
+        sides.append(log_of_sums(_samples(blocks, name), _seconds_and_steps(count)))
+    drafted, plain = sides
+    return drafted.beside(plain).estimate() if drafted and plain else None
+
+
 def _cost(blocks: Sequence[BlockResult], variant: str, load: Load, most: int | None) -> StepCost:
     """Over all classes: a step's time depends on how many requests it serves, not on their text."""
     steps_by = _steps_by(blocks, most)
-    count: _CountSteps = _COUNTS[steps_by] if steps_by else lambda _: None
-
-    def amounts(record: RequestRecord) -> tuple[float, float] | None:
-        steps, seconds = count(record), _decoding_s(record)
-        return (seconds, float(steps)) if record.counts and steps and seconds is not None else None
-
-    samples = [
-        sample for group in groups_of(blocks) for sample in samples_of(blocks, group, variant)
-    ]
+    count = _counting(steps_by)
+    amounts = _seconds_and_steps(count)
+    samples = _samples(blocks, variant)
     found = log_of_sums(samples, amounts)
     latency = found.estimate() if found else None
     used = [record for _, record in samples if amounts(record)]
@@ -72,6 +83,22 @@ def _cost(blocks: Sequence[BlockResult], variant: str, load: Load, most: int | N
         requests=len(used),
         tokens_per_step=_tokens_after_first(used) / steps if steps else None,
     )
+
+
+def _samples(blocks: Sequence[BlockResult], variant: str) -> list[tuple[Sample, RequestRecord]]:
+    return [sample for group in groups_of(blocks) for sample in samples_of(blocks, group, variant)]
+
+
+def _counting(steps_by: StepsBy | None) -> _CountSteps:
+    return _COUNTS[steps_by] if steps_by else lambda _: None
+
+
+def _seconds_and_steps(count: _CountSteps) -> Amounts:
+    def amounts(record: RequestRecord) -> tuple[float, float] | None:
+        steps, seconds = count(record), _decoding_s(record)
+        return (seconds, float(steps)) if record.counts and steps and seconds is not None else None
+
+    return amounts
 
 
 def _steps_by(blocks: Sequence[BlockResult], most: int | None) -> StepsBy | None:

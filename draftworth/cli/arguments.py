@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE, check_t
 from draftworth.untrusted import one_line
 
 LONGEST_MODEL_CHARACTERS = 200
+LONGEST_TEXT_CHARACTERS = 200
 _URL = "allowed: http://HOST:PORT or https://HOST, for example http://localhost:8000"
 
 
@@ -57,6 +59,29 @@ def temperature(text: str) -> float:
             f"{MAX_TEMPERATURE:g}"
         ) from None
     return value
+
+
+def past_day(text: str) -> date:
+    """An argument type: a day that has begun, somewhere on earth."""
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        day = date.max
+    if day > datetime.now(UTC).date() + timedelta(days=1):
+        raise argparse.ArgumentTypeError(
+            f"given {_shown(text)}, allowed: a day as YYYY-MM-DD, today or earlier"
+        )
+    return day
+
+
+def short_text(text: str) -> str:
+    """An argument type: a line for people."""
+    if not text.strip() or not text.isprintable() or len(text) > LONGEST_TEXT_CHARACTERS:
+        raise argparse.ArgumentTypeError(
+            f"given {_shown(text)}, allowed: one line of 1 to {LONGEST_TEXT_CHARACTERS} printable "
+            "characters"
+        )
+    return text.strip()
 
 
 def model_name(text: str, *, option: str = "--model") -> str:

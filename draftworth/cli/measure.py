@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,8 +14,10 @@ from draftworth.cli.arguments import (
     check_api_key,
     model_name,
     name_in_files,
+    past_day,
     positive_int,
     positive_number,
+    short_text,
     temperature,
     whole_number,
 )
@@ -28,13 +31,20 @@ from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
 from draftworth.records.reading import read_run
 from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, Price
 
+_NO_SOURCE = "given by hand, source not named"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Endpoint, prompts, output folder and the shape of the requests."""
     parser.add_argument("--base-url", required=True, help="e.g. http://localhost:8000")
     parser.add_argument("--model", required=True, help="the name the server serves")
     parser.add_argument(
-        "--prompts", required=True, type=Path, help="a .jsonl file, a class folder, or its parent"
+        "--prompts",
+        required=True,
+        type=Path,
+        nargs="+",
+        metavar="PATH",
+        help="a .jsonl file, a class folder, or its parent; or several, as those of an experiment",
     )
     parser.add_argument("--out", required=True, type=Path, help="folder for the run's files")
     parser.add_argument("--name", default="measured", help="the variant's name in the files")
@@ -74,6 +84,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what the server costs: for the cost of its tokens, and `report RUN --against` this",
     )
     parser.add_argument(
+        "--price-source",
+        metavar="TEXT",
+        type=short_text,
+        help=f"where that price was looked up, for the report (default: {_NO_SOURCE!r})",
+    )
+    parser.add_argument(
+        "--price-as-of",
+        metavar="YYYY-MM-DD",
+        type=past_day,
+        help="the day on which it was looked up (default: today)",
+    )
+    parser.add_argument(
         "--fixed-length",
         action="store_true",
         help="every output has --output-tokens, whatever the model says (vLLM's ignore_eos)",
@@ -98,6 +120,20 @@ def run(arguments: argparse.Namespace) -> int:
     if result.status == "failed":
         raise DraftworthError(f"the run failed: {result.reason}")
     return 0
+
+
+def _cases(paths: Sequence[Path], most_tokens: int) -> tuple[Case, ...]:
+    """Of all paths, each once: two of one class and name would be one case in the report."""
+    found: dict[tuple[str, str], Case] = {}
+    for path in paths:
+        for case in find_cases(path, most_tokens=most_tokens):
+            if (case.prompt_class, case.name) in found:
+                raise UserInputError(
+                    f"--prompts: {path}: {case.prompt_class}/{case.name} is given twice, allowed: "
+                    "each prompt file once, with a class (its folder) and a name of its own"
+                )
+            found[case.prompt_class, case.name] = case
+    return tuple(found.values())
 
 
 def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...]:
@@ -132,13 +168,20 @@ def _load(arguments: argparse.Namespace) -> Load:
     return ConcurrencyLoad(concurrency=concurrency)
 
 
-def _price(usd_per_hour: float | None, variant: str) -> Price | None:
-    if usd_per_hour is None:
+def _price(arguments: argparse.Namespace, variant: str) -> Price | None:
+    if arguments.usd_per_hour is None:
+        for option in ("price_source", "price_as_of"):
+            if getattr(arguments, option) is not None:
+                raise UserInputError(
+                    f"--{option.replace('_', '-')}: given without --usd-per-hour, allowed: beside "
+                    "it; next: add --usd-per-hour PRICE, what the server costs"
+                )
         return None
+    day = arguments.price_as_of or datetime.now(UTC).date()
     return Price(
-        usd_per_node_hour=usd_per_hour,
-        as_of=datetime.now(UTC).date().isoformat(),
-        source="--usd-per-hour",
+        usd_per_node_hour=arguments.usd_per_hour,
+        as_of=day.isoformat(),
+        source=arguments.price_source or _NO_SOURCE,
         node_shares={variant: 1.0},
         nodes=1,
     )
@@ -164,7 +207,7 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
             timeout_seconds=arguments.timeout_seconds,
             token_ids=arguments.token_ids,
         ),
-        cases=find_cases(arguments.prompts, most_tokens=arguments.output_tokens),
+        cases=_cases(arguments.prompts, arguments.output_tokens),
         loads=(_load(arguments),),
         load_generator="asyncio",
         sampling=Sampling(
@@ -176,6 +219,6 @@ def _run_spec(arguments: argparse.Namespace) -> RunSpec:
         ),
         parallel=False,
         class_weights={},
-        price=_price(arguments.usd_per_hour, endpoint.variant),
+        price=_price(arguments, endpoint.variant),
         ready_deadline_seconds=30.0,
     )

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.analysis.pooling import pooled
-from draftworth.analysis.run_comparison import across, changes
+from draftworth.analysis.run_comparison import changes, elsewhere, is_same_experiment
 from draftworth.cli.runs import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.cli.scoring import score
 from draftworth.errors import UserInputError
 from draftworth.records.predictions import Prediction, read_predictions
 from draftworth.records.reading import Run, read_end, read_run
 from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
-from draftworth.report.contents import document_of
+from draftworth.report.contents import document_of, handover_document
 from draftworth.report.terminal import document_lines
 from draftworth.untrusted import one_line
 
@@ -49,6 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const=_BESIDE_THE_RUN,
         help="also write report.html, report.md, plots and CSV files there (default: RUN/report)",
     )
+    parser.add_argument(
+        "--handover",
+        action="store_true",
+        help="its last page alone, for who runs the winner: what was decided for which traffic, "
+        "what to watch, how to repeat it; --out writes handover.html and handover.md",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -59,13 +65,15 @@ def run(arguments: argparse.Namespace) -> int:
             print(*listed, sep="\n")
             return 0
     out = None if arguments.out is None else _out_folder(arguments.runs, arguments.out)
+    if arguments.handover:
+        return _hand_over(arguments, out)
     facts, transcripts = _facts(arguments.runs, texts=True)
     other = _facts(arguments.against, texts=False)[0] if arguments.against else None
     if other:
         _refuse_the_same_run(facts.run, other.run)
-    same = other and facts.run.result.experiment == other.run.result.experiment
+    same = other and is_same_experiment(facts.run, other.run)
     found = changes(facts, other) if other and same else ()
-    elsewhere = across(facts, other) if other and not same else ()
+    beside = elsewhere(facts, other) if other and not same else None
     scores = score(arguments.score, facts, transcripts) if arguments.score is not None else ()
     name = other.run.result.run_id if other else ""
     document = document_of(
@@ -73,16 +81,36 @@ def run(arguments: argparse.Namespace) -> int:
         found,
         name,
         scores=scores,
-        elsewhere=elsewhere,
+        elsewhere=beside,
         predictions=_predictions(arguments.runs),
     )
-    print(*document_lines(document), sep="\n")
     if out is not None:
+        # Before anything is printed: whoever reads that (`head`) may end early, and this with it.
         # Loaded here: templates and plotting take long, and the measuring commands import this.
         from draftworth.report.writing import write_report
 
         write_report(document, facts, out)
+    print(*document_lines(document), sep="\n")
+    if out is not None:
         print(f"report written to {out}")
+    return 0
+
+
+def _hand_over(arguments: argparse.Namespace, out: Path | None) -> int:
+    for option in ("against", "score"):
+        if getattr(arguments, option) is not None:
+            raise UserInputError(
+                f"--{option}: given with --handover, which is about one run's decision, allowed: "
+                "with the whole report; next: leave one of the two out"
+            )
+    document = handover_document(_facts(arguments.runs, texts=True)[0])
+    if out is not None:  # first, and loaded here: as `run` does
+        from draftworth.report.writing import write_handover
+
+        write_handover(document, out)
+    print(*document_lines(document), sep="\n")
+    if out is not None:
+        print(f"handover written to {out}")
     return 0
 
 
@@ -92,8 +120,8 @@ def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
             f"RUN: given {place}, which names many runs, among several, allowed: alone, or runs; "
             "next: choose some of those that the command lists for it"
         )
-    for option in ("against", "out", "score"):
-        if getattr(arguments, option) is not None:
+    for option in ("against", "out", "score", "handover"):
+        if getattr(arguments, option) not in (None, False):
             raise UserInputError(
                 f"--{option}: given with {place}, which names many runs, allowed: with "
                 "one run; next: choose one of those that the command lists without it"

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.run_comparison import Across, Change
+from draftworth.analysis.run_comparison import Change, Elsewhere
 from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.search_answer import search_answer
 from draftworth.analysis.statistics import CONFIDENCE
@@ -20,6 +20,7 @@ from draftworth.records.results import AS_SHIPPED, RUN_FILE
 from draftworth.report.against import against_section, elsewhere_section
 from draftworth.report.document import Card, Document, Section
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
+from draftworth.report.handover import TITLE, handover_section, handover_sections
 from draftworth.report.plots import group_plots
 from draftworth.report.predicted import predicted_sections
 from draftworth.report.repetitions import repetition_sections
@@ -32,6 +33,7 @@ from draftworth.report.words import (
     TONES,
     change,
     change_interval,
+    price_words,
 )
 from draftworth.untrusted import one_line
 
@@ -45,7 +47,7 @@ def document_of(
     other_run: str = "",
     *,
     scores: Sequence[ScoreComparison] = (),
-    elsewhere: Sequence[Across] = (),
+    elsewhere: Elsewhere | None = None,
     predictions: Sequence[Prediction] = (),
 ) -> Document:
     """The report of a run, with another run beside it when there are changes.
@@ -57,16 +59,29 @@ def document_of(
     if changes:
         sections.append(against_section(changes, result.run_id, other_run))
     if elsewhere:
-        sections.append(elsewhere_section(elsewhere, result.run_id, other_run))
+        sections.append(elsewhere_section(elsewhere))
     sections += [figures(facts), quantiles(facts), *_groups(facts), cross_checks(facts)]
     sections += predicted_sections(predictions)
     sections += [*outputs(facts), *score_sections(scores), spending_section(result)]
+    sections += handover_sections(facts)
     return Document(
         title=f"{result.experiment}: {_QUESTION if facts.run.search is None else _WHICH}",
         facts=tuple(_header(facts)),
         attention=(*_unlisted(facts.run.unlisted), *attention_of(facts)),
         cards=tuple(_cards(facts)),
         sections=tuple(sections),
+    )
+
+
+def handover_document(facts: RunFacts) -> Document:
+    """The handover alone, with what must be known before it is believed."""
+    result = facts.run.result
+    return Document(
+        title=f"{result.experiment}: {TITLE.lower()}",
+        facts=(),
+        attention=(*_unlisted(facts.run.unlisted), *attention_of(facts)),
+        cards=tuple(_cards(facts)),
+        sections=(handover_section(facts),),
     )
 
 
@@ -106,9 +121,8 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
         yield "sampling", f"temperature {result.temperature:g}"
     yield "load generator", result.load_generator or MISSING
     yield "client scheduling", result.scheduling
-    if price := result.price:
-        hourly = f"{price.usd_per_node_hour:.2f} USD a node hour"
-        yield "price", f"{hourly} ({price.source}, {price.as_of})"
+    if result.price:
+        yield "price", price_words(result.price)
 
 
 def _control(facts: RunFacts) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from draftworth.analysis.answer import asked_of, cost_sentence, headline
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import TRAFFIC_MIX
-from draftworth.analysis.search_answer import apart, cost_words, course, named
+from draftworth.analysis.search_answer import apart, cost_words, course, named, next_step
 from draftworth.records.search import CandidateResult, Range, SearchResult
 from draftworth.report.document import Section, Table, table
 from draftworth.report.drawing import Plot
@@ -34,7 +34,10 @@ def search_sections(facts: RunFacts) -> Iterator[Section]:
     usd = (cost_sentence(comparison).strip() for comparison in asked_of(facts))
     yield Section(
         title="Search",
-        paragraphs=(headline(facts), *filter(None, usd), *course(found), *_off(found), *about),
+        paragraphs=(
+            *(headline(facts), *filter(None, usd), *course(found)),
+            *(next_step(found), *_off(found), *about),
+        ),
         tables=(*_costs(found), *_steps(found), *_predictions(found)),
         plots=tuple(_plots(facts, found)),
         brief=True,

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from draftworth.analysis.metrics import Metric
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
+from draftworth.records.results import Price
 from draftworth.records.verdict import Judgement
 
 MISSING = "-"
@@ -33,6 +34,16 @@ TONES: Mapping[Judgement, str] = {
     "dearer": "bad",
     "outside the limits": "bad",
 }
+
+
+def price_words(price: Price) -> str:
+    """`8.60 USD a node hour (Spot price history, 2026-03-15)`."""
+    return f"{dollars(price.usd_per_node_hour)} USD a node hour ({price.source}, {price.as_of})"
+
+
+def dollars(amount: float) -> str:
+    """`8.60`, and of less than a dollar four digits."""
+    return f"{amount:.{2 if amount >= 1 else 4}f}"
 
 
 def yes_or_no(answer: bool | None, *, no: str = "no", unknown: str = MISSING) -> str:  # noqa: FBT001

@@ -39,6 +39,20 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
     files = {name: text.encode() for name, text in texts.items()}
     for (plot, theme), data in images.items():
         files[f"{plot}.png" if theme == "light" else f"{plot}-{theme}.png"] = data
+    _write(files, folder)
+
+
+def write_handover(document: Document, folder: Path) -> None:
+    """Write the handover alone, as Markdown and as a page, over an earlier one.
+
+    Raises:
+        DraftworthError: the folder cannot be written.
+    """
+    texts = {"handover.md": markdown_of(document), "handover.html": html_of(document, {})}
+    _write({name: text.encode() for name, text in texts.items()}, folder)
+
+
+def _write(files: Mapping[str, bytes], folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():

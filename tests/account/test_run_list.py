@@ -179,12 +179,12 @@ def test_a_bucket_that_does_not_exist_is_named(s3: Any, capsys: pytest.CaptureFi
     assert "could not read s3://nowhere: NoSuchBucket" in text
 
 
-@pytest.mark.parametrize("option", ["--out", "--against"])
+@pytest.mark.parametrize("option", [("--out", "x"), ("--against", "x"), ("--handover",)])
 def test_what_needs_one_run_is_refused_with_a_list(
-    s3: Any, capsys: pytest.CaptureFixture[str], option: str
+    s3: Any, capsys: pytest.CaptureFixture[str], option: tuple[str, ...]
 ) -> None:
-    text = said(capsys, "s3://results", option, "x", code=2)
-    assert f"{option}: given with s3://results, which names many runs" in text
+    text = said(capsys, "s3://results", *option, code=2)
+    assert f"{option[0]}: given with s3://results, which names many runs" in text
 
 
 def test_an_experiments_runs_are_those_of_all_its_results_buckets_and_no_others(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from draftworth.analysis.answer import headline, verdict_of
-from draftworth.analysis.search_answer import course, search_answer
+from draftworth.analysis.search_answer import course, next_step, search_answer
 from draftworth.records.search import Candidate, Range, SearchResult
 from tests.draftworth.report.runs import make_facts
 from tests.draftworth.report.searches import (
@@ -42,6 +42,31 @@ def test_a_candidate_is_named_as_paying_where_its_whole_interval_does(
     low: float, high: float, *, pays: bool, said: str
 ) -> None:
     assert search_answer(with_best(low, high, expected_to_pay=pays)).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (
+            0.58,
+            0.62,
+            "Next: measure window 6 of hub/a against the baseline in an experiment of its",
+        ),
+        (
+            0.90,
+            1.02,
+            "Next: measure window 6 of hub/a against the baseline in an experiment of its",
+        ),
+        (1.02, 1.10, "Next: try other drafts"),
+    ],
+)
+def test_the_next_step_follows_from_the_answer(low: float, high: float, said: str) -> None:
+    assert next_step(with_best(low, high)).startswith(said)
+
+
+def test_without_a_measured_candidate_the_next_step_is_to_measure_once_more() -> None:
+    found = make_search_result(results=(), order=(), best="")
+    assert next_step(found) == "Next: put right what is said here and measure once more."
 
 
 @pytest.mark.parametrize(

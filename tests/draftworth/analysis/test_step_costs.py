@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.analysis.step_costs import step_costs_of
+from draftworth.analysis.step_costs import step_cost_ratio, step_costs_of
 from draftworth.errors import UserInputError
 from draftworth.planning.run_specification import serving_facts
 from draftworth.records.codec import dump_record
@@ -205,3 +205,48 @@ def test_what_is_no_card_is_refused(tmp_path: Path, data: bytes | None, message:
         (tmp_path / STEP_COSTS_FILE).write_bytes(data)
     with pytest.raises(UserInputError, match=message):
         read_step_costs(tmp_path)
+
+
+def test_a_step_in_baseline_steps_is_the_ratio_of_both_latencies_with_rounds_paired() -> None:
+    """The drafted side waits and works as the baseline does, prompt by prompt and round by round,
+    so what both have in common is not in the ratio's interval."""
+    run = make_run()
+    load = run.blocks[0].load
+    found = step_cost_ratio(run, load, VARIANT)
+    card = {c.variant: c.step_latency_s for c in step_costs_of(run).costs}
+    assert found is not None
+    assert found.value == pytest.approx((card[VARIANT] or 0) / (card[BASELINE] or 1))
+    common = replace(
+        run,
+        blocks=tuple(
+            replace(
+                b,
+                requests=tuple(
+                    replace(
+                        r,
+                        ttft_s=place * 0.25,
+                        end_to_end_latency_s=place * 0.25 + place * b.round * b_seconds(b),
+                    )
+                    for place, r in enumerate(b.requests, start=1)
+                ),
+            )
+            for b in run.blocks
+        ),
+    )
+    paired = step_cost_ratio(common, load, VARIANT)
+    alone = cost(common, VARIANT)
+    assert paired is not None
+    assert paired.relative_width == pytest.approx(0.0, abs=1e-9)
+    assert (alone.step_latency_high_s or 9) > 1.1 * (alone.step_latency_low_s or 0)
+
+
+def b_seconds(block: BlockResult) -> float:
+    """Of decoding, the same for all prompts of a side, as are their chunks."""
+    return 1.0 if block.variant == BASELINE else 2.0
+
+
+def test_without_steps_there_is_no_ratio() -> None:
+    merged = structured(chunks=3)
+    assert cost(merged, VARIANT).step_latency_s is None
+    assert step_cost_ratio(merged, merged.blocks[0].load, VARIANT) is None
+    assert step_cost_ratio(structured(), C1, VARIANT) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -238,3 +239,79 @@ def test_numbers_without_an_end_are_usage_errors(
         measure(server, tmp_path, **{name.removeprefix("--"): value})
     assert done.value.code == 2
     assert f"argument {name}: given '{value[:60]}" in capsys.readouterr().err
+
+
+def test_a_price_is_kept_with_where_it_comes_from(server: StreamServer, tmp_path: Path) -> None:
+    given = {"usd_per_hour": 1.5, "price_source": " a price list ", "price_as_of": "2026-03-01"}
+    assert measure(server, tmp_path, **given) == 0
+    (folder,) = tmp_path.iterdir()
+    price = read_run(folder).result.price
+    assert price is not None
+    assert (price.usd_per_node_hour, price.source, price.as_of) == (
+        *(1.5, "a price list"),
+        "2026-03-01",
+    )
+
+
+def test_a_price_without_a_source_says_so(server: StreamServer, tmp_path: Path) -> None:
+    assert measure(server, tmp_path, usd_per_hour=1.5) == 0
+    (folder,) = tmp_path.iterdir()
+    run = read_run(folder).result
+    assert run.price is not None
+    assert run.price.source == "given by hand, source not named"
+    started = datetime.fromtimestamp(run.started_at_unix_s, UTC).date()
+    assert date.fromisoformat(run.price.as_of) - started <= timedelta(days=1)
+
+
+@pytest.mark.parametrize("option", [{"price_source": "x"}, {"price_as_of": "2026-03-01"}])
+def test_where_a_price_comes_from_needs_the_price(
+    option: dict[str, str],
+    server: StreamServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert measure(server, tmp_path, **option) == 2
+    name = next(iter(option)).replace("_", "-")
+    assert f"--{name}: given without --usd-per-hour" in capsys.readouterr().err
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "allowed"),
+    [
+        ("price_as_of", "2999-01-01", "a day as YYYY-MM-DD, today or earlier"),
+        ("price_as_of", "March", "a day as YYYY-MM-DD, today or earlier"),
+        ("price_source", " ", "one line of 1 to 200 printable characters"),
+        ("price_source", "a\nb", "one line of 1 to 200 printable characters"),
+        ("price_source", "x" * 201, "one line of 1 to 200 printable characters"),
+    ],
+)
+def test_no_source_or_day_of_a_price(
+    option: str,
+    value: str,
+    allowed: str,
+    server: StreamServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as done:
+        measure(server, tmp_path, usd_per_hour=1, **{option: value})
+    assert done.value.code == 2
+    assert allowed in capsys.readouterr().err
+
+
+def test_several_paths_of_prompts_are_measured_together_each_once(
+    server: StreamServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = ROOT / "prompts" / "open_ended" / "poem.jsonl"
+    argv = [
+        *("measure", "--base-url", server.base_url, "--model", "m", "--out", str(tmp_path)),
+        *("--requests-per-case", "1", "--warmup-requests", "0", "--prompts", str(PROMPTS)),
+    ]
+    assert main([*argv, str(others)]) == 0
+    (folder,) = tmp_path.iterdir()
+    classes = {(b.prompt_class, b.case) for b in read_run(folder).blocks}
+    assert classes == {("structured", "count"), ("open_ended", "poem")}
+    capsys.readouterr()
+    assert main([*argv, str(PROMPTS.parent)]) == 2
+    assert "structured/count is given twice" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from typing import Any
 
 from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.records.codec import dump_record
+from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import (
     BLOCKS_FOLDER,
@@ -25,6 +26,7 @@ from draftworth.records.results import (
     SpeculationCounters,
     TimeAccount,
 )
+from draftworth.records.serving_facts import Decoding, ServingFacts
 from tests.support.blocks import START_UNIX_S, make_block, make_record
 
 BASELINE, VARIANT = "baseline", "k7"
@@ -262,3 +264,48 @@ def with_repetitions(run: Run, count: int, *, between: float = 0.1) -> Run:
     stems = tuple(block.stem for block in blocks)
     result = replace(run.result, repetitions=count, blocks=stems)
     return Run(result=result, blocks=blocks)
+
+
+SERVING = ServingFacts(
+    release="neuron-2.26.1",
+    platform="neuron",
+    image="registry/vllm:1",
+    vllm_version="0.9.0",
+    target_model="Qwen/Qwen3-32B",
+    instance_type="trn2.48xlarge",
+    tensor_parallel_size=32,
+    lnc=2,
+    slot_devices=8,
+    max_num_seqs=4,
+    max_model_len=1024,
+    decoding={
+        BASELINE: Decoding(method="none"),
+        VARIANT: Decoding(method="fused_draft", window=8, draft="Qwen/Qwen3-1.7B"),
+    },
+)
+
+
+def structured_run(*loads: int, slow: float = 1.0, **overrides: Any) -> Run:
+    """Of one class, which pays at the first load; at each further one steps take `slow` times."""
+    blocks = [
+        _slowed(make(2 * place + number, "structured", load=ConcurrencyLoad(concurrency=load)), by)
+        for place, load in enumerate(loads)
+        for number, (make, by) in enumerate(
+            ((make_plain_block, 1.0), (make_drafted_block, slow if place else 1.0)), start=1
+        )
+    ]
+    fields = {"class_weights": {"structured": 1.0}, "serving": SERVING, **overrides}
+    return make_run(blocks=two_rounds(*blocks), **fields)
+
+
+def _slowed(block: BlockResult, factor: float) -> BlockResult:
+    requests = tuple(
+        replace(
+            r,
+            request_id=f"{block.block}-{r.request_id}",
+            end_to_end_latency_s=factor * (r.end_to_end_latency_s or 0.0),
+            ttft_s=factor * (r.ttft_s or 0.0),
+        )
+        for r in block.requests
+    )
+    return replace(block, requests=requests)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -15,7 +17,11 @@ from moto import mock_aws
 
 from draftworth.analysis.answer import NO_COMPARISON
 from draftworth.analysis.facts import facts_of
+from draftworth.analysis.metrics import COST
+from draftworth.analysis.run_comparison import elsewhere
 from draftworth.cli import main
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.reading import Run, read_run
 from draftworth.report.contents import document_of
 from tests.conftest import ROOT
 from tests.draftworth.report.runs import BASELINE, make_run, write_run
@@ -66,6 +72,42 @@ def test_with_out_the_report_lies_beside_the_run(folder: Path) -> None:
     assert all((folder / "report" / n).exists() for n in pictures if f"]({n})" in text)
 
 
+@pytest.mark.parametrize(("options", "file"), [([], "report.md"), (["--handover"], "handover.md")])
+def test_a_reader_who_ends_early_takes_no_file_away(
+    options: list[str], file: str, folder: Path, tmp_path: Path
+) -> None:
+    """`report RUN --out DIR | head`, with a reader that is gone before the first line."""
+    argv = [sys.executable, "-m", "draftworth", "report", str(folder), *options, "--out"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        done = subprocess.run([*argv, str(tmp_path / "out")], cwd=ROOT, check=False, stdout=closed)
+    assert done.returncode == 0
+    assert (tmp_path / "out" / file).exists()
+
+
+def test_the_handover_is_printed_alone_and_written_as_its_own_files(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(folder), "--handover", "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("built: handover\n")
+    assert "Decision: serve without speculation." in said
+    assert "Verdict\n" not in said
+    assert {f.name for f in (tmp_path / "out").iterdir()} == {"handover.md", "handover.html"}
+    assert main(["report", str(folder)]) == 0
+    page = said[said.index("\nHandover\n") : said.index("handover written to")]
+    assert capsys.readouterr().out.endswith(page)
+
+
+@pytest.mark.parametrize("options", [["--against", "other"], ["--score", "true"]])
+def test_a_handover_refuses_what_it_would_not_show(
+    options: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(folder), "--handover", *options]) == 2
+    assert f"{options[0]}: given with --handover" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_a_second_report_replaces_the_first(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out"
@@ -95,30 +137,132 @@ def test_two_runs_are_compared(
     assert "Against another run" in (folder / "report" / "report.html").read_text()
 
 
+def endpoint_run(name: str, run: Run, **overrides: Any) -> Run:
+    """What `measure` writes of one endpoint: the blocks of the run's baseline, under its name."""
+    blocks = tuple(replace(b, variant=name) for b in run.blocks if b.variant == BASELINE)
+    fields = {"experiment": "measure", "run_id": f"run-of-{name}", "class_weights": {}}
+    return make_run(blocks=blocks, variants=(name,), baseline=name, **(fields | overrides))
+
+
+def across_rows(run: Path, other: Path, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+    assert main(["report", str(run), "--against", str(other)]) == 0
+    said = capsys.readouterr().out.partition("Against a run of something else")[2]
+    lines = said.partition("\nFigures")[0].splitlines()
+    return [line.split() for line in lines if " c1 " in line or " c4 " in line]
+
+
 def test_a_run_of_something_else_with_the_same_prompts_is_put_beside_it(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`measure` of a server elsewhere: half the price, the baseline's speed."""
     price = make_price(usd_per_node_hour=1.25, node_shares={"gpu": 1.0})
-    blocks = tuple(
-        replace(block, variant="gpu") for block in make_run().blocks if block.variant == BASELINE
-    )
-    gpu = make_run(
-        blocks=blocks,
-        experiment="measure",
-        run_id="elsewhere",
-        variants=("gpu",),
-        baseline="gpu",
-        class_weights={},
-        price=price,
-    )
-    other = write_run(gpu, tmp_path / "other")
+    other = write_run(endpoint_run("gpu", make_run(), price=price), tmp_path / "other")
     priced = write_run(make_run(price=make_price()), tmp_path / "priced")
     for run, of, expected in ((folder, "seconds", "+0.0%"), (priced, "cost", "+100.0%")):
-        assert main(["report", str(run), "--against", str(other)]) == 0
-        said = capsys.readouterr().out.partition("Against a run of something else")[2]
-        row = next(line.split() for line in said.splitlines() if "baseline" in line)
-        assert row[:6] == ["structured", "c4", "baseline", "gpu", of, expected]
+        mix, _, structured, *_ = across_rows(run, other, capsys)
+        assert mix[:7] == ["traffic", "mix", "c4", "baseline", "gpu", of, expected]
+        assert structured[:6] == ["structured", "c4", "baseline", "gpu", of, expected]
+
+
+def test_what_a_million_tokens_cost_stands_beside_with_intervals_and_where_prices_come_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    price = make_price(
+        usd_per_node_hour=1.25,
+        node_shares={"gpu": 1.0},
+        source="a price list",
+        as_of="2026-11-01",
+    )
+    other = write_run(endpoint_run("gpu", make_run(), price=price), tmp_path / "other")
+    run = write_run(make_run(price=make_price()), tmp_path / "priced")
+    assert main(["report", str(run), "--against", str(other)]) == 0
+    said = capsys.readouterr().out
+    assert (
+        "Prices: this run, 10.00 USD a node hour (Spot, 2026-03-15), of a node: baseline 0.25, "
+        "k7 0.25; the other, 1.25 USD a node hour (a price list, 2026-11-01)."
+    ) in said
+    assert "This run is built-run (model Qwen/Qwen3-32B), the other one is run-of-gpu" in said
+    facts, elsewhere_facts = (facts_of(read_run(place), {}) for place in (run, other))
+    found = elsewhere(facts, elsewhere_facts)
+    assert not found.unlike
+    seen = 0
+    for row in found.rows:
+        ours, theirs = row.usd
+        assert ours is not None
+        assert theirs is not None
+        assert row.ratio is not None
+        assert row.ratio.value == pytest.approx(ours.value / theirs.value)
+        assert (ours.low or 0) < ours.value < (ours.high or 0)
+        if row.variant == BASELINE and row.traffic.name != "traffic mix":
+            (group,) = (g for g in facts.groups if g.group.prompt_class == row.traffic.name)
+            assert ours.value == pytest.approx(group.baseline.value(COST))
+            seen += 1
+    assert seen == 2
+
+
+def test_two_endpoints_that_were_measured_alone_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both are of the experiment `measure`, and neither has a baseline of the other's."""
+    run, other = (
+        write_run(endpoint_run(name, make_run()), tmp_path / name) for name in ("cpu", "gpu")
+    )
+    structured, open_ended = across_rows(run, other, capsys)
+    assert structured[:6] == ["structured", "c4", "cpu", "gpu", "seconds", "+0.0%"]
+    assert open_ended[0] == "open_ended"
+
+
+def test_a_load_of_one_run_alone_is_told_and_not_compared(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ladder = tuple(
+        replace(
+            block,
+            load=ConcurrencyLoad(concurrency=load),
+            block=block.block + 100 * load,
+            requests=tuple(replace(r, request_id=f"{load}-{r.request_id}") for r in block.requests),
+        )
+        for load in (1, 4)
+        for block in make_run().blocks
+    )
+    run = write_run(make_run(blocks=ladder), tmp_path / "ladder")
+    other = write_run(endpoint_run("gpu", make_run()), tmp_path / "gpu")
+    rows = across_rows(run, other, capsys)
+    assert rows
+    assert {"c1"} & {cell for row in rows for cell in row} == set()
+    assert main(["report", str(run), "--against", str(other)]) == 0
+    assert "Not alike: c1: of one run alone, and not compared." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        (
+            {"number_output_tokens": 80},
+            "Not alike: structured at c4: outputs have 100 tokens here and 80 there, in the mean",
+        ),
+        (
+            {"number_input_tokens": None},
+            "Not alike: structured at c4: tokens of prompts are not counted by both servers.",
+        ),
+    ],
+)
+def test_work_of_another_size_is_told(
+    tokens: dict[str, Any],
+    said: str,
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shorter = make_run(
+        blocks=tuple(
+            replace(b, requests=tuple(replace(r, **tokens) for r in b.requests))
+            for b in make_run().blocks
+        )
+    )
+    other = write_run(endpoint_run("gpu", shorter), tmp_path / "gpu")
+    assert main(["report", str(folder), "--against", str(other)]) == 0
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -12,7 +12,7 @@ from draftworth.analysis.metrics import COST
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.results import Interruption, RunResult, TimeAccount
 from draftworth.report.contents import document_of
-from draftworth.report.document import Section
+from draftworth.report.document import Document, Section
 from draftworth.report.tables import figures_csv
 from tests.draftworth.report.runs import make_facts, make_run, make_run_result
 from tests.support.blocks import START_UNIX_S, make_price
@@ -29,8 +29,12 @@ LOST = Interruption(
 RUN = make_run_result(price=PRICE, time=TIME, interruptions=(LOST,))
 
 
+def spending_in(document: Document) -> Section:
+    return next(s for s in document.sections if s.title == "Time and cost of the run")
+
+
 def spending_of(**overrides: Any) -> Section:
-    return document_of(make_facts(make_run(time=TIME, **overrides))).sections[-1]
+    return spending_in(document_of(make_facts(make_run(time=TIME, **overrides))))
 
 
 def test_every_second_of_every_node_is_paid_for() -> None:
@@ -75,7 +79,7 @@ def test_waiting_and_idle_time_do_not_move_the_cost_of_a_token() -> None:
 def test_the_report_has_the_parts_their_sum_and_every_interruption() -> None:
     facts = make_facts(make_run(price=PRICE, time=TIME, interruptions=(LOST,)))
     document = document_of(facts)
-    section = document.sections[-1]
+    section = spending_in(document)
     spent, interrupted = section.tables
     assert section.title == "Time and cost of the run"
     assert spent.rows == (
@@ -94,7 +98,7 @@ def test_the_report_has_the_parts_their_sum_and_every_interruption() -> None:
 def test_a_run_that_was_never_interrupted_says_so() -> None:
     document = document_of(make_facts())
     assert dict(document.facts)["interruptions"] == "none"
-    assert len(document.sections[-1].tables) == 1
+    assert len(spending_in(document).tables) == 1
 
 
 def test_a_notebook_gets_the_parts_too() -> None:

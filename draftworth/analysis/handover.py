@@ -1,0 +1,195 @@
+"""What who runs a winner in production must know: for which traffic, up to where, what to watch.
+
+The break-even is of decoding: a step that takes 2.3 baseline steps pays from 2.3 tokens on. What it
+yields moves with the traffic, and a live server counts it; what a step takes does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from draftworth.analysis.answer import NO_COMPARISON, asked_of, best_of, missing_requests
+from draftworth.analysis.facts import RunFacts, VariantFacts
+from draftworth.analysis.lengths import Lengths, lengths_of
+from draftworth.analysis.metrics import TOKENS_PER_STEP
+from draftworth.analysis.pairing import Traffic
+from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.step_costs import step_cost_ratio
+from draftworth.analysis.summary import Group, groups_of, summarize
+from draftworth.analysis.verdict import Comparison
+from draftworth.records.load import ConcurrencyLoad, Load
+from draftworth.records.results import BlockResult
+from draftworth.records.verdict import Judgement
+
+# Of these the variant is the one to serve; of the others but the inconclusive, the baseline.
+PAYS: tuple[Judgement, ...] = ("cheaper per token", "within the limits")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassMeasured:
+    """One prompt class of the traffic as it was measured, by the baseline's requests.
+
+    weight: its part of the traffic's output tokens. input_tokens: None: the server counts none.
+    """
+
+    name: str
+    weight: float
+    cases: int
+    prompts: int
+    input_tokens: Lengths | None
+    output_tokens: Lengths | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BreakEvenAt:
+    """One load: what a step must yield there, and what it did.
+
+    needed: tokens a step, which are what a step costs in baseline steps. measured: tokens a step of
+        the traffic, as a live server's counters would show them; by_class: of each class.
+    """
+
+    load: Load
+    needed: Estimate | None
+    measured: float | None
+    by_class: Mapping[str, float | None]
+    judgement: Judgement | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handover:
+    """What is handed over, or what is missing before anything can be.
+
+    decision: the comparison that decides; None: there is none. by_class: the same, class by class.
+    has_counters: the server counts accepted tokens. most_tokens: of a prompt with its output.
+    """
+
+    decision: Comparison | None
+    missing: tuple[str, ...]
+    by_class: tuple[Comparison, ...] = ()
+    classes: tuple[ClassMeasured, ...] = ()
+    break_evens: tuple[BreakEvenAt, ...] = ()
+    has_counters: bool = False
+    most_tokens: int | None = None
+
+    @property
+    def pays(self) -> bool:
+        """Whether a variant is to be served, and not the baseline."""
+        return not self.missing and self.decision is not None and self.decision.judgement in PAYS
+
+
+def handover_of(facts: RunFacts) -> Handover:
+    """Of a run; of a search, of its best candidate."""
+    asked = asked_of(facts)
+    if not asked:
+        found = facts.run.search
+        why = "no candidate of the search was measured" if found else NO_COMPARISON.rstrip(".")
+        return Handover(decision=None, missing=(*_unfinished(facts), why))
+    decision = best_of(asked)
+    blocks = [b for b in facts.run.blocks if b.variant == decision.variant]
+    return Handover(
+        decision=decision,
+        missing=(*_unfinished(facts), *_undecided(facts, decision)),
+        by_class=tuple(c for _, c in _of_classes(facts, decision)),
+        classes=tuple(_classes(facts, decision.traffic)),
+        break_evens=tuple(_break_evens(facts, decision, asked)),
+        has_counters=any(block.speculation for block in blocks),
+        most_tokens=_most_tokens(facts),
+    )
+
+
+def _unfinished(facts: RunFacts) -> Iterator[str]:
+    result = facts.run.result
+    if result.status != "complete":
+        yield f"a run that is complete: this one failed ({result.reason})"
+
+
+def _undecided(facts: RunFacts, decision: Comparison) -> Iterator[str]:
+    if decision.judgement == "inconclusive":
+        yield "a verdict"
+        for variant, comparison in _of_classes(facts, decision):
+            if words := missing_requests(facts, variant).strip(" ."):
+                yield f"{comparison.traffic.label}: {words[0].lower()}{words[1:]}"
+
+
+def _of_classes(facts: RunFacts, decision: Comparison) -> Iterator[tuple[VariantFacts, Comparison]]:
+    """The variant that decides, in each class of the traffic."""
+    for found in facts.speculative:
+        of_traffic = found.summary.group in decision.traffic.groups
+        if found.comparison and found.name == decision.variant and of_traffic:
+            yield found, found.comparison
+
+
+def _classes(facts: RunFacts, traffic: Traffic) -> Iterator[ClassMeasured]:
+    for name, weight in traffic.weights.items():
+        blocks = [
+            b
+            for b in facts.run.blocks
+            if (b.prompt_class, b.variant) == (name, facts.run.result.baseline)
+        ]
+        done = [r for b in blocks for r in b.requests if not r.failed]
+        yield ClassMeasured(
+            name=name,
+            weight=weight,
+            cases=len({b.case for b in blocks}),
+            prompts=len({(b.case, r.prompt_id) for b in blocks for r in b.requests}),
+            input_tokens=lengths_of(r.number_input_tokens for r in done),
+            output_tokens=lengths_of(r.number_output_tokens for r in done),
+        )
+
+
+def _break_evens(
+    facts: RunFacts, decision: Comparison, asked: list[Comparison]
+) -> Iterator[BreakEvenAt]:
+    run, variant = facts.run, decision.variant
+    own = [b for b in run.blocks if b.variant == variant]
+    judged = {
+        c.traffic.load: c.judgement
+        for c in asked
+        if c.traffic.name == decision.traffic.name and c.variant == variant
+    }
+    for load in sorted({group.load for group in groups_of(own)}, key=_place):
+        traffic = replace(decision.traffic, load=load)
+        by_class = {g.prompt_class: _tokens_per_step(own, g, variant) for g in traffic.groups}
+        yield BreakEvenAt(
+            load=load,
+            needed=step_cost_ratio(run, load, variant),
+            measured=_of_traffic(traffic.weights, by_class),
+            by_class=by_class,
+            judgement=judged.get(load),
+        )
+
+
+def _place(load: Load) -> tuple[int, float]:
+    """By length of prompts, then from the lowest load on."""
+    amount = load.concurrency if isinstance(load, ConcurrencyLoad) else load.requests_per_second
+    return load.input_tokens or 0, amount
+
+
+def _tokens_per_step(blocks: list[BlockResult], group: Group, variant: str) -> float | None:
+    """By the server's counters, which are what can be watched later; else by what was received."""
+    own = group.blocks(blocks, variant)
+    counters = [b.speculation for b in own if b.speculation]
+    drafts = sum(c.drafts for c in counters)
+    if drafts and len(counters) == len(own):
+        return 1 + sum(c.accepted_tokens for c in counters) / drafts
+    return summarize(blocks, group, variant).value(TOKENS_PER_STEP)
+
+
+def _of_traffic(weights: Mapping[str, float], by_class: Mapping[str, float | None]) -> float | None:
+    """All tokens / all steps, as counters over the whole traffic show it."""
+    steps = [weights[name] / tokens for name, tokens in by_class.items() if tokens]
+    return 1 / math.fsum(steps) if steps and len(steps) == len(weights) else None
+
+
+def _most_tokens(facts: RunFacts) -> int | None:
+    return max(
+        (
+            r.number_input_tokens + r.number_output_tokens
+            for b in facts.run.blocks
+            for r in b.requests
+            if r.number_input_tokens is not None and r.number_output_tokens is not None
+        ),
+        default=None,
+    )

@@ -1,0 +1,220 @@
+"""The handover: one page for who runs in production what a run has decided, or what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from draftworth.analysis.answer import headline
+from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.handover import PAYS, BreakEvenAt, Handover, handover_of
+from draftworth.analysis.lengths import Lengths
+from draftworth.analysis.metrics import TOKENS_PER_STEP
+from draftworth.analysis.search_answer import next_step
+from draftworth.analysis.verdict import Comparison
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.results import Limits
+from draftworth.records.serving_facts import ServingFacts
+from draftworth.report.document import Section, Table, table
+from draftworth.report.words import (
+    ABOUT,
+    INTERVAL,
+    MISSING,
+    change,
+    figure,
+    interval,
+    price_words,
+)
+
+TITLE = "Handover"
+_COMMAND = "command (RUN: this run's folder or s3:// address, FILE: its experiment file)"
+
+
+def handover_sections(facts: RunFacts) -> Iterator[Section]:
+    """The last section of a report; none of a run in which nothing was to be decided."""
+    if facts.speculative or facts.run.search:
+        yield handover_section(facts)
+
+
+def handover_section(facts: RunFacts) -> Section:
+    """What was decided and for what, what to watch, and how to repeat it."""
+    found = handover_of(facts)
+    return Section(
+        title=TITLE,
+        paragraphs=tuple(_sentences(facts, found)),
+        tables=(
+            *table(("what was measured", ""), _measured(facts, found), names=2),
+            *_classes(found),
+            *_break_evens(found),
+            *table(("to", _COMMAND), _commands(facts, found), names=2),
+        ),
+        brief=True,
+    )
+
+
+def _sentences(facts: RunFacts, found: Handover) -> Iterator[str]:
+    if found.missing:
+        yield f"There is nothing to hand over yet. What is missing: {'; '.join(found.missing)}."
+    if found.decision:
+        decided = "" if found.missing else f"{_decision(facts, found)} "
+        yield f"{decided}{headline(facts)}"
+        yield from _bounds(facts, found, found.decision)
+    if facts.run.search:
+        yield next_step(facts.run.search)
+    if found.pays:
+        yield ABOUT["watch_counters" if found.has_counters else "watch_chunks"]
+        yield ABOUT["watch"]
+    elif not found.missing:
+        if paying := [c.traffic.name for c in found.by_class if c.judgement in PAYS]:
+            alone = f"Speculation pays for {', '.join(paying)} by itself"
+            yield f"{alone}: such prompts could have a server of their own."
+        yield ABOUT["would_pay"]
+
+
+def _decision(facts: RunFacts, found: Handover) -> str:
+    if not found.pays or found.decision is None:
+        return "Decision: serve without speculation."
+    name, serving = found.decision.variant, facts.run.result.serving
+    how = serving.decoding.get(name) if serving else None
+    if how is None:
+        return f"Decision: serve {name}."
+    draft = f", draft {how.draft}" if how.draft else ""
+    return f"Decision: serve {name}: {how.method}, window {how.window}{draft}."
+
+
+def _bounds(facts: RunFacts, found: Handover, decision: Comparison) -> Iterator[str]:
+    """What the decision does not speak of; up to where it holds, the headline says."""
+    if len(found.by_class) > 1:
+        each = (f"{c.traffic.name} {c.judgement} ({change(c.cost_ratio)})" for c in found.by_class)
+        yield f"Of its classes at {decision.traffic.load.label}: {', '.join(each)}."
+    loads = ", ".join(at.load.label for at in found.break_evens)
+    yield f"Measured at {loads}: of other loads nothing is known."
+    if found.most_tokens is not None:
+        serving = facts.run.result.serving
+        limit = f", of {serving.max_model_len:,} that the server takes" if serving else ""
+        yield (
+            f"The longest request had {found.most_tokens:,} tokens, prompt and output{limit}. "
+            "Longer contexts were not measured, and drafts may be accepted less there."
+        )
+
+
+def _measured(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
+    result = facts.run.result
+    if result.serving:
+        yield from _serving(result.serving, found)
+    else:
+        yield "servers", "endpoints of your own: the run does not know what serves them"
+    yield "temperature", f"{result.temperature:g}" + ("" if result.temperature else " (greedy)")
+    if result.limits.are_on_latencies:
+        yield "latency limits, p95", _limits(result.limits)
+    started = datetime.fromtimestamp(result.started_at_unix_s, UTC)
+    several = f", {result.repetitions} repetitions" if result.repetitions > 1 else ""
+    yield "run", f"{result.run_id}, {started:%Y-%m-%d}{several}"
+    if result.price:
+        yield "price", price_words(result.price)
+
+
+def _serving(serving: ServingFacts, found: Handover) -> Iterator[tuple[str, str]]:
+    yield "target model", serving.target_model
+    name = found.decision.variant if found.decision else ""
+    if how := serving.decoding.get(name):
+        yield "draft model", how.draft or MISSING
+        yield "method and window", f"{how.method}, {how.window}"
+    yield "model revisions", "as in the experiment file; the run does not keep them"
+    yield "release", f"{serving.release} (vLLM {serving.vllm_version})"
+    yield "image", serving.image or "none: the engine ran on the machine itself"
+    if serving.instance_type:
+        devices = f"{serving.slot_devices} devices a server"
+        cores = f"tensor parallel {serving.tensor_parallel_size}, LNC {serving.lnc}"
+        yield "instance", f"{serving.instance_type}, {devices}, {cores}"
+    limits = f"max_num_seqs {serving.max_num_seqs}, max_model_len {serving.max_model_len:,}"
+    yield "server's limits", limits
+
+
+def _limits(limits: Limits) -> str:
+    named = (("TTFT", limits.ttft_p95_s), ("ITL", limits.itl_p95_s), ("E2E", limits.e2e_p95_s))
+    return ", ".join(f"{name} {limit * 1e3:g} ms" for name, limit in named if limit is not None)
+
+
+def _classes(found: Handover) -> tuple[Table, ...]:
+    rows = (
+        (
+            *(c.name, f"{c.weight:.0%}", str(c.cases), str(c.prompts)),
+            *(_lengths(c.input_tokens), _lengths(c.output_tokens)),
+        )
+        for c in found.classes
+    )
+    headings = ("for traffic of", "part of its tokens", "cases", "prompts")
+    lengths = ("prompt tokens: median (fewest to most)", "output tokens")
+    return table((*headings, *lengths), rows, names=1)
+
+
+def _lengths(found: Lengths | None) -> str:
+    if found is None:
+        return MISSING
+    return f"{found.median:,.0f} ({found.fewest:,} to {found.most:,})"
+
+
+def _break_evens(found: Handover) -> tuple[Table, ...]:
+    several = [c.name for c in found.classes] if len(found.classes) > 1 else []
+    rows = (
+        (
+            *(at.load.label, at.judgement or MISSING),
+            *(figure(TOKENS_PER_STEP, at.needed.value if at.needed else None), interval(at.needed)),
+            *(figure(TOKENS_PER_STEP, at.measured), _room(at)),
+            *(figure(TOKENS_PER_STEP, at.by_class[name]) for name in several),
+        )
+        for at in found.break_evens
+    )
+    headings = (
+        "load",
+        "verdict",
+        "tokens a step to break even",
+        INTERVAL,
+        "measured",
+        "may fall by",
+    )
+    return table((*headings, *(f"measured, {name}" for name in several)), rows, names=2)
+
+
+def _room(at: BreakEvenAt) -> str:
+    """From what was measured down to the break-even."""
+    if at.needed is None or at.measured is None:
+        return MISSING
+    fall = 1 - at.needed.value / at.measured
+    return f"{fall:.0%}" if fall > 0 else "is below"
+
+
+def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
+    serving, draftworth = facts.run.result.serving, "python -m draftworth"
+    yield "see the whole report", f"{draftworth} report RUN --out DIR"
+    on_aws = serving is not None and serving.instance_type is not None
+    if on_aws and found.pays:
+        yield "serve it", f"{draftworth} manifests FILE --winner RUN --out DIR"
+    if on_aws:
+        again = "raise `rerun` in FILE, then: make deploy EXPERIMENT=FILE"
+    else:
+        urls = "" if serving else " --base-url URL --speculative-url URL --model NAME"
+        again = f'make rehearse ARGS="--experiment FILE{urls}"'
+    yield "measure it once more", again
+    yield "read both as one run", f"{draftworth} report RUN OTHER"
+    yield "see whether it changed", f"{draftworth} report OTHER --against RUN"
+    if found.decision is not None:
+        yield "ask a live server the same", _probe(facts, found, found.decision)
+
+
+def _probe(facts: RunFacts, found: Handover, decision: Comparison) -> str:
+    load = decision.traffic.load
+    shape = (
+        f"--concurrency {load.concurrency}"
+        if isinstance(load, ConcurrencyLoad)
+        else f"--requests-per-second {load.requests_per_second:g}"
+    )
+    most = max((c.output_tokens.most for c in found.classes if c.output_tokens), default=None)
+    tokens = "" if most is None else f" --output-tokens {most}"
+    sampled = facts.run.result.temperature
+    warm = f" --temperature {sampled:g}" if sampled else ""
+    return (
+        f"python -m draftworth measure --base-url URL --model NAME --prompts PROMPTS {shape}"
+        f"{tokens}{warm} --rounds 2 --out runs"
+    )

@@ -1,0 +1,34 @@
+"""Break-even and yield, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from draftworth.analysis.handover import handover_of
+from tests.draftworth.report.runs import (
+    PLAIN_ITL_S,
+    STEP_S,
+    TOKENS_PER_STEP,
+    make_facts,
+    make_run,
+    structured_run,
+)
+
+
+def test_the_break_even_is_what_a_step_costs_in_baseline_steps() -> None:
+    """By the builder's own figures: 99 tokens in 17 whole chunks, and the means of 8 requests."""
+    (at,) = handover_of(make_facts(structured_run(4))).break_evens
+    assert at.needed is not None
+    assert at.needed.low is not None
+    assert at.needed.high is not None
+    step_s = 99 * (STEP_S / TOKENS_PER_STEP["structured"] + 3.5e-5) / 17
+    assert at.needed.value == pytest.approx(step_s / (PLAIN_ITL_S + 3.5e-4), rel=1e-3)
+    assert at.needed.low < at.needed.value < at.needed.high
+    assert at.measured == pytest.approx(TOKENS_PER_STEP["structured"])
+    assert at.judgement == "cheaper per token"
+
+
+def test_tokens_a_step_of_a_mix_are_all_tokens_by_all_steps() -> None:
+    (at,) = handover_of(make_facts(make_run())).break_evens
+    assert at.by_class == pytest.approx(TOKENS_PER_STEP)
+    assert at.measured == pytest.approx(1 / (0.5 / 6.0 + 0.5 / 2.0))

@@ -1,0 +1,117 @@
+"""The handover: what was decided for which traffic, what to watch, what is missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from draftworth.analysis.handover import handover_of
+from draftworth.records.reading import Run
+from draftworth.report.contents import document_of, handover_document
+from draftworth.report.document import Section
+from tests.draftworth.report.runs import (
+    BASELINE,
+    SERVING,
+    make_facts,
+    make_run,
+    structured_run,
+)
+from tests.draftworth.report.searches import make_search_result, make_search_run
+
+
+def page(run: Run) -> Section:
+    (section,) = handover_document(make_facts(run)).sections
+    return section
+
+
+def said(run: Run) -> str:
+    return "\n".join(page(run).paragraphs)
+
+
+def commands(run: Run) -> dict[str, str]:
+    return {row[0]: row[1] for row in page(run).tables[-1].rows}
+
+
+def test_a_winner_is_handed_over_with_draft_window_and_traffic() -> None:
+    run = structured_run(4)
+    assert "Decision: serve k7: fused_draft, window 8, draft Qwen/Qwen3-1.7B." in said(run)
+    measured, classes, *_ = page(run).tables
+    facts = {row[0]: row[1] for row in measured.rows}
+    assert facts["target model"] == "Qwen/Qwen3-32B"
+    assert facts["instance"] == "trn2.48xlarge, 8 devices a server, tensor parallel 32, LNC 2"
+    assert facts["temperature"] == "0 (greedy)"
+    assert classes.rows == (("structured", "100%", "1", "8", "64 (64 to 64)", "100 (100 to 100)"),)
+    assert "The longest request had 164 tokens, prompt and output, of 1,024" in said(run)
+    assert commands(run)["serve it"].startswith("python -m draftworth manifests FILE --winner RUN")
+
+
+def test_each_load_has_its_own_break_even_from_the_lowest_on() -> None:
+    run = structured_run(2, 1, 4, slow=3.0)
+    found = handover_of(make_facts(run)).break_evens
+    assert [at.load.label for at in found] == ["c1", "c2", "c4"]
+    needed = {at.load.label: at.needed.value for at in found if at.needed}
+    assert needed["c1"] == needed["c4"] > 2 * needed["c2"]
+    assert "Measured at c1, c2, c4: of other loads nothing is known." in said(run)
+
+
+def test_the_live_figure_is_the_counters_or_without_them_a_probe() -> None:
+    with_counters = structured_run(4)
+    without = replace(
+        with_counters, blocks=tuple(replace(b, speculation=None) for b in with_counters.blocks)
+    )
+    assert "increase(vllm:spec_decode_num_accepted_tokens_total[1h])" in said(with_counters)
+    assert "vllm:" not in said(without)
+    assert "It has no counters of accepted tokens" in said(without)
+    assert "--concurrency 4 --output-tokens 100" in commands(without)["ask a live server the same"]
+
+
+def test_what_does_not_pay_is_not_served_and_the_classes_that_do_are_told() -> None:
+    text = said(make_run())
+    assert "Decision: serve without speculation." in text
+    assert "structured cheaper per token (-41.3%), open_ended dearer (+36.4%)" in text
+    assert "Speculation pays for structured by itself" in text
+    assert "Speculation would pay where a step yields more" in text
+    assert "Watch" not in text
+    assert "serve it" not in commands(make_run(serving=SERVING))
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        ({"status": "failed", "reason": "the deadline passed"}, "a run that is complete"),
+        ({"variants": (BASELINE,)}, "no speculative variant beside its baseline"),
+    ],
+)
+def test_where_nothing_is_decided_it_says_what_is_missing(
+    changes: dict[str, Any], missing: str
+) -> None:
+    run = structured_run(4, **changes)
+    kept = tuple(b for b in run.blocks if b.variant in run.result.variants)
+    text = said(replace(run, blocks=kept))
+    assert text.startswith("There is nothing to hand over yet. What is missing: ")
+    assert missing in text
+    assert "Decision" not in text
+
+
+def test_one_round_gives_no_verdict_and_so_no_handover() -> None:
+    run = make_run(blocks=tuple(b for b in make_run().blocks if b.round == 1))
+    assert "What is missing: a verdict" in said(run)
+    assert "No answer yet" in said(run)
+
+
+def test_a_search_names_draft_and_window_and_what_to_do_before_serving() -> None:
+    text = said(make_search_run())
+    assert "Window 6 of hub/a: a token costs 40.0% less" in text
+    assert "Next: measure window 6 of hub/a against the baseline" in text
+    none = make_search_result(results=(), order=(), best="", failed={})
+    run = replace(make_search_run(), search=none)
+    assert "no candidate of the search was measured" in said(run)
+
+
+def test_it_is_the_reports_last_section_where_something_was_to_be_decided() -> None:
+    assert document_of(make_facts(make_run())).sections[-1].title == "Handover"
+    blocks = tuple(b for b in make_run().blocks if b.variant == BASELINE)
+    alone = document_of(make_facts(make_run(blocks=blocks, variants=(BASELINE,))))
+    assert "Handover" not in {section.title for section in alone.sections}
