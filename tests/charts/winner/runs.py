@@ -65,14 +65,21 @@ def written_run(folder: Path, name: str = NEURON, **overrides: Any) -> Path:
     return write_run(built_run(experiment, **overrides), folder / "run")
 
 
-def handed_over(folder: Path, name: str = NEURON, *, image: str = "", **overrides: Any) -> Handover:
+def handed_over(
+    folder: Path,
+    name: str = NEURON,
+    *,
+    image: str = "",
+    namespace: str = "serving",
+    **overrides: Any,
+) -> Handover:
     """What is exported of it, with the release's own image."""
     experiment = load(experiment_path(name))
     run = write_run(built_run(experiment, **overrides), folder / "run")
     return handover_of(
         experiment,
         measured_winner(str(run), experiment),
-        namespace="serving",
+        namespace=namespace,
         image=image or experiment.spec.release_facts.image or IMAGE,
         given=BUCKETS,
     )
