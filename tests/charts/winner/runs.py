@@ -29,6 +29,7 @@ from tests.draftworth.report.runs import (
 )
 
 NEURON, HEADS, LOCAL = "qwen3-32b", "llama-3.1-8b-dflash", "rehearsal"
+SEARCH = "qwen3-32b-search"
 IMAGE = "111122223333.dkr.ecr.us-east-2.amazonaws.com/vllm-cpu:0.32.0"
 BUCKETS = {"checkpoints_bucket": "example-checkpoints", "artifacts_bucket": "example-artifacts"}
 

@@ -26,6 +26,7 @@ from tests.charts.winner.runs import (
     IMAGE,
     LOCAL,
     NEURON,
+    SEARCH,
     as_read,
     built_run,
     experiment_path,
@@ -95,7 +96,7 @@ def _readable(value: Any) -> Any:
     return "<source>" if isinstance(value, str) and "import json" in value else value
 
 
-@pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
+@pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL, SEARCH])
 @pytest.mark.parametrize("pays", [True, False])
 def test_every_object_of_a_built_in_kind_is_valid(tmp_path: Path, name: str, pays: bool) -> None:
     handover = handed_over(tmp_path, name, pays=pays)
