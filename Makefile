@@ -32,8 +32,8 @@ $(REHEARSAL): requirements/rehearsal.txt $(DEPLOYER)
 	$(PIP) -r $<
 	@touch $@
 
-$(STAMP): requirements/dev.txt $(REHEARSAL)
-	$(PIP) -r $<
+$(STAMP): requirements/dev.txt requirements/kserve.txt $(REHEARSAL)
+	$(PIP) -r requirements/dev.txt -r requirements/kserve.txt
 	@touch $@
 
 node_modules/.bin/cdk: package.json $(DEPLOYER)
@@ -108,7 +108,7 @@ hooks: $(STAMP) ## checks that take seconds, before each commit
 
 snapshots: $(STAMP) ## rewrite the snapshots; fails on purpose when one changed
 	$(RUN) DRAFTWORTH_UPDATE_SNAPSHOTS=1 python -m pytest -n 2 --dist loadfile -q \
-	  tests/charts/test_snapshots.py tests/stacks/test_snapshots.py tests/draftworth/report \
+	  tests/charts/test_snapshots.py tests/charts/winner tests/stacks/test_snapshots.py tests/draftworth/report \
 	  tests/draftworth/cli tests/draftworth/serving tests/draftworth/planning tests/draftworth/records \
 	  tests/account/market tests/account/test_rights.py tests/benchmarks/test_idle.py
 

@@ -1,6 +1,7 @@
 """`draftworth manifests`: the Kubernetes objects as YAML files, for use without CDK.
 
-The run specification, which holds the prompts, is a file of its own beside them.
+The run specification, which holds the prompts, is a file of its own beside them. With `--winner`
+the winner of a run, to be served elsewhere (`charts/winner`).
 """
 
 from __future__ import annotations
@@ -8,15 +9,13 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from charts.app import benchmark_charts
 from charts.bindings import Bindings
+from charts.files import placeholder, write_files, yaml_text
 from charts.names import (
     CPU_NODE_LABELS,
     DRAFT_READER_SERVICE_ACCOUNT,
@@ -26,11 +25,11 @@ from charts.names import (
     service_name,
 )
 from charts.run_specification import RunSpecFile, run_spec_file
-from draftworth.errors import DraftworthError, UserInputError
+from charts.winner.command import WINNER_OPTIONS, add_winner_arguments, write_winner
+from draftworth.errors import UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
 from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from draftworth.records.files import replace_file
 
 # Fields of Bindings that a user may give, and the environment variable that stands in for each.
 VARIABLES: Mapping[str, str] = {
@@ -63,10 +62,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--llmperf-image", help="load generator image; left out: the experiment's, if it has one"
     )
+    add_winner_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the files, and say what is left to do."""
+    if arguments.winner is not None:
+        _refuse("--winner", "allowed: without it", llmperf_image=arguments.llmperf_image)
+        sys.stdout.write(write_winner(arguments))
+        return 0
+    options = {name: getattr(arguments, name) for name in WINNER_OPTIONS}
+    _refuse("no --winner", "allowed: with it", **options)
     given = {field: value for field in VARIABLES if (value := getattr(arguments, field))}
     if arguments.llmperf_image and not is_pinned_image(arguments.llmperf_image):
         raise UserInputError(
@@ -79,6 +85,15 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _refuse(beside: str, allowed: str, **options: str | None) -> None:
+    """Refuse options that would do nothing."""
+    for name, value in options.items():
+        if value is not None:
+            raise UserInputError(
+                f"--{name.replace('_', '-')}: given {value} with {beside}, {allowed}"
+            )
+
+
 def write_manifests(
     experiment_path: Path, out: Path, given: Mapping[str, str] | None = None
 ) -> Written:
@@ -86,7 +101,7 @@ def write_manifests(
 
     Args:
         experiment_path: an experiment on Neuron devices.
-        out: folder for the files, made when missing; other files in it are left alone.
+        out: folder for the files (`write_files`).
         given: values of `VARIABLES` fields; a placeholder stands for each one that is left out.
 
     Raises:
@@ -98,24 +113,19 @@ def write_manifests(
     bindings = _bindings(experiment, file, given or {})
     charts = benchmark_charts(experiment, bindings)
     texts = {
-        f"{number:02}-{chart.node.id}.yaml": _yaml(chart.to_json())
+        f"{number:02}-{chart.node.id}.yaml": yaml_text(chart.to_json())
         for number, chart in enumerate(charts, start=1)
     }
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        return Written(
-            manifests=tuple(
-                replace_file(out / name, text.encode()) for name, text in texts.items()
-            ),
-            run_spec=replace_file(out / RUN_SPEC_FILE, file.data),
-            run_spec_url=bindings.run_spec_url,
-        )
-    except OSError as error:
-        raise DraftworthError(f"{out}: cannot write manifests: {error.strerror}") from error
+    *manifests, run_spec = write_files(
+        out, {**{name: text.encode() for name, text in texts.items()}, RUN_SPEC_FILE: file.data}
+    )
+    return Written(
+        manifests=tuple(manifests), run_spec=run_spec, run_spec_url=bindings.run_spec_url
+    )
 
 
 def _bindings(experiment: ResolvedNeuron, file: RunSpecFile, given: Mapping[str, str]) -> Bindings:
-    values = {field: _placeholder(variable) for field, variable in VARIABLES.items()}
+    values = {field: placeholder(variable) for field, variable in VARIABLES.items()}
     if experiment.spec.aws.load_generator_image:
         values["llmperf_image"] = experiment.spec.aws.load_generator_image
     values |= given
@@ -127,38 +137,15 @@ def _bindings(experiment: ResolvedNeuron, file: RunSpecFile, given: Mapping[str,
     )
 
 
-def _placeholder(variable: str) -> str:
-    """Text that `envsubst` replaces by an environment variable."""
-    return f"${{{variable}}}"
-
-
-class _Dumper(yaml.SafeDumper):
-    """Several lines of text as a block that can be read."""
-
-
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _represent_text)
-
-
-def _yaml(objects: Sequence[Mapping[str, Any]]) -> str:
-    return yaml.dump_all(
-        objects, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=sys.maxsize
-    )
-
-
 def _next_steps(written: Written) -> str:
     files = written.manifests
     lines = ["Wrote, in the order in which to apply them:", *(f"  {file}" for file in files), ""]
     text = "".join(file.read_text(encoding="utf-8") for file in files)
-    missing = [v for v in VARIABLES.values() if _placeholder(v) in text]
+    missing = [v for v in VARIABLES.values() if placeholder(v) in text]
     piped = [f"cat {shlex.join(map(str, files))}", "kubectl apply -f -"]
     if missing:
         # Only these: the manifests may hold other $ signs, in programs.
-        only = " ".join(_placeholder(variable) for variable in missing)
+        only = " ".join(placeholder(variable) for variable in missing)
         lines += [f"Values to fill in: {', '.join(missing)}. Export them.", ""]
         piped.insert(1, f"envsubst '{only}'")
     lines += [

@@ -11,7 +11,7 @@ from typing import Any
 
 from draftworth.experiment.naming import PROJECT, content_hash, dns_label
 from draftworth.experiment.placement import PlacedSlot
-from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.serving.command import SERVING_PORT
 
 # One experiment at a time: its Services are named by variant only.
@@ -74,7 +74,7 @@ def base_url(server: str) -> str:
     return f"http://{server}.{NAMESPACE}.svc:{SERVING_PORT}"
 
 
-def experiment_labels(experiment: ResolvedNeuron) -> dict[str, str]:
+def experiment_labels(experiment: ResolvedExperiment) -> dict[str, str]:
     """Labels of every object of an experiment."""
     return {
         "app.kubernetes.io/part-of": PROJECT,

@@ -95,7 +95,7 @@ class ServingChart(cdk8s.Chart):
         place = _asked_place(self._experiment, slot)
         if place in self._claim_templates:
             return self._claim_templates[place]
-        spec = _claim_template_spec(self._experiment, place)
+        spec = claim_template_spec(self._experiment, place)
         of_place, id_ = ("", "devices") if place is None else (f"-{place}", f"devices-{place}")
         name = content_name(
             f"neuron-{self._experiment.spec.serving.slot_devices}-devices{of_place}",
@@ -159,7 +159,7 @@ def _asked_place(experiment: ResolvedNeuron, slot: PlacedSlot) -> int | None:
     return placement.place(slot) if asked else None
 
 
-def _claim_template_spec(
+def claim_template_spec(
     experiment: ResolvedNeuron, place: int | None
 ) -> k8s.ResourceClaimTemplateSpec:
     """Connected devices, configured for the experiment's logical cores.

@@ -104,46 +104,49 @@ class StorageChart(cdk8s.Chart):
         super().__init__(
             scope, id_, disable_resource_name_hashes=True, labels=experiment_labels(experiment)
         )
-        self._experiment = experiment
         volumes = [v for variant in experiment.variants for v in bucket_volumes(variant, bindings)]
         for volume in dict.fromkeys(volumes):
-            self._volume(volume, volume.name(experiment))
-            self._claim(volume.name(experiment))
+            name = volume.name(experiment)
+            k8s.KubePersistentVolume(
+                self,
+                f"volume-{name}",
+                metadata=k8s.ObjectMeta(name=name),
+                spec=volume_spec(experiment, volume, name, namespace=NAMESPACE),
+            )
+            k8s.KubePersistentVolumeClaim(
+                self, f"claim-{name}", metadata=metadata(name), spec=claim_spec(name)
+            )
 
-    def _volume(self, volume: BucketVolume, name: str) -> None:
-        k8s.KubePersistentVolume(
-            self,
-            f"volume-{name}",
-            metadata=k8s.ObjectMeta(name=name),
-            spec=k8s.PersistentVolumeSpec(
-                capacity={"storage": k8s.Quantity.from_string(IGNORED_CAPACITY)},
-                access_modes=["ReadOnlyMany"],
-                # The bucket is not the volume's to delete.
-                persistent_volume_reclaim_policy="Retain",
-                storage_class_name="",
-                claim_ref=k8s.ObjectReference(name=name, namespace=NAMESPACE),
-                mount_options=volume.mount_options(self._experiment),
-                csi=k8s.CsiPersistentVolumeSource(
-                    driver="s3.csi.aws.com",
-                    volume_handle=name,
-                    volume_attributes={
-                        "bucketName": volume.bucket,
-                        "authenticationSource": "pod",
-                    },
-                ),
-            ),
-        )
 
-    def _claim(self, name: str) -> None:
-        size = {"storage": k8s.Quantity.from_string(IGNORED_CAPACITY)}
-        k8s.KubePersistentVolumeClaim(
-            self,
-            f"claim-{name}",
-            metadata=metadata(name),
-            spec=k8s.PersistentVolumeClaimSpec(
-                access_modes=["ReadOnlyMany"],
-                storage_class_name="",
-                volume_name=name,
-                resources=k8s.VolumeResourceRequirements(requests=size),
-            ),
-        )
+def volume_spec(
+    experiment: ResolvedNeuron, volume: BucketVolume, name: str, *, namespace: str
+) -> k8s.PersistentVolumeSpec:
+    """Of the PersistentVolume of this name, for the claim of the same name in the namespace."""
+    return k8s.PersistentVolumeSpec(
+        capacity={"storage": k8s.Quantity.from_string(IGNORED_CAPACITY)},
+        access_modes=["ReadOnlyMany"],
+        # The bucket is not the volume's to delete.
+        persistent_volume_reclaim_policy="Retain",
+        storage_class_name="",
+        claim_ref=k8s.ObjectReference(name=name, namespace=namespace),
+        mount_options=volume.mount_options(experiment),
+        csi=k8s.CsiPersistentVolumeSource(
+            driver="s3.csi.aws.com",
+            volume_handle=name,
+            volume_attributes={
+                "bucketName": volume.bucket,
+                "authenticationSource": "pod",
+            },
+        ),
+    )
+
+
+def claim_spec(volume_name: str) -> k8s.PersistentVolumeClaimSpec:
+    """Of the claim of one volume."""
+    size = {"storage": k8s.Quantity.from_string(IGNORED_CAPACITY)}
+    return k8s.PersistentVolumeClaimSpec(
+        access_modes=["ReadOnlyMany"],
+        storage_class_name="",
+        volume_name=volume_name,
+        resources=k8s.VolumeResourceRequirements(requests=size),
+    )

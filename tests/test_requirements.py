@@ -37,7 +37,11 @@ def test_a_deployer_installs_no_tools_of_developers(package: str) -> None:
     assert package not in packages(LOCKS["main"])
 
 
-@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+# Installed beside what `make lock` resolves, and without what it requires.
+ALONE = ROOT / "requirements/kserve.txt"
+
+
+@pytest.mark.parametrize("lock", [*LOCKS.values(), ALONE], ids=[*LOCKS, "alone"])
 def test_every_version_is_pinned(lock: Path) -> None:
     lines = [line for line in lock.read_text().splitlines() if line[:1] not in ("#", "-")]
     assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.+]+", line)] == []

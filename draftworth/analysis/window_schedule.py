@@ -26,13 +26,14 @@ def window_schedule(
 
     A batch between two measured loads gets the smaller window of both, one below the lowest what
     that has, and one above the highest none: nobody has shown that it pays. Empty too where fewer
-    than two loads were measured: one load is no ladder.
+    than two loads were measured, which is no ladder, and where it pays at some lengths of prompts
+    only, whatever the load: an engine does not choose by length.
     """
     measured = _measured(winner, windows, max_num_seqs)
     if not winner.speculates or len(measured) < 2:
         return ()
     dense = [_window(measured, batch) for batch in range(1, max_num_seqs + 1)]
-    if set(dense) == {windows[winner.variant]}:
+    if not any(dense) or set(dense) == {windows[winner.variant]}:
         return ()
     return tuple(_stretches(dense))
 

@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "manifests": (
         "charts.command",
-        "every Kubernetes object as YAML, for kubectl or GitOps on an existing cluster",
+        "every Kubernetes object as YAML, for a cluster you have; --winner RUN: the winner alone",
     ),
     "measure": (
         "draftworth.cli.measure",

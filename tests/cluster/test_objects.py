@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from charts.names import NAMESPACE
+from charts.winner.deployment import deployment
 from tests.charts.rendering import EXPERIMENTS, Object, all_objects
+from tests.charts.winner.runs import HEADS, LOCAL, NEURON, as_read, handed_over
 from tests.cluster.api import Api, RefusedError
 from tests.cluster.conftest import empty
 from tests.cluster.control_plane import ControlPlane
@@ -35,6 +38,27 @@ def test_every_object_is_accepted_strictly_and_without_a_warning(
         if (warnings := namespaced.warnings(_renamed(item)))
     }
     assert found == {}
+
+
+@pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
+@pytest.mark.parametrize("pays", [True, False])
+def test_every_object_of_a_winner_is_accepted_strictly_and_without_a_warning(
+    namespaced: Api, tmp_path: Path, name: str, pays: bool
+) -> None:
+    handover = handed_over(tmp_path, name, namespace=NAMESPACE, pays=pays)
+    objects = as_read([*handover.needs, *deployment(handover)])
+    assert {"ServiceAccount", "Service", "Deployment"} <= {item["kind"] for item in objects}
+    assert {item["metadata"]["name"]: namespaced.warnings(item) for item in objects} == {
+        item["metadata"]["name"]: [] for item in objects
+    }
+
+
+def test_a_misspelt_field_of_a_winner_is_refused(namespaced: Api, tmp_path: Path) -> None:
+    handover = handed_over(tmp_path, namespace=NAMESPACE)
+    (changed,) = (o for o in as_read([*deployment(handover)]) if o["kind"] == "Deployment")
+    changed["spec"]["template"]["spec"]["initContainer"] = []
+    with pytest.raises(RefusedError, match="initContainer"):
+        namespaced.warnings(changed)
 
 
 def test_a_misspelt_field_is_refused(namespaced: Api) -> None:

@@ -196,6 +196,21 @@ def test_another_drafts_gain_is_no_window_of_this_server() -> None:
     assert window_schedule(both, WINDOWS, max_num_seqs=4) == ((1, 1, 7), (2, 4, 0))
 
 
+def test_what_pays_with_short_prompts_alone_has_no_schedule_by_load() -> None:
+    winner = judged((1, "cheaper per token"), (2, "cheaper per token"))
+    longer = [
+        replace(
+            figures,
+            load=replace(figures.load, input_tokens=2000),
+            judgement="dearer",
+            choice=BASELINE,
+        )
+        for figures in winner.figures
+    ]
+    both = replace(winner, figures=(*winner.figures, *longer))
+    assert window_schedule(both, WINDOWS, max_num_seqs=8) == ()
+
+
 def test_the_baseline_has_no_schedule() -> None:
     assert window_schedule(winner_of(dearer()), {}, max_num_seqs=8) == ()
 

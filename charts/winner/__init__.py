@@ -1,0 +1,1 @@
+"""The measured winner of a run as things that can be applied in another cluster."""

@@ -1,0 +1,135 @@
+"""The winner's server, made of a run and its experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from charts.bindings import Bindings
+from charts.files import placeholder
+from charts.names import (
+    SERVER_LABEL,
+    SERVING_COMPONENT,
+    VARIANT_LABEL,
+    experiment_labels,
+    service_name,
+)
+from charts.winner.annotations import annotations_of, schedule_words
+from charts.winner.handover import Handover, Object
+from charts.winner.local_pod import local_command, local_pod
+from charts.winner.measured import Measured
+from charts.winner.neuron_pod import neuron_needs, neuron_pod, service_account
+from draftworth.analysis.window_schedule import Stretch, window_schedule
+from draftworth.experiment.variants import Speculative
+from draftworth.planning.resolved import (
+    NeuronVariant,
+    ResolvedExperiment,
+    ResolvedLocal,
+    ResolvedNeuron,
+    ResolvedVariant,
+)
+from draftworth.serving.command import with_windows
+
+# Of the buckets that a server reads: fields of Bindings, and what stands in for each.
+BUCKETS: Mapping[str, str] = {
+    "checkpoints_bucket": "CHECKPOINTS_BUCKET",
+    "artifacts_bucket": "ARTIFACTS_BUCKET",
+}
+
+
+def handover_of(
+    experiment: ResolvedExperiment,
+    measured: Measured,
+    *,
+    namespace: str,
+    image: str,
+    given: Mapping[str, str],
+) -> Handover:
+    """What all files are made of; given: names of buckets, placeholders for the others."""
+    variant = measured.variant
+    name, schedule = service_name(variant.name), _schedule(experiment, measured)
+    if isinstance(experiment, ResolvedNeuron) and isinstance(variant, NeuronVariant):
+        bindings = _bindings(experiment, given)
+        pod = neuron_pod(experiment, variant, bindings, namespace)
+        needs = tuple(neuron_needs(experiment, variant, bindings, namespace))
+        devices = experiment.spec.serving.slot_devices
+    else:
+        pod, needs, devices = _local(experiment, variant, image, name), (), 0
+    (server,) = pod["containers"]
+    key = experiment.spec.release_facts.window_schedule
+    if key and schedule:
+        server["args"] = [*with_windows(server["args"], key, schedule)]
+    return Handover(
+        name=name,
+        namespace=namespace,
+        labels={
+            "app.kubernetes.io/name": "vllm",
+            **_selector(name),
+            **experiment_labels(experiment),
+            VARIANT_LABEL: variant.name,
+        },
+        selector=_selector(name),
+        annotations=annotations_of(measured, experiment, image, schedule if key else ()),
+        arguments=tuple(server["args"]),
+        pod=pod,
+        needs=(service_account(name, namespace), *needs),
+        devices=devices,
+        remarks=tuple(_remarks(experiment, measured, schedule)),
+    )
+
+
+def _selector(name: str) -> dict[str, str]:
+    return {**SERVING_COMPONENT, SERVER_LABEL: name}
+
+
+def _local(
+    experiment: ResolvedExperiment, variant: ResolvedVariant, image: str, name: str
+) -> Object:
+    assert isinstance(experiment, ResolvedLocal)  # noqa: S101 (the only other kind)
+    return local_pod(variant, local_command(experiment, variant), image, service_account=name)
+
+
+def _bindings(experiment: ResolvedNeuron, given: Mapping[str, str]) -> Bindings:
+    """Of the two buckets that a server reads; a run's others are in no object here."""
+    values = {field: placeholder(variable) for field, variable in BUCKETS.items()}
+    return Bindings(
+        region=experiment.spec.aws.region,
+        **{**values, **given},
+        results_bucket="",
+        run_spec_url="",
+        run_spec_sha256="",
+        llmperf_image="",
+    )
+
+
+def _schedule(experiment: ResolvedExperiment, measured: Measured) -> tuple[Stretch, ...]:
+    """Windows by batch size, whether the release takes them or not; empty where one fits all."""
+    won = measured.variant.spec
+    if not isinstance(won, Speculative):
+        return ()
+    windows = {
+        variant.name: variant.spec.window
+        for variant in experiment.variants
+        if isinstance(variant.spec, Speculative)
+        and (variant.spec.method, variant.draft) == (won.method, measured.variant.draft)
+    }
+    most = experiment.spec.serving.max_num_seqs
+    return window_schedule(measured.winner, windows, max_num_seqs=most)
+
+
+def _remarks(
+    experiment: ResolvedExperiment, measured: Measured, schedule: Sequence[Stretch]
+) -> Iterator[str]:
+    winner, spec = measured.winner, experiment.spec
+    if not winner.speculates:
+        yield "No variant is shown to be cheaper: the winner is the baseline, without speculation."
+    if schedule and spec.release_facts.window_schedule:
+        yield (
+            f"Windows follow the batch, as the run's loads showed: {schedule_words(schedule)}. "
+            "The run measured each window by itself, not the change between them."
+        )
+    elif schedule:
+        yield (
+            "Speculation is not shown to pay at every load, and release "
+            f"{spec.release} takes no schedule of windows; for an engine that does it would be: "
+            f"{schedule_words(schedule)}. Keep the load where it pays."
+        )

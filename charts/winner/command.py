@@ -1,0 +1,168 @@
+"""`draftworth manifests --winner`: the files, and what is left to do before they are applied."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from charts.files import placeholder, write_files, yaml_text
+from charts.winner.building import BUCKETS, handover_of
+from charts.winner.deployment import deployment
+from charts.winner.handover import Handover, Object
+from charts.winner.kserve import inference_service
+from charts.winner.local_pod import checkpoints_claim
+from charts.winner.measured import Measured, measured_winner
+from charts.winner.production_stack import CHART_VERSION, DEVICE_RESOURCE, production_stack_values
+from draftworth.errors import UserInputError
+from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
+from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment, load
+from draftworth.untrusted import one_line
+
+COMMON_FILE, DEPLOYMENT_FILE = "common.yaml", "deployment.yaml"
+KSERVE_FILE, STACK_FILE = "kserve.yaml", "production-stack-values.yaml"
+# Options that mean something with `--winner` alone.
+WINNER_OPTIONS = ("namespace", "image")
+DEFAULT_NAMESPACE = "default"
+_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_DOCUMENT = "docs/winner.md"
+
+
+def add_winner_arguments(parser: argparse.ArgumentParser) -> None:
+    """The run, and where its winner is to be served."""
+    parser.add_argument(
+        "--winner",
+        metavar="RUN",
+        help="instead: what this run's winner needs to be served elsewhere, as plain objects, for "
+        "KServe and for the vLLM production-stack chart; folder or s3:// address of one run",
+    )
+    parser.add_argument(
+        "--namespace", help=f"of the winner's objects (default: {DEFAULT_NAMESPACE})"
+    )
+    parser.add_argument(
+        "--image", help="of a local experiment's winner: an image with the engine it ran on"
+    )
+
+
+def write_winner(arguments: argparse.Namespace) -> str:
+    """Write the files; what to do next, as text.
+
+    Raises:
+        UserInputError: an option is wrong, or the run is not the experiment's.
+        DraftworthError: the run has no winner, or a file cannot be written.
+    """
+    experiment = load(arguments.experiment)
+    namespace = _namespace(arguments.namespace)
+    image = _image(experiment, arguments.image)
+    given = {name: value for name in BUCKETS if (value := getattr(arguments, name))}
+    measured = measured_winner(arguments.winner, experiment)
+    handover = handover_of(experiment, measured, namespace=namespace, image=image, given=given)
+    texts = {name: _text(handover, measured, name) for name in _FILES}
+    files = write_files(arguments.out, {name: text.encode() for name, text in texts.items()})
+    return "\n".join([*_next_steps(handover, measured, files, "".join(texts.values())), ""])
+
+
+def _namespace(given: str | None) -> str:
+    namespace = given or DEFAULT_NAMESPACE
+    if not _DNS_LABEL.fullmatch(namespace):
+        raise UserInputError(
+            f"--namespace: given {one_line(namespace)!r}, allowed: lower-case letters, digits and "
+            "hyphens, at most 63, a letter or digit first and last"
+        )
+    return namespace
+
+
+def _image(experiment: ResolvedExperiment, given: str | None) -> str:
+    """The release's own, or one that is given where it has none."""
+    release, spec = experiment.spec.release_facts, experiment.spec
+    if release.image:
+        if given:
+            raise UserInputError(
+                f"--image: given {one_line(given)}, allowed: not with release {spec.release}, "
+                f"whose image was measured: {release.image}; next: leave it out"
+            )
+        return release.image
+    if not given:
+        raise UserInputError(
+            f"--image: given none, allowed: an image with vLLM {release.vllm_version} for CPU, "
+            f"because release {spec.release} runs on the machine itself and has no image; next: "
+            "--image REPOSITORY:TAG. Only flags and environment are then what was measured"
+        )
+    if not is_pinned_image(given):
+        raise UserInputError(
+            f"--image: given {one_line(given)}; allowed: {PINNED_IMAGE_WORDS}, because under a tag "
+            "that moves another engine is served than the one that was measured"
+        )
+    return given
+
+
+def _header(handover: Handover, measured: Measured, name: str) -> str:
+    """Comments on top of a file."""
+    run_id = one_line(measured.result.run_id)
+    lines = [
+        f"Winner of run {run_id}: {measured.winner.variant}. {_FILES[name]}.",
+        f"What was measured stands in the annotations; what the cluster needs: {_DOCUMENT}.",
+        *handover.remarks,
+    ]
+    if name == STACK_FILE:
+        lines.append(
+            f"By the keys of chart version {CHART_VERSION}, which adds a host and environment of "
+            "its own."
+        )
+    if name == STACK_FILE and handover.devices:
+        lines.append(
+            "The chart has no place for a resource claim: devices are asked of the Neuron device "
+            f"plugin ({DEVICE_RESOURCE}), which the run did not use."
+        )
+    return "".join(f"# {line}\n" for line in lines)
+
+
+_FILES: Mapping[str, str] = {
+    COMMON_FILE: "What every form of it needs; apply it first",
+    DEPLOYMENT_FILE: "As a Deployment behind a ClusterIP Service",
+    KSERVE_FILE: "As an InferenceService of KServe",
+    STACK_FILE: "As values of the vLLM production-stack's chart vllm/vllm-stack",
+}
+
+
+def _text(handover: Handover, measured: Measured, name: str) -> str:
+    objects: Mapping[str, Sequence[Object]] = {
+        COMMON_FILE: handover.needs,
+        DEPLOYMENT_FILE: tuple(deployment(handover)),
+        KSERVE_FILE: (inference_service(handover),),
+        STACK_FILE: (production_stack_values(handover),),
+    }
+    return _header(handover, measured, name) + yaml_text(objects[name])
+
+
+def _next_steps(
+    handover: Handover, measured: Measured, files: Sequence[Path], text: str
+) -> Iterator[str]:
+    common, plain, kserve, stack = files
+    yield f"Winner of run {one_line(measured.result.run_id)}: {measured.winner.variant}."
+    yield measured.winner.headline
+    yield from handover.remarks
+    yield ""
+    yield "Wrote:"
+    yield from (f"  {file}: {words}" for file, words in zip(files, _FILES.values(), strict=True))
+    yield ""
+    missing = [v for v in BUCKETS.values() if placeholder(v) in text]
+    if missing:
+        only = " ".join(placeholder(variable) for variable in missing)
+        yield f"Values to fill in: {', '.join(missing)}. Export them, and in place of `-f FILE`:"
+        yield f"  cat FILE ... | envsubst '{only}' | kubectl apply -f -"
+    if isinstance(measured.variant, NeuronVariant):
+        yield "Its service account needs a role that reads both buckets:"
+        yield f"  {handover.namespace}/{handover.name}"
+    else:
+        yield "Make a PersistentVolumeClaim with the checkpoints, in folders target and draft:"
+        yield f"  {handover.namespace}/{checkpoints_claim(handover.name)}"
+    yield "Then one of:"
+    yield f"  kubectl apply -f {common} -f {plain}"
+    yield f"  kubectl apply -f {common} -f {kserve}"
+    yield (
+        f"  kubectl apply -f {common} && helm install NAME vllm/vllm-stack "
+        f"--namespace {handover.namespace} --values {stack}"
+    )
+    yield f"What the cluster needs for each: {_DOCUMENT}"

@@ -1,0 +1,35 @@
+"""The winner as a plain Deployment behind a ClusterIP Service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from charts.vllm_pod import PORT_NAME
+from charts.winner.handover import Handover, Object
+from draftworth.serving.command import SERVING_PORT
+
+
+def deployment(handover: Handover) -> Iterator[Object]:
+    """Both objects, the Service first."""
+    port = {"name": PORT_NAME, "port": SERVING_PORT, "targetPort": PORT_NAME, "protocol": "TCP"}
+    yield {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": handover.metadata(),
+        "spec": {"type": "ClusterIP", "selector": dict(handover.selector), "ports": [port]},
+    }
+    yield {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": handover.metadata(handover.annotations),
+        "spec": {
+            "replicas": 1,
+            # A rolling update would need a second set of devices beside the running one.
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": dict(handover.selector)},
+            "template": {
+                "metadata": {"labels": dict(handover.labels)},
+                "spec": handover.pod,
+            },
+        },
+    }

@@ -1,0 +1,186 @@
+"""The winner's pod on Neuron devices, as it stands alone in another cluster.
+
+The measured pod without what belongs to a run: the program that compiles, reports to the controller
+and gives up, the container that uploads graphs, and their environment. Flags, image, devices,
+resources and mount paths are the measured ones. Why: docs/decisions/0028-the-winner-elsewhere.md.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from charts import k8s
+from charts.bindings import Bindings
+from charts.graph_scripts import VOLUME_NAME as SCRIPTS
+from charts.names import content_name, service_name
+from charts.pods import no_rights, resources
+from charts.serving import claim_template_spec
+from charts.slot import UPLOADER_CPUS, UPLOADER_EPHEMERAL_STORAGE_GIB, UPLOADER_MEMORY_GIB
+from charts.storage import ARTIFACTS_PATH, bucket_volumes, claim_spec, volume_spec
+from charts.vllm_pod import (
+    CONTAINER_NAME,
+    SCRATCH_PATH,
+    STARTUP_PERIOD_SECONDS,
+    graph_environment,
+    pod_template,
+)
+from charts.winner.handover import Object
+from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+from draftworth.records.server_state import (
+    COMPILE_LIMIT_MINUTES,
+    LOAD_LIMIT_MINUTES,
+    POD_VARIABLE,
+    SERVER_VARIABLE,
+    VARIANT_VARIABLE,
+)
+
+GRAPHS_PATH = f"{SCRATCH_PATH}/graphs"
+INIT_NAME = "find-graphs"
+_PROGRAM = Path(__file__).with_name("find_graphs.py")
+# For the engine to come up once its graphs are loaded, or compiled.
+_STARTUP_MARGIN_MINUTES = 5
+
+
+def neuron_pod(
+    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, namespace: str
+) -> Object:
+    """The spec of the pod."""
+    template = pod_template(
+        experiment,
+        variant,
+        variant.slot,
+        bindings,
+        claim_template=_claim_template_name(experiment),
+    )
+    pod = copy.deepcopy(_plain(template)["spec"])
+    server = next(c for c in pod["containers"] if c["name"] == CONTAINER_NAME)
+    own = {VARIANT_VARIABLE, SERVER_VARIABLE, POD_VARIABLE, *graph_environment(variant)}
+    found = [{"name": n, "value": v} for n, v in _graph_variables(experiment)]
+    server |= {
+        "command": ["vllm", "serve"],
+        "args": list(variant.command.arguments),
+        "env": [*(v for v in server["env"] if v["name"] not in own), *found],
+        "volumeMounts": [m for m in server["volumeMounts"] if m["name"] != SCRIPTS],
+    }
+    server["startupProbe"]["failureThreshold"] = _startup_minutes(experiment) * (
+        60 // STARTUP_PERIOD_SECONDS
+    )
+    names = _volume_names(experiment, variant, bindings, namespace)
+    for volume in pod["volumes"]:
+        if claim := volume.get("persistentVolumeClaim"):
+            claim["claimName"] = names[claim["claimName"]]
+    return {
+        **pod,
+        "initContainers": [_find_graphs(experiment, variant)],
+        "containers": [server],
+        "volumes": [v for v in pod["volumes"] if v["name"] != SCRIPTS],
+    }
+
+
+def neuron_needs(
+    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, namespace: str
+) -> Iterator[Object]:
+    """Volumes with their claims, and the template of the device claim."""
+    names = _volume_names(experiment, variant, bindings, namespace)
+    for volume in bucket_volumes(variant, bindings):
+        name = names[volume.name(experiment)]
+        yield _plain(
+            k8s.KubePersistentVolume.manifest(
+                metadata=k8s.ObjectMeta(name=name),
+                spec=volume_spec(experiment, volume, name, namespace=namespace),
+            )
+        )
+        yield _plain(
+            k8s.KubePersistentVolumeClaim.manifest(
+                metadata=k8s.ObjectMeta(name=name, namespace=namespace), spec=claim_spec(name)
+            )
+        )
+    yield _plain(
+        k8s.KubeResourceClaimTemplate.manifest(
+            metadata=k8s.ObjectMeta(name=_claim_template_name(experiment), namespace=namespace),
+            spec=claim_template_spec(experiment, None),
+        )
+    )
+
+
+def service_account(name: str, namespace: str) -> Object:
+    """Of the pod: nothing of it talks to the Kubernetes API."""
+    return _plain(
+        k8s.KubeServiceAccount.manifest(
+            metadata=k8s.ObjectMeta(name=name, namespace=namespace),
+            automount_service_account_token=False,
+        )
+    )
+
+
+def _plain(value: Any) -> Object:
+    """A struct of `charts.k8s` is plain data when it runs."""
+    return cast(Object, value)
+
+
+def _claim_template_name(experiment: ResolvedNeuron) -> str:
+    """With a content hash: it cannot be changed in place."""
+    return content_name(
+        f"neuron-{experiment.spec.serving.slot_devices}-devices",
+        claim_template_spec(experiment, None),
+    )
+
+
+def _volume_names(
+    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, namespace: str
+) -> dict[str, str]:
+    """By the measured pod's name of each volume, its own: PersistentVolumes have no namespace, and
+    the experiment may still be deployed in this cluster."""
+    names = (volume.name(experiment) for volume in bucket_volumes(variant, bindings))
+    return {name: f"{namespace}-{service_name(variant.name)}-{name}" for name in names}
+
+
+def _graph_variables(experiment: ResolvedNeuron) -> Iterator[tuple[str, str]]:
+    """Where the engine finds the graphs, and that it ends where one is missing, if it can."""
+    match experiment.spec.release_facts.compiled_graphs:
+        case ArtifactFolder(variable=variable):
+            yield variable, GRAPHS_PATH
+        case CompilerCache(variable=variable, proof_variable=proof):
+            yield variable, GRAPHS_PATH
+            if proof:
+                yield proof, "1"
+
+
+def _startup_minutes(experiment: ResolvedNeuron) -> int:
+    """A cache without a proof may be missed, and is then compiled into."""
+    graphs = experiment.spec.release_facts.compiled_graphs
+    compiles = isinstance(graphs, CompilerCache) and not graphs.proof_variable
+    limit = COMPILE_LIMIT_MINUTES if compiles else LOAD_LIMIT_MINUTES
+    return limit + _STARTUP_MARGIN_MINUTES
+
+
+def _find_graphs(experiment: ResolvedNeuron, variant: NeuronVariant) -> Object:
+    target, way = GRAPHS_PATH, "link"
+    graphs = experiment.spec.release_facts.compiled_graphs
+    if isinstance(graphs, CompilerCache):
+        below = "" if graphs.folder == "." else f"/{graphs.folder}"
+        target, way = f"{GRAPHS_PATH}{below}", "copy"
+    container = k8s.Container(
+        name=INIT_NAME,
+        image=experiment.spec.image,
+        image_pull_policy="IfNotPresent",
+        command=["python3", "-c", _PROGRAM.read_text(encoding="utf-8")],
+        args=[ARTIFACTS_PATH, variant.artifact_key, target, way],
+        resources=resources(
+            cpus=UPLOADER_CPUS,
+            memory_gib=UPLOADER_MEMORY_GIB,
+            ephemeral_storage_gib=UPLOADER_EPHEMERAL_STORAGE_GIB,
+            limit_cpus=True,
+        ),
+        security_context=no_rights(read_only_root_filesystem=True),
+        termination_message_policy="FallbackToLogsOnError",
+        volume_mounts=[
+            k8s.VolumeMount(name="artifacts", mount_path=ARTIFACTS_PATH, read_only=True),
+            k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
+        ],
+    )
+    return _plain(container)

@@ -1,0 +1,122 @@
+"""The winner as values of the vLLM production-stack's Helm chart (`vllm/vllm-stack`).
+
+The chart writes `vllm serve` with a host and port of its own, some flags from keys of `vllmConfig`,
+and the rest as they are. It has no place for a pod's resource claims, so Neuron devices are asked
+of the device plugin instead. Source: helm/ of github.com/vllm-project/production-stack, chart
+version 0.1.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from charts.winner.annotations import PREFIX
+from charts.winner.handover import Handover, Object
+from draftworth.serving.command import SERVING_PORT
+
+CHART_VERSION = "0.1.12"
+# Of the Neuron device plugin.
+DEVICE_RESOURCE = "aws.amazon.com/neuron"
+
+# Flags that the chart writes itself: the key of `vllmConfig`, and its value from the flag's.
+_KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "--max-model-len": ("maxModelLen", int),
+    "--max-num-seqs": ("maxNumSeqs", int),
+    "--tensor-parallel-size": ("tensorParallelSize", int),
+    "--dtype": ("dtype", str),
+    "--no-enable-chunked-prefill": ("enableChunkedPrefill", lambda _: False),
+    "--no-enable-prefix-caching": ("enablePrefixCaching", lambda _: False),
+}
+
+
+def production_stack_values(handover: Handover) -> Object:
+    """The values, of which `helm install ... vllm/vllm-stack --values FILE` takes all."""
+    server, pod = handover.server, handover.pod
+    return {
+        "servingEngineSpec": {
+            "containerPort": SERVING_PORT,
+            "strategy": {"type": "Recreate"},
+            "securityContext": pod["securityContext"],
+            "containerSecurityContext": server["securityContext"],
+            **{name: _probe(server[name]) for name in _PROBES},
+            "modelSpec": [_model(handover)],
+        }
+    }
+
+
+_PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
+
+
+def _model(handover: Handover) -> Object:
+    server, pod = handover.server, handover.pod
+    repository, _, tag = server["image"].rpartition(":")
+    model, *flags = handover.arguments
+    # The chart mounts shared memory of its own.
+    in_memory = [v for v in pod["volumes"] if v.get("emptyDir", {}).get("medium") == "Memory"]
+    left_out = {volume["name"] for volume in in_memory}
+    found: Object = {
+        "name": handover.name,
+        "annotations": dict(handover.annotations),
+        # The chart gives the common ones other values, and selects pods by them.
+        "podLabels": {k: v for k, v in handover.labels.items() if k.startswith(PREFIX)},
+        "serviceAccountName": pod["serviceAccountName"],
+        "repository": repository,
+        "tag": tag,
+        "modelURL": model,
+        "replicaCount": 1,
+        "vllmConfig": _vllm_config(flags),
+        "env": server["env"],
+        "extraVolumes": [v for v in pod["volumes"] if v["name"] not in left_out],
+        "extraVolumeMounts": [m for m in server["volumeMounts"] if m["name"] not in left_out],
+    }
+    if in_memory:
+        found["shmSize"] = in_memory[0]["emptyDir"]["sizeLimit"]
+    return {**found, **_placing(handover), **dict(_init_container(pod))}
+
+
+def _vllm_config(flags: list[str]) -> Object:
+    """Keys for what the chart writes itself, and all else as it is; the port is the chart's."""
+    keys, others = {}, []
+    for argument in flags:
+        flag, _, value = argument.partition("=")
+        if flag in _KEYS:
+            key, convert = _KEYS[flag]
+            keys[key] = convert(value)
+        elif flag != "--port":
+            others.append(argument)
+    # Left out it is false too: said, because the chart's flag is there either way.
+    return {"enablePrefixCaching": False, **keys, "extraArgs": others}
+
+
+def _placing(handover: Handover) -> Object:
+    """Where the pod runs, and what it is given there."""
+    pod, given = handover.pod, handover.server.get("resources", {})
+    found: Object = {}
+    if selector := pod.get("nodeSelector"):
+        terms = [{"key": k, "operator": "In", "values": [v]} for k, v in selector.items()]
+        found["nodeSelectorTerms"] = [{"matchExpressions": terms}]
+    if tolerations := pod.get("tolerations"):
+        found["tolerations"] = tolerations
+    devices = {DEVICE_RESOURCE: str(handover.devices)} if handover.devices else {}
+    amounts = {kind: {**given[kind], **devices} for kind in ("requests", "limits") if kind in given}
+    # The chart refuses to be told of none: a request of nothing asks for no more than was measured.
+    found["resources"] = amounts or {"requests": {"cpu": "0"}}
+    return found
+
+
+def _init_container(pod: Object) -> Iterator[tuple[str, Object]]:
+    for container in pod.get("initContainers", []):
+        taken = ("name", "image", "command", "args", "resources")
+        yield (
+            "initContainer",
+            {
+                **{key: container[key] for key in taken},
+                "extraVolumeMounts": container["volumeMounts"],
+            },
+        )
+
+
+def _probe(probe: Object) -> Object:
+    """The chart's probe: without a word it waits 15 s first, and asks port 8000."""
+    return {**probe, "httpGet": {"path": probe["httpGet"]["path"], "port": SERVING_PORT}}

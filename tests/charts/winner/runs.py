@@ -1,0 +1,91 @@
+"""Runs of shipped experiments, built as if they had been measured, and what is exported of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from charts.files import yaml_text
+from charts.winner.building import handover_of
+from charts.winner.handover import Handover
+from charts.winner.measured import measured_winner
+from draftworth.planning.resolved import ResolvedExperiment, load
+from draftworth.planning.run_specification import serving_facts
+from draftworth.records.reading import Run
+from tests.conftest import ROOT
+from tests.draftworth.analysis.test_ladder import blocks_at, in_flight
+from tests.draftworth.report.runs import (
+    BASELINE,
+    VARIANT,
+    make_drafted_block,
+    make_plain_block,
+    make_run,
+    two_rounds,
+    write_run,
+)
+
+NEURON, HEADS, LOCAL = "qwen3-32b", "llama-3.1-8b-dflash", "rehearsal"
+SEARCH = "qwen3-32b-search"
+IMAGE = "111122223333.dkr.ecr.us-east-2.amazonaws.com/vllm-cpu:0.32.0"
+BUCKETS = {"checkpoints_bucket": "example-checkpoints", "artifacts_bucket": "example-artifacts"}
+
+
+def experiment_path(name: str) -> Path:
+    return ROOT / "experiments" / f"{name}.yaml"
+
+
+def built_run(
+    experiment: ResolvedExperiment, *concurrencies: int, pays: bool = True, **overrides: Any
+) -> Run:
+    """One that is cheaper at concurrency 1, and dearer at the next ones; or at none (`pays`)."""
+    blocks = blocks_at(*in_flight(*(concurrencies or (1, 2, 4))))
+    fields: dict[str, Any] = {"class_weights": {"structured": 1.0}}
+    if not pays:
+        blocks = two_rounds(make_plain_block(1, "open_ended"), make_drafted_block(2, "open_ended"))
+        fields = {"class_weights": {"open_ended": 1.0}}
+    drafted = next(v.name for v in experiment.variants if v.speculates)
+    names = {BASELINE: experiment.variants[0].name, VARIANT: drafted}
+    fields |= {
+        "experiment": experiment.name,
+        "variants": tuple(names.values()),
+        "baseline": names[BASELINE],
+        "max_tokens_per_step": {names[BASELINE]: 1, drafted: 8},
+        "serving": serving_facts(experiment),
+    }
+    named = tuple(replace(block, variant=names[block.variant]) for block in blocks)
+    return make_run(blocks=named, **{**fields, **overrides})
+
+
+def written_run(folder: Path, name: str = NEURON, **overrides: Any) -> Path:
+    """Its folder."""
+    experiment = load(experiment_path(name))
+    return write_run(built_run(experiment, **overrides), folder / "run")
+
+
+def handed_over(
+    folder: Path,
+    name: str = NEURON,
+    *,
+    image: str = "",
+    namespace: str = "serving",
+    **overrides: Any,
+) -> Handover:
+    """What is exported of it, with the release's own image."""
+    experiment = load(experiment_path(name))
+    run = write_run(built_run(experiment, **overrides), folder / "run")
+    return handover_of(
+        experiment,
+        measured_winner(str(run), experiment),
+        namespace=namespace,
+        image=image or experiment.spec.release_facts.image or IMAGE,
+        given=BUCKETS,
+    )
+
+
+def as_read(objects: Sequence[Any]) -> list[Any]:
+    """Objects as who applies the file gets them."""
+    return list(yaml.safe_load_all(yaml_text(objects)))

@@ -1,0 +1,342 @@
+"""`manifests --winner`: files to apply elsewhere, and clear words where there are none."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from charts.winner.building import handover_of
+from charts.winner.deployment import deployment
+from charts.winner.handover import Handover
+from charts.winner.kserve import inference_service
+from charts.winner.measured import measured_winner
+from charts.winner.production_stack import production_stack_values
+from draftworth.cli import main
+from draftworth.planning.resolved import load
+from tests.charts.winner.runs import (
+    BUCKETS,
+    HEADS,
+    IMAGE,
+    LOCAL,
+    NEURON,
+    SEARCH,
+    as_read,
+    built_run,
+    experiment_path,
+    handed_over,
+    written_run,
+)
+from tests.draftworth.report.runs import write_run
+from tests.support.experiments import put, resolved, write_experiment
+from tests.support.snapshot import assert_snapshot
+
+pytestmark = pytest.mark.synth
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+FILES = ["common.yaml", "deployment.yaml", "kserve.yaml", "production-stack-values.yaml"]
+NAMED = ["--checkpoints-bucket=example-checkpoints", "--artifacts-bucket=example-artifacts"]
+
+
+def manifests(experiment: str | Path, run: Path, out: Path, *options: str) -> int:
+    path = experiment if isinstance(experiment, Path) else experiment_path(experiment)
+    return main(["manifests", str(path), "--winner", str(run), "--out", str(out), *options])
+
+
+def test_the_files_and_what_is_left_to_do_are_as_in_the_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, out = written_run(tmp_path), tmp_path / "out"
+    assert manifests(NEURON, run, out, "--namespace=serving") == 0
+    said = capsys.readouterr().out.replace(str(out), "OUT")
+    assert sorted(path.name for path in out.iterdir()) == FILES
+    headers = [
+        line
+        for name in FILES
+        for line in (out / name).read_text(encoding="utf-8").splitlines()
+        if line.startswith("#")
+    ]
+    assert_snapshot("\n".join([said, *headers, ""]), SNAPSHOTS / f"{NEURON}.txt")
+
+
+@pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
+def test_objects_are_as_in_the_snapshot(tmp_path: Path, name: str) -> None:
+    handover = handed_over(tmp_path, name)
+    shown = as_read([*handover.needs, *deployment(handover)])
+    assert_snapshot(_readable(shown), SNAPSHOTS / f"{name}.deployment.yaml")
+
+
+def test_what_other_forms_say_beside_the_pod_is_as_in_the_snapshot(tmp_path: Path) -> None:
+    handover = handed_over(tmp_path)
+    item, values = as_read([inference_service(handover), production_stack_values(handover)])
+    predictor = item["spec"]["predictor"]
+    for key in handover.pod:
+        predictor[key] = "<the Deployment's>"
+    (model,) = values["servingEngineSpec"]["modelSpec"]
+    for annotated in (item["metadata"], model):
+        annotated["annotations"] = {
+            k: "<the Deployment's>" if k.startswith("draftworth/") else v
+            for k, v in annotated["annotations"].items()
+        }
+    assert_snapshot(_readable([item, values]), SNAPSHOTS / f"{NEURON}.elsewhere.yaml")
+
+
+def _readable(value: Any) -> Any:
+    """Programs and artifact keys replaced: they follow their content."""
+    if isinstance(value, dict):
+        return {key: _readable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_readable(item) for item in value]
+    return "<source>" if isinstance(value, str) and "import json" in value else value
+
+
+@pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL, SEARCH])
+@pytest.mark.parametrize("pays", [True, False])
+def test_every_object_of_a_built_in_kind_is_valid(tmp_path: Path, name: str, pays: bool) -> None:
+    handover = handed_over(tmp_path, name, pays=pays)
+    for item in as_read([*handover.needs, *deployment(handover)]):
+        assert kubernetes_validate.validate(item, "1.35", strict=True) == "1.35"
+        cluster_wide = item["kind"] == "PersistentVolume"
+        assert item["metadata"].get("namespace") == (None if cluster_wide else "serving")
+
+
+def test_flags_environment_devices_and_mounts_are_the_measured_ones(tmp_path: Path) -> None:
+    handover = handed_over(tmp_path)
+    experiment = resolved(NEURON)
+    (drafted,) = [v for v in experiment.variants if v.speculates]
+    server = handover.server
+    assert server["image"] == experiment.spec.image
+    assert tuple(server["args"]) == drafted.command.arguments
+    environment = {v["name"]: v["value"] for v in server["env"]}
+    assert drafted.command.environment.items() <= environment.items()
+    assert server["resources"]["claims"] == [{"name": "neuron"}]
+    mounted = {m["mountPath"] for m in server["volumeMounts"]}
+    assert {"/models/target", "/models/draft", "/artifacts"} <= mounted
+
+
+def test_nothing_of_a_run_is_left_in_the_pod(tmp_path: Path) -> None:
+    text = json.dumps(handed_over(tmp_path).pod)
+    for word in ("graph-scripts", "graph-uploader", "--results", "DRAFTWORTH_", "ARTIFACT_INPUTS"):
+        assert word not in text
+
+
+def test_volumes_are_not_those_of_the_experiment_in_the_same_cluster(tmp_path: Path) -> None:
+    handover = handed_over(tmp_path)
+    volumes = [o for o in handover.needs if o["kind"] == "PersistentVolume"]
+    assert len(volumes) == 3
+    for volume in volumes:
+        assert volume["metadata"]["name"].startswith("serving-vllm-qwen3-1-7b-k7-")
+        assert volume["spec"]["claimRef"]["namespace"] == "serving"
+    claims = {o["metadata"]["name"] for o in handover.needs if "Claim" in o["kind"]}
+    used = {
+        v["persistentVolumeClaim"]["claimName"]
+        for v in handover.pod["volumes"]
+        if "persistentVolumeClaim" in v
+    } | {c["resourceClaimTemplateName"] for c in handover.pod["resourceClaims"]}
+    assert used == claims
+
+
+def test_annotations_say_what_was_measured_and_where_it_holds(tmp_path: Path) -> None:
+    found = {k.removeprefix("draftworth/"): v for k, v in handed_over(tmp_path).annotations.items()}
+    assert found["winner"] == "qwen3-1.7b-k7"
+    assert found["run-id"] == "built-run"
+    assert found["measured-at"] == "2026-11-20T10:00:00Z to 2026-11-20T10:02:00Z"
+    assert found["artifact-key"] == resolved(NEURON).variants[1].artifact_key
+    assert found["verdict"].startswith("Speculation pays: structured at c1, qwen3-1.7b-k7")
+    assert found["cheaper-at"] == "structured: c1"
+    assert found["cheaper-up-to-concurrency"] == "1"
+    assert found["loads-measured"] == "c1, c2, c4"
+    assert found["itl-seconds"].startswith("structured at c1: 0.005")
+    assert "structured at c4: 1.7" in found["cost-ratio"]
+    assert found["break-even-tokens-per-step"].startswith("c1: 2.8")
+    assert found["longest-context-tokens"] == "164"
+
+
+def test_where_nothing_is_cheaper_the_baseline_is_exported_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, out = written_run(tmp_path, pays=False), tmp_path / "out"
+    assert manifests(NEURON, run, out) == 0
+    assert "the winner is the baseline, without speculation" in capsys.readouterr().out
+    for name in FILES:
+        text = (out / name).read_text(encoding="utf-8")
+        assert "# No variant is shown to be cheaper: the winner is the baseline" in text
+        assert "--speculative-config" not in text
+    annotations = handed_over(tmp_path / "again", pays=False).annotations
+    assert annotations["draftworth/winner"] == "baseline (no speculation)"
+    assert annotations["draftworth/others"].startswith("qwen3-1.7b-k7, open_ended at c4: dearer")
+    assert "draftworth/cost-ratio" not in annotations
+
+
+def test_an_undecided_run_is_refused_with_exit_code_1_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = load(experiment_path(NEURON))
+    run = built_run(experiment)
+    blocks = tuple(b for b in run.blocks if b.round == 1)
+    result = replace(run.result, blocks=tuple(b.stem for b in blocks))
+    folder = write_run(replace(run, result=result, blocks=blocks), tmp_path / "run")
+    assert manifests(NEURON, folder, tmp_path / "out") == 1
+    error = capsys.readouterr().err
+    assert "run built-run has no winner: No answer yet" in error
+    assert "next: measure more" in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_of_another_experiment_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert manifests(HEADS, written_run(tmp_path), tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert f"given run built-run of experiment '{NEURON}', allowed: a run of '{HEADS}'" in error
+
+
+def test_an_experiment_that_was_changed_since_is_refused_with_what_differs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = written_run(tmp_path)
+    path = write_experiment(tmp_path, put("serving", "max_model_len", value=2048))
+    assert manifests(path, run, tmp_path / "out") == 2
+    assert "max_model_len: measured 1024, in the file 2048" in capsys.readouterr().err
+    path = write_experiment(tmp_path, put("variants", 1, "window", value=5))
+    assert manifests(path, run, tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert "decoding: measured Decoding(" in error
+    assert "window=7" in error
+
+
+def test_a_winner_that_is_not_in_the_file_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_experiment(tmp_path, put("variants", 1, "name", value="other-k7"))
+    assert manifests(path, written_run(tmp_path), tmp_path / "out") == 2
+    assert "allowed: with 'qwen3-1.7b-k7', which won run built-run" in capsys.readouterr().err
+
+
+def test_a_further_variant_in_the_file_changes_nothing(tmp_path: Path) -> None:
+    def add(data: dict[str, Any]) -> None:
+        data["variants"].append({**copy.deepcopy(data["variants"][1]), "name": "k5", "window": 5})
+
+    path = write_experiment(tmp_path, add)
+    assert manifests(path, written_run(tmp_path), tmp_path / "out") == 0
+
+
+def test_a_run_that_does_not_say_what_served_it_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert manifests(NEURON, written_run(tmp_path, serving=None), tmp_path / "out") == 2
+    assert "serving: given nothing in run.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--namespace=Serving"], "--namespace: given 'Serving', allowed: lower-case letters"),
+        ([f"--image={IMAGE}"], "allowed: not with release neuron-2.26.1"),
+        ([f"--llmperf-image={IMAGE}"], "--llmperf-image: given "),
+    ],
+)
+def test_an_option_that_would_do_nothing_or_harm_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    assert manifests(NEURON, written_run(tmp_path), tmp_path / "out", *options) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_options_of_a_winner_are_refused_without_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(experiment_path(NEURON))
+    assert main(["manifests", path, "--out", str(tmp_path), "--namespace=serving"]) == 2
+    assert "--namespace: given serving with no --winner" in capsys.readouterr().err
+
+
+def test_a_bucket_with_many_runs_is_no_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(experiment_path(NEURON))
+    assert main(["manifests", path, "--out", str(tmp_path), "--winner", path]) == 2
+    assert "which names many runs, allowed: folder of one run" in capsys.readouterr().err
+
+
+def test_given_buckets_leave_nothing_to_fill_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert manifests(NEURON, written_run(tmp_path), tmp_path / "out", *NAMED) == 0
+    assert "Values to fill in" not in capsys.readouterr().out
+    texts = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "out").iterdir())
+    assert "${" not in texts
+    assert "bucketName: example-artifacts" in texts
+
+
+# --- a local experiment -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "--image: given none, allowed: an image with vLLM 0.32.0 for CPU"),
+        (["--image=vllm-cpu"], "under a tag that moves another engine is served"),
+    ],
+)
+def test_a_local_winner_needs_an_image_that_does_not_move(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    assert manifests(LOCAL, written_run(tmp_path, LOCAL), tmp_path / "out", *options) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_local_winner_has_the_ladder_as_a_schedule_with_zero_where_it_does_not_pay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = written_run(tmp_path, LOCAL)
+    assert manifests(LOCAL, run, tmp_path / "out", f"--image={IMAGE}") == 0
+    assert "Windows follow the batch" in capsys.readouterr().out
+    handover = handed_over(tmp_path / "again", LOCAL)
+    settings = speculative_config(handover)
+    assert settings["num_speculative_tokens_per_batch_size"] == [[1, 1, 7], [2, 4, 0]]
+    assert settings["num_speculative_tokens"] == 7
+    assert settings["method"] == "draft_model"
+    words = "batch 1: window 7; batch 2 to 4: window 0"
+    assert handover.annotations["draftworth/window-schedule"] == words
+
+
+def test_a_release_that_takes_no_schedule_gets_none_and_the_files_say_what_it_would_be(
+    tmp_path: Path,
+) -> None:
+    handover = handed_over(tmp_path)
+    assert "num_speculative_tokens_per_batch_size" not in json.dumps(handover.pod)
+    assert "draftworth/window-schedule" not in handover.annotations
+    (remark,) = handover.remarks
+    assert "takes no schedule of windows" in remark
+    assert "batch 1: window 7; batch 2 to 4: window 0" in remark
+
+
+def test_one_measured_load_changes_no_flag(tmp_path: Path) -> None:
+    experiment = load(experiment_path(LOCAL))
+    run = write_run(built_run(experiment, 1), tmp_path / "run")
+    handover = handover_of(
+        experiment,
+        measured_winner(str(run), experiment),
+        namespace="serving",
+        image=IMAGE,
+        given=BUCKETS,
+    )
+    assert speculative_config(handover).keys() == {"method", "model", "num_speculative_tokens"}
+
+
+def speculative_config(handover: Handover) -> Any:
+    (flag,) = [a for a in handover.arguments if a.startswith("--speculative-config=")]
+    return json.loads(flag.partition("=")[2])
+
+
+def test_the_files_are_yaml_that_any_reader_takes(tmp_path: Path) -> None:
+    assert manifests(NEURON, written_run(tmp_path), tmp_path / "out") == 0
+    for name in FILES:
+        assert all(yaml.safe_load_all((tmp_path / "out" / name).read_text(encoding="utf-8")))

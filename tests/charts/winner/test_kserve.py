@@ -1,0 +1,107 @@
+"""The InferenceService is one by KServe's own models."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from charts.winner.deployment import deployment
+from charts.winner.kserve import MODE, inference_service
+from tests.charts.winner.runs import HEADS, LOCAL, NEURON, as_read, handed_over
+
+pytestmark = pytest.mark.synth
+
+
+@dataclass
+class _Answer:
+    """What KServe's client reads an object from."""
+
+    data: str
+
+
+class Models:
+    """KServe's models, without Kubernetes' own, which the pod of the Deployment is tested by."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def round_trip(self, item: Any) -> Any:
+        """Read by the models and written again: what they do not know is lost."""
+        read = self._client.deserialize(_Answer(json.dumps(item)), "V1beta1InferenceService")
+        return self._client.sanitize_for_serialization(read)
+
+
+@pytest.fixture(scope="module")
+def models() -> Iterator[Models]:
+    """Loaded without the package's top, which is a model server and wants what one needs."""
+    found = importlib.util.find_spec("kserve")
+    assert found, "KServe's models are not installed; next: make setup (requirements/kserve.txt)"
+    before = {name: module for name, module in sys.modules.items() if name.startswith("kserve")}
+    package = types.ModuleType("kserve")
+    package.__path__ = list(found.submodule_search_locations or [])
+    sys.modules["kserve"] = package
+    known = importlib.import_module("kserve.models")
+    # Kubernetes' own types are taken as they are.
+    known.__getattr__ = _kubernetes_type  # type: ignore[method-assign]
+    yield Models(importlib.import_module("kserve.api_client").ApiClient())
+    for name in [name for name in sys.modules if name.partition(".")[0] == "kserve"]:
+        del sys.modules[name]
+    sys.modules.update(before)
+
+
+def _kubernetes_type(name: str) -> type:
+    if name.startswith(("V1", "K8sIoApi")) and not name.startswith(("V1alpha", "V1beta")):
+        return object
+    raise AttributeError(name)
+
+
+@pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
+@pytest.mark.parametrize("pays", [True, False])
+def test_kserves_models_know_every_key(
+    models: Models, tmp_path: Path, name: str, pays: bool
+) -> None:
+    (item,) = as_read([inference_service(handed_over(tmp_path, name, pays=pays))])
+    assert item["spec"]["predictor"]["containers"]
+    assert models.round_trip(item) == item
+
+
+@pytest.mark.parametrize("place", [("spec",), ("spec", "predictor"), ()])
+def test_a_key_that_kserve_does_not_know_is_lost(
+    models: Models, tmp_path: Path, place: tuple[str, ...]
+) -> None:
+    (item,) = as_read([inference_service(handed_over(tmp_path))])
+    changed = copy.deepcopy(item)
+    node = changed
+    for key in place:
+        node = node[key]
+    node["minReplica"] = 1
+    assert models.round_trip(changed) != changed
+
+
+def test_the_pod_is_the_deployments_but_for_the_servers_name(tmp_path: Path) -> None:
+    handover = handed_over(tmp_path)
+    item, _, plain = as_read([inference_service(handover), *deployment(handover)])
+    predictor, pod = item["spec"]["predictor"], plain["spec"]["template"]["spec"]
+    (server,) = predictor["containers"]
+    assert server == {**pod["containers"][0], "name": "kserve-container"}
+    rest = {key: value for key, value in pod.items() if key != "containers"}
+    assert rest.items() <= predictor.items()
+    assert "resourceClaims" in rest
+
+
+def test_it_has_the_measured_figures_and_the_mode_that_takes_a_resource_claim(
+    tmp_path: Path,
+) -> None:
+    handover = handed_over(tmp_path)
+    annotations = inference_service(handover)["metadata"]["annotations"]
+    assert annotations == {**MODE, **handover.annotations}
+    assert annotations["serving.kserve.io/deploymentMode"] == "Standard"

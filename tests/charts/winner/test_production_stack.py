@@ -1,0 +1,115 @@
+"""The values are ones that the production-stack's chart reads, and make the measured command."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from charts.winner.handover import Handover
+from charts.winner.production_stack import DEVICE_RESOURCE, production_stack_values
+from tests.charts.winner.runs import HEADS, IMAGE, LOCAL, NEURON, as_read, handed_over
+
+pytestmark = pytest.mark.synth
+
+SCHEMA = Path(__file__).parent / "fixtures/production-stack.schema.yaml"
+
+
+@cache
+def schema() -> Any:
+    return yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
+
+
+def values_of(handover: Handover) -> Any:
+    (values,) = as_read([production_stack_values(handover)])
+    return values
+
+
+def model_of(handover: Handover) -> Any:
+    (model,) = values_of(handover)["servingEngineSpec"]["modelSpec"]
+    return model
+
+
+@pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
+@pytest.mark.parametrize("pays", [True, False])
+def test_the_chart_reads_every_key(tmp_path: Path, name: str, pays: bool) -> None:
+    jsonschema.validate(values_of(handed_over(tmp_path, name, pays=pays)), schema())
+
+
+@pytest.mark.parametrize("place", [(), ("modelSpec", 0), ("modelSpec", 0, "vllmConfig")])
+def test_a_key_that_the_chart_does_not_read_is_refused(
+    tmp_path: Path, place: tuple[str | int, ...]
+) -> None:
+    changed = copy.deepcopy(values_of(handed_over(tmp_path)))
+    node = changed["servingEngineSpec"]
+    for key in place:
+        node = node[key]
+    node["resourceClaims"] = []
+    with pytest.raises(jsonschema.ValidationError, match="resourceClaims"):
+        jsonschema.validate(changed, schema())
+
+
+def test_a_label_that_the_chart_writes_itself_is_refused(tmp_path: Path) -> None:
+    values = values_of(handed_over(tmp_path))
+    labels = values["servingEngineSpec"]["modelSpec"][0]["podLabels"]
+    assert labels == {"draftworth/experiment": NEURON, "draftworth/variant": "qwen3-1.7b-k7"}
+    labels["app.kubernetes.io/name"] = "vllm"
+    with pytest.raises(jsonschema.ValidationError, match=r"app\.kubernetes\.io/name"):
+        jsonschema.validate(values, schema())
+
+
+def chart_command(model: Any, port: int) -> list[str]:
+    """What the template deployment-vllm-multi.yaml makes of a model's values, paraphrased."""
+    config = model["vllmConfig"]
+    made = [model["modelURL"], "--host=0.0.0.0", f"--port={port}"]
+    if "enableChunkedPrefill" in config:
+        made.append(f"--{'' if config['enableChunkedPrefill'] else 'no-'}enable-chunked-prefill")
+    made.append(f"--{'' if config['enablePrefixCaching'] else 'no-'}enable-prefix-caching")
+    flags = {
+        "maxModelLen": "--max-model-len",
+        "dtype": "--dtype",
+        "tensorParallelSize": "--tensor-parallel-size",
+        "maxNumSeqs": "--max-num-seqs",
+    }
+    made += [f"{flag}={config[key]}" for key, flag in flags.items() if key in config]
+    return [*made, *config["extraArgs"]]
+
+
+@pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
+def test_the_charts_command_is_the_measured_one_and_its_host(tmp_path: Path, name: str) -> None:
+    handover = handed_over(tmp_path, name)
+    made = chart_command(model_of(handover), 8000)
+    assert len(set(made)) == len(made)
+    added = set(made) - set(handover.arguments)
+    assert set(handover.arguments) <= set(made)
+    # The chart has no way not to say the second; nothing of ours caches prefixes.
+    assert added <= {"--host=0.0.0.0", "--no-enable-prefix-caching"}
+
+
+def test_devices_are_asked_of_the_plugin_because_the_chart_takes_no_claim(tmp_path: Path) -> None:
+    handover = handed_over(tmp_path)
+    model = model_of(handover)
+    assert handover.pod["resourceClaims"]
+    for kind in ("requests", "limits"):
+        assert model["resources"][kind][DEVICE_RESOURCE] == "8"
+        assert model["resources"][kind]["memory"] == handover.server["resources"][kind]["memory"]
+
+
+def test_shared_memory_is_the_charts_own_and_as_large(tmp_path: Path) -> None:
+    handover = handed_over(tmp_path)
+    model = model_of(handover)
+    (shared,) = [v for v in handover.pod["volumes"] if v["name"] == "shared-memory"]
+    assert model["shmSize"] == shared["emptyDir"]["sizeLimit"]
+    assert "shared-memory" not in {v["name"] for v in model["extraVolumes"]}
+    assert "/dev/shm" not in {m["mountPath"] for m in model["extraVolumeMounts"]}  # noqa: S108
+
+
+@pytest.mark.parametrize("image", [IMAGE, f"{IMAGE.partition(':')[0]}@sha256:{'0' * 64}"])
+def test_the_charts_image_is_the_given_one_by_tag_or_digest(tmp_path: Path, image: str) -> None:
+    model = model_of(handed_over(tmp_path, LOCAL, image=image))
+    assert f"{model['repository']}:{model['tag']}" == image
