@@ -117,7 +117,7 @@ def test_where_graphs_are_from_has_a_sentence_a_variant() -> None:
             startup_s=60.0, graphs_from="rejected", rejection="the server ended with exit code 7"
         ),
     }
-    section = document_of(make_facts(make_run(server_starts=starts))).sections[-1]
+    section = document_of(make_facts(make_run(server_starts=starts))).sections[-2]
     assert (
         "Graphs of baseline: compiled on CPU nodes, proven on the devices at this start."
         in section.paragraphs
@@ -132,5 +132,5 @@ def test_where_graphs_are_from_has_a_sentence_a_variant() -> None:
 
 def test_a_run_that_does_not_know_says_nothing_of_graphs() -> None:
     starts = {"baseline": ServerStart(startup_s=60.0)}
-    section = document_of(make_facts(make_run(server_starts=starts))).sections[-1]
+    section = document_of(make_facts(make_run(server_starts=starts))).sections[-2]
     assert not any("Graphs of" in paragraph for paragraph in section.paragraphs)
