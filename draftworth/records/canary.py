@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from draftworth.records.capacity import CONTROL_PREFIX
+from draftworth.records.control import CONTROL_PREFIX
 
 CANARIES_FOLDER = f"{CONTROL_PREFIX}canary/"
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from draftworth.records.control import CONTROL_PREFIX
+
 PLAN_SCHEMA = "draftworth.capacity-plan/3"
-# A folder of the results bucket, beside the runs.
-CONTROL_PREFIX = "control/"
 # What the controller knows: deployments, their spend, the last decision.
 STATE_KEY = f"{CONTROL_PREFIX}capacity.json"
 # While an object of this name exists, the accelerator nodes stay at zero.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from draftworth.records.capacity import CONTROL_PREFIX
+from draftworth.records.control import CONTROL_PREFIX
 from draftworth.untrusted import one_line
 
 SERVERS_FOLDER = f"{CONTROL_PREFIX}serving/"

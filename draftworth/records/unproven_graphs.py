@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from draftworth.records.artifact_manifest import ArtifactManifest
-from draftworth.records.capacity import CONTROL_PREFIX
+from draftworth.records.control import CONTROL_PREFIX
 
 UNPROVEN_NAME = "_UNPROVEN.json"
 REJECTED_NAME = "_REJECTED.json"
