@@ -1,4 +1,4 @@
-"""Markers of staged checkpoints and the fingerprints of tokenizers."""
+"""Markers of staged checkpoints."""
 
 from __future__ import annotations
 
