@@ -20,14 +20,8 @@ from draftworth.records.results import (
     RunResult,
 )
 from draftworth.records.server_state import ServerState, server_state_key
-from draftworth.records.staging import (
-    READY_MARKER,
-    FailedModel,
-    ReadyModel,
-    failed_key,
-    ready_key,
-    tokenizer_mismatch,
-)
+from draftworth.records.staging import READY_MARKER, FailedModel, ReadyModel, failed_key, ready_key
+from draftworth.records.tokenizers import tokenizer_mismatch
 from draftworth.records.verdict import VERDICT_FILE, Verdict
 from draftworth.untrusted import TooLargeError, one_line
 from lambdas.capacity_controller.observation import Canaries, Models, Run, Servers

@@ -21,7 +21,8 @@ from botocore.exceptions import BotoCoreError
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.codec import RecordError, dump_record
 from draftworth.records.files import StoredFile, replace_file
-from draftworth.records.staging import READY_MARKER, ReadyModel, tokenizer_fingerprint
+from draftworth.records.staging import READY_MARKER, ReadyModel
+from draftworth.records.tokenizers import tokenizer_fingerprint
 from pods.checkpoint_stager.files import HubFile, is_weights, served_files
 from pods.checkpoint_stager.hub import Hub
 from pods.checkpoint_stager.program import open_hub

@@ -20,12 +20,8 @@ from pathlib import Path
 from draftworth.errors import UserInputError
 from draftworth.records.codec import RecordError
 from draftworth.records.files import StoredFile
-from draftworth.records.staging import (
-    PLAN_MARKER,
-    TOKENIZER_FILES,
-    ReadyModel,
-    tokenizer_fingerprint,
-)
+from draftworth.records.staging import PLAN_MARKER, ReadyModel
+from draftworth.records.tokenizers import TOKENIZER_FILES, tokenizer_fingerprint
 from pods.checkpoint_stager.files import (
     CorruptFileError,
     HubFile,

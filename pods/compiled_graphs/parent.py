@@ -98,6 +98,7 @@ class Parent:
         self._told_to_end = False
         self._timed_out = False
         self._trial: _Trial | None = None
+        self._had_trial = False
         self.starts = begin(scratch)
 
     def run(self, order: Order) -> int:
@@ -147,13 +148,18 @@ class Parent:
         self._trial = _Trial(order=order, graphs=unproven)
         code = self._attempt(environment, limit_seconds)
         trial, self._trial = self._trial, None
-        if self._told_to_end or not self.starts.without_health:
+        if self._told_to_end or code == EXIT_NOT_FOUND:
+            # Nothing is known of the graphs: neither now nor for the pod's next start.
+            forget(self._scratch)
+            return code
+        if not self.starts.without_health:
             return code
         reason = trial.failure or f"the server ended with exit code {code} and was never healthy"
         if self._timed_out:
             reason = f"the server was not healthy within {limit_seconds / 60:g} minutes"
         reject(order, unproven.folder, reason, self._reports.tail.lines())
         forget(self._scratch)
+        self._had_trial = True
         return None
 
     def _serve(self, order: Order, prepared: Prepared) -> int:
@@ -177,12 +183,16 @@ class Parent:
         """Run vLLM to its end, or to the end of its time; its exit code."""
         code = self._attempt(environment, self._left_seconds(compiles=compiles))
         if self._timed_out:
-            raise GivenUpError(self._too_long(self._limits.seconds(compiles=compiles)))
+            raise GivenUpError(self._too_long(self._limit_seconds(compiles=compiles)))
         return code
+
+    def _limit_seconds(self, *, compiles: bool) -> float:
+        """A trial is part of what a start may take that compiles, also where others load then."""
+        return self._limits.seconds(compiles=compiles or self._had_trial)
 
     def _left_seconds(self, *, compiles: bool) -> float:
         """Of what the pod's starts may take; raises GivenUpError where nothing is left."""
-        limit_seconds = self._limits.seconds(compiles=compiles)
+        limit_seconds = self._limit_seconds(compiles=compiles)
         left_seconds = limit_seconds - (time.monotonic() - self.starts.first_at_seconds)
         if left_seconds <= 0:
             raise GivenUpError(self._too_long(limit_seconds))

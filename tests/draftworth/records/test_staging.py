@@ -1,15 +1,12 @@
-"""Markers of staged checkpoints and the fingerprints of tokenizers."""
+"""Markers of staged checkpoints."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.files import StoredFile
@@ -20,8 +17,6 @@ from draftworth.records.staging import (
     failed_key,
     plan_key,
     ready_key,
-    tokenizer_fingerprint,
-    tokenizer_mismatch,
 )
 from tests.support.experiments import resolved, with_third_variant
 
@@ -39,13 +34,9 @@ READY = ReadyModel(
 )
 
 
-def with_tokenizer(model: str, fingerprint: str | None) -> ReadyModel:
-    return dataclasses.replace(READY, model=model, tokenizer_fingerprint=fingerprint)
-
-
 def test_a_marker_reads_back_as_it_was_written() -> None:
     assert load_record(ReadyModel, dump_record(READY)) == READY
-    without = with_tokenizer("acme/head", None)
+    without = dataclasses.replace(READY, tokenizer_fingerprint=None)
     assert load_record(ReadyModel, dump_record(without)) == without
     assert READY.size_bytes == 3_000_000_728
 
@@ -95,134 +86,6 @@ def test_markers_lie_where_the_servers_mount_the_checkpoint() -> None:
         assert ready_key(model.model, model.revision) == f"{model.storage_prefix}/_READY.json"
     assert ready_key("acme/tiny", "v1") == "acme/tiny/v1/_READY.json"
     assert plan_key("acme/tiny", "v1") == "acme/tiny/v1/_STAGING.json"
-
-
-def test_equal_fingerprints_are_no_mismatch() -> None:
-    draft = with_tokenizer("Qwen/Qwen3-1.7B", READY.tokenizer_fingerprint)
-    assert tokenizer_mismatch(READY, draft) is None
-
-
-def test_a_mismatch_names_both_models_and_what_to_do() -> None:
-    text = tokenizer_mismatch(READY, with_tokenizer("acme/other", "4" * 64))
-    assert text is not None
-    for part in ("Qwen/Qwen3-32B at main", "acme/other at main", "333333", "444444", "next: "):
-        assert part in text
-
-
-@pytest.mark.parametrize(
-    ("draft", "may_lack", "mismatch"),
-    [(None, True, False), (None, False, True), ("4" * 64, True, True), ("3" * 64, True, False)],
-)
-def test_only_a_head_may_come_without_a_tokenizer_and_none_with_another(
-    draft: str | None, may_lack: bool, mismatch: bool
-) -> None:
-    text = tokenizer_mismatch(
-        READY, with_tokenizer("acme/head", draft), draft_may_lack_tokenizer=may_lack
-    )
-    assert (text is not None) is mismatch
-
-
-def test_two_models_without_tokenizers_cannot_be_said_to_agree() -> None:
-    text = tokenizer_mismatch(with_tokenizer("acme/a", None), with_tokenizer("acme/b", None))
-    assert text is not None
-    assert "acme/a at main (commit aaaaaaaaaaaa) has no tokenizer.json and no vocab.json" in text
-
-
-Vocabulary = dict[str, int]
-FORMS = ("BPE", "Unigram", "slow")
-vocabularies = st.lists(st.text(min_size=1), min_size=2, max_size=12, unique=True)
-
-
-def write(folder: Path, form: str, tokens: list[str], added: Vocabulary) -> str | None:
-    """A checkpoint whose tokens have the ids 0, 1, ... in one of the forms; its fingerprint."""
-    for file in folder.iterdir():
-        file.unlink()
-    mapped = {token: number for number, token in enumerate(tokens)}
-    entries = [{"id": number, "content": token} for token, number in added.items()]
-    if form == "slow":
-        (folder / "vocab.json").write_text(json.dumps(mapped))
-        (folder / "added_tokens.json").write_text(json.dumps(added))
-        return tokenizer_fingerprint(folder)
-    vocabulary: Any = mapped if form == "BPE" else [[token, -1.5] for token in tokens]
-    tokenizer = {"model": {"type": form, "vocab": vocabulary}, "added_tokens": entries}
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    return tokenizer_fingerprint(folder)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("tokenizer")
-
-
-@given(tokens=vocabularies)
-def test_the_form_a_vocabulary_is_stored_in_does_not_matter(
-    folder: Path, tokens: list[str]
-) -> None:
-    *plain, special = tokens
-    added = {special: len(plain)}
-    assert len({write(folder, form, plain, added) for form in FORMS}) == 1
-
-
-@given(tokens=vocabularies, data=st.data())
-def test_the_order_a_vocabulary_is_stored_in_does_not_matter(
-    folder: Path, tokens: list[str], data: st.DataObject
-) -> None:
-    ids = {token: number for number, token in enumerate(tokens)}
-    shuffled = {token: ids[token] for token in data.draw(st.permutations(tokens))}
-    before = write(folder, "BPE", tokens, {})
-    (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": shuffled}}))
-    assert tokenizer_fingerprint(folder) == before
-
-
-@given(tokens=vocabularies, form=st.sampled_from(FORMS), data=st.data())
-def test_any_other_id_or_token_is_another_fingerprint(
-    folder: Path, tokens: list[str], form: str, data: st.DataObject
-) -> None:
-    *plain, special = tokens
-    before = write(folder, form, plain, {special: len(plain)})
-    other = data.draw(st.permutations(plain))
-    if other != plain:
-        assert write(folder, form, other, {special: len(plain)}) != before
-    moved = data.draw(st.integers(min_value=0, max_value=99))
-    if moved != len(plain):
-        assert write(folder, form, plain, {special: moved}) != before
-    assert write(folder, form, plain[:-1], {special: len(plain)}) != before
-    assert write(folder, form, plain, {}) != before
-
-
-def test_added_tokens_of_a_slow_tokenizer_may_stand_in_its_configuration(tmp_path: Path) -> None:
-    before = write(tmp_path, "slow", ["a"], {"<s>": 1})
-    (tmp_path / "added_tokens.json").unlink()
-    decoder = {"1": {"content": "<s>", "special": True}}
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": decoder}))
-    assert tokenizer_fingerprint(tmp_path) == before
-
-
-def test_a_checkpoint_without_a_vocabulary_has_no_fingerprint(tmp_path: Path) -> None:
-    (tmp_path / "tokenizer_config.json").write_text("{}")
-    assert tokenizer_fingerprint(tmp_path) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("tokenizer.json", "{", "tokenizer.json: not JSON"),
-        ("tokenizer.json", "[]", "given list, allowed: an object"),
-        ("tokenizer.json", '{"model": {}}', "model.vocab: allowed: an object or a list"),
-        ("tokenizer.json", '{"model": {"vocab": {"a": "0"}}}', "given 'a' with id '0'"),
-        ("tokenizer.json", '{"model": {"vocab": ["a"]}}', r"model.vocab\[0\]: given None"),
-        ("tokenizer.json", '{"model": {"vocab": {}}}', "no tokens"),
-        ("tokenizer.json", '{"model": {"vocab": {}}, "added_tokens": {}}', "allowed: a list"),
-        ("tokenizer.json", '{"model": {"vocab": {}}, "added_tokens": ["a"]}', "added_tokens: "),
-        ("vocab.json", '{"a": true}', "given 'a' with id True"),
-    ],
-)
-def test_a_file_that_is_no_vocabulary_is_refused(
-    tmp_path: Path, name: str, text: str, message: str
-) -> None:
-    (tmp_path / name).write_text(text)
-    with pytest.raises(RecordError, match=message):
-        tokenizer_fingerprint(tmp_path)
 
 
 def test_models_of_an_experiment_are_staged_once_each() -> None:

@@ -291,6 +291,17 @@ def test_a_try_that_is_ended_from_outside_rejects_nothing(
     assert rejection(s3) is None
 
 
+def test_a_program_that_is_not_there_says_nothing_of_its_graphs(
+    pod: PodFactory, s3: Any, unproven: UnprovenManifest
+) -> None:
+    first = mounting(pod("first"), s3)
+    (first.root / "bin" / "vllm").unlink()
+    with first.server(PATH="/nowhere") as process:
+        assert process.wait(timeout=HANGS_AFTER_SECONDS) == 127
+    assert not (first.scratch / "start.json").exists(), "the next start would reject them"
+    assert not (first.scratch / "rejection.json").exists()
+
+
 # Several
 
 
@@ -317,7 +328,8 @@ def test_a_pod_that_rejects_and_finds_a_proof_meanwhile_loads_it(
 ) -> None:
     """Another pod has promoted them while this one tried."""
     first = mounting(pod("first"), s3)
-    with first.server(LOAD="hang") as process:
+    # A limit that the trial has used up: the load that follows has the longer one.
+    with first.server("--load-minutes=0", LOAD="hang") as process:
         eventually(lambda: "loading" in first.log.read_text())
         path = first.mounted / manifest_key(KEY)
         path.write_bytes(dump_record(unproven.graphs))
