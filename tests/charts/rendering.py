@@ -22,6 +22,7 @@ CHARTS = (
     "graph-scripts",
     "serving",
     "load-generator",
+    "graph-compiler",
     "canary",
 )
 

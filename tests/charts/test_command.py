@@ -30,7 +30,8 @@ FILES = [
     "04-graph-scripts.yaml",
     "05-serving.yaml",
     "06-load-generator.yaml",
-    "07-canary.yaml",
+    "07-graph-compiler.yaml",
+    "08-canary.yaml",
 ]
 RUN_SPEC = "run-specification.json"
 VALUES = [
@@ -51,7 +52,7 @@ def test_the_files_hold_the_objects_that_the_charts_make(
     written = [item for text in texts for item in yaml.safe_load_all(text)]
     assert written == all_objects()
     output = capsys.readouterr().out
-    assert re.search(r"cat \S+01-foundation.yaml .*07-canary.yaml \| kubectl apply", output)
+    assert re.search(r"cat \S+01-foundation.yaml .*08-canary.yaml \| kubectl apply", output)
     assert "Values to fill in" not in output
 
 
@@ -90,7 +91,9 @@ def test_where_to_put_the_run_specification_is_where_the_job_reads_it(
     assert f"aws s3 cp {tmp_path / RUN_SPEC} {url}\n" in capsys.readouterr().out
     (job,) = [
         item
-        for item in yaml.safe_load_all((tmp_path / FILES[-2]).read_text(encoding="utf-8"))
+        for item in yaml.safe_load_all(
+            (tmp_path / "06-load-generator.yaml").read_text(encoding="utf-8")
+        )
         if item["kind"] == "Job"
     ]
     (container,) = job["spec"]["template"]["spec"]["containers"]

@@ -20,6 +20,7 @@ from draftworth.measuring.job import (
     job_run_id,
 )
 from draftworth.measuring.run_specification import RunSpec
+from draftworth.planning.cpu_compiling import graphs_to_compile
 from draftworth.planning.draft_reading import draft_reading
 from draftworth.records.codec import load_record
 from tests.charts.rendering import (
@@ -60,7 +61,7 @@ def what_is_too_free(template: Object) -> list[str]:
 def test_pods_have_no_rights_they_do_not_need(name: str) -> None:
     experiment = resolved(name)
     pods = len(server_names(experiment)) + len(experiment.canaries) + len(experiment.spec.models)
-    pods += bool(draft_reading(experiment).models)
+    pods += bool(draft_reading(experiment).models) + len(graphs_to_compile(experiment))
     found = [what_is_too_free(template) for template in pod_templates(name)]
     assert found == [[]] * (pods + 1), "the load generator's too"
 

@@ -271,7 +271,9 @@ def test_the_heartbeat_is_made_long_after_its_role_and_before_the_first_decision
     (function,) = (k for k in needs if k.startswith(f"{FRAGMENT}Function"))
     (deployment,) = of_type(benchmark(name), DEPLOYMENT)
     applied = of_type(benchmark(name), "Custom::AWSCDK-EKS-KubernetesResource")
-    charts = {chart for chart in applied if "canary" not in chart}  # it comes after the deployment
+    # Who reports to the controller comes after the deployment.
+    charts = {chart for chart in applied if "canary" not in chart and "compiler" not in chart}
+    charts |= {c for c in applied if "compiler" in c and "Chart" not in c}
     assert role in reached(needs, function), "the role is made before the function, not beside it"
     assert {role, function, *charts} <= reached(needs, heartbeat)
     assert heartbeat in needs[deployment]

@@ -175,7 +175,7 @@ def logs_that_could_come_back(template: Template) -> set[tuple[str, str]]:
     (agent_id,) = (k for k, r in template["Resources"].items() if r is agent)
     writers = [agent_id, *of_type(template, "AWS::EKS::Nodegroup")]
     assert len(written) == 4
-    assert len(writers) == 3
+    assert len(writers) >= 3
     return {(w, log) for w in writers for log in written - needs(template, w)}
 
 
@@ -380,4 +380,5 @@ def test_graphs_are_compiled_on_spot_nodes_that_nothing_else_may_use() -> None:
 
 
 def test_where_servers_compile_there_are_no_such_nodes() -> None:
-    assert not of_type(cluster("llama-3.1-8b-eagle3"), "AWS::EKS::Nodegroup", "CompileNodes")
+    groups = of_type(cluster("llama-3.1-8b-eagle3"), "AWS::EKS::Nodegroup")
+    assert not [group for group in groups if "Compile" in group]

@@ -120,4 +120,4 @@ def test_disks_of_nodes_go_with_the_nodes() -> None:
             interfaces = data.get("NetworkInterfaces", [])
             assert all(interface["DeleteOnTermination"] for interface in interfaces)
             checked += 1
-    assert checked == 2 * len(NAMES)
+    assert checked >= 2 * len(NAMES)

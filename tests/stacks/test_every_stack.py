@@ -80,7 +80,7 @@ def test_launch_templates_tag_themselves_and_all_that_ec2_makes_from_them() -> N
             for spec in (*own, *made):
                 assert wanted.items() <= {t["Key"]: t["Value"] for t in spec["Tags"]}.items()
             checked += 1
-    assert checked == 2 * len(experiments())
+    assert checked >= 2 * len(experiments())
 
 
 def test_an_experiment_is_one_stack_that_passes_its_tag_on() -> None:

@@ -28,7 +28,7 @@ def test_subnets_are_in_the_accelerators_zone_first_and_a_second_one(name: str) 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_node_is_in_the_private_subnet_of_the_accelerators_zone(name: str) -> None:
     groups = of_type(synthesis().template(name, "cluster"), "AWS::EKS::Nodegroup").values()
-    assert len(groups) == 2
+    assert len(groups) >= 2
     for group in groups:
         (subnet,) = group["Properties"]["Subnets"]
         assert "VpcPrivateSubnet1" in subnet["Ref"]
