@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from draftworth.records.results import LIVE_FOLDER, MAX_UNIX_S
+
 # In the run's folder, written before `run.json`: whoever finds the run complete finds this too.
 KEPT_FILE = "kept.json"
-# A folder of the results bucket, beside the runs.
-LIVE_FOLDER = "live"
+# Looks in a row, each below break-even, that make a finding: one alone is noise.
+DRIFT_LOOKS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,10 @@ class LiveClass:
     e2e_s: float | None
     tokens_per_step: float | None
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.failed <= self.requests:
+            raise ValueError(f"failed: given {self.failed}, allowed: 0 to {self.requests}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class LiveProbe:
@@ -77,6 +83,15 @@ class LiveProbe:
     acceptance: float | None
     break_even_tokens_per_step: float | None
     drifted: bool
+
+    def __post_init__(self) -> None:
+        if not all(0 <= at <= MAX_UNIX_S for at in (self.began_at_unix_s, self.ended_at_unix_s)):
+            raise ValueError("began_at_unix_s and ended_at_unix_s: allowed: dates up to 9999")
+
+    @property
+    def key(self) -> str:
+        """Object key in the results bucket."""
+        return live_key(self.run_id, self.number)
 
     @property
     def margin(self) -> float | None:
