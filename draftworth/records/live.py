@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from draftworth.records.results import LIVE_FOLDER, MAX_UNIX_S
+from draftworth.records.results import LIVE_FOLDER, MAX_UNIX_S, MAX_VARIANTS
 
 # In the run's folder, written before `run.json`: whoever finds the run complete finds this too.
 KEPT_FILE = "kept.json"
+# Of a variant's or a server's name.
+MAX_NAME = 100
 # Looks in a row, each below break-even, that make a finding: one alone is noise.
 DRIFT_LOOKS = 3
 
@@ -32,8 +34,12 @@ class KeptWinner:
     since_unix_s: float
 
     def __post_init__(self) -> None:
-        if not self.servers:
-            raise ValueError("servers: given none, allowed: one or more")
+        if not 1 <= len(self.servers) <= MAX_VARIANTS:
+            raise ValueError(f"servers: given {len(self.servers)}, allowed: 1 to {MAX_VARIANTS}")
+        if not all(
+            0 < len(n) <= MAX_NAME and n.isprintable() for n in (self.variant, *self.servers)
+        ):
+            raise ValueError(f"variant and servers: allowed: 1 to {MAX_NAME} printable characters")
 
 
 @dataclass(frozen=True, kw_only=True)
