@@ -43,7 +43,8 @@ class DriftAlarm(Construct):
                 namespace=NAMESPACE,
                 metric_name=MARGIN.name,
                 dimensions_map=dict.fromkeys(ALARM_DIMENSIONS, experiment),
-                # Of an alarm whole minutes: so long that each has a look.
+                # Whole minutes, as an alarm has them. One without a look is passed over where
+                # enough others have one.
                 period=Duration.minutes(math.ceil(after.probe_seconds / 60)),
                 statistic="Average",
             ),

@@ -372,10 +372,13 @@ def new_scenario() -> Scenario:
 
 
 def watch(aws: FakeAws) -> None:
-    """At the moment of each request to EKS: never a foreign group, never up against a rule."""
+    """At the moment of each request to EKS: never a foreign group, never up against a rule, never
+    more than the run needs, or the winner that serves."""
 
     def asked(size: int) -> None:
         assert aws.tags == TAGS, "a foreign node group was touched"
+        deployment, _ = current(aws)
+        assert not size or (deployment and size <= needed(deployment)), f"{size} nodes"
         assert not (size and against(aws)), f"{size} nodes in spite of {against(aws)}"
 
     aws.asked = asked

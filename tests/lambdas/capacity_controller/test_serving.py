@@ -11,7 +11,9 @@ from draftworth.records.capacity import STOP_KEY
 from draftworth.records.codec import dump_text
 from lambdas.capacity_controller.decision import decide
 from lambdas.capacity_controller.observation import (
+    Canaries,
     CapacityBlock,
+    Models,
     Observation,
     Run,
     Servers,
@@ -158,7 +160,7 @@ def test_it_ends_when_its_nodes_have_cost_its_budget(hours: float, size: int) ->
 @pytest.mark.parametrize(("seconds", "reason"), [(-1, "serving"), (0, "serving_over")])
 def test_it_ends_at_its_time_to_the_second(seconds: float, reason: str) -> None:
     until = THEN + HOUR
-    deployment = serving(plan=make_serving_plan(serve_until_unix_s=until))
+    deployment = serving(plan=make_serving_plan(serve_until_unix_s=until, budget_usd=1e3))
     assert step(deployment, seen(), now=until + seconds).decision.reason == reason
 
 
@@ -196,6 +198,9 @@ def test_in_a_capacity_block_it_ends_with_the_block_and_spends_no_budget() -> No
         ({"servers": UNKNOWN}, "active", (None, "unknown")),
         ({"run": UNKNOWN}, "active", (None, "unknown")),
         ({}, "active", (1, "serving")),
+        # What is asked before a run begins.
+        ({"models": Models(staging="missing")}, "active", (1, "serving")),
+        ({"canaries": Canaries(state="failed")}, "active", (1, "serving")),
     ],
 )
 def test_what_ends_any_nodes_ends_these(
@@ -393,6 +398,24 @@ def test_of_a_kept_server_alone_the_words_count(account: Account) -> None:
     account.say(make_given_up(VARIANTS[1], since_unix_s=account.now))
     account.heartbeat(after=MINUTE)
     assert (account.desired, account.reason) == (0, "server_gave_up")
+
+
+@pytest.mark.emulator
+def test_a_loser_that_was_given_up_as_the_run_ended_ends_nothing(account: Account) -> None:
+    running(account)
+    account.say(make_given_up(VARIANTS[0], since_unix_s=account.now))
+    complete(account)
+    assert (account.desired, account.reason) == (1, "serving")
+
+
+@pytest.mark.emulator
+def test_a_stack_that_is_created_anew_serves_nobodys_winner(account: Account) -> None:
+    running(account)
+    complete(account)
+    account.delete(make_serving_plan())
+    account.now += MINUTE
+    account.deploy(make_serving_plan())
+    assert (account.desired, account.reason) == (0, "complete")
 
 
 @pytest.mark.emulator
