@@ -9,10 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from draftworth.records.results import LIVE_FOLDER, MAX_UNIX_S, MAX_VARIANTS
+
 # In the run's folder, written before `run.json`: whoever finds the run complete finds this too.
 KEPT_FILE = "kept.json"
-# A folder of the results bucket, beside the runs.
-LIVE_FOLDER = "live"
+# Of a variant's or a server's name.
+MAX_NAME = 100
+# Looks in a row, each below break-even, that make a finding: one alone is noise.
+DRIFT_LOOKS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +34,12 @@ class KeptWinner:
     since_unix_s: float
 
     def __post_init__(self) -> None:
-        if not self.servers:
-            raise ValueError("servers: given none, allowed: one or more")
+        if not 1 <= len(self.servers) <= MAX_VARIANTS:
+            raise ValueError(f"servers: given {len(self.servers)}, allowed: 1 to {MAX_VARIANTS}")
+        if not all(
+            0 < len(n) <= MAX_NAME and n.isprintable() for n in (self.variant, *self.servers)
+        ):
+            raise ValueError(f"variant and servers: allowed: 1 to {MAX_NAME} printable characters")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +57,10 @@ class LiveClass:
     itl_s: float | None
     e2e_s: float | None
     tokens_per_step: float | None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.failed <= self.requests:
+            raise ValueError(f"failed: given {self.failed}, allowed: 0 to {self.requests}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +89,15 @@ class LiveProbe:
     acceptance: float | None
     break_even_tokens_per_step: float | None
     drifted: bool
+
+    def __post_init__(self) -> None:
+        if not all(0 <= at <= MAX_UNIX_S for at in (self.began_at_unix_s, self.ended_at_unix_s)):
+            raise ValueError("began_at_unix_s and ended_at_unix_s: allowed: dates up to 9999")
+
+    @property
+    def key(self) -> str:
+        """Object key in the results bucket."""
+        return live_key(self.run_id, self.number)
 
     @property
     def margin(self) -> float | None:

@@ -73,6 +73,7 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
         deployed_at_unix_s=known.deployed_at_unix_s if known and not created_anew else now,
         node_time=node_time,
         servers=_server_wait(state, None if created_anew else known, plan, node_time, now),
+        serving=known.serving if known and not created_anew else None,
     )
     return replace(state.with_deployment(deployment), status="active")
 

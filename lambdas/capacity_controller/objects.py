@@ -6,12 +6,15 @@ said of it is printable. What cannot be read at this moment (S3 refuses, a timeo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from draftworth.records.canary import CanaryReport, canary_key
 from draftworth.records.capacity import CapacityPlan, ModelRef
 from draftworth.records.codec import RecordError, load_record
+from draftworth.records.live import KEPT_FILE, KeptWinner, kept_key
 from draftworth.records.results import (
     BLOCKS_FOLDER,
     RESULT_SUFFIX,
@@ -108,14 +111,14 @@ def _report(s3: S3Client, bucket: str, job_name: str, variant: str) -> CanaryRep
     return report if ours else None
 
 
-def servers_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> Servers:
-    """What the servers said since this time.
+def servers_of(s3: S3Client, bucket: str, names: Iterable[str], *, since: float) -> Servers:
+    """What the servers of these names said since this time.
 
     One that was stopped on purpose has ended: that says nothing either, for servers start and stop
     while a run lasts, and which of them should run is known to the run alone. Bytes that are no
     state of a server's say nothing; the paid minutes go on counting.
     """
-    found = [_server(s3, bucket, server) for server in plan.servers]
+    found = [_server(s3, bucket, server) for server in names]
     states = [state for state in found if state is not None and state.since_unix_s >= since]
     # Of a variant's two servers the one that spoke last: one that was killed when it was stopped
     # has left a word that nobody takes back.
@@ -149,13 +152,13 @@ def _quoted(lines: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(one_line(line) for line in lines[-QUOTED_LINES:])
 
 
-def run_of(s3: S3Client, bucket: str, job_name: str) -> Run:
+def run_of(s3: S3Client, bucket: str, plan: CapacityPlan) -> Run:
     """The first of the Job's runs that is over. It may have several: one for each Job object.
 
     `run.json` is written last: its presence alone means that the run is over.
     """
     pages = s3.get_paginator("list_objects_v2").paginate(
-        Bucket=bucket, Prefix=f"{RUNS_FOLDER}/{job_name}-", Delimiter="/"
+        Bucket=bucket, Prefix=f"{RUNS_FOLDER}/{plan.job_name}-", Delimiter="/"
     )
     first = islice(pages, MAX_PAGES)
     folders = [entry["Prefix"] for page in first for entry in page.get("CommonPrefixes", [])]
@@ -167,18 +170,34 @@ def run_of(s3: S3Client, bucket: str, job_name: str) -> Run:
             text = one_line(f"its {RUN_FILE} cannot be read: {error}")
             return Run(state="failed", run_id=run_id, text=text)
         if run is not None:
-            return Run(
+            over = Run(
                 state=run.status,
                 run_id=run_id,
                 text=one_line(run.reason),
                 address=one_line(f"s3://{bucket}/{folder.rstrip('/')}"),
                 answer=_answer(s3, bucket, folder) if run.status == "complete" else (),
             )
+            asked = run.status == "complete" and plan.serving is not None
+            return _with_kept(s3, bucket, over) if asked else over
     if len(folders) > MAX_RUNS:
-        raise ValueError(f"Job {job_name} has more than {MAX_RUNS} runs")
+        raise ValueError(f"Job {plan.job_name} has more than {MAX_RUNS} runs")
     measured = [_newest_result(s3, bucket, folder) for folder in folders]
     newest = max((at for at in measured if at is not None), default=None)
     return Run(state="begun" if folders else "none", measured_at_unix_s=newest)
+
+
+def _with_kept(s3: S3Client, bucket: str, run: Run) -> Run:
+    """With its winner that stays. What is no word of this run keeps nothing up."""
+    try:
+        key = f"{RUNS_FOLDER}/{kept_key(run.run_id)}"
+        kept = read_record(KeptWinner, s3, bucket, key)
+    except (RecordError, TooLargeError) as error:
+        return replace(run, not_kept=one_line(f"its {KEPT_FILE} cannot be read: {error}"))
+    if kept is None:
+        return replace(run, not_kept=f"it has no {KEPT_FILE}")
+    if kept.run_id != run.run_id:
+        return replace(run, not_kept=f"its {KEPT_FILE} is another run's")
+    return replace(run, kept=kept)
 
 
 def _answer(s3: S3Client, bucket: str, folder: str) -> tuple[str, ...]:

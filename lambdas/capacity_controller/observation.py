@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from draftworth.records.live import KeptWinner
+
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown:
@@ -42,7 +44,7 @@ class Canaries:
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
-    """What the variants' servers said since the deploy; one that said nothing is not there yet.
+    """What the servers that are needed said since the deploy; one that said nothing is not there.
 
     gave_up: why one of them is not worth another start, empty while none is; `last_lines`: the end
         of its log.
@@ -61,6 +63,8 @@ class Run:
     address: of its files, of a run that is over. answer: of one that is complete, what its verdict
         says, a sentence a line, or why that is not known.
     measured_at_unix_s: of the newest result of a run that is not over; None: there is none.
+    kept: of one that is complete, the winner that goes on serving; None: nothing does, and
+        `not_kept` says why.
     """
 
     state: Literal["none", "begun", "complete", "failed"]
@@ -69,6 +73,8 @@ class Run:
     address: str = ""
     answer: tuple[str, ...] = ()
     measured_at_unix_s: float | None = None
+    kept: KeptWinner | None = None
+    not_kept: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,23 +21,26 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.analysis.metrics import NAMESPACE
 from draftworth.records.codec import RecordError, load_record
+from draftworth.records.live import LiveProbe
 from draftworth.records.results import (
+    LIVE_FOLDER,
+    PUBLISHED_FILES,
     RESULT_LIMIT_BYTES,
     RESULT_SUFFIX,
-    RUNS_FOLDER,
     BlockResult,
     claim_key,
 )
-from draftworth.records.verdict import VERDICT_FILE, Verdict
+from draftworth.records.verdict import Verdict
 from draftworth.untrusted import TooLargeError, read_at_most
 from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS, Claim, claim_document
-from lambdas.metrics_publisher.datums import Plan, plan_block, plan_verdict
+from lambdas.metrics_publisher.datums import Plan, plan_block, plan_probe, plan_verdict
 from lambdas.metrics_publisher.errors import ClaimedError, NotNowError, PublishError, UnusableError
 from lambdas.metrics_publisher.events import ObjectCreated
 from lambdas.s3_document import ConflictError, DocumentError, S3Document, Stored
@@ -52,7 +55,7 @@ NEWEST_SECONDS = 2 * 3600 - 60
 # No call is begun later than this before the invocation ends.
 RESERVE_SECONDS = 5.0
 
-F = TypeVar("F", BlockResult, Verdict)
+F = TypeVar("F", BlockResult, Verdict, LiveProbe)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,11 +184,10 @@ class Publisher:
     def _check_source(self, source: ObjectCreated) -> None:
         if source.bucket != self.bucket:
             raise UnusableError(f"bucket: given {source.bucket!r}, allowed: {self.bucket!r}")
-        ends = (RESULT_SUFFIX, f"/{VERDICT_FILE}")
-        if not (source.key.startswith(f"{RUNS_FOLDER}/") and source.key.endswith(ends)):
+        if not any(fnmatchcase(source.key, pattern) for pattern in PUBLISHED_FILES):
             raise UnusableError(
-                f"key: given {source.key!r}, allowed: {RUNS_FOLDER}/*{RESULT_SUFFIX} and "
-                f"{RUNS_FOLDER}/*/{VERDICT_FILE}; narrow the bucket's notification"
+                f"key: given {source.key!r}, allowed: {', '.join(PUBLISHED_FILES)}; narrow the "
+                "rule's pattern"
             )
 
     def _check_timestamps(self, plan: Plan) -> None:
@@ -207,6 +209,8 @@ class Publisher:
 
 
 def _plan(key: str, data: bytes, written_at_unix_s: float) -> Plan:
+    if key.startswith(f"{LIVE_FOLDER}/"):
+        return plan_probe(_load(LiveProbe, key, data))
     if key.endswith(RESULT_SUFFIX):
         return plan_block(_load(BlockResult, key, data))
     return plan_verdict(_load(Verdict, key, data), written_at_unix_s=written_at_unix_s)

@@ -7,9 +7,7 @@ from constructs import Construct
 
 from charts.shipped import METRICS_PUBLISHER
 from draftworth.analysis import metrics
-from draftworth.experiment.naming import RUNS_PREFIX
-from draftworth.records.results import RESULT_SUFFIX, claim_key
-from draftworth.records.verdict import VERDICT_FILE
+from draftworth.records.results import PUBLISHED_FILES, claim_key
 from stacks.assets import function_code
 from stacks.constructs.accepted_findings import accept, accept_folders
 from stacks.constructs.functions import function_role, python_function
@@ -19,8 +17,7 @@ from stacks.constructs.roles import allow, grant
 
 # A run writes a file every few minutes; more at once come only from a replay.
 BATCH_SIZE = 5
-RESULT_FILES = (f"{RUNS_PREFIX}*{RESULT_SUFFIX}", f"{RUNS_PREFIX}*/{VERDICT_FILE}")
-CLAIM_FILES = tuple(map(claim_key, RESULT_FILES))
+CLAIM_FILES = tuple(map(claim_key, PUBLISHED_FILES))
 
 
 class MetricsPublisher(Construct):
@@ -60,7 +57,7 @@ class MetricsPublisher(Construct):
             "AwsSolutions-IAM5[Resource::*]",
             reason="cloudwatch:PutMetricData knows no resources; the namespace is a condition.",
         )
-        accept_folders(role, results, *RESULT_FILES, *CLAIM_FILES)
+        accept_folders(role, results, *PUBLISHED_FILES, *CLAIM_FILES)
         return role
 
     def _build_alarm(self, dead_letters: aws_sqs.Queue) -> aws_cloudwatch.Alarm:
@@ -81,7 +78,7 @@ class MetricsPublisher(Construct):
 
 def _statements(results: aws_s3.IBucket) -> list[aws_iam.PolicyStatement]:
     return [
-        allow("ReadResults", ["s3:GetObject"], [*map(results.arn_for_objects, RESULT_FILES)]),
+        allow("ReadResults", ["s3:GetObject"], [*map(results.arn_for_objects, PUBLISHED_FILES)]),
         allow(
             "KeepClaims",
             ["s3:GetObject", "s3:PutObject"],

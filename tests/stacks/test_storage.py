@@ -140,7 +140,11 @@ def test_new_result_files_come_into_the_queue_by_eventbridge() -> None:
         "detail": {
             "bucket": {"name": [{"Ref": bucket}]},
             "object": {
-                "key": [{"wildcard": "runs/*.result.json"}, {"wildcard": "runs/*/verdict.json"}]
+                "key": [
+                    {"wildcard": "runs/*.result.json"},
+                    {"wildcard": "runs/*/verdict.json"},
+                    {"wildcard": "live/*.json"},
+                ]
             },
         },
     }

@@ -44,6 +44,7 @@ from tests.lambdas.capacity_controller.plans import (
     VOCABULARY,
     finished_run,
     make_failed_model,
+    make_kept,
     make_plan,
     make_ready,
     make_report,
@@ -306,6 +307,12 @@ class Account:
     def end_run(self, run_id: str = RUN_ID, **overrides: Any) -> None:
         body = dump_record(finished_run(run_id, **overrides))
         self.s3.put_object(Bucket=RESULTS, Key=f"runs/{run_id}/run.json", Body=body)
+
+    def keep(self, run_id: str = RUN_ID, *, folder: str = "", **overrides: Any) -> None:
+        """The measuring Job writes which winner stays, before the end of the run."""
+        body = dump_record(make_kept(run_id, **{"since_unix_s": self.now, **overrides}))
+        key = f"runs/{folder or run_id}/kept.json"
+        self.s3.put_object(Bucket=RESULTS, Key=key, Body=body)
 
     def give_verdict(self, body: bytes | None = None, run_id: str = RUN_ID) -> None:
         data = dump_record(make_verdict()) if body is None else body

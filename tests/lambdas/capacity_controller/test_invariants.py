@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from draftworth.records.canary import canary_key
-from draftworth.records.capacity import STOP_KEY, CapacityPlan
+from draftworth.records.capacity import STOP_KEY
 from draftworth.records.codec import dump_record, dump_text
 from draftworth.records.server_state import ServerState, server_state_key
 from draftworth.records.staging import failed_key, ready_key
@@ -35,16 +35,19 @@ from tests.lambdas.capacity_controller.plans import (
     JOB,
     MINUTE,
     NOW,
+    SERVERS,
     TAGS,
     TARGET,
     VARIANTS,
     finished_run,
     make_failed_model,
     make_given_up,
+    make_kept,
     make_plan,
     make_ready,
     make_report,
     make_server,
+    make_serving_plan,
 )
 
 OTHER_JOB = "llmperf-qwen3-32b-11112222"
@@ -58,6 +61,15 @@ PLANS = {
     "other": make_plan(nodes=3, job_name=OTHER_JOB),
     "block": make_plan(
         nodes=1, capacity="capacity_block", reservation_id=BLOCK_ID, deadline_minutes=1440
+    ),
+    "serving": make_serving_plan(),
+    "serving-until": make_serving_plan(serve_until_unix_s=NOW + 4 * HOUR, budget_usd=1e4),
+    "serving-block": make_serving_plan(
+        measured_on=1,
+        capacity="capacity_block",
+        reservation_id=BLOCK_ID,
+        deadline_minutes=1440,
+        serve_until_unix_s=NOW + 8 * HOUR,
     ),
 }
 TRIGGERS = ("ready event", "run event", "deadline event", "heartbeat")
@@ -165,6 +177,19 @@ def _end(job: str, status: str) -> Callable[[FakeAws], None]:
     return end
 
 
+def _keep(**overrides: Any) -> Callable[[FakeAws], None]:
+    """The run is complete, and says which winner stays."""
+
+    def keep(aws: FakeAws) -> None:
+        run_id = f"{JOB}-89abcdef"
+        fields = {"run_id": run_id, "servers": (SERVERS[0],), "since_unix_s": aws.now, **overrides}
+        body = dump_record(make_kept(**fields))
+        aws.objects[RESULTS, f"runs/{run_id}/kept.json"] = (body, "e")
+        _end(JOB, "complete")(aws)
+
+    return keep
+
+
 def _begin(job: str) -> Callable[[FakeAws], None]:
     def begin(aws: FakeAws) -> None:
         aws.objects[RESULTS, f"runs/{job}-89abcdef/journal/0001-0000-started.json"] = (b"", "e")
@@ -206,6 +231,9 @@ CHANGES: dict[str, Callable[[FakeAws], Any]] = {
     "begin": _begin(JOB),
     "begin other": _begin(OTHER_JOB),
     "complete": _end(JOB, "complete"),
+    "complete and kept": _keep(),
+    "kept long ago": _keep(since_unix_s=NOW - HOUR),
+    "of another run": _keep(run_id=f"{JOB}-ffffffff"),
     "fail": _end(JOB, "failed"),
     "complete other": _end(OTHER_JOB, "complete"),
     "a minute later": _later(MINUTE),
@@ -277,20 +305,24 @@ def against(aws: FakeAws) -> list[str]:
         aws.objects.get((CHECKPOINTS, f"{m.model}/{m.revision}/_READY.json"))
         for m in (TARGET, DRAFT)
     ]
+    # From when it has begun, the limits of serving stand where the run's did.
+    serving = deployment.serving if plan.serving else None
     rules = {
         "deleted": status == "ended",
-        "complete": b'"complete"' in run,
+        "complete": b'"complete"' in run and not serving,
         "failed": b'"failed"' in run,
         "gave up": gave_up(aws, deployment),
-        "deadline": aws.now >= deadline,
-        "budget": spent >= plan.budget_usd and plan.capacity != "capacity_block",
-        "no server": paid - deployment.servers.from_node_seconds >= 130 * MINUTE * plan.nodes,
+        "deadline": aws.now >= deadline and not serving,
+        "budget": spent >= plan.budget_usd and plan.capacity != "capacity_block" and not serving,
+        "serving": is_over(aws, deployment),
+        "no server": paid - deployment.servers.from_node_seconds
+        >= 130 * MINUTE * needed(deployment),
         "not begun": paid >= 45 * MINUTE * plan.nodes
         and not any(key.startswith(f"runs/{plan.job_name}-") for _, key in aws.objects),
         "stopped": (RESULTS, STOP_KEY) in aws.objects,
-        "not staged": None in ready,
-        "canary": canaries(aws, deployment) != [True] * len(VARIANTS),
-        "tokenizers": any(b"bb" * 32 in body[0] for body in ready if body),
+        "not staged": None in ready and not serving,
+        "canary": canaries(aws, deployment) != [True] * len(VARIANTS) and not serving,
+        "tokenizers": any(b"bb" * 32 in body[0] for body in ready if body) and not serving,
         "block": plan.capacity == "capacity_block"
         and not BLOCK_STARTS <= aws.now < BLOCK_ENDS - 40 * MINUTE,
     }
@@ -298,18 +330,31 @@ def against(aws: FakeAws) -> list[str]:
     return found
 
 
-def planned(aws: FakeAws) -> CapacityPlan | None:
-    deployment, _ = current(aws)
-    return deployment.plan if deployment else None
+def needed(deployment: Deployment) -> int:
+    """Nodes of the run, or of the winner that serves."""
+    plan = deployment.plan
+    return plan.serving.nodes if plan.serving and deployment.serving else plan.nodes
+
+
+def is_over(aws: FakeAws, deployment: Deployment) -> bool:
+    """A winner serves, and has had its time or its money, now or before."""
+    plan, begun = deployment.plan, deployment.serving
+    if plan.serving is None or begun is None:
+        return False
+    seconds = deployment.node_time.node_seconds - begun.from_node_seconds
+    spent = seconds / 3600 * plan.price_usd_per_node_hour
+    late = plan.serving.serve_until_unix_s and aws.now >= plan.serving.serve_until_unix_s
+    poor = spent >= plan.serving.budget_usd and plan.capacity != "capacity_block"
+    return bool(late or poor or begun.over)
 
 
 def check_settled(aws: FakeAws) -> None:
     """After AWS has answered: the size is the one that the rules ask for."""
-    plan, reasons = planned(aws), against(aws)
-    if aws.tags != TAGS or plan is None:
+    (deployment, _), reasons = current(aws), against(aws)
+    if aws.tags != TAGS or deployment is None:
         return
     if not may_stay(aws, reasons):
-        assert aws.desired == (0 if reasons else plan.nodes), reasons
+        assert aws.desired == (0 if reasons else needed(deployment)), reasons
 
 
 def check_said_once(aws: FakeAws) -> None:
@@ -327,10 +372,13 @@ def new_scenario() -> Scenario:
 
 
 def watch(aws: FakeAws) -> None:
-    """At the moment of each request to EKS: never a foreign group, never up against a rule."""
+    """At the moment of each request to EKS: never a foreign group, never up against a rule, never
+    more than the run needs, or the winner that serves."""
 
     def asked(size: int) -> None:
         assert aws.tags == TAGS, "a foreign node group was touched"
+        deployment, _ = current(aws)
+        assert not size or (deployment and size <= needed(deployment)), f"{size} nodes"
         assert not (size and against(aws)), f"{size} nodes in spite of {against(aws)}"
 
     aws.asked = asked
@@ -344,6 +392,8 @@ MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(Heal
 @example(operations=["Create first", "stage both", "ready event", "hours later", "hours later"])
 @example(operations=["Create block", "stage both", "hours later"])
 @example(operations=["stage both", "Create first", "Delete", "ready event", "Create first"])
+@example(operations=["stage both", "Create serving", "complete and kept", *["hours later"] * 2])
+@example(operations=["stage both", "Create serving", "complete and kept", "run event", "Delete"])
 def test_one_event_after_the_other(operations: list[str]) -> None:
     scenario = new_scenario()
     watch(scenario.aws)
@@ -442,6 +492,12 @@ PASSING = (
     ]
 )
 @example(operations=["foreign", "nodes follow", *["half an hour later"] * 5, "ours"])
+@example(
+    operations=[
+        *("nodes follow", "a node is lost", "foreign", "half an hour later", "nodes follow"),
+        *(*["half an hour later"] * 4, "ours"),
+    ]
+)
 def test_what_is_paid_without_a_server_is_bounded(operations: list[str]) -> None:
     """By a meter of its own: none is paid for longer than a start may take, and none comes back.
 
@@ -450,12 +506,12 @@ def test_what_is_paid_without_a_server_is_bounded(operations: list[str]) -> None
     scenario, limit = new_scenario(), 2 * 130 * MINUTE
     for operation in ("stage both", "Create patient", "begin"):
         scenario.do(operation)
-    aws, metered, over, are_ours = scenario.aws, 0.0, False, False
+    aws, metered, over, ours = scenario.aws, 0.0, False, 0
     for operation in operations:
         before, instances = aws.now, aws.instances
-        are_ours = instances > 0 and (are_ours or aws.tags == TAGS)
+        ours = instances if aws.tags == TAGS else min(ours, instances)
         scenario.do(operation)
-        metered += instances * (aws.now - before) * are_ours
+        metered += ours * (aws.now - before)
         scenario.reconcile()
         if operation == "a node is lost" and instances:
             metered = 0.0
@@ -479,6 +535,10 @@ RULES = {
     "_no_server_ready": ["nodes follow", "begin", *LONG_AFTER, "heartbeat"],
     "_server_gave_up": ["a server gives up", "heartbeat"],
     "_complete": ["complete", "run event"],
+    "_limits_of_serving": [
+        *("Update serving", "nodes follow", "complete and kept", "run event"),
+        *("nodes follow", "a server is healthy", *["half an hour later", "heartbeat"] * 5),
+    ],
     "_failed": ["fail", "run event"],
     "_not_tried": ["the canary fails", "heartbeat"],
     "_not_staged": ["stage a draft that does not fit", "heartbeat"],
