@@ -21,6 +21,8 @@ class KeptWinner:
 
     servers: names of its servers, which stay; every other one was stopped.
     since_unix_s: when the run was over.
+    break_even_tokens_per_step: with fewer, decoding without a draft costs less, at the load that
+        was measured nearest to one request in flight; None: no draft, or nothing shows its steps.
     """
 
     schema: str = "draftworth.kept-winner/1"
@@ -28,10 +30,16 @@ class KeptWinner:
     variant: str
     servers: tuple[str, ...]
     since_unix_s: float
+    break_even_tokens_per_step: float | None = None
 
     def __post_init__(self) -> None:
         if not self.servers:
             raise ValueError("servers: given none, allowed: one or more")
+        if self.break_even_tokens_per_step is not None and self.break_even_tokens_per_step <= 0:
+            raise ValueError(
+                f"break_even_tokens_per_step: given {self.break_even_tokens_per_step}, allowed: "
+                "above 0, or none"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
