@@ -15,9 +15,10 @@ from draftworth.measuring.clock import WallClock
 from draftworth.measuring.run_specification import Endpoint, RunSpec, WinnerStays
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.servers import Servers
+from draftworth.measuring.sink import Store
 from draftworth.measuring.threads import in_thread
-from draftworth.records.codec import dump_record
-from draftworth.records.live import KEPT_FILE, KeptWinner
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.live import KEPT_FILE, KeptWinner, kept_key
 from draftworth.records.load import ConcurrencyLoad, Load
 from draftworth.records.reading import Run
 
@@ -69,6 +70,19 @@ class Keeper:
         known = {endpoint.server for endpoint in own}
         up = [e for e in running if e.variant == variant and e.server in known]
         return (*up, *own)[:1]
+
+
+def kept_winner(results: Store, run_id: str) -> KeptWinner | None:
+    """Which winner of a run goes on serving; None: no one does.
+
+    Raises:
+        SinkError: the results cannot be read.
+        RecordError: the file is none of this version.
+    """
+    name = kept_key(run_id)
+    if name not in results.names(run_id):
+        return None
+    return load_record(KeptWinner, results.read(name))
 
 
 def break_even(winner: Winner) -> float | None:

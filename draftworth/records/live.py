@@ -7,7 +7,10 @@ who publishes it (the metrics publisher). Standard library only.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
+
+from draftworth.records.beside import read_beside
 
 # In the run's folder, written before `run.json`: whoever finds the run complete finds this too.
 KEPT_FILE = "kept.json"
@@ -97,6 +100,15 @@ class LiveProbe:
 def kept_key(run_id: str) -> str:
     """Below the runs' folder."""
     return f"{run_id}/{KEPT_FILE}"
+
+
+def read_kept(folder: Path, run_id: str) -> KeptWinner | None:
+    """Of a run's folder; None where no winner goes on serving.
+
+    Raises:
+        UserInputError: the file is none of this version, or of another run.
+    """
+    return read_beside(KeptWinner, folder / KEPT_FILE, run_id, what="a winner that serves")
 
 
 def live_key(run_id: str, number: int) -> str:
