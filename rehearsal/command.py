@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from draftworth.cli.arguments import check_api_key, whole_number
-from draftworth.cli.report import print_verdict
+from draftworth.cli.report import print_verdict, read_serving
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.experiment.model import MAX_REPETITIONS, beside
 from draftworth.measuring.runner import (
@@ -110,7 +110,8 @@ def run(arguments: argparse.Namespace) -> int:
         finally:  # the run is measured, whatever came after it
             completed = read_run(run_folder)
             texts = read_transcripts(run_folder, completed.blocks)
-            print_verdict(completed, predictions, transcripts=texts)
+            kept, last = read_serving(run_folder)
+            print_verdict(completed, predictions, transcripts=texts, kept=kept, last_probe=last)
             print(f"files: {run_folder}")  # noqa: T201
     return 0 if result.status == "complete" else 1
 

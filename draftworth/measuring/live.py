@@ -102,12 +102,13 @@ class LiveProbes:
             return ""
         until_unix_s = limits.serve_until_unix_s
         if until_unix_s is not None and now >= until_unix_s:
-            return f"the time of serving is over: until {datetime.fromtimestamp(until_unix_s, UTC)}"
+            until = datetime.fromtimestamp(until_unix_s, UTC)
+            return f"the time of serving is over: until {until:%Y-%m-%d %H:%M} UTC"
         usd = limits.usd_per_hour[self.kept.variant]
         hours = (now - self.kept.since_unix_s) / 3600
         return (
             f"the budget of serving is spent: {limits.budget_usd:g} USD, at {usd:g} USD an hour "
-            f"for {hours:.2f} hours"
+            f"for {hours * 60:.1f} minutes"
         )
 
     async def _look(self, number: int) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from draftworth.records.beside import read_beside
+from draftworth.records.results import check_unix_s
 
 # In the run's folder, written before `run.json`: whoever finds the run complete finds this too.
 KEPT_FILE = "kept.json"
@@ -38,6 +39,7 @@ class KeptWinner:
     def __post_init__(self) -> None:
         if not self.servers:
             raise ValueError("servers: given none, allowed: one or more")
+        check_unix_s("since_unix_s", self.since_unix_s)
         if self.break_even_tokens_per_step is not None and self.break_even_tokens_per_step <= 0:
             raise ValueError(
                 f"break_even_tokens_per_step: given {self.break_even_tokens_per_step}, allowed: "
@@ -89,6 +91,10 @@ class LiveProbe:
     break_even_tokens_per_step: float | None
     drifted: bool
 
+    def __post_init__(self) -> None:
+        check_unix_s("began_at_unix_s", self.began_at_unix_s)
+        check_unix_s("ended_at_unix_s", self.ended_at_unix_s)
+
     @property
     def margin(self) -> float | None:
         """Tokens a step in break-evens: below 1 speculation costs more than it saves."""
@@ -109,6 +115,21 @@ def read_kept(folder: Path, run_id: str) -> KeptWinner | None:
         UserInputError: the file is none of this version, or of another run.
     """
     return read_beside(KeptWinner, folder / KEPT_FILE, run_id, what="a winner that serves")
+
+
+def read_last_probe(folder: Path, run_id: str) -> LiveProbe | None:
+    """The last look at the winner of a run in a folder; None where none is at hand.
+
+    They lie beside the runs, or beside their folder as in a results bucket.
+
+    Raises:
+        UserInputError: the file is none of this version, or of another run.
+    """
+    above = folder.absolute().parents[:2]
+    probes = [path for at in above for path in (at / LIVE_FOLDER / run_id).glob("[0-9]*.json")]
+    if not probes:
+        return None
+    return read_beside(LiveProbe, max(probes, key=lambda path: path.name), run_id, what="a probe")
 
 
 def live_key(run_id: str, number: int) -> str:
