@@ -1,4 +1,5 @@
-"""An API server that knows the scale of Deployments, over TLS, and may misbehave."""
+"""An API server that knows the scale of Deployments and what Services select, over TLS, and may
+misbehave."""
 
 from __future__ import annotations
 
@@ -24,13 +25,14 @@ DROPPED: Trouble = (0, b"")
 
 @dataclass(kw_only=True)
 class StandInKubernetes:
-    """Deployments by name, with the replicas that they should have.
+    """Deployments by name, with the replicas that they should have; selectors of Services.
 
     slow: to so many questions one that was stopped still says that it has a pod. trouble: asked at
         each request, with its number from 1. asked: every change, in its order.
     """
 
     replicas: dict[str, int]
+    selectors: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     slow: int = 0
     trouble: Callable[[int], Trouble] = lambda _: None
     asked: list[tuple[str, int]] = field(default_factory=list)
@@ -48,6 +50,15 @@ class StandInKubernetes:
         metadata = {"name": name, "namespace": NAMESPACE}
         scale = {"spec": {"replicas": replicas}, "status": {"replicas": pods}}
         return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, **scale}
+
+    def select(self, name: str, body: Any, authorization: str) -> tuple[int, bytes]:
+        """What is asked, as it is: a merge patch has a null for what goes."""
+        if authorization != f"Bearer {TOKEN}":
+            return 401, status_of("Unauthorized")
+        if name not in self.selectors:
+            return 404, status_of(f'services "{name}" not found')
+        self.selectors[name] = body["spec"]["selector"]
+        return 200, b"{}"
 
 
 @contextmanager
@@ -74,6 +85,11 @@ def _handler(api: StandInKubernetes) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_PATCH(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path.startswith(f"/api/v1/namespaces/{NAMESPACE}/services/"):
+                assert self.headers["Content-Type"] == _MERGE
+                name, said = self.path.rpartition("/")[2], json.loads(body)
+                self._say(*api.select(name, said, self.headers["Authorization"]))
+                return
             *folder, name, last = self.path.split("/")
             assert folder == ["", "apis", "apps", "v1", "namespaces", NAMESPACE, "deployments"]
             assert (last, self.headers["Content-Type"]) == ("scale", _MERGE)
