@@ -114,7 +114,7 @@ def read_kept(folder: Path, run_id: str) -> KeptWinner | None:
     Raises:
         UserInputError: the file is none of this version, or of another run.
     """
-    return read_beside(KeptWinner, folder / KEPT_FILE, run_id, what="a winner that serves")
+    return read_beside(KeptWinner, folder / KEPT_FILE, run_id, what="winner that serves")
 
 
 def read_last_probe(folder: Path, run_id: str) -> LiveProbe | None:
@@ -129,7 +129,7 @@ def read_last_probe(folder: Path, run_id: str) -> LiveProbe | None:
     probes = [path for at in above for path in (at / LIVE_FOLDER / run_id).glob("[0-9]*.json")]
     if not probes:
         return None
-    return read_beside(LiveProbe, max(probes, key=lambda path: path.name), run_id, what="a probe")
+    return read_beside(LiveProbe, max(probes, key=lambda path: path.name), run_id, what="look at a winner")
 
 
 def live_key(run_id: str, number: int) -> str:
