@@ -129,7 +129,8 @@ def read_last_probe(folder: Path, run_id: str) -> LiveProbe | None:
     probes = [path for at in above for path in (at / LIVE_FOLDER / run_id).glob("[0-9]*.json")]
     if not probes:
         return None
-    return read_beside(LiveProbe, max(probes, key=lambda path: path.name), run_id, what="look at a winner")
+    last = max(probes, key=lambda path: path.name)
+    return read_beside(LiveProbe, last, run_id, what="look at a winner")
 
 
 def live_key(run_id: str, number: int) -> str:

@@ -930,7 +930,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         put("after", value={"kind": "serve"}),
         "after.budget_usd",
         "nothing",
-        "a number, more than 0",
+        "a number, 0.001 or more",
         "this key is required",
     ),
     "a list of methods": (
