@@ -9,6 +9,7 @@ from typing import Any
 
 from account.clients import client, explained, listed
 from draftworth.errors import UserInputError
+from draftworth.records.live import KEPT_FILE
 from draftworth.records.reading import is_file_name, parse_s3_url, read_end
 from draftworth.records.results import (
     BLOCKS_FOLDER,
@@ -25,13 +26,15 @@ _PARALLEL_DOWNLOADS = 8
 _LIMITS_BYTES = {
     RUN_FILE: DOCUMENT_LIMIT_BYTES,
     SEARCH_FILE: DOCUMENT_LIMIT_BYTES,
+    KEPT_FILE: DOCUMENT_LIMIT_BYTES,
     RESULT_SUFFIX: RESULT_LIMIT_BYTES,
     TRANSCRIPT_SUFFIX: FILE_LIMIT_BYTES,
 }
 
 
 def download_run(url: str, folder: Path) -> None:
-    """Download what `run.json` lists of the run at `s3://BUCKET/PREFIX`, and what a search found.
+    """Download what `run.json` lists of the run at `s3://BUCKET/PREFIX`, what a search found, and
+    which winner goes on serving.
 
     Of result files that it does not list the names come along, without their content. Credentials
     and region are those of boto3's own lookup. A prefix without a run leaves the folder empty: its
@@ -63,7 +66,7 @@ def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
         name = entry["Key"].removeprefix(start)
         folder, _, file = name.rpartition("/")
         of_block = folder == BLOCKS_FOLDER and file.endswith((RESULT_SUFFIX, TRANSCRIPT_SUFFIX))
-        if name in (RUN_FILE, SEARCH_FILE) or (of_block and is_file_name(file)):
+        if name in (RUN_FILE, SEARCH_FILE, KEPT_FILE) or (of_block and is_file_name(file)):
             found[name] = entry["Size"]
     return found
 
@@ -76,7 +79,7 @@ def _listed_names(folder: Path) -> set[str]:
         return set()
     ends = (RESULT_SUFFIX, TRANSCRIPT_SUFFIX)
     of_blocks = {f"{BLOCKS_FOLDER}/{stem}{end}" for stem in stems for end in ends}
-    return {SEARCH_FILE} | of_blocks
+    return {SEARCH_FILE, KEPT_FILE} | of_blocks
 
 
 def _check_size(address: str, size_bytes: int) -> None:

@@ -11,7 +11,7 @@ from constructs import Construct
 from charts import k8s
 from charts.bindings import Bindings
 from charts.jobs import PROGRAMS_PATH, ProgramJob, add_job, copied_programs, on_exit
-from charts.load_generator import POD_DEADLINE_SECONDS, beside_the_servers
+from charts.load_generator import beside_the_servers
 from charts.names import (
     DRAFT_READER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_COMPONENT,
@@ -22,6 +22,7 @@ from charts.storage import BucketVolume
 from draftworth.errors import UserInputError
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.experiment.variants import HubModel
+from draftworth.measuring.job import POD_DEADLINE_SECONDS
 from draftworth.planning.draft_reading import DraftReading
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.serving.command import ModelPaths

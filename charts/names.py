@@ -11,6 +11,7 @@ from typing import Any
 
 from draftworth.experiment.naming import PROJECT, content_hash, dns_label
 from draftworth.experiment.placement import PlacedSlot
+from draftworth.measuring import job
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.serving.command import SERVING_PORT
 
@@ -31,16 +32,16 @@ COMPILE_TAINT_KEY = "draftworth/compile"
 # Taint of the accelerator nodes (effect NoSchedule); the Neuron DRA driver tolerates it too.
 ACCELERATOR_TAINT_KEY = "aws.amazon.com/neuron"
 
-SERVING_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "serving"}
+SERVING_COMPONENT = job.SERVING_COMPONENT
 LOAD_GENERATOR_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "load-generator"}
 STAGER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "checkpoint-stager"}
 CANARY_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "canary"}
 DRAFT_READER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "draft-reader"}
 GRAPH_COMPILER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "graph-compiler"}
 
-VARIANT_LABEL = "draftworth/variant"
+VARIANT_LABEL = job.VARIANT_LABEL
 # Whose value is `server_name`.
-SERVER_LABEL = "app.kubernetes.io/instance"
+SERVER_LABEL = job.SERVER_LABEL
 
 CONTENT_HASH_LENGTH = 8
 # A CDK token's text is a number that moves when unrelated code does.

@@ -18,6 +18,7 @@ from charts.names import (
 )
 from charts.pods import metadata
 from charts.vllm_pod import PORT_NAME, pod_template
+from charts.winner_service import add_winner_service, stays
 from draftworth.experiment.naming import dns_label
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
@@ -63,6 +64,8 @@ class ServingChart(cdk8s.Chart):
         self.candidates: list[CandidateChart] = []
         self.content: list[Any] = []
         self._claim_templates: dict[int | None, str] = {}
+        if stays(experiment):
+            add_winner_service(self)
         for variant in experiment.variants:
             chart = self._chart_of(scope, variant)
             for slot in variant.slots:

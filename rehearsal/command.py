@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from draftworth.cli.arguments import check_api_key, whole_number
-from draftworth.cli.report import print_verdict
+from draftworth.cli.report import print_verdict, read_serving
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.experiment.model import MAX_REPETITIONS, beside
 from draftworth.measuring.runner import (
@@ -27,6 +27,7 @@ from draftworth.measuring.runner import (
 )
 from draftworth.measuring.sink import FolderSink, Tee
 from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
+from draftworth.planning.run_specification import serving_limits
 from draftworth.records.codec import dump_record
 from draftworth.records.likelihoods import LIKELIHOODS_FILE, Likelihoods
 from draftworth.records.predictions import PREDICTIONS_FILE, Prediction, Predictions
@@ -40,8 +41,9 @@ from rehearsal.endpoints import local_engines, own_endpoints
 from rehearsal.estimate import predict
 from rehearsal.install import install_engine
 from rehearsal.likelihoods import likelihoods
-from rehearsal.publishing import publish
+from rehearsal.publishing import publish, publish_probes
 from rehearsal.search import DraftReader
+from rehearsal.serving import probe_cases, serve_winner, with_cases
 
 _REQUESTS_OF_A_RUN = ("min_requests", "max_requests")
 
@@ -73,6 +75,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure the baseline against itself too, as `control: true` in the file",
     )
+    parser.add_argument(
+        "--probe-prompts",
+        type=Path,
+        metavar="DIR",
+        help="with `after: serve`: prompts for the probe of the winner in the place of the "
+        "experiment's, a folder of prompt classes: what traffic that drifts away looks like",
+    )
     parser.add_argument("--base-url", help="your own server without speculation, http://HOST:PORT")
     parser.add_argument("--speculative-url", help="your own server with speculation")
     parser.add_argument("--model", help="the model name that your own servers serve")
@@ -101,7 +110,8 @@ def run(arguments: argparse.Namespace) -> int:
         finally:  # the run is measured, whatever came after it
             completed = read_run(run_folder)
             texts = read_transcripts(run_folder, completed.blocks)
-            print_verdict(completed, predictions, transcripts=texts)
+            kept, last = read_serving(run_folder)
+            print_verdict(completed, predictions, transcripts=texts, kept=kept, last_probe=last)
             print(f"files: {run_folder}")  # noqa: T201
     return 0 if result.status == "complete" else 1
 
@@ -113,7 +123,10 @@ def _measure(
     readings: Path,
     progress: Progress,
 ) -> RunResult:
-    """Measure with servers of the engine or the user's own, and publish."""
+    """Measure with servers of the engine or the user's own, and publish; let the winner serve."""
+    own, asked = arguments.base_url, arguments.probe_prompts
+    limits = None if own else serving_limits(experiment)
+    other_cases = () if asked is None else probe_cases(experiment, asked)
     servers = (
         own_endpoints(
             experiment,
@@ -125,17 +138,21 @@ def _measure(
         if arguments.base_url
         else local_engines(experiment, arguments.engine, progress=progress)
     )
-    with embedded_aws() as emulator:
-        with servers as (spec, manager):
-            bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)
-            result = measure_here(
-                spec,
-                Tee(folder, bucket),
-                progress,
-                servers=manager,
-                read_outputs=_draft_reader(arguments, experiment, readings, progress),
-            )
+    with embedded_aws() as emulator, servers as (spec, manager):
+        bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)
+        result = measure_here(
+            spec,
+            Tee(folder, bucket),
+            progress,
+            servers=manager,
+            read_outputs=_draft_reader(arguments, experiment, readings, progress),
+        )
         publish(emulator, read_run(arguments.out / result.run_id), progress)
+        if limits and spec.after:
+            probed = with_cases(spec, other_cases) if other_cases else spec
+            top, run_id = bucket.at(""), result.run_id
+            if serve_winner(probed, limits, run_id, results=folder, bucket=top, progress=progress):
+                publish_probes(emulator, progress)
     return result
 
 
@@ -246,5 +263,10 @@ def _check_endpoint_arguments(arguments: argparse.Namespace) -> None:
             "--repetitions and --control: allowed: without --base-url, because your own servers "
             "cannot be started again from here; next: measure several times, then "
             "`python -m draftworth report RUN1 RUN2 ...`"
+        )
+    if arguments.base_url and arguments.probe_prompts is not None:
+        raise UserInputError(
+            "--probe-prompts: allowed: without --base-url, because your own servers stay whoever "
+            "wins, and nothing probes them when the run is over"
         )
     check_api_key()

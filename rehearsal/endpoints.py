@@ -10,6 +10,7 @@ from pathlib import Path
 
 from draftworth.cli import arguments
 from draftworth.errors import UserInputError
+from draftworth.experiment.afterwards import Nothing
 from draftworth.experiment.model import beside
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import Progress
@@ -38,12 +39,13 @@ def own_endpoints(
 
     They are measured as they are, once: nobody here can start them again.
     """
-    if experiment.spec.changes_servers:
+    if experiment.spec.scales_servers:
         progress(
-            f"{experiment.path}: repetitions and control are left out: your own servers cannot be "
-            "started again from here, and are measured once, as they are"
+            f"{experiment.path}: repetitions and control are left out, and `after`: your own "
+            "servers cannot be started or stopped from here, and are measured once, as they are"
         )
-    changes = {"repetitions": 1, "control": False, "search": None}
+    nothing = Nothing(kind="nothing")
+    changes = {"repetitions": 1, "control": False, "search": None, "after": nothing}
     once = dataclasses.replace(experiment, spec=experiment.spec.model_copy(update=changes))
     plain = [variant for variant in experiment.variants if variant.is_baseline]
     speculating = [variant for variant in experiment.variants if not variant.is_baseline]

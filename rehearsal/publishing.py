@@ -10,7 +10,12 @@ from draftworth.analysis.metrics import NAMESPACE, TTFT, dimension_values
 from draftworth.errors import DraftworthError
 from draftworth.measuring.runner import Progress
 from draftworth.records.reading import Run
-from draftworth.records.results import RESULT_SUFFIX, BlockResult, values_of
+from draftworth.records.results import (
+    LIVE_FOLDER,
+    RESULT_SUFFIX,
+    BlockResult,
+    values_of,
+)
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from rehearsal.emulator import RESULTS_BUCKET, Emulator, feed
@@ -25,6 +30,30 @@ def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
         DraftworthError: a file could not be published, or CloudWatch has other samples than the
             files.
     """
+    published = _feed(emulator, progress)
+    results = [key for key in published if key.endswith(RESULT_SUFFIX)]
+    verdict = " and the verdict" if len(results) < len(published) else ""
+    progress(f"publisher: {len(results)} result files{verdict} into CloudWatch")
+    series: dict[str, list[BlockResult]] = {}
+    for block in run.blocks:
+        name = f"{block.prompt_class}/{block.load.label}/{block.variant}"
+        series.setdefault(name, []).append(block)
+    for name, blocks in series.items():
+        progress(f"CloudWatch: {_compared(emulator, run, name, blocks)}")
+
+
+def publish_probes(emulator: Emulator, progress: Progress) -> None:
+    """The same for what was seen of a winner that serves, as far as it is published.
+
+    Raises:
+        DraftworthError: a file could not be published.
+    """
+    probes = [key for key in _feed(emulator, progress) if key.startswith(f"{LIVE_FOLDER}/")]
+    progress(f"publisher: {len(probes)} looks at the winner into CloudWatch")
+
+
+def _feed(emulator: Emulator, progress: Progress) -> list[str]:
+    """Feed the queue to the publisher; the keys of what it has published."""
     publisher = Publisher(s3=emulator.s3, cloudwatch=emulator.cloudwatch, bucket=RESULTS_BUCKET)
     published: list[str] = []
 
@@ -35,15 +64,7 @@ def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
             progress(f"publisher: {entry['event']}: {entry.get('key')}: {entry.get('reason')}")
 
     feed(emulator, lambda event: dict(handle_batch(event, None, publisher=publisher, log=log)))
-    results = [key for key in published if key.endswith(RESULT_SUFFIX)]
-    verdict = " and the verdict" if len(results) < len(published) else ""
-    progress(f"publisher: {len(results)} result files{verdict} into CloudWatch")
-    series: dict[str, list[BlockResult]] = {}
-    for block in run.blocks:
-        name = f"{block.prompt_class}/{block.load.label}/{block.variant}"
-        series.setdefault(name, []).append(block)
-    for name, blocks in series.items():
-        progress(f"CloudWatch: {_compared(emulator, run, name, blocks)}")
+    return published
 
 
 def _compared(emulator: Emulator, run: Run, name: str, blocks: Sequence[BlockResult]) -> str:

@@ -12,6 +12,7 @@ from draftworth.analysis.run_comparison import changes, elsewhere, is_same_exper
 from draftworth.cli.runs import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.cli.scoring import score
 from draftworth.errors import UserInputError
+from draftworth.records.live import KeptWinner, LiveProbe, read_kept, read_last_probe
 from draftworth.records.predictions import Prediction, read_predictions
 from draftworth.records.reading import Run, read_end, read_run
 from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
@@ -76,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     beside = elsewhere(facts, other) if other and not same else None
     scores = score(arguments.score, facts, transcripts) if arguments.score is not None else ()
     name = other.run.result.run_id if other else ""
+    kept, last_probe = _serving(arguments.runs)
     document = document_of(
         facts,
         found,
@@ -83,6 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
         scores=scores,
         elsewhere=beside,
         predictions=_predictions(arguments.runs),
+        kept=kept,
+        last_probe=last_probe,
     )
     if out is not None:
         # Before anything is printed: whoever reads that (`head`) may end early, and this with it.
@@ -167,6 +171,21 @@ def _facts(runs_at: Sequence[str], *, texts: bool) -> tuple[RunFacts, Transcript
     return facts_of(pooled(runs), transcripts), transcripts
 
 
+def _serving(runs_at: Sequence[str]) -> tuple[KeptWinner | None, LiveProbe | None]:
+    """The winner of one run that goes on serving, and the last look at it, where they are."""
+    if len(runs_at) > 1:
+        return None, None
+    with local_run(runs_at[0]) as folder:
+        return read_serving(folder)
+
+
+def read_serving(folder: Path) -> tuple[KeptWinner | None, LiveProbe | None]:
+    """The same of a run in a folder."""
+    run_id = read_end(folder).run_id
+    kept = read_kept(folder, run_id)
+    return kept, read_last_probe(folder, run_id) if kept else None
+
+
 def _predictions(runs_at: Sequence[str]) -> tuple[Prediction, ...]:
     """Of a run in a folder: who wrote them had the draft models at hand."""
     if len(runs_at) > 1 or runs_at[0].startswith(S3_SCHEME):
@@ -183,7 +202,11 @@ def print_verdict(
     predictions: Sequence[Prediction] = (),
     *,
     transcripts: Transcripts = _NO_TRANSCRIPTS,
+    kept: KeptWinner | None = None,
+    last_probe: LiveProbe | None = None,
 ) -> None:
     """Print the report of a run that was just measured."""
-    document = document_of(facts_of(run, transcripts), predictions=predictions)
+    document = document_of(
+        facts_of(run, transcripts), predictions=predictions, kept=kept, last_probe=last_probe
+    )
     print(*document_lines(document), sep="\n")

@@ -96,6 +96,8 @@ class ExperimentBase(StrictModel):
     second time"""
     control: bool = False
     """true: measure the baseline against itself too: what that shows is no effect of speculation"""
+    after: AfterHere | AfterOnDevices = Nothing(kind="nothing")
+    """when the run is over: nothing, or the winner goes on serving, with limits of its own"""
 
     @property
     def release_facts(self) -> Release:
@@ -117,6 +119,11 @@ class ExperimentBase(StrictModel):
     def changes_servers(self) -> bool:
         """Whether servers are started and stopped while the run lasts."""
         return self.repetitions > 1 or self.control or self.search is not None
+
+    @property
+    def scales_servers(self) -> bool:
+        """Whether the measuring program starts or stops servers: in a run, or at its end."""
+        return self.changes_servers or self.after.kind == "serve"
 
     def max_tokens_per_step(self, variant: Variant) -> int:
         """Most output tokens a step can yield: 1 for the baseline, else by the release's rule."""

@@ -17,6 +17,7 @@ from draftworth.planning.draft_reading import unread_drafts
 from draftworth.planning.example_values import example_values
 from draftworth.planning.price_age import price_doubt, price_renewal
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
+from draftworth.planning.serving_text import past_serving
 from draftworth.planning.timeline import (
     BUDGET,
     DEADLINE,
@@ -34,6 +35,7 @@ def notes(
 ) -> Iterator[str]:
     """All that is to be said; `run`: the forecast of one that runs on AWS."""
     yield from advice_lines(experiment)
+    yield from past_serving(experiment, today)
     if isinstance(experiment, ResolvedNeuron) and (doubt := price_doubt(experiment, today)):
         yield (
             f"aws.price is of {experiment.node_price.as_of.isoformat()}, which is {doubt}: cost "

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
+from draftworth.experiment.afterwards import Nothing, ServeHere, ServeOnDevices
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment
 from draftworth.experiment.variants import Speculative
 from draftworth.experiment.workload import Workload
-from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
-from draftworth.planning.resolved import ResolvedExperiment, ResolvedVariant
+from draftworth.measuring.run_specification import (
+    Endpoint,
+    RequestShape,
+    RunSpec,
+    Sampling,
+    WinnerStays,
+)
+from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron, ResolvedVariant
 from draftworth.records.results import Limits
 from draftworth.records.serving_facts import Decoding, ServingFacts
+from draftworth.records.serving_limits import ServingLimits
 from draftworth.serving.command import served_model_name
 
 
@@ -72,7 +80,52 @@ def run_spec(
         repetitions=experiment.spec.repetitions,
         control=experiment.spec.control,
         search=experiment.search,
+        after=_winner_stays(experiment),
     )
+
+
+def serving_limits(experiment: ResolvedExperiment) -> ServingLimits | None:
+    """How long the winner may stay; None: it goes with the run.
+
+    Raises:
+        UserInputError: the experiment leaves the price out, and none was looked up.
+    """
+    after = experiment.spec.after
+    if isinstance(after, Nothing):
+        return None
+    until = after.serve_until
+    return ServingLimits(
+        serve_until_unix_s=None if until is None else until.timestamp(),
+        budget_usd=after.budget_usd,
+        usd_per_hour=_usd_per_hour(experiment),
+        probe_seconds=after.probe_seconds,
+    )
+
+
+def nodes_of_winner(experiment: ResolvedNeuron) -> dict[str, int]:
+    """Accelerator nodes that each variant would need, if it won and went on serving."""
+    after = experiment.spec.after
+    everywhere = isinstance(after, ServeOnDevices) and after.replicas == "every_slot"
+    return {
+        variant.name: len({slot.node for slot in variant.slots}) if everywhere else 1
+        for variant in experiment.variants
+    }
+
+
+def _usd_per_hour(experiment: ResolvedExperiment) -> dict[str, float]:
+    if isinstance(experiment, ResolvedNeuron):
+        node_usd = experiment.node_price.usd_per_hour
+        return {name: nodes * node_usd for name, nodes in nodes_of_winner(experiment).items()}
+    after = experiment.spec.after
+    usd = after.usd_per_hour if isinstance(after, ServeHere) else 0.0
+    return {variant.name: usd for variant in experiment.variants}
+
+
+def _winner_stays(experiment: ResolvedExperiment) -> WinnerStays | None:
+    after = experiment.spec.after
+    if isinstance(after, Nothing):
+        return None
+    return WinnerStays(replicas=after.replicas if isinstance(after, ServeOnDevices) else "one")
 
 
 def serving_facts(experiment: ResolvedExperiment) -> ServingFacts:

@@ -7,9 +7,11 @@ who publishes it (the metrics publisher). Standard library only.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from draftworth.records.results import LIVE_FOLDER, MAX_UNIX_S, MAX_VARIANTS
+from draftworth.records.beside import read_beside
+from draftworth.records.results import LIVE_FOLDER, MAX_VARIANTS, check_unix_s
 
 # In the run's folder, written before `run.json`: whoever finds the run complete finds this too.
 KEPT_FILE = "kept.json"
@@ -25,6 +27,8 @@ class KeptWinner:
 
     servers: names of its servers, which stay; every other one was stopped.
     since_unix_s: when the run was over.
+    break_even_tokens_per_step: with fewer, decoding without a draft costs less, at the load that
+        was measured nearest to one request in flight; None: no draft, or nothing shows its steps.
     """
 
     schema: str = "draftworth.kept-winner/1"
@@ -32,6 +36,7 @@ class KeptWinner:
     variant: str
     servers: tuple[str, ...]
     since_unix_s: float
+    break_even_tokens_per_step: float | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.servers) <= MAX_VARIANTS:
@@ -40,6 +45,12 @@ class KeptWinner:
             0 < len(n) <= MAX_NAME and n.isprintable() for n in (self.variant, *self.servers)
         ):
             raise ValueError(f"variant and servers: allowed: 1 to {MAX_NAME} printable characters")
+        check_unix_s("since_unix_s", self.since_unix_s)
+        if self.break_even_tokens_per_step is not None and self.break_even_tokens_per_step <= 0:
+            raise ValueError(
+                f"break_even_tokens_per_step: given {self.break_even_tokens_per_step}, allowed: "
+                "above 0, or none"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +102,8 @@ class LiveProbe:
     drifted: bool
 
     def __post_init__(self) -> None:
-        if not all(0 <= at <= MAX_UNIX_S for at in (self.began_at_unix_s, self.ended_at_unix_s)):
-            raise ValueError("began_at_unix_s and ended_at_unix_s: allowed: dates up to 9999")
+        check_unix_s("began_at_unix_s", self.began_at_unix_s)
+        check_unix_s("ended_at_unix_s", self.ended_at_unix_s)
 
     @property
     def key(self) -> str:
@@ -110,6 +121,31 @@ class LiveProbe:
 def kept_key(run_id: str) -> str:
     """Below the runs' folder."""
     return f"{run_id}/{KEPT_FILE}"
+
+
+def read_kept(folder: Path, run_id: str) -> KeptWinner | None:
+    """Of a run's folder; None where no winner goes on serving.
+
+    Raises:
+        UserInputError: the file is none of this version, or of another run.
+    """
+    return read_beside(KeptWinner, folder / KEPT_FILE, run_id, what="winner that serves")
+
+
+def read_last_probe(folder: Path, run_id: str) -> LiveProbe | None:
+    """The last look at the winner of a run in a folder; None where none is at hand.
+
+    They lie beside the runs, or beside their folder as in a results bucket.
+
+    Raises:
+        UserInputError: the file is none of this version, or of another run.
+    """
+    above = folder.absolute().parents[:2]
+    probes = [path for at in above for path in (at / LIVE_FOLDER / run_id).glob("[0-9]*.json")]
+    if not probes:
+        return None
+    last = max(probes, key=lambda path: path.name)
+    return read_beside(LiveProbe, last, run_id, what="look at a winner")
 
 
 def live_key(run_id: str, number: int) -> str:

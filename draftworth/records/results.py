@@ -150,7 +150,7 @@ class RequestRecord:
             _check(name, getattr(self, name), least=MIN_SECONDS, most=MAX_SECONDS)
         for name in _AMOUNTS:
             _check(name, getattr(self, name), least=MIN_SECONDS, most=_MOST)
-        _check("started_at_unix_s", self.started_at_unix_s, least=0.0, most=MAX_UNIX_S)
+        check_unix_s("started_at_unix_s", self.started_at_unix_s)
         if (self.accepted_tokens or 0) > (self.drafted_tokens or 0):
             raise ValueError(
                 f"accepted_tokens: given {self.accepted_tokens}, allowed: at most the "
@@ -195,10 +195,15 @@ def _check(name: str, value: float | None, *, least: float, most: float) -> None
         raise ValueError(f"{name}: given {value}, allowed: {allowed}")
 
 
+def check_unix_s(name: str, value: float) -> None:
+    """Raise ValueError for what is no date."""
+    _check(name, value, least=0.0, most=MAX_UNIX_S)
+
+
 def _check_times(of: BlockResult | RunResult) -> None:
     """That both are dates; not their order: a wall clock may be set back."""
-    _check("started_at_unix_s", of.started_at_unix_s, least=0.0, most=MAX_UNIX_S)
-    _check("ended_at_unix_s", of.ended_at_unix_s, least=0.0, most=MAX_UNIX_S)
+    check_unix_s("started_at_unix_s", of.started_at_unix_s)
+    check_unix_s("ended_at_unix_s", of.ended_at_unix_s)
 
 
 @dataclass(frozen=True, kw_only=True)

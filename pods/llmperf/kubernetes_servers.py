@@ -1,8 +1,9 @@
 """Starts and stops the vLLM servers: their Deployments have one replica or none.
 
-The one thing that this program may ask of Kubernetes is to change the `scale` of these Deployments
-(`charts/load_generator.py`). So it looks at nothing: the answer to a change says how many pods
-there are. urllib3, which boto3 brings, and not a client of Kubernetes: it is one request.
+All that this program may ask of Kubernetes is to change the `scale` of these Deployments, and where
+a winner goes on serving, which pods its Service selects (`charts/load_generator.py`). So it looks
+at nothing: the answer to a change says how many pods there are. urllib3, which boto3 brings, and
+not a client of Kubernetes: it is one request.
 """
 
 from __future__ import annotations
@@ -18,10 +19,17 @@ from typing import Any
 import urllib3
 from urllib3.util import Retry, Timeout
 
+from draftworth.measuring.job import (
+    SERVER_LABEL,
+    SERVING_COMPONENT,
+    VARIANT_LABEL,
+    WINNER_SERVICE,
+)
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.servers import FixedServers, Servers, ServersError
 from draftworth.measuring.stages import first_stage
 from draftworth.measuring.threads import in_thread
+from draftworth.records.live import KeptWinner
 from draftworth.untrusted import one_line
 
 # What Kubernetes gives a pod that may call it. The token is replaced while the pod lives.
@@ -64,7 +72,8 @@ class KubernetesApi:
                 f"servers cannot be started and stopped here: there is no {HOST_VARIABLE}, or no "
                 f"token in {folder}; allowed: in a pod of the cluster whose service account may "
                 "patch deployments/scale (the manifests of this experiment make one); next: "
-                "`repetitions: 1` and `control: false` in the experiment where servers stay"
+                "`repetitions: 1`, `control: false` and no `after` in the experiment where servers "
+                "stay"
             )
         shown = f"[{host}]" if ":" in host else host
         return cls(url=f"https://{shown}:{port}", folder=folder)
@@ -75,11 +84,9 @@ class KubernetesApi:
         Raises:
             ServersError: refused, or not answered after all tries.
         """
-        path = f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{deployment}/scale"
-        what = f"PATCH {self.url}{path} to {replicas} replica{'' if replicas == 1 else 's'}"
-        answer = self._patch(path, {"spec": {"replicas": replicas}}, what)
-        if answer.status != 200:
-            raise ServersError(f"{what}: {_refusal(answer, self._namespace, deployment)}")
+        path = f"apis/apps/v1/namespaces/{self.namespace}/deployments/{deployment}/scale"
+        asked = f"to {replicas} replica{'' if replicas == 1 else 's'}"
+        answer, what = self._patch(path, {"spec": {"replicas": replicas}}, asked)
         return _replicas(answer, what)
 
     def resume_job(self, name: str) -> None:
@@ -88,13 +95,28 @@ class KubernetesApi:
         Raises:
             ServersError: refused, or not answered after all tries.
         """
-        path = f"/apis/batch/v1/namespaces/{self._namespace}/jobs/{name}"
-        what = f"PATCH {self.url}{path} to go on"
-        answer = self._patch(path, {"spec": {"suspend": False}}, what)
-        if answer.status != 200:
-            raise ServersError(f"{what}: HTTP {answer.status}: {_message(answer)}")
+        path = f"apis/batch/v1/namespaces/{self.namespace}/jobs/{name}"
+        self._patch(path, {"spec": {"suspend": False}}, "to go on")
 
-    def _patch(self, path: str, body: Mapping[str, Any], what: str) -> urllib3.BaseHTTPResponse:
+    def select(self, service: str, labels: Mapping[str, str | None] | None) -> None:
+        """Have a Service select the pods with these labels; None: no pod.
+
+        Raises:
+            ServersError: refused, or not answered after all tries.
+        """
+        path = f"api/v1/namespaces/{self.namespace}/services/{service}"
+        self._patch(path, {"spec": {"selector": labels}}, f"to select {labels or 'nothing'}")
+
+    @property
+    def namespace(self) -> str:
+        """This pod's."""
+        return self._read("namespace")
+
+    def _patch(
+        self, path: str, body: Mapping[str, Any], asked: str
+    ) -> tuple[urllib3.BaseHTTPResponse, str]:
+        """Merge the body into an object; the answer, and what was asked, in words."""
+        what = f"PATCH {self.url}/{path} {asked}"
         headers = {
             "Authorization": f"Bearer {self._read('token')}",
             "Content-Type": "application/merge-patch+json",
@@ -102,7 +124,7 @@ class KubernetesApi:
         }
         try:
             answer = self._pool.request(
-                "PATCH", f"{self.url}{path}", body=json.dumps(body), headers=headers
+                "PATCH", f"{self.url}/{path}", body=json.dumps(body), headers=headers
             )
         except urllib3.exceptions.HTTPError as error:
             reason = one_line(str(error), characters=300)
@@ -110,11 +132,9 @@ class KubernetesApi:
                 f"{what}: no answer of Kubernetes after {TRIES} tries: {reason}; next: whether the "
                 "network policy `load-generator` lets this pod reach the API server"
             ) from error
-        return answer
-
-    @property
-    def _namespace(self) -> str:
-        return self._read("namespace")
+        if answer.status != 200:
+            raise ServersError(f"{what}: {_refusal(answer, path)}")
+        return answer, what
 
     def _read(self, name: str) -> str:
         try:
@@ -124,7 +144,7 @@ class KubernetesApi:
 
     @cached_property
     def _pool(self) -> urllib3.PoolManager:
-        # The same number of replicas twice changes nothing: whatever got lost may be asked again.
+        # The same change twice changes nothing: whatever got lost may be asked again.
         retries = Retry(
             total=TRIES - 1,
             redirect=False,
@@ -192,10 +212,35 @@ def servers_of(
     spec: RunSpec, environment: Mapping[str, str], log: Callable[[str], None]
 ) -> Servers:
     """Who starts and stops the servers of a run; raises ServersError where nobody can."""
-    if not spec.changes_servers:
+    if not spec.scales_servers:
         return FixedServers()
     names = tuple(dict.fromkeys(endpoint.server for endpoint in spec.endpoints))
     return KubernetesServers(api=KubernetesApi.of_this_pod(environment), names=names, log=log)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WinnerService:
+    """The Service under whose name clients find the winner. api: None: there is none."""
+
+    api: KubernetesApi | None
+
+    def select(self, kept: KeptWinner | None) -> None:
+        """Lead clients to a winner's servers, or nowhere; raises ServersError."""
+        if self.api is None:
+            return
+        if kept is None:
+            self.api.select(WINNER_SERVICE, None)
+            return
+        # What a merge does not name stays as it was.
+        one = kept.servers[0] if len(kept.servers) == 1 else None
+        variant = None if one else kept.variant
+        labels = {**SERVING_COMPONENT, SERVER_LABEL: one, VARIANT_LABEL: variant}
+        self.api.select(WINNER_SERVICE, labels)
+
+
+def winner_service(spec: RunSpec, environment: Mapping[str, str]) -> WinnerService:
+    """Of a run whose winner goes on serving; raises ServersError where it cannot be reached."""
+    return WinnerService(api=KubernetesApi.of_this_pod(environment) if spec.after else None)
 
 
 async def go_home(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -> None:
@@ -209,19 +254,20 @@ async def go_home(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -
         log(f"servers are left as they are: {error}")
 
 
-def _refusal(answer: urllib3.BaseHTTPResponse, namespace: str, deployment: str) -> str:
+def _refusal(answer: urllib3.BaseHTTPResponse, path: str) -> str:
     """What Kubernetes said, and what to do."""
     said = f"HTTP {answer.status}: {_message(answer)}"
+    namespace, kind, name, *part = path.partition("/namespaces/")[2].split("/")
     match answer.status:
         case 401 | 403:
             return (
-                f"{said}; allowed: for a service account with `patch` on deployments/scale of "
-                f"{deployment}; next: kubectl get role,rolebinding --namespace {namespace}, and "
+                f"{said}; allowed: for a service account with `patch` on {'/'.join((kind, *part))} "
+                f"of {name}; next: kubectl get role,rolebinding --namespace {namespace}, and "
                 "deploy again where the role `scale-servers` is missing or does not name it"
             )
         case 404:
             return (
-                f"{said}; next: kubectl get deployments --namespace {namespace}; where it is "
+                f"{said}; next: kubectl get {kind} --namespace {namespace}; where it is "
                 "missing, deploy again: servers and measuring Job are of different deploys"
             )
         case status if status in _PASSING:

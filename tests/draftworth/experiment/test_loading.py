@@ -33,6 +33,13 @@ DFLASH_ON_QWEN = both(
 )
 
 # edit, key, given, allowed, reason: pieces of the message, all of which must be there
+
+
+def serving(until: object) -> dict[str, object]:
+    """A winner that goes on serving until then."""
+    return {"kind": "serve", "budget_usd": 40, "serve_until": until}
+
+
 REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
     "no baseline": (
         put("variants", 0, value=SPECULATIVE),
@@ -891,6 +898,41 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "a date, YYYY-MM-DD",
         "required; the day this price was looked up",
     ),
+    "an end of serving without its zone": (
+        put("after", value=serving("2026-12-01T08:00:00")),
+        "after.serve_until",
+        '"2026-12-01T08:00:00"',
+        "a date, a time and its zone",
+        "as in 2026-12-01T08:00:00Z",
+    ),
+    "an end of serving without its time": (
+        put("after", value=serving("2026-12-01")),
+        "after.serve_until",
+        '"2026-12-01"',
+        "a date, a time and its zone",
+        "as in 2026-12-01T08:00:00Z",
+    ),
+    "an end of serving in words": (
+        put("after", value=serving("tomorrow")),
+        "after.serve_until",
+        '"tomorrow"',
+        "a date, a time and its zone",
+        "as in 2026-12-01T08:00:00Z",
+    ),
+    "an end of serving that is a number": (
+        put("after", value=serving(5)),
+        "after.serve_until",
+        "5",
+        "a date, a time and its zone",
+        "as in 2026-12-01T08:00:00Z",
+    ),
+    "serving without a budget": (
+        put("after", value={"kind": "serve"}),
+        "after.budget_usd",
+        "nothing",
+        "a number, 0.001 or more",
+        "this key is required",
+    ),
     "a list of methods": (
         put("variants", 1, "method", value=["eagle"]),
         "variants[1].method",
@@ -1475,6 +1517,7 @@ def test_every_shipped_experiment_loads() -> None:
         "qwen3-32b-search": NeuronExperiment,
         "rehearsal": LocalExperiment,
         "rehearsal-search": LocalExperiment,
+        "rehearsal-serve": LocalExperiment,
     }
     for name, kind in shipped.items():
         assert type(load_experiment(ROOT / "experiments" / f"{name}.yaml").spec) is kind

@@ -20,6 +20,7 @@ from draftworth.records.predictions import Predictions
 from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.search import SearchResult
 from draftworth.records.server_state import ServerState
+from draftworth.records.serving_limits import ServingLimits
 from draftworth.records.staging import FailedModel, ReadyModel
 from draftworth.records.step_costs import StepCostCard
 from draftworth.records.unproven_graphs import CompileReport, Rejection, UnprovenManifest
@@ -30,7 +31,7 @@ RECORDS: tuple[Any, ...] = (
     *(BlockResult, RunResult, RunSpec, Entry, ArtifactManifest, CapacityPlan, ReadyModel),
     *(CanaryReport, FailedModel, ServerState, StepCostCard, Verdict),
     *(Likelihoods, Predictions, SearchResult, UnprovenManifest, Rejection, CompileReport),
-    *(KeptWinner, LiveProbe),
+    *(KeptWinner, LiveProbe, ServingLimits),
 )
 FORMS = Path(__file__).parent / "snapshots" / "schemas.yaml"
 

@@ -1,0 +1,41 @@
+"""The Service of the winner that goes on serving, for the applications that use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import cdk8s
+
+from charts import k8s
+from charts.pods import metadata
+from charts.vllm_pod import PORT_NAME
+from draftworth.experiment.afterwards import ServeOnDevices
+from draftworth.measuring.job import WINNER_SERVICE
+from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.serving.command import SERVING_PORT
+
+# On a pod of any namespace: it may ask the servers.
+CLIENT_LABEL: Mapping[str, str] = {"draftworth/client": "true"}
+
+
+def stays(experiment: ResolvedNeuron) -> bool:
+    """Whether the winner goes on serving when the run is over."""
+    return isinstance(experiment.spec.after, ServeOnDevices)
+
+
+def add_winner_service(chart: cdk8s.Chart) -> None:
+    """It selects nothing until the measuring Job says which pods: while the run lasts, whoever
+    asked a server that is measured would be in its figures."""
+    # The same number outside and inside: the VPC CNI wants it so to enforce network policies.
+    port = k8s.ServicePort(
+        name=PORT_NAME,
+        port=SERVING_PORT,
+        target_port=k8s.IntOrString.from_number(SERVING_PORT),
+        protocol="TCP",
+    )
+    k8s.KubeService(
+        chart,
+        "service-winner",
+        metadata=metadata(WINNER_SERVICE),
+        spec=k8s.ServiceSpec(type="ClusterIP", ports=[port]),
+    )

@@ -1,0 +1,135 @@
+"""After the run: the winner serves and is looked at, until its time or its money is over.
+
+The run is over by then, with its `run.json`, verdict and report. What fails here is a line in the
+log: the capacity controller ends the winner's nodes by limits of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from draftworth.errors import UserInputError
+from draftworth.measuring.clock import unix_clock
+from draftworth.measuring.http import API_KEY_VARIABLE
+from draftworth.measuring.job import SERVING_POD_SECONDS
+from draftworth.measuring.keeping import kept_winner
+from draftworth.measuring.live import LiveProbes
+from draftworth.measuring.readiness import Readiness, ReadServerState
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.servers import Servers, ServersError
+from draftworth.measuring.sink import Store
+from draftworth.records.codec import RecordError, load_record
+from draftworth.records.live import KeptWinner
+from draftworth.records.serving_limits import ServingLimits
+from draftworth.untrusted import TooLargeError, read_file
+from pods.llmperf.kubernetes_servers import WinnerService, go_home
+from pods.llmperf.s3_sink import S3Sink
+
+POLL_SECONDS = 1.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """Lets the winner of a run serve. results: where the runs are. pod_seconds: of this pod."""
+
+    spec: RunSpec
+    results: Store
+    limits: Callable[[], ServingLimits]
+    servers: Servers
+    service: WinnerService
+    server_state: ReadServerState
+    log: Callable[[str], None]
+    pod_seconds: float = SERVING_POD_SECONDS
+
+    def go_on(self, run_id: str) -> None:
+        """Until it is over; nothing where no winner was kept.
+
+        Raises:
+            asyncio.CancelledError: a signal, or this pod has lived long enough: another goes on.
+            DraftworthError: what is there cannot be read.
+        """
+        kept = kept_winner(self.results, run_id)
+        if kept is None:
+            return
+        self._lead_clients_to(kept)
+        probes = LiveProbes(
+            spec=self.spec,
+            kept=kept,
+            store=top_level(self.results),
+            limits=self.limits,
+            progress=self.log,
+            readiness=Readiness(
+                api_key=os.environ.get(API_KEY_VARIABLE),
+                progress=self.log,
+                clock=unix_clock,
+                poll_seconds=POLL_SECONDS,
+                server_state=self.server_state,
+            ),
+            api_key=os.environ.get(API_KEY_VARIABLE),
+        )
+        reason = asyncio.run(until_signal(self._as_long_as_this_pod(probes)))
+        self.log(f"{kept.variant} goes: {reason}")
+        self._lead_clients_to(None)
+        asyncio.run(go_home(self.servers, self.spec, self.log))
+
+    async def _as_long_as_this_pod(self, probes: LiveProbes) -> str:
+        try:
+            async with asyncio.timeout(self.pod_seconds):
+                return await probes.serve()
+        except TimeoutError as error:
+            raise asyncio.CancelledError from error
+
+    def _lead_clients_to(self, kept: KeptWinner | None) -> None:
+        try:
+            self.service.select(kept)
+        except ServersError as error:
+            self.log(f"clients do not find the winner by its Service: {error}")
+
+
+def top_level(results: Store) -> Store:
+    """Probes lie beside the runs' folder of a bucket: below it, their names would be runs'."""
+    if isinstance(results, S3Sink):
+        return results.at("")
+    return results
+
+
+async def until_signal(work: Coroutine[Any, Any, T]) -> T:
+    """Cancelled by SIGTERM and SIGINT."""
+    running = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, running.cancel)
+    return await running
+
+
+def limits_in(path: Path) -> Callable[[], ServingLimits]:
+    """Reads the limits of serving; a file that cannot be read later leaves them as they were.
+
+    Raises:
+        UserInputError: it cannot be read now.
+    """
+    known = _read_limits(path)
+
+    def read() -> ServingLimits:
+        nonlocal known
+        with contextlib.suppress(UserInputError):
+            known = _read_limits(path)
+        return known
+
+    return read
+
+
+def _read_limits(path: Path) -> ServingLimits:
+    try:
+        return load_record(ServingLimits, read_file(path))
+    except (OSError, RecordError, TooLargeError) as error:
+        raise UserInputError(f"{path}: no limits of serving: {error}") from error

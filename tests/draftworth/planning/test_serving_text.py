@@ -1,0 +1,105 @@
+"""What a plan says of a winner that goes on serving, and what the measuring Job is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+
+from draftworth.errors import UserInputError
+from draftworth.experiment.afterwards import ServeHere, ServeOnDevices
+from draftworth.planning.advice import notes
+from draftworth.planning.resolved import ResolvedNeuron, load
+from draftworth.planning.run_specification import Server, nodes_of_winner, run_spec, serving_limits
+from draftworth.planning.serving_text import past_serving, serving_lines
+from tests.conftest import ROOT
+from tests.draftworth.measuring.specifications import endpoint
+from tests.support.experiments import changed, changed_aws, on_small_nodes, resolved, with_rounds
+
+UNTIL = datetime(2026, 12, 1, 8, tzinfo=UTC)
+
+
+def serving(experiment: ResolvedNeuron | None = None, **values: Any) -> ResolvedNeuron:
+    after = ServeOnDevices(**{"kind": "serve", "budget_usd": 40.0, **values})
+    return changed(experiment or with_rounds(), after=after)
+
+
+def test_where_nothing_stays_nothing_is_said() -> None:
+    assert [*serving_lines(with_rounds())] == []
+    assert serving_limits(with_rounds()) is None
+    assert [*past_serving(with_rounds(), date.max)] == []
+
+
+def test_a_plan_says_until_when_where_and_for_how_much() -> None:
+    usd = resolved().node_price.usd_per_hour
+    _, first, second = serving_lines(serving(serve_until=UNTIL))
+    assert "until 2026-12-01 08:00 UTC, at most until it has cost 40 USD" in first
+    assert f"1 x trn2.48xlarge, {usd:.2f} USD an hour for {40 / usd:.1f} hours" in second
+    assert "a probe every 60 s" in second
+    _, first, _ = serving_lines(serving())
+    assert "serving at most until it has cost 40 USD" in first
+
+
+def test_without_a_price_no_cost_is_made_up() -> None:
+    unpriced = serving(changed_aws(with_rounds(), price=None))
+    assert "1 x trn2.48xlarge, whose price is not known" in [*serving_lines(unpriced)][2]
+    with pytest.raises(UserInputError, match="python -m draftworth price"):
+        serving_limits(unpriced)
+
+
+def test_an_end_that_is_past_is_noted_and_still_loads() -> None:
+    experiment = serving(serve_until=UNTIL)
+    after = [*notes(experiment, today=date(2026, 12, 2))]
+    assert any("2026-12-01 08:00 UTC, which is past: no winner would go on" in n for n in after)
+    before = [*notes(experiment, today=date(2026, 12, 1))]
+    assert not any("which is past" in note for note in before)
+
+
+def test_in_every_slot_the_nodes_of_a_variants_slots_are_paid() -> None:
+    apart = changed(on_small_nodes(with_rounds()), repetitions=2)
+    assert set(nodes_of_winner(serving(apart)).values()) == {1}
+    everywhere = serving(apart, replicas="every_slot")
+    assert set(nodes_of_winner(everywhere).values()) == {2}
+    limits = serving_limits(everywhere)
+    assert limits
+    usd = apart.node_price.usd_per_hour
+    assert limits.usd_per_hour == dict.fromkeys(nodes_of_winner(everywhere), 2 * usd)
+
+
+def test_the_limits_are_the_files() -> None:
+    limits = serving_limits(serving(serve_until=UNTIL, probe_seconds=30))
+    assert limits
+    assert (limits.serve_until_unix_s, limits.budget_usd) == (UNTIL.timestamp(), 40.0)
+    assert limits.probe_seconds == 30
+    variant = with_rounds().variants[0].name
+    hours = 40 / limits.usd_per_hour[variant]
+    assert limits.ends_at_unix_s(variant, 0.0) == pytest.approx(3600 * hours)
+    assert limits.ends_at_unix_s(variant, UNTIL.timestamp() - 60) == UNTIL.timestamp()
+    unlimited = replace(limits, serve_until_unix_s=None)
+    assert unlimited.ends_at_unix_s(variant, 1e9) == pytest.approx(1e9 + 3600 * hours)
+
+
+def test_a_rehearsal_counts_what_this_machine_is_taken_to_cost() -> None:
+    experiment = load(ROOT / "experiments/rehearsal-serve.yaml")
+    after, limits = experiment.spec.after, serving_limits(experiment)
+    assert isinstance(after, ServeHere)
+    assert limits
+    assert limits.usd_per_hour == {v.name: after.usd_per_hour for v in experiment.variants}
+    assert "this machine, 1.00 USD an hour for 0.8 minutes" in [*serving_lines(experiment)][2]
+
+
+def test_the_run_specification_has_what_stays_and_not_how_long() -> None:
+    def made(experiment: ResolvedNeuron) -> Any:
+        servers = {v.name: [_server(v.name)] for v in experiment.variants}
+        return run_spec(experiment, servers=servers, ready_deadline_seconds=None)
+
+    assert made(with_rounds()).after is None
+    assert made(serving()).after.replicas == "one"
+    assert made(serving(replicas="every_slot")).after.replicas == "every_slot"
+    assert made(serving(budget_usd=1.0)) == made(serving(budget_usd=2.0))
+
+
+def _server(name: str) -> Server:
+    return Server(base_url=endpoint(name, 0).base_url, name=name)
