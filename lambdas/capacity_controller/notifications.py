@@ -280,12 +280,13 @@ def _facts_of_serving(deployment: Deployment, end: float) -> list[str]:
     if not (serving := deployment.limits_of_serving):
         return []
     limits, begun = serving
-    budget = f" of {limits.budget_usd:.2f} USD" if deployment.block_node_seconds is None else ""
-    until = "" if begun.over else f", until {utc(end)} or until its budget is spent"
-    return [
-        f"Spent since it serves: {deployment.serving_usd:.2f} USD{budget}",
-        f"Serves: {begun.variant}, since {utc(begun.since_unix_s)}{until}",
-    ]
+    since = f"{begun.variant}, since {utc(begun.since_unix_s)}"
+    until = f"Served: {since}" if begun.over else f"Serves: {since}, until {utc(end)}"
+    if deployment.block_node_seconds is not None:  # which is paid for, whoever serves
+        return [until]
+    sooner = "" if begun.over else " or until its budget is spent"
+    spent = f"{deployment.serving_usd:.2f} USD of {limits.budget_usd:.2f} USD"
+    return [f"Spent since it serves: {spent}", f"{until}{sooner}"]
 
 
 def _notification(plan: CapacityPlan, subject: str, lines: list[str], now: float) -> Notification:
