@@ -69,10 +69,11 @@ class LiveProbe:
     """`live/RUN_ID/NUMBER.json`: one look at a winner that serves.
 
     number: from 1. classes: what the probe's own requests met.
-    source: of what follows: the server's counters since the look before, which know every request
-        of anybody; or the probe's own requests, weighted as the classes are.
-    tokens_per_step: None where nothing shows it. acceptance: accepted / drafted tokens, None
-        without counters.
+    source: of tokens_per_step: the server's counters since the look before, of everybody's requests
+        but the probe's own, where they have as many steps at least; or the probe's own requests,
+        weighted as the classes are.
+    tokens_per_step: None where nothing shows it. acceptance: accepted / drafted tokens of all
+        requests by the counters, None without them.
     break_even_tokens_per_step: with fewer, decoding without a draft costs less; None: no draft.
     drifted: fewer, in this look and in those before it that make a finding.
     """
