@@ -39,7 +39,7 @@ _OF_LIVE_CLASS = {
 def charged_live(classes: int) -> int:
     """Metrics that CloudWatch charges of a winner that serves so many prompt classes."""
     of_traffic = len((TOKENS_PER_STEP, ACCEPTANCE_RATE, *LIVE_METRICS))
-    return classes * len((*_OF_LIVE_CLASS, ERRORS)) + of_traffic + len((MARGIN,))
+    return classes * len((*_OF_LIVE_CLASS, ERRORS)) + of_traffic + len(LIVE_METRICS)
 
 
 def published_live(
@@ -56,7 +56,8 @@ def published_live(
         DRIFTED: float(probe.drifted),
     }
     yield _live_dimensions(probe, TRAFFIC_MIX), _once(of_traffic)
-    yield dict.fromkeys(ALARM_DIMENSIONS, probe.experiment), _once({MARGIN: probe.margin})
+    alone = {MARGIN: probe.margin, DRIFTED: float(probe.drifted)}
+    yield dict.fromkeys(ALARM_DIMENSIONS, probe.experiment), _once(alone)
 
 
 def _live_dimensions(probe: LiveProbe, prompt_class: str) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 A look is one request of each prompt class, one after the other, by the client that measured, and
 what the server has counted since the look before. The counters know everybody's traffic; without
-them the probe's own chunks tell how many tokens a step yields, which of the same prompts stays what
-it was. Each look is a file (`records/live.py`); one that fails is a look without figures.
+them, or without anybody else, the probe's own chunks tell how many tokens a step yields, which of
+the same prompts stays what it was. Each look is a file (`records/live.py`); one that fails is a
+look without figures.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from draftworth.measuring.counters import Reading, read_metrics, speculation_bet
 from draftworth.measuring.looks import (
     acceptance,
     by_chunks,
-    by_counters,
+    by_others,
     class_of,
     line,
     margins,
@@ -146,7 +147,7 @@ class LiveProbes:
         counted: SpeculationCounters | None,
     ) -> LiveProbe:
         classes = tuple(class_of(name, m) for name, m in measured.items())
-        counted_rate = by_counters(counted)
+        others = by_others(counted, [m.record for m in measured.values()])
         probe = LiveProbe(
             experiment=self.spec.experiment,
             run_id=self.kept.run_id,
@@ -155,8 +156,8 @@ class LiveProbes:
             began_at_unix_s=began_at_unix_s,
             ended_at_unix_s=self.clock(),
             classes=classes,
-            source="probe" if counted_rate is None else "counters",
-            tokens_per_step=counted_rate or by_chunks(classes, self.spec.class_weights),
+            source="probe" if others is None else "counters",
+            tokens_per_step=others or by_chunks(classes, self.spec.class_weights),
             acceptance=acceptance(counted),
             break_even_tokens_per_step=self.kept.break_even_tokens_per_step,
             drifted=False,
@@ -166,7 +167,7 @@ class LiveProbes:
     async def _keep(self, probe: LiveProbe, measured: Mapping[str, Measured]) -> None:
         """A look that cannot be written is one that nobody sees but the log."""
         was_drifted = bool(self.probes) and self.probes[-1].drifted
-        self.probes.append(probe)
+        self.probes = [*self.probes[-2 * LOOKS_NEEDED :], probe]
         self.progress(line(probe, measured))
         if probe.drifted != was_drifted:
             self.progress(turn(probe, margins(self.probes)))

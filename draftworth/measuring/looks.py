@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from draftworth.analysis.drift import LOOKS_NEEDED, LOOKS_TOGETHER, mean_margin
 from draftworth.measuring.client import Measured
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.live import LiveClass, LiveProbe
 from draftworth.records.prompts import Prompt
-from draftworth.records.results import SpeculationCounters
+from draftworth.records.results import RequestRecord, SpeculationCounters
 from draftworth.untrusted import one_line
 
 
@@ -37,11 +37,29 @@ def class_of(name: str, measured: Measured) -> LiveClass:
     )
 
 
-def by_counters(counted: SpeculationCounters | None) -> float | None:
-    """Each step yields a token of the target's own, and the accepted ones."""
-    if counted is None or not counted.drafts:
+def by_others(counted: SpeculationCounters | None, own: Iterable[RequestRecord]) -> float | None:
+    """Tokens a step of everybody's requests but the probe's own, by the server's counters.
+
+    The probe's are one of each class, and so of another mix than the traffic. Of others there must
+    be as many steps at least: what the chunks show of the probe's own is not exact to the step.
+    """
+    if counted is None:
         return None
-    return 1 + counted.accepted_tokens / counted.drafts
+    known = [_steps_and_accepted(record) for record in own]
+    own_steps = sum(steps for steps, _ in known)
+    steps = counted.drafts - own_steps
+    accepted = max(0, counted.accepted_tokens - sum(tokens for _, tokens in known))
+    # Each step yields a token of the target's own, and the accepted ones.
+    return 1 + accepted / steps if steps >= max(1, own_steps) else None
+
+
+def _steps_and_accepted(record: RequestRecord) -> tuple[int, int]:
+    """Of one request: by the server where it says so, else by its chunks."""
+    if record.verification_steps is not None and record.accepted_tokens is not None:
+        return record.verification_steps, record.accepted_tokens
+    steps = max(0, record.chunks - 1)
+    after_first = (record.number_output_tokens or 0) - (record.first_chunk_tokens or 1)
+    return steps, max(0, after_first - steps)
 
 
 def acceptance(counted: SpeculationCounters | None) -> float | None:

@@ -17,8 +17,6 @@ from draftworth.records.results import LIVE_FOLDER, MAX_VARIANTS, check_unix_s
 KEPT_FILE = "kept.json"
 # Of a variant's or a server's name.
 MAX_NAME = 100
-# Looks in a row, each below break-even, that make a finding: one alone is noise.
-DRIFT_LOOKS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +77,11 @@ class LiveProbe:
     """`live/RUN_ID/NUMBER.json`: one look at a winner that serves.
 
     number: from 1. classes: what the probe's own requests met.
-    source: of what follows: the server's counters since the look before, which know every request
-        of anybody; or the probe's own requests, weighted as the classes are.
-    tokens_per_step: None where nothing shows it. acceptance: accepted / drafted tokens, None
-        without counters.
+    source: of tokens_per_step: the server's counters since the look before, of everybody's requests
+        but the probe's own, where they have as many steps at least; or the probe's own requests,
+        weighted as the classes are.
+    tokens_per_step: None where nothing shows it. acceptance: accepted / drafted tokens of all
+        requests by the counters, None without them.
     break_even_tokens_per_step: with fewer, decoding without a draft costs less; None: no draft.
     drifted: fewer, in this look and in those before it that make a finding.
     """

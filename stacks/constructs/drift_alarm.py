@@ -8,22 +8,26 @@ from typing import cast
 from aws_cdk import Duration, aws_cloudwatch, aws_cloudwatch_actions, aws_sns
 from constructs import Construct
 
-from draftworth.analysis.live_metrics import ALARM_DIMENSIONS, MARGIN
+from draftworth.analysis.drift import LOOKS_TOGETHER, TIMES_IN_A_ROW
+from draftworth.analysis.live_metrics import ALARM_DIMENSIONS, DRIFTED
 from draftworth.analysis.metrics import NAMESPACE
 from draftworth.experiment.afterwards import ServeOnDevices
-from draftworth.records.live import DRIFT_LOOKS
 
 DESCRIPTION = (
-    "The traffic has drifted away from what was measured: {looks} looks in a row at the winner "
-    "that serves found fewer output tokens per step than its break-even, below which speculation "
-    "costs more than it saves. Next: look at the dashboard's live section; measure again with "
-    "prompts of today (`python -m draftworth prompts import FILE`, raise `rerun`, deploy), serve "
+    "The traffic has drifted away from what was measured: {looks} looks together, {times} times in "
+    "a row, found the winner that serves below its break-even of output tokens per step, where "
+    "speculation costs more than it saves. Next: look at the dashboard's live section; measure "
+    "again with prompts of today (`python -m draftworth prompts import FILE`, raise `rerun`, deploy), serve "
     "the baseline meanwhile, or end it with `make stop`."
 )
 
 
 class DriftAlarm(Construct):
-    """Tells the notifications topic, whose policy lets CloudWatch publish already."""
+    """Tells the notifications topic, whose policy lets CloudWatch publish already.
+
+    What a drift is the probe itself decides (`draftworth/analysis/drift.py`), by more looks than an
+    alarm could weigh together.
+    """
 
     def __init__(
         self,
@@ -38,19 +42,20 @@ class DriftAlarm(Construct):
         self.alarm = aws_cloudwatch.Alarm(
             self,
             "Alarm",
-            alarm_description=DESCRIPTION.format(looks=DRIFT_LOOKS),
+            alarm_description=DESCRIPTION.format(looks=LOOKS_TOGETHER, times=TIMES_IN_A_ROW),
             metric=aws_cloudwatch.Metric(
                 namespace=NAMESPACE,
-                metric_name=MARGIN.name,
+                metric_name=DRIFTED.name,
                 dimensions_map=dict.fromkeys(ALARM_DIMENSIONS, experiment),
-                # Whole minutes, as an alarm has them. One without a look is passed over where
-                # enough others have one.
+                # Whole minutes, as an alarm has them.
                 period=Duration.minutes(math.ceil(after.probe_seconds / 60)),
-                statistic="Average",
+                statistic="Maximum",
             ),
             threshold=1,
-            comparison_operator=aws_cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
-            evaluation_periods=DRIFT_LOOKS,
+            comparison_operator=(
+                aws_cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
+            ),
+            evaluation_periods=1,
             # A winner that serves no more, or that has no draft, has not drifted.
             treat_missing_data=aws_cloudwatch.TreatMissingData.NOT_BREACHING,
         )

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from charts.names import server_name
+from draftworth.analysis.drift import LOOKS_NEEDED, has_drifted
 from draftworth.records.codec import dump_record
-from draftworth.records.live import DRIFT_LOOKS, KeptWinner
+from draftworth.records.live import KeptWinner
 from draftworth.records.results import RUN_FILE
 from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import (
@@ -84,7 +85,9 @@ def probe(env: Environment, *tokens_per_step: float) -> None:
     """A look a minute, the last one now; the break-even is 2."""
     now, count = time.time(), len(tokens_per_step)
     for index, tokens in enumerate(tokens_per_step):
+        margins = [tokens / 2 for tokens in tokens_per_step[: index + 1]]
         look = make_probe(
+            drifted=has_drifted(margins),
             run_id=run_id_of(env),
             number=1 + index,
             ended_at_unix_s=now - 60 * (count - 1 - index),
@@ -94,7 +97,7 @@ def probe(env: Environment, *tokens_per_step: float) -> None:
 
 
 def alarm_rings(env: Environment) -> bool:
-    """By the template's words: so many periods in a row below the threshold."""
+    """By the template's words: in the last period the finding was there."""
     (alarm,) = (
         r["Properties"]
         for name, r in env.cloud.templates["benchmark"]["Resources"].items()
@@ -111,8 +114,8 @@ def alarm_rings(env: Environment) -> bool:
     )["Datapoints"]
     last = sorted(points, key=lambda p: p["Timestamp"])[-alarm["EvaluationPeriods"] :]
     assert len(last) == alarm["EvaluationPeriods"], "too few looks for the alarm to say anything"
-    assert alarm["ComparisonOperator"] == "LessThanThreshold"
-    return all(point[alarm["Statistic"]] < alarm["Threshold"] for point in last)
+    assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
+    return all(point[alarm["Statistic"]] >= alarm["Threshold"] for point in last)
 
 
 def test_the_winner_stays_when_its_run_is_complete_and_goes_when_its_budget_is_spent(
@@ -152,12 +155,12 @@ def test_it_serves_beyond_the_deadline_of_the_run(env: Environment) -> None:
     assert env.cloud.desired_nodes == 1
 
 
-@pytest.mark.parametrize(("looks", "rings"), [(DRIFT_LOOKS - 1, False), (DRIFT_LOOKS, True)])
+@pytest.mark.parametrize(("looks", "rings"), [(3, False), (LOOKS_NEEDED, True)])
 def test_the_alarm_rings_when_enough_looks_are_below_break_even(
     env: Environment, looks: int, *, rings: bool
 ) -> None:
     complete(env)
-    probe(env, *[3.0] * DRIFT_LOOKS, *[1.5] * looks)
+    probe(env, *[3.0] * LOOKS_NEEDED, *[1.5] * looks)
     published = {entry["event"] for entry in env.cloud.publish()}
     assert published == {"published"}
     assert alarm_rings(env) is rings

@@ -13,12 +13,11 @@ from aws_cdk import aws_sns
 from aws_cdk.assertions import Template
 
 from draftworth.analysis import metrics
-from draftworth.analysis.live_metrics import ALARM_DIMENSIONS, LIVE, MARGIN, published_live
+from draftworth.analysis.live_metrics import ALARM_DIMENSIONS, DRIFTED, LIVE, published_live
 from draftworth.experiment.afterwards import ServeOnDevices
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.capacity import CapacityPlan, ServingPlan
 from draftworth.records.codec import load_record
-from draftworth.records.live import DRIFT_LOOKS
 from draftworth.records.results import LIVE_FOLDER, PUBLISHED_FILES
 from stacks.capacity_plan import capacity_plan
 from stacks.constructs.drift_alarm import DriftAlarm
@@ -53,7 +52,7 @@ def test_the_controller_is_told_the_limits_of_serving() -> None:
     ).serving
     until = SERVE_UNTIL.timestamp()
     assert told == ServingPlan(nodes=1, budget_usd=40.0, serve_until_unix_s=until)
-    assert serving_plan(experiments()["qwen3-32b"]) is None
+    assert serving_plan(experiments()["on-demand"]) is None
 
 
 @pytest.mark.parametrize(("replicas", "nodes"), [("one", 1), ("every_slot", 2)])
@@ -67,20 +66,20 @@ def test_one_server_needs_one_node_and_one_in_every_slot_all(replicas: Any, node
 # The alarm
 
 
-def test_the_drift_alarm_looks_at_the_margin_that_the_publisher_writes() -> None:
+def test_the_drift_alarm_looks_at_the_finding_that_the_publisher_writes() -> None:
     alarm = resource(ALARM, "Drift")["Properties"]
     named = {d["Name"]: d["Value"] for d in alarm["Dimensions"]}
     probe = replace(make_probe(), experiment="serving")
-    written = [names for names, values in published_live(probe) if MARGIN in values]
+    written = [names for names, values in published_live(probe) if DRIFTED in values]
     assert named in written
     assert named == {"Experiment": "serving"}
-    assert (alarm["Namespace"], alarm["MetricName"]) == (metrics.NAMESPACE, MARGIN.name)
+    assert (alarm["Namespace"], alarm["MetricName"]) == (metrics.NAMESPACE, DRIFTED.name)
 
 
-def test_it_rings_after_as_many_looks_below_break_even_as_make_a_finding() -> None:
+def test_it_rings_as_soon_as_a_look_has_the_finding() -> None:
     alarm = resource(ALARM, "Drift")["Properties"]
-    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
-    assert (alarm["EvaluationPeriods"], alarm["Period"]) == (DRIFT_LOOKS, 60)
+    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanOrEqualToThreshold", 1)
+    assert (alarm["EvaluationPeriods"], alarm["Period"]) == (1, 60)
     assert alarm["TreatMissingData"] == "notBreaching"
     topic = next(iter(of_type(synthesis().template("serving", "benchmark"), "AWS::SNS::Topic")))
     assert [action["Ref"] for action in alarm["AlarmActions"]] == [topic]

@@ -6,7 +6,7 @@ The server is real HTTP; the clock and the pauses are not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -81,8 +81,8 @@ class Server:
             return plain(self.status, b'{"message": "no room"}')
         if self.hangs:
             return completion(1, 1, gap_seconds=30)
-        self.drafts += 10
-        self.accepted += 10 * (self.yields - 1)
+        self.drafts += 2
+        self.accepted += 2 * (self.yields - 1)
         return completion(1, self.yields, self.yields)
 
     def _metrics(self) -> bytes:
@@ -230,37 +230,54 @@ def test_without_counters_the_mix_is_that_of_all_tokens_by_all_steps(tmp_path: P
     assert probe.tokens_per_step == pytest.approx(1 / (0.8 / 4 + 0.2 / 1))
 
 
-def test_counters_tell_of_everybodys_traffic(tmp_path: Path) -> None:
-    """The probe's own chunks have four tokens, what others send hardly two."""
-    made = Server(counts=True)
+def with_others(made: Server) -> Callable[[Request], Iterable[Step]]:
+    """While a probe is answered, others have 90 steps of one token and a half."""
 
-    def others(request: Request) -> Sequence[Step]:
+    def script(request: Request) -> Iterable[Step]:
         if request.method == "POST":
             made.drafts += 90
             made.accepted += 45
-        return list(made(request))
+        return made(request)
 
-    with stream_server(others) as server:
+    return script
+
+
+def test_counters_tell_of_everybody_elses_traffic(tmp_path: Path) -> None:
+    """The probe's own chunks have four tokens."""
+    with stream_server(with_others(Server(counts=True))) as server:
         seen = serve(server, tmp_path, limits(2))
     for probe in seen.probes:
         assert probe.source == "counters"
-        assert probe.tokens_per_step == pytest.approx(1 + (30 + 45) / 100)
-        assert probe.acceptance == pytest.approx(75 / 700)
+        assert probe.tokens_per_step == pytest.approx(1 + 45 / 90)
+        assert probe.acceptance == pytest.approx((45 + 6) / (7 * 92))
         assert probe.classes[0].tokens_per_step == WELL
     assert len(seen.probes) == 2
 
 
+def test_counters_of_the_probe_alone_are_of_another_mix_and_not_taken(tmp_path: Path) -> None:
+    """One request of each class: by all tokens and steps that would be two and a half."""
+
+    class Mixed(Server):
+        def __call__(self, request: Request) -> Iterable[Step]:
+            self.yields = 4 if b"structured" in request.body else 1
+            return super().__call__(request)
+
+    with stream_server(Mixed(counts=True)) as server:
+        (probe,) = serve(server, tmp_path, limits(1)).probes
+    assert probe.source == "probe"
+    assert probe.tokens_per_step == pytest.approx(1 / (0.8 / 4 + 0.2 / 1))
+    assert probe.acceptance == pytest.approx(6 / (7 * 4))
+
+
 def test_a_server_that_starts_again_counts_from_nothing_and_the_probe_tells(tmp_path: Path) -> None:
-    made = Server(counts=True)
+    made = Server(counts=True, drafts=1000, accepted=1000)
 
     class Clock(FakeClock):
         async def sleep(self, seconds: float) -> None:
             made.drafts = made.accepted = 0
             await super().sleep(seconds)
 
-    made.drafts = 1000
-    made.accepted = 1000
-    with stream_server(made) as server:
+    with stream_server(with_others(made)) as server:
         seen = serve(server, tmp_path, limits(2), clock=Clock())
     assert [probe.source for probe in seen.probes] == ["counters", "probe"]
 
