@@ -17,8 +17,8 @@ DESCRIPTION = (
     "The traffic has drifted away from what was measured: {looks} looks together, {times} times in "
     "a row, found the winner that serves below its break-even of output tokens per step, where "
     "speculation costs more than it saves. Next: look at the dashboard's live section; measure "
-    "again with prompts of today (`python -m draftworth prompts import FILE`, raise `rerun`, deploy), serve "
-    "the baseline meanwhile, or end it with `make stop`."
+    "again with prompts of today (`python -m draftworth prompts import FILE`, raise `rerun`, "
+    "deploy), serve the baseline meanwhile, or end it with `make stop`."
 )
 
 
