@@ -38,7 +38,10 @@ def compile_size(
         return None
     if reason not in _WORTH_IT:
         return 0
-    return sum(1 for _ in in_time(deployment, compiling, now))
+    needed = sum(1 for _ in in_time(deployment, compiling, now))
+    # Fewer, but not none: Auto Scaling chooses which node goes, and may take one that still
+    # compiles. An idle one costs a few dollars an hour, and takes the next Job.
+    return max(needed, compiling.desired_size or 0) if needed else 0
 
 
 def waited_for(deployment: Deployment, observation: Observation, now: float) -> list[str]:

@@ -31,6 +31,7 @@ from tests.cluster.volumes import Volumes
 from tests.end_to_end.cloud import Cloud, Template
 from tests.end_to_end.conftest import COMMITS, repository, write_vllm
 from tests.lambdas.capacity_controller.conftest import CloudFormation
+from tests.pods.graph_compiler.jobs import STAND_IN
 from tests.stacks.synthesis import of_type
 from tests.support.emulator import emulated_account, one_signing_key
 from tests.support.local_hub import LocalHub, local_hub
@@ -109,11 +110,16 @@ class World:
         self.cloud.events()
         self.cloud.heartbeat(after_minutes=MINUTES_A_TURN)
         self.cloud.nodes_follow()
-        found = self.names_of("accelerator")
-        for _ in range(self.cloud.instances - len(found)):
-            self._join("accelerator")
+        self._follow("accelerator", self.cloud.instances)
+        if "compile" in self.kinds:
+            self._follow("compile", self.cloud.desired_of("compile"))
+
+    def _follow(self, kind: str, wanted: int) -> None:
+        found = self.names_of(kind)
+        for _ in range(wanted - len(found)):
+            self._join(kind)
         if not self.nodes_linger:
-            for name in found[self.cloud.instances :]:
+            for name in found[wanted:]:
                 self.nodes.retire(name)
 
     def until(self, condition: Callable[[], Any]) -> Any:
@@ -254,8 +260,7 @@ def _images(folder: Path, aws: str, hub: LocalHub) -> Mapping[str, Image]:
         (measuring / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / file, measuring / file)
     write_vllm(neuron)
-    library = folder / "neuron-library"
-    library.mkdir()
+    library = shutil.copytree(STAND_IN, folder / "neuron-library")
     shutil.copyfile(stand_in_pass, library / "sitecustomize.py")
     here = {
         "AWS_EC2_METADATA_DISABLED": "true",

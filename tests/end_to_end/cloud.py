@@ -326,7 +326,11 @@ class Cloud:
     @property
     def desired_nodes(self) -> int:
         """The accelerator node group's size, as EKS was last told."""
-        return int(self._accelerators["scalingConfig"]["desiredSize"])
+        return self.desired_of("accelerator")
+
+    def desired_of(self, kind: str) -> int:
+        """The size of the node group with this in its name, as EKS was last told."""
+        return int(self._node_group(kind)["scalingConfig"]["desiredSize"])
 
     @property
     def instances(self) -> int:
@@ -353,10 +357,9 @@ class Cloud:
             DesiredCapacity=self.desired_nodes + 1,
         )
 
-    @property
-    def _accelerators(self) -> Mapping[str, Any]:
+    def _node_group(self, kind: str) -> Mapping[str, Any]:
         names = self.client("eks").list_nodegroups(clusterName=self.names.cluster)["nodegroups"]
-        (name,) = (name for name in names if "accelerator" in name)
+        (name,) = (name for name in names if kind in name)
         found: Mapping[str, Any] = self.client("eks").describe_nodegroup(
             clusterName=self.names.cluster, nodegroupName=name
         )["nodegroup"]
@@ -364,7 +367,7 @@ class Cloud:
 
     @property
     def _scaling_group(self) -> str:
-        (group,) = self._accelerators["resources"]["autoScalingGroups"]
+        (group,) = self._node_group("accelerator")["resources"]["autoScalingGroups"]
         return str(group["name"])
 
     def _create_node_groups(self) -> None:

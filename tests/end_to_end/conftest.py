@@ -57,7 +57,7 @@ def experiment_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("experiment"))
 
 
-def write(folder: Path, **changes: Any) -> Path:
+def write(folder: Path, *, compile_where: str = "accelerator", **changes: Any) -> Path:
     """The experiment with changes at its top level, as a file."""
     data = shipped("qwen3-32b")
     # Nothing here starts and stops servers: that is of the cluster tier.
@@ -75,6 +75,7 @@ def write(folder: Path, **changes: Any) -> Path:
         "load_generator": "asyncio",
     }
     data["aws"] |= {
+        "compile_where": compile_where,
         "load_generator_image": f"registry.example.com/llmperf@sha256:{'0' * 64}",
         "budget_usd": BUDGET_USD,
         "deadline_minutes": DEADLINE_MINUTES,
@@ -152,6 +153,10 @@ class Environment:
         """A pod of each variant's canary."""
         return [self.cluster.pod(job) for job in self._jobs("canary")]
 
+    def compilers(self) -> list[Pod]:
+        """A pod of each compile Job."""
+        return [self.cluster.pod(job) for job in self._jobs("graph-compiler")]
+
     def server(self, variant: str, number: int = 1) -> Pod:
         """A pod of a variant's Deployment."""
         port = str(self.ports[variant])
@@ -187,12 +192,13 @@ class Environment:
             self.on_the_node.append(process)
         return process
 
-    def serve(self, number: int = 1) -> dict[str, Process]:
+    def serve(self, number: int = 1, **environment: str) -> dict[str, Process]:
         """Start every server with its uploader, and wait until they are healthy."""
         started = {}
         for variant in self.ports:
             pod = self.server(variant, number)
-            started[variant] = self.start(pod, "vllm", SAID=str(pod.folder / "said"))
+            told = {"SAID": str(pod.folder / "said"), **environment}
+            started[variant] = self.start(pod, "vllm", **told)
             self.start(pod, "graph-uploader")
         notes = [self.server(variant, number).folder / "said" for variant in self.ports]
         eventually(lambda: all(note.exists() for note in notes))

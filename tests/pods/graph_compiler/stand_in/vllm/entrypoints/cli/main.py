@@ -7,6 +7,12 @@ import json
 
 from vllm.entrypoints.cli.serve import ServeSubcommand  # type: ignore[import-not-found]
 
+# Of the published experiment's servers: what the engine here has no use for.
+SERVING = (
+    *("--served-model-name", "--max-model-len", "--generation-config", "--port", "--device"),
+    *("--tensor-parallel-size", "--override-neuron-config"),
+)
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="vllm")
@@ -15,6 +21,9 @@ def main() -> None:
     serve.add_argument("--model", default="a/default")
     serve.add_argument("--max-num-seqs", type=int)
     serve.add_argument("--speculative-config", type=json.loads)
+    for flag in SERVING:
+        serve.add_argument(flag)
+    serve.add_argument("--disable-log-requests", action="store_true")
     serve.set_defaults(dispatch_function=ServeSubcommand.cmd)
     arguments = parser.parse_args()
     arguments.dispatch_function(arguments)
