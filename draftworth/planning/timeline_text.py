@@ -52,12 +52,19 @@ def time_lines(first: Forecast, second: Forecast) -> Iterator[str]:
     yield from (_cost_lines if priced else _minutes_lines)(first, second)
 
 
+_NOTHING_SAVED = (
+    ", which saves nothing: servers start side by side, and one that compiles on the accelerator "
+    "takes as long as all of them"
+)
+
+
 def compile_lines(first: Forecast) -> Iterator[str]:
     """What accelerators are billed for before anything is measured, both ways to compile."""
     experiment, assumed, compiled = first.experiment, first.assumed, first.compiled
     yield ""
     yield "compiling   minutes that an accelerator node is billed before the first measured token"
     way = experiment.spec.release_facts.cpu_compile
+    on_accelerator = Bounds(0.0, 0.0)
     for where in ("accelerator", "cpu_nodes"):
         if where == "cpu_nodes" and way is None:
             yield f"  compile_where cpu_nodes    not on {experiment.spec.release}"
@@ -65,11 +72,13 @@ def compile_lines(first: Forecast) -> Iterator[str]:
         run = forecast(compiled_where(experiment, where), assumed, compiled=compiled)
         billed = run.unlimited.bounds(lambda run: run.billed_minutes_before_first_token)
         this = ", as here" if where == experiment.spec.aws.compile_where else ""
-        yield f"  compile_where {where:<12} {billed.text(digits=1)}{this}{_cpu_words(run)}"
+        words = _cpu_words(run, saves=billed.best < on_accelerator.best)
+        on_accelerator = billed
+        yield f"  compile_where {where:<12} {billed.text(digits=1)}{this}{words}"
 
 
-def _cpu_words(run: Forecast) -> str:
-    """What the CPU nodes cost, and what the worst case is made of."""
+def _cpu_words(run: Forecast, *, saves: bool) -> str:
+    """What the CPU nodes cost, what they are good for, and what the worst case is made of."""
     experiment = run.experiment
     graphs = [g for g in graphs_to_compile(experiment) if g.variant.name not in run.compiled]
     if not graphs:
@@ -80,10 +89,11 @@ def _cpu_words(run: Forecast) -> str:
     usd = minutes.called("minutes") / 60 * certain * exactly(price.usd_per_hour)
     way = experiment.spec.release_facts.cpu_compile
     others = f"; {way.others}" if way and way.others else ""
+    nothing = "" if saves else _NOTHING_SAVED
     return (
-        f"; at the worst what they make is rejected, and compiled again. {certain} x {price.what} "
-        f"as Spot for at most {_worked_out(usd, digits=2)} USD ({price.source}, "
-        f"{price.as_of.isoformat()}){others}"
+        f"{nothing}; at the worst what they make is rejected, and compiled again. "
+        f"{certain} x {price.what} as Spot for at most {_worked_out(usd, digits=2)} USD "
+        f"({price.source}, {price.as_of.isoformat()}){others}"
     )
 
 

@@ -5,6 +5,7 @@ Which release does it how stands in the catalogue (`draftworth/experiment/catalo
 
 from __future__ import annotations
 
+import argparse
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,3 +70,26 @@ class EngineFolders:
                 )
         partial.rename(graphs)
         return root
+
+
+def add_folder_flags(parser: argparse.ArgumentParser) -> None:
+    """How the engine is told of compiled graphs: one of two ways."""
+    way = parser.add_mutually_exclusive_group(required=True)
+    way.add_argument("--artifact-folder", metavar="VARIABLE", help="the engine reads a folder")
+    way.add_argument(
+        "--compiler-cache",
+        nargs=2,
+        metavar=("VARIABLE", "FOLDER"),
+        help="the engine keeps a cache, with the graphs in FOLDER below it",
+    )
+    parser.add_argument(
+        "--proof",
+        metavar="VARIABLE",
+        help="of a cache: makes the engine end where a graph is not found in it",
+    )
+
+
+def folders_of(arguments: argparse.Namespace) -> EngineFolders:
+    """What the flags say."""
+    variable, cache = arguments.compiler_cache or (arguments.artifact_folder, None)
+    return EngineFolders(variable=variable, cache=cache, proof=arguments.proof)

@@ -76,10 +76,15 @@ class Limits:
 
 @dataclass(kw_only=True)
 class _Trial:
-    """A try with unproven graphs. failure: why a healthy server has not proven them."""
+    """A try with unproven graphs.
+
+    misses_end: the engine would have ended, had it not found every graph of its own in the cache.
+    failure: why a healthy server has not proven them.
+    """
 
     order: Order
     graphs: ArtifactManifest
+    misses_end: bool
     failure: str = ""
 
 
@@ -145,7 +150,7 @@ class Parent:
         """
         environment = {**os.environ, **prepared.environment, **prepared.proof}
         limit_seconds = min(self._limits.unproven_seconds, self._left_seconds(compiles=True))
-        self._trial = _Trial(order=order, graphs=unproven)
+        self._trial = _Trial(order=order, graphs=unproven, misses_end=bool(prepared.proof))
         code = self._attempt(environment, limit_seconds)
         trial, self._trial = self._trial, None
         if self._told_to_end or code == EXIT_NOT_FOUND:
@@ -251,7 +256,9 @@ class Parent:
         except OSError as error:
             trial.failure = f"the server answered, and its graphs cannot be read: {error}"
             return False
-        if files == trial.graphs.files:
+        # A cache may get more, as traces of its graphs; not where a miss would be compiled.
+        more_is_well = trial.misses_end and {*trial.graphs.files} <= {*files}
+        if files == trial.graphs.files or more_is_well:
             say(f"{trial.graphs.folder} is proven: {tokens} tokens on the devices")
             mark_proven(self._scratch, record, tokens)
             return True

@@ -18,7 +18,7 @@ from draftworth.records.server_state import (
     UNPROVEN_LIMIT_MINUTES,
     VARIANT_VARIABLE,
 )
-from pods.compiled_graphs.engine_folders import EngineFolders
+from pods.compiled_graphs.engine_folders import add_folder_flags, folders_of
 from pods.compiled_graphs.health import HEALTH_PERIOD_SECONDS
 from pods.compiled_graphs.parent import GivenUpError, Limits, Parent
 from pods.compiled_graphs.prepare import Order, say
@@ -99,19 +99,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="ROLE=FOLDER",
         help="a mounted checkpoint, whose commit is compared where it says one",
     )
-    way = parser.add_mutually_exclusive_group(required=True)
-    way.add_argument("--artifact-folder", metavar="VARIABLE", help="the engine reads a folder")
-    way.add_argument(
-        "--compiler-cache",
-        nargs=2,
-        metavar=("VARIABLE", "FOLDER"),
-        help="the engine keeps a cache, with the graphs in FOLDER below it",
-    )
-    parser.add_argument(
-        "--proof",
-        metavar="VARIABLE",
-        help="of a cache: makes the engine end where a graph is not found in it",
-    )
+    add_folder_flags(parser)
     parser.add_argument("--health-url", required=True, help="answers 200 once the server serves")
     parser.add_argument("--results", required=True, help="the results bucket, for its states")
     parser.add_argument("--region", required=True, help="of that bucket")
@@ -141,11 +129,10 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 
 def _order(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Order:
     pairs = (pair.partition("=") for pair in arguments.checkpoint)
-    variable, cache = arguments.compiler_cache or (arguments.artifact_folder, None)
     return Order(
         key=environment["ARTIFACT_KEY"],
         inputs=json.loads(environment["ARTIFACT_INPUTS"]),
-        folders=EngineFolders(variable=variable, cache=cache, proof=arguments.proof),
+        folders=folders_of(arguments),
         artifacts=arguments.artifacts,
         scratch=arguments.scratch,
         checkpoints={role: Path(folder) for role, _, folder in pairs},

@@ -1,4 +1,4 @@
-"""One compilation in a child process, and what became of it."""
+"""One compilation in a child process, and what became of it: by the engine's own loader."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.codec import RecordError, load_object, load_record
 from draftworth.untrusted import TooLargeError, read_file
+from pods.compiled_graphs.engine_folders import EngineFolders
 from pods.compiled_graphs.log_tail import LogTail
 from pods.compiled_graphs.server_process import ServerProcess
 from pods.graph_compiler.memory import PodMemory
@@ -60,20 +62,29 @@ class Compiled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compilation:
+class Compilation(ABC):
     """What is to be compiled, and with how much.
 
-    graphs: the empty folder that the engine is told of by `variable`, where it is when it serves:
-        paths are written into the configuration. scratch: for everything else.
+    root: the empty folder that the engine is told of, where it is when it serves: paths are written
+        into the configuration. scratch: for everything else.
     """
 
     command: Sequence[str]
     environment: Mapping[str, str]
-    variable: str
-    graphs: Path
+    folders: EngineFolders
+    root: Path
     scratch: Path
     workers: int
     cpus: int
+
+    @property
+    def graphs(self) -> Path:
+        """The folder with what was made."""
+        return self.folders.graphs(self.root)
+
+    @abstractmethod
+    def compile(self, tail: LogTail, memory: PodMemory) -> Mapping[str, str]:
+        """Do it; versions of what took part, by name. Raises what `run` does."""
 
     def run(self, tail: LogTail, memory: PodMemory) -> Compiled:
         """Compile.
@@ -83,21 +94,27 @@ class Compilation:
             CutOffError: another try may do better, with fewer workers where memory ran out.
             OSError: the scratch folder cannot be used.
         """
-        asked = self.environment.get(TARGET_VARIABLE)
-        if not asked:
+        if not self.environment.get(TARGET_VARIABLE):
             raise NoGraphsError(
                 f"{TARGET_VARIABLE}: not set; allowed: the accelerator to compile for, as trn2: "
                 "without it the compiler looks for the devices of this machine"
             )
         started_at_unix_s = time.time()
+        packages = self.compile(tail, memory)
+        return Compiled(graphs=self.graphs, started_at_unix_s=started_at_unix_s, packages=packages)
+
+
+class StoppedBeforeLoading(Compilation):
+    """vLLM's own loader in a child process that ends before anything goes to a device."""
+
+    def compile(self, tail: LogTail, memory: PodMemory) -> Mapping[str, str]:
+        """Run the child, and look at what it made."""
         code = self._run_child(tail)
         said = self._said()
         if code != 0 or said is None:
-            raise _failure(code, tail, memory)
-        self._check(said, asked)
-        return Compiled(
-            graphs=self.graphs, started_at_unix_s=started_at_unix_s, packages=said.packages
-        )
+            raise failure(code, tail, memory)
+        self._check(said)
+        return said.packages
 
     def _run_child(self, tail: LogTail) -> int:
         work = self.scratch / "work"
@@ -109,7 +126,7 @@ class Compilation:
         ]
         environment = {
             **self.environment,
-            self.variable: str(self.graphs),
+            self.folders.variable: str(self.root),
             # Where vLLM would have its newer engine in a process of its own.
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         }
@@ -125,8 +142,9 @@ class Compilation:
         except (OSError, RecordError, TooLargeError):
             return None
 
-    def _check(self, said: Said, asked: str) -> None:
+    def _check(self, said: Said) -> None:
         """Whether what was made is what was asked for, as far as it says; raises NoGraphsError."""
+        asked = self.environment[TARGET_VARIABLE]
         if said.target not in ("", asked):
             raise NoGraphsError(
                 f"compiled for {said.target}, asked for {asked} ({TARGET_VARIABLE}): such graphs "
@@ -159,7 +177,7 @@ def usable_cpus() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _failure(code: int, tail: LogTail, memory: PodMemory) -> DraftworthError:
+def failure(code: int, tail: LogTail, memory: PodMemory) -> DraftworthError:
     """Why a child has compiled nothing."""
     if memory.kills or any(_KILLED in line for line in tail.lines()):
         return MemoryRanOutError(f"memory ran out: the kernel killed a process; {_memory(memory)}")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 PACKAGES = (
-    *("vllm", "neuronx-distributed-inference", "neuronx-distributed"),
+    *("vllm", "vllm-neuron", "neuronx-distributed-inference", "neuronx-distributed"),
     *("torch-neuronx", "neuronx-cc", "torch"),
 )
 
@@ -45,7 +45,7 @@ def main(argv: list[str]) -> NoReturn:
     try:
         _serve(argv[split + 1 :])
     except CompiledError:
-        said = {"target": _target(), "packages": _versions()}
+        said = {"target": _target(), "packages": versions()}
         arguments.said.write_text(json.dumps(said), encoding="utf-8")
         sys.stdout.flush()
         sys.stderr.flush()
@@ -109,7 +109,8 @@ def _target() -> str:
         return ""
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Of what takes part, where it is installed."""
     found = {}
     for name in PACKAGES:
         try:

@@ -16,8 +16,9 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,14 @@ from draftworth.records.unproven_graphs import (
     unproven_key,
 )
 from draftworth.untrusted import TooLargeError
+from pods.compiled_graphs.engine_folders import add_folder_flags, folders_of
 from pods.compiled_graphs.graph_bucket import (
     GraphBucket,
     UnfinishedError,
     inventory,
     last_written_unix_s,
 )
+from pods.compiled_graphs.health import HEALTH_PERIOD_SECONDS
 from pods.compiled_graphs.log_tail import LogTail
 from pods.compiled_graphs.server_process import adopt_orphans, end_family
 from pods.graph_compiler.compilation import (
@@ -54,8 +57,10 @@ from pods.graph_compiler.compilation import (
     TARGET_VARIABLE,
     Compilation,
     Compiled,
+    StoppedBeforeLoading,
     usable_cpus,
 )
+from pods.graph_compiler.cpu_mode import CpuMode
 from pods.graph_compiler.memory import CGROUP, PodMemory
 from pods.log import log_line
 from pods.termination import end_at_sigterm
@@ -221,6 +226,10 @@ def _job(
     failures = environment.get(FAILURES_VARIABLE, "")
     attempt = 1 + (int(failures) if failures.isdecimal() else 0)
     key = environment["ARTIFACT_KEY"]
+    # Engines with a cache have a CPU mode; the others are stopped before they load.
+    way: Callable[..., Compilation] = StoppedBeforeLoading
+    if arguments.compiler_cache:
+        way = partial(CpuMode, health_period_seconds=arguments.health_period_seconds)
     pairs = (pair.partition("=") for pair in arguments.checkpoint)
     client = boto3.client("s3", region_name=arguments.region, config=_CONFIG)
     return Job(
@@ -228,11 +237,11 @@ def _job(
         inputs=json.loads(environment["ARTIFACT_INPUTS"]),
         checkpoints={role: Path(folder) for role, _, folder in pairs},
         bucket=GraphBucket(client=client, name=arguments.artifacts),
-        compilation=Compilation(
+        compilation=way(
             command=command,
             environment=environment,
-            variable=arguments.artifact_folder,
-            graphs=arguments.scratch / "graphs" / key,
+            folders=folders_of(arguments),
+            root=arguments.scratch / "graphs" / key,
             scratch=arguments.scratch,
             workers=_halved(arguments.workers, attempt),
             cpus=_halved(usable_cpus(), attempt),
@@ -261,9 +270,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--results", required=True, help="the results bucket, for its report")
     parser.add_argument("--region", required=True, help="of both")
     parser.add_argument("--scratch", required=True, type=Path, help="the server's path of it")
-    parser.add_argument(
-        "--artifact-folder", required=True, metavar="VARIABLE", help="the engine reads a folder"
-    )
+    add_folder_flags(parser)
     parser.add_argument(
         "--workers", required=True, type=int, help="compilers at once in the first attempt"
     )
@@ -279,6 +286,12 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=RETRIES,
         help="pods that the Job starts for those that failed (%(default)s)",
+    )
+    parser.add_argument(
+        "--health-period-seconds",
+        type=float,
+        default=HEALTH_PERIOD_SECONDS,
+        help="between two looks at a server in its CPU mode (%(default)s)",
     )
     parser.add_argument(
         "--cgroup", type=Path, default=CGROUP, help="where the kernel tells of memory (%(default)s)"

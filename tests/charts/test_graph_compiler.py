@@ -59,6 +59,21 @@ def test_there_is_one_for_each_graph_and_none_where_servers_compile() -> None:
     assert "graph-compiler" not in render(compiled_where(resolved(), "accelerator"))
 
 
+def test_an_image_with_a_cpu_mode_compiles_the_baseline_in_it() -> None:
+    heads = "llama-3.1-8b-eagle3"
+    (graph,) = graphs_to_compile(experiment(heads))
+    (job,) = jobs(heads).values()
+    command, told = compiler(job)["command"], environment(compiler(job))
+    assert graph.variant.spec.method == "none"
+    assert told["ARTIFACT_KEY"] == graph.key
+    assert (told["VLLM_NEURON_CPU_COMPILE"], told["NEURON_PLATFORM_TARGET_OVERRIDE"]) == (
+        "1",
+        "trn2",
+    )
+    cache = command.index("--compiler-cache")
+    assert command[cache + 1 : cache + 3] == ["VLLM_CACHE_ROOT", "neuron/compile_cache"]
+
+
 def test_it_compiles_what_the_server_would() -> None:
     """Image, command and environment: the paths in them are written into what is compiled."""
     for key, server in servers().items():

@@ -82,8 +82,9 @@ def _release_compiles_there(experiment: NeuronExperiment) -> Iterator[Problem]:
 
 
 def _compile_jobs_fit_the_template(experiment: NeuronExperiment) -> Iterator[Problem]:
-    way, count = experiment.release_facts.cpu_compile, len(experiment.served_variants)
-    if experiment.aws.compile_where == "cpu_nodes" and way and count > MAX_COMPILED_ON_CPU:
+    way = experiment.release_facts.cpu_compile
+    count = sum(v.method in way.methods for v in experiment.served_variants) if way else 0
+    if experiment.aws.compile_where == "cpu_nodes" and count > MAX_COMPILED_ON_CPU:
         yield Problem(
             key=("aws", "compile_where"),
             given=f'"cpu_nodes" with {count} variants',

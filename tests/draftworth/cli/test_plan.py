@@ -362,10 +362,10 @@ def test_what_was_copied_of_an_example_is_noted(
         (
             put("after", value={"kind": "serve", "budget_usd": 40}),
             (
-                "62 in CloudWatch (19 of all variants x 2 prompt classes x 1 load; "
-                "once 3 of a verdict x 3 traffics x 1; 15 of a winner that serves)"
+                "63 in CloudWatch (19 of all variants x 2 prompt classes x 1 load; "
+                "once 3 of a verdict x 3 traffics x 1; 16 of a winner that serves)"
             ),
-            "0.025",
+            "0.026",
         ),
     ],
 )

@@ -16,6 +16,7 @@ from draftworth.records.server_state import UNPROVEN_LIMIT_MINUTES
 from tests.support.experiments import changed, resolved
 from tests.support.timelines import BY_HAND, QWEN
 
+HEADS = "llama-3.1-8b-eagle3"
 ON_CPU = compiled_where(QWEN, "cpu_nodes")
 PUBLISHED_MINUTES_BEST = 33.6  # docs/timeline.md, before the first measured token
 
@@ -115,10 +116,33 @@ def test_the_plan_shows_both_ways_and_what_the_cpu_nodes_cost() -> None:
     assert "2 x r7i.16xlarge as Spot" in cpu
 
 
-def test_where_a_release_cannot_the_plan_says_so() -> None:
+def cpu_nodes_line(name: str) -> str:
     (line,) = (
-        line
-        for line in compile_lines(forecast(resolved("llama-3.1-8b-eagle3"), BY_HAND))
-        if "cpu_nodes" in line
+        line for line in compile_lines(forecast(resolved(name), BY_HAND)) if "cpu_nodes" in line
     )
-    assert line.endswith("not on neuron-2.32.0")
+    return line
+
+
+def test_where_a_release_cannot_the_plan_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = resolved(HEADS).spec
+    cannot = spec.release_facts.model_copy(update={"cpu_compile": None})
+    monkeypatch.setattr(type(spec), "release_facts", cannot)
+
+    assert cpu_nodes_line(HEADS).endswith("not on neuron-2.32.0")
+
+
+def test_where_only_the_baseline_can_the_plan_says_that_it_saves_nothing() -> None:
+    experiment = compiled_where(resolved(HEADS), "cpu_nodes")
+    billed = {
+        where: forecast(compiled_where(experiment, where), BY_HAND).unlimited.bounds(
+            lambda run: run.billed_minutes_before_first_token
+        )
+        for where in ("accelerator", "cpu_nodes")
+    }
+
+    assert names(experiment, certain=True) == ["baseline"]
+    assert billed["cpu_nodes"].best == billed["accelerator"].best
+    line = cpu_nodes_line(HEADS)
+    assert "which saves nothing" in line
+    assert line.endswith("takes no speculation: the other graphs are compiled on the accelerator")
+    assert "saves nothing" not in cpu_nodes_line("qwen3-32b")

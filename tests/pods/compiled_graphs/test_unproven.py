@@ -25,6 +25,7 @@ from pods.compiled_graphs.graph_bucket import GraphBucket, inventory
 from tests.pods.compiled_graphs.conftest import PodFactory
 from tests.pods.compiled_graphs.pods import (
     BUCKET,
+    CACHE_FLAGS,
     INPUTS,
     KEY,
     SERVER,
@@ -52,11 +53,16 @@ HOST = CompileHost(
 
 
 def put_unproven(
-    s3: Any, root: Path, *, inputs: Mapping[str, Any] = INPUTS, model: bytes = FILES["model.pt"]
+    s3: Any,
+    root: Path,
+    *,
+    inputs: Mapping[str, Any] = INPUTS,
+    model: bytes = FILES["model.pt"],
+    entry: str = "",
 ) -> UnprovenManifest:
-    """What a compile Job leaves."""
+    """What a compile Job leaves. entry: of a cache."""
     for name, content in {**FILES, "model.pt": model}.items():
-        path = root / "compiled" / name
+        path = root / "compiled" / entry / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     graphs = ArtifactManifest(
@@ -300,6 +306,39 @@ def test_a_program_that_is_not_there_says_nothing_of_its_graphs(
         assert process.wait(timeout=HANGS_AFTER_SECONDS) == 127
     assert not (first.scratch / "start.json").exists(), "the next start would reject them"
     assert not (first.scratch / "rejection.json").exists()
+
+
+# A cache: what is not found in it ends the engine, where it has such a way.
+
+ENTRY = "0123abcd"
+WITHOUT_PROOF = CACHE_FLAGS[:3]
+
+
+def test_a_cache_that_is_hit_is_proven_although_more_is_kept_in_it(
+    pod: PodFactory, s3: Any, tmp_path: Path
+) -> None:
+    made = put_unproven(s3, tmp_path, entry=ENTRY)
+    first = mounting(pod("first", flags=CACHE_FLAGS), s3)
+    with first.server(LOAD="add"), first.uploader():
+        assert first.what_vllm_did().startswith("loaded ")
+        assert eventually(lambda: stored_manifest(s3)) == made.graphs
+        healthy(s3, "unproven")
+    assert rejection(s3) is None
+
+
+@pytest.mark.parametrize("flags", [CACHE_FLAGS, WITHOUT_PROOF])
+def test_a_cache_that_is_not_hit_is_rejected(
+    pod: PodFactory, s3: Any, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    """Where a miss does not end the engine, what it compiled beside them shows it."""
+    made = put_unproven(s3, tmp_path, entry="another")
+    first = mounting(pod("first", flags=flags), s3)
+    with first.server(), first.uploader():
+        assert first.what_vllm_did().startswith("compiled ")
+        manifest = eventually(lambda: stored_manifest(s3))
+        healthy(s3, "rejected")
+    assert manifest.folder != made.graphs.folder
+    assert eventually(lambda: rejection(s3)).folder == made.graphs.folder
 
 
 # Several

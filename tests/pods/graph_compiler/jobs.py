@@ -22,7 +22,7 @@ from draftworth.records.unproven_graphs import (
     unproven_key,
 )
 from tests.conftest import ROOT
-from tests.pods.compiled_graphs.pods import BUCKET, INPUTS, KEY, RESULTS
+from tests.pods.compiled_graphs.pods import BUCKET, FOLDER_FLAGS, INPUTS, KEY, RESULTS
 from tests.support.processes import end_family
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -40,6 +40,7 @@ class CompilePod:
 
     root: Path
     endpoint: str
+    flags: tuple[str, ...] = FOLDER_FLAGS
 
     def __post_init__(self) -> None:
         self.scratch = self.root / "scratch"
@@ -67,7 +68,7 @@ class CompilePod:
         command = [
             *(sys.executable, "-m", "pods.graph_compiler", "--job=compile-1"),
             *(f"--artifacts={BUCKET}", f"--results={RESULTS}", "--region=us-east-2"),
-            *(f"--scratch={self.scratch}", "--artifact-folder=NEURON_COMPILED_ARTIFACTS"),
+            *(f"--scratch={self.scratch}", *self.flags),
             *(f"--workers={workers}", f"--checkpoint=target={self.target}"),
             *(f"--cgroup={self.cgroup}", "--", *serve),
         ]
