@@ -17,7 +17,7 @@ from draftworth.analysis.ladder import weighted
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, TOKENS_PER_STEP, TTFT
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.step_costs import step_costs_of
+from draftworth.analysis.step_costs import step_cost_ratio, step_costs_of
 from draftworth.analysis.verdict import Comparison
 from draftworth.errors import DraftworthError
 from draftworth.records.load import Load
@@ -181,7 +181,8 @@ def _figures(
     cheaper = [c for c in compared if c.judgement == CHEAPER]
     itl_s, ttft_s = (weighted(run, traffic, variant, m) for m in (INTER_TOKEN_LATENCY, TTFT))
     steps_a_token = weighted(run, traffic, variant, TOKENS_PER_STEP, power=-1)
-    step, plain = costs.get((variant, traffic.load)), costs.get((baseline, traffic.load))
+    step = costs.get((variant, traffic.load))
+    break_even = step_cost_ratio(run, traffic.load, variant) if own else None
     return WinnerFigures(
         traffic=traffic.name,
         load=traffic.load,
@@ -192,16 +193,9 @@ def _figures(
         itl_s=itl_s,
         ttft_s=ttft_s,
         tokens_per_step=1 / steps_a_token if steps_a_token else None,
-        break_even_tokens_per_step=_break_even(step, plain) if own else None,
+        break_even_tokens_per_step=break_even.value if break_even else None,
         mean_context_tokens=step.mean_context_tokens if step else None,
     )
-
-
-def _break_even(step: StepCost | None, plain: StepCost | None) -> float | None:
-    """A step's time in baseline steps, of which each yields one token (`speculation`)."""
-    if step is None or plain is None or not step.step_latency_s or not plain.step_latency_s:
-        return None
-    return step.step_latency_s / plain.step_latency_s
 
 
 def _context_tokens(run: Run, variant: str) -> Iterator[int]:
