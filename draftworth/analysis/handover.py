@@ -23,8 +23,11 @@ from draftworth.records.load import ConcurrencyLoad, Load
 from draftworth.records.results import BlockResult
 from draftworth.records.verdict import Judgement
 
+CHEAPER: Judgement = "cheaper per token"
+# What decides against a variant, as `inconclusive` does not.
+DECIDED_AGAINST: tuple[Judgement, ...] = ("no difference", "dearer", "outside the limits")
 # Of these the variant is the one to serve; of the others but the inconclusive, the baseline.
-PAYS: tuple[Judgement, ...] = ("cheaper per token", "within the limits")
+PAYS: tuple[Judgement, ...] = (CHEAPER, "within the limits")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,12 @@ class Handover:
     def pays(self) -> bool:
         """Whether a variant is to be served, and not the baseline."""
         return not self.missing and self.decision is not None and self.decision.judgement in PAYS
+
+    @property
+    def has_winner(self) -> bool:
+        """Whether there is one to be exported: a variant that costs less, or the baseline."""
+        judged = None if self.decision is None or self.missing else self.decision.judgement
+        return judged == CHEAPER or judged in DECIDED_AGAINST
 
 
 def handover_of(facts: RunFacts) -> Handover:

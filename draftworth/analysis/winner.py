@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from draftworth.analysis.answer import asked_of, best_of, headline
 from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.handover import CHEAPER, DECIDED_AGAINST
 from draftworth.analysis.ladder import weighted
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, TOKENS_PER_STEP, TTFT
 from draftworth.analysis.pairing import Traffic
@@ -26,10 +27,6 @@ from draftworth.records.results import AS_SHIPPED
 from draftworth.records.step_costs import StepCost
 from draftworth.records.verdict import Judgement
 from draftworth.untrusted import one_line
-
-CHEAPER: Judgement = "cheaper per token"
-# What decides against a variant, as `inconclusive` does not.
-_DECIDED_AGAINST: tuple[Judgement, ...] = ("no difference", "dearer", "outside the limits")
 
 
 class NoWinnerError(DraftworthError):
@@ -118,7 +115,7 @@ def winner_of(facts: RunFacts) -> Winner:
     best = best_of(asked)
     if best.judgement == CHEAPER:
         return _winner(facts, asked, best.variant, best.traffic)
-    if best.judgement in _DECIDED_AGAINST:
+    if best.judgement in DECIDED_AGAINST:
         return _winner(facts, asked, result.baseline, best.traffic)
     raise _no_winner(
         facts,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from draftworth.experiment.afterwards import Nothing, ServeHere, ServeOnDevices
+from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment
 from draftworth.experiment.variants import Speculative
 from draftworth.experiment.workload import Workload
@@ -114,6 +115,8 @@ def nodes_of_winner(experiment: ResolvedNeuron) -> dict[str, int]:
 
 def _usd_per_hour(experiment: ResolvedExperiment) -> dict[str, float]:
     if isinstance(experiment, ResolvedNeuron):
+        if isinstance(experiment.spec.aws.capacity, CapacityBlock):
+            return {}  # as for the capacity controller: what goes brings nothing back
         node_usd = experiment.node_price.usd_per_hour
         return {name: nodes * node_usd for name, nodes in nodes_of_winner(experiment).items()}
     after = experiment.spec.after

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, date
 
 from draftworth.experiment.afterwards import Nothing
+from draftworth.experiment.aws import CapacityBlock
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.planning.run_specification import nodes_of_winner, serving_limits
 
@@ -25,6 +26,11 @@ def serving_lines(experiment: ResolvedExperiment) -> Iterator[str]:
         f"{after.budget_usd:g} USD from the end of the run on"
     )
     yield f"  {_cost_words(experiment)}; a probe every {after.probe_seconds:g} s"
+    in_block = isinstance(experiment, ResolvedNeuron) and isinstance(
+        experiment.spec.aws.capacity, CapacityBlock
+    )
+    if in_block:
+        yield "  in the Capacity Block, which is paid for: its end is the limit, not the budget"
 
 
 def past_serving(experiment: ResolvedExperiment, today: date) -> Iterator[str]:
@@ -49,6 +55,8 @@ def _cost_words(experiment: ResolvedExperiment) -> str:
             return f"{where}, whose price is not known"
     limits = serving_limits(experiment)
     if limits is None:
+        return where
+    if not limits.usd_per_hour:
         return where
     each = (
         f"{usd:.2f} USD an hour for {_time(limits.budget_usd / usd)}"

@@ -8,6 +8,7 @@ from draftworth.analysis.live_metrics import charged_live
 from draftworth.analysis.metrics import FINDING_METRICS, charged
 from draftworth.experiment.afterwards import ServeOnDevices
 from draftworth.experiment.aws import CapacityBlock
+from draftworth.experiment.rules.aws import MAX_COMPILED_ON_CPU
 from draftworth.planning.assumptions import (
     HOURS_A_MONTH,
     OPTION,
@@ -62,12 +63,15 @@ def compile_lines(first: Forecast) -> Iterator[str]:
     """What accelerators are billed for before anything is measured, both ways to compile."""
     experiment, assumed, compiled = first.experiment, first.assumed, first.compiled
     yield ""
-    yield "compiling   minutes that an accelerator node is billed before the first measured token"
-    way = experiment.spec.release_facts.cpu_compile
+    yield (
+        "compiling   minutes that an accelerator node is billed before the first measured token, "
+        "by aws.compile_where"
+    )
+    why_not = _why_not_on_cpu(experiment)
     on_accelerator = Bounds(0.0, 0.0)
     for where in ("accelerator", "cpu_nodes"):
-        if where == "cpu_nodes" and way is None:
-            yield f"  compile_where cpu_nodes    not on {experiment.spec.release}"
+        if where == "cpu_nodes" and why_not:
+            yield f"  compile_where cpu_nodes    not {why_not}"
             continue
         run = forecast(compiled_where(experiment, where), assumed, compiled=compiled)
         billed = run.unlimited.bounds(lambda run: run.billed_minutes_before_first_token)
@@ -75,6 +79,14 @@ def compile_lines(first: Forecast) -> Iterator[str]:
         words = _cpu_words(run, saves=billed.best < on_accelerator.best)
         on_accelerator = billed
         yield f"  compile_where {where:<12} {billed.text(digits=1)}{this}{words}"
+
+
+def _why_not_on_cpu(experiment: ResolvedNeuron) -> str:
+    """As the rules of an experiment file have it; empty: it can be asked for."""
+    if experiment.spec.release_facts.cpu_compile is None:
+        return f"on {experiment.spec.release}"
+    count = len(graphs_to_compile(compiled_where(experiment, "cpu_nodes")))
+    return f"with {count} graphs (at most {MAX_COMPILED_ON_CPU})" * (count > MAX_COMPILED_ON_CPU)
 
 
 def _cpu_words(run: Forecast, *, saves: bool) -> str:
@@ -85,6 +97,7 @@ def _cpu_words(run: Forecast, *, saves: bool) -> str:
         return ""
     price = assumption_data().compile_node
     certain = sum(graph.certain for graph in graphs)
+    likely = ", and one more for each likely candidate" * (certain < len(graphs))
     minutes = cpu_compile_minutes(run.assumed)
     usd = minutes.called("minutes") / 60 * certain * exactly(price.usd_per_hour)
     way = experiment.spec.release_facts.cpu_compile
@@ -92,8 +105,8 @@ def _cpu_words(run: Forecast, *, saves: bool) -> str:
     nothing = "" if saves else _NOTHING_SAVED
     return (
         f"{nothing}; at the worst what they make is rejected, and compiled again. "
-        f"{certain} x {price.what} as Spot for at most {_worked_out(usd, digits=2)} USD "
-        f"({price.source}, {price.as_of.isoformat()}){others}"
+        f"{certain} x {price.what} as Spot for at most {_worked_out(usd, digits=2)} USD{likely}, "
+        f"beside the accelerators ({price.source}, {price.as_of.isoformat()}){others}"
     )
 
 

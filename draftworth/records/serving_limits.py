@@ -6,6 +6,7 @@ another one, and measure again. Standard library only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,7 +17,8 @@ class ServingLimits:
 
     serve_until_unix_s: None: as long as the budget lasts.
     budget_usd: from the end of the run on.
-    usd_per_hour: of what each variant's servers would need, by its name.
+    usd_per_hour: of what each variant's servers would need, by its name; empty: it is paid in
+        advance, and the budget is no limit.
     probe_seconds: from the start of one look to the next one's.
     """
 
@@ -35,6 +37,8 @@ class ServingLimits:
 
     def ends_at_unix_s(self, variant: str, since_unix_s: float) -> float:
         """When a winner that has served since then has to go."""
-        spent_at_unix_s = since_unix_s + 3600 * self.budget_usd / self.usd_per_hour[variant]
+        spent_at_unix_s = math.inf
+        if self.usd_per_hour:
+            spent_at_unix_s = since_unix_s + 3600 * self.budget_usd / self.usd_per_hour[variant]
         until_unix_s = self.serve_until_unix_s
         return spent_at_unix_s if until_unix_s is None else min(spent_at_unix_s, until_unix_s)

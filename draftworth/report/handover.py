@@ -189,8 +189,9 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
     serving, draftworth = facts.run.result.serving, "python -m draftworth"
     yield "see the whole report", f"{draftworth} report RUN --out DIR"
     on_aws = serving is not None and serving.instance_type is not None
-    if on_aws and found.pays:
-        yield "serve it", f"{draftworth} manifests FILE --winner RUN --out DIR"
+    if found.decision is not None and found.has_winner and serving is not None:
+        image = "" if on_aws else " --image REPOSITORY:TAG"
+        yield "serve it", f"{draftworth} manifests FILE --winner RUN --out DIR{image}"
     if on_aws:
         again = "raise `rerun` in FILE, then: make deploy EXPERIMENT=FILE"
     else:

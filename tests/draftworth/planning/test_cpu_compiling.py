@@ -110,7 +110,7 @@ def test_at_best_a_quarter_of_the_published_sequence_is_billed() -> None:
 def test_the_plan_shows_both_ways_and_what_the_cpu_nodes_cost() -> None:
     lines = list(compile_lines(forecast(ON_CPU, BY_HAND)))
 
-    accelerator, cpu = (line for line in lines if "compile_where" in line)
+    accelerator, cpu = (line for line in lines if line.startswith("  compile_where"))
     assert ", as here" in cpu
     assert ", as here" not in accelerator
     assert "2 x r7i.16xlarge as Spot" in cpu

@@ -67,14 +67,16 @@ def test_the_live_figure_is_the_counters_or_without_them_a_probe() -> None:
     assert "--concurrency 4 --output-tokens 100" in commands(without)["ask a live server the same"]
 
 
-def test_what_does_not_pay_is_not_served_and_the_classes_that_do_are_told() -> None:
+def test_where_nothing_pays_the_baseline_is_served_and_the_classes_that_do_are_told() -> None:
     text = said(make_run())
     assert "Decision: serve without speculation." in text
     assert "structured cheaper per token (-41.3%), open_ended dearer (+36.4%)" in text
     assert "Speculation pays for structured by itself" in text
     assert "Speculation would pay where a step yields more" in text
     assert "Watch" not in text
-    assert "serve it" not in commands(make_run(serving=SERVING))
+    assert "--winner RUN" in commands(make_run(serving=SERVING))["serve it"]
+    local = replace(SERVING, instance_type=None)
+    assert "--image REPOSITORY:TAG" in commands(make_run(serving=local))["serve it"]
 
 
 @pytest.mark.parametrize(
