@@ -53,7 +53,7 @@ CONTAINER_NAME = "graph-compiler"
 # One after memory ran out, with half the workers and nothing left of the first.
 RETRIES = 1
 # Compilers that run at once. One graph of this kind ran out of memory at 124 GB (decision record
-# 26): three of them fit, and each gets its part of the CPUs.
+# 26): three of them fit.
 WORKERS = 3
 SCRATCH_GIB = 100
 SHARED_MEMORY_GIB = 32
@@ -164,6 +164,7 @@ def _command(experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindi
         f"--region={bindings.region}",
         f"--scratch={SCRATCH_PATH}",
         f"--workers={WORKERS}",
+        f"--retries={RETRIES}",
         *(f"--checkpoint={name}={folder}" for name, folder, _ in _configurations(variant)),
         *compiled_graphs_flags(experiment),
         *("--", "vllm", "serve", *variant.command.arguments),

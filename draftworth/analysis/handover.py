@@ -7,7 +7,7 @@ yields moves with the traffic, and a live server counts it; what a step takes do
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from draftworth.analysis.answer import NO_COMPARISON, asked_of, best_of, missing_requests
@@ -160,12 +160,11 @@ def _break_evens(
     }
     for load in sorted({group.load for group in groups_of(own)}, key=_place):
         traffic = replace(decision.traffic, load=load)
-        by_class = {g.prompt_class: _tokens_per_step(own, g, variant) for g in traffic.groups}
         yield BreakEvenAt(
             load=load,
             needed=step_cost_ratio(run, load, variant),
-            measured=_of_traffic(traffic.weights, by_class),
-            by_class=by_class,
+            measured=tokens_per_step(own, traffic, variant),
+            by_class={g.prompt_class: _tokens_per_step(own, g, variant) for g in traffic.groups},
             judgement=judged.get(load),
         )
 
@@ -176,7 +175,15 @@ def _place(load: Load) -> tuple[int, float]:
     return load.input_tokens or 0, amount
 
 
-def _tokens_per_step(blocks: list[BlockResult], group: Group, variant: str) -> float | None:
+def tokens_per_step(blocks: Sequence[BlockResult], traffic: Traffic, variant: str) -> float | None:
+    """All tokens / all steps of a traffic, as a live server's counters show it."""
+    weights = traffic.weights
+    by_class = {g.prompt_class: _tokens_per_step(blocks, g, variant) for g in traffic.groups}
+    steps = [weights[name] / tokens for name, tokens in by_class.items() if tokens]
+    return 1 / math.fsum(steps) if steps and len(steps) == len(weights) else None
+
+
+def _tokens_per_step(blocks: Sequence[BlockResult], group: Group, variant: str) -> float | None:
     """By the server's counters, which are what can be watched later; else by what was received."""
     own = group.blocks(blocks, variant)
     counters = [b.speculation for b in own if b.speculation]
@@ -184,12 +191,6 @@ def _tokens_per_step(blocks: list[BlockResult], group: Group, variant: str) -> f
     if drafts and len(counters) == len(own):
         return 1 + sum(c.accepted_tokens for c in counters) / drafts
     return summarize(blocks, group, variant).value(TOKENS_PER_STEP)
-
-
-def _of_traffic(weights: Mapping[str, float], by_class: Mapping[str, float | None]) -> float | None:
-    """All tokens / all steps, as counters over the whole traffic show it."""
-    steps = [weights[name] / tokens for name, tokens in by_class.items() if tokens]
-    return 1 / math.fsum(steps) if steps and len(steps) == len(weights) else None
 
 
 def _most_tokens(facts: RunFacts) -> int | None:

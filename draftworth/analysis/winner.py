@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from draftworth.analysis.answer import asked_of, best_of, headline
 from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.handover import CHEAPER, DECIDED_AGAINST
+from draftworth.analysis.handover import CHEAPER, DECIDED_AGAINST, tokens_per_step
 from draftworth.analysis.ladder import weighted
-from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, TOKENS_PER_STEP, TTFT
+from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, TTFT
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.step_costs import step_cost_ratio, step_costs_of
@@ -177,7 +177,6 @@ def _figures(
     own = next((c for c in compared if c.variant == variant), None)
     cheaper = [c for c in compared if c.judgement == CHEAPER]
     itl_s, ttft_s = (weighted(run, traffic, variant, m) for m in (INTER_TOKEN_LATENCY, TTFT))
-    steps_a_token = weighted(run, traffic, variant, TOKENS_PER_STEP, power=-1)
     step = costs.get((variant, traffic.load))
     break_even = step_cost_ratio(run, traffic.load, variant) if own else None
     return WinnerFigures(
@@ -189,7 +188,7 @@ def _figures(
         itl_speedup=own.itl_speedup if own else None,
         itl_s=itl_s,
         ttft_s=ttft_s,
-        tokens_per_step=1 / steps_a_token if steps_a_token else None,
+        tokens_per_step=tokens_per_step(run.blocks, traffic, variant),
         break_even_tokens_per_step=break_even.value if break_even else None,
         mean_context_tokens=step.mean_context_tokens if step else None,
     )

@@ -124,7 +124,8 @@ def _serving(serving: ServingFacts, found: Handover) -> Iterator[tuple[str, str]
     yield "release", f"{serving.release} (vLLM {serving.vllm_version})"
     yield "image", serving.image or "none: the engine ran on the machine itself"
     if serving.instance_type:
-        devices = f"{serving.slot_devices} devices a server"
+        count = serving.slot_devices
+        devices = f"{count} device{'' if count == 1 else 's'} a server"
         cores = f"tensor parallel {serving.tensor_parallel_size}, LNC {serving.lnc}"
         yield "instance", f"{serving.instance_type}, {devices}, {cores}"
     limits = f"max_num_seqs {serving.max_num_seqs}, max_model_len {serving.max_model_len:,}"

@@ -18,7 +18,7 @@ DESCRIPTION = (
     "a row, found the winner that serves below its break-even of output tokens per step, where "
     "speculation costs more than it saves. Next: look at the dashboard's live section; measure "
     "again with prompts of today (`python -m draftworth prompts import FILE`, raise `rerun`, "
-    "deploy), serve the baseline meanwhile, or end it with `make stop`."
+    "deploy), or end it with `make stop`."
 )
 
 
