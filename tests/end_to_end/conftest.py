@@ -153,9 +153,9 @@ class Environment:
         """A pod of each variant's canary."""
         return [self.cluster.pod(job) for job in self._jobs("canary")]
 
-    def compilers(self) -> list[Pod]:
+    def compilers(self, number: int = 1) -> list[Pod]:
         """A pod of each compile Job."""
-        return [self.cluster.pod(job) for job in self._jobs("graph-compiler")]
+        return [self.cluster.pod(job, number) for job in self._jobs("graph-compiler")]
 
     def server(self, variant: str, number: int = 1) -> Pod:
         """A pod of a variant's Deployment."""

@@ -35,6 +35,7 @@ from tests.end_to_end.conftest import (
     synthesized,
     write,
 )
+from tests.end_to_end.pods import Pod, Process
 from tests.end_to_end.programs import paid_minutes, run_canaries, wait_for_server
 from tests.pods.graph_compiler.jobs import STAND_IN
 
@@ -62,15 +63,18 @@ def env(synthesis: Synthesis, tmp_path: Path) -> Iterator[Environment]:
 
 def compile_graphs(env: Environment, trouble: str = "") -> set[int]:
     """Every compile Job's first pod to its end; their exit codes."""
-    codes = set()
-    for pod in env.compilers():
-        for container in pod.spec["initContainers"]:
-            if container["name"].startswith("configuration-"):
-                assert pod.run(container["name"]) == 0, pod.log(container["name"]).read_text()
-        told = {"PYTHONPATH": str(STAND_IN), "TROUBLE": trouble}
-        codes.add(env.start(pod, "graph-compiler", **told).wait())
+    codes = {begin(env, pod, trouble).wait() for pod in env.compilers()}
     env.cloud.events()
     return codes
+
+
+def begin(env: Environment, pod: Pod, trouble: str = "") -> Process:
+    """One of their pods: its configurations are there, and it compiles."""
+    for container in pod.spec["initContainers"]:
+        if container["name"].startswith("configuration-"):
+            assert pod.run(container["name"]) == 0, pod.log(container["name"]).read_text()
+    told = {"PYTHONPATH": str(STAND_IN), "TROUBLE": trouble}
+    return env.start(pod, "graph-compiler", **told)
 
 
 def stage(env: Environment, first_run: FirstRun) -> None:
@@ -185,10 +189,12 @@ def test_graphs_that_do_not_load_cost_a_start_and_the_report_says_so(
     assert "exit code 7" in said
 
 
+@pytest.mark.parametrize("trouble", ["nothing", "target"])
 def test_a_compile_job_that_fails_costs_what_compiling_on_the_node_costs(
-    env: Environment, first_run: FirstRun
+    env: Environment, first_run: FirstRun, trouble: str
 ) -> None:
-    assert compile_graphs(env, trouble="nothing") == {UserInputError.exit_code}
+    """It made nothing, or graphs of another chip."""
+    assert compile_graphs(env, trouble=trouble) == {UserInputError.exit_code}
     assert (env.cloud.desired_nodes, env.cloud.desired_of("compile")) == (0, 0)
     stage(env, first_run)
     boot(env)
@@ -198,6 +204,19 @@ def test_a_compile_job_that_fails_costs_what_compiling_on_the_node_costs(
     load(env)
     assert paid_minutes(env) == pytest.approx(planned_minutes(env, "accelerator"))
     assert env.keys("artifacts", UNPROVEN_NAME) == []
+
+
+def test_two_pods_of_a_compile_job_leave_one_set_of_graphs(env: Environment) -> None:
+    """As where Kubernetes lost sight of the first one's node, which goes on."""
+    started = [begin(env, pod) for number in (1, 2) for pod in env.compilers(number)]
+    assert {process.wait() for process in started} == {0}
+    env.cloud.events()
+    assert env.cloud.desired_of("compile") == 0
+    markers = env.keys("artifacts", UNPROVEN_NAME)
+    assert len(markers) == len(env.ports)
+    named = {json.loads(env.get("artifacts", key))["graphs"]["folder"] for key in markers}
+    files = {*env.keys("artifacts", "")} - {*markers}
+    assert {key.rpartition("/")[0] for key in files} == named
 
 
 def test_a_compile_job_that_never_reports_is_waited_for_so_long_and_no_longer(
@@ -217,3 +236,7 @@ def test_a_compile_job_that_never_reports_is_waited_for_so_long_and_no_longer(
     compile_on_the_node(env)
     load(env)
     assert paid_minutes(env) == pytest.approx(planned_minutes(env, "accelerator"))
+    env.wait_for("artifacts", MANIFEST_NAME, len(env.ports))
+    # The Job comes after all: nothing is left to do.
+    assert compile_graphs(env) == {0}
+    assert env.keys("artifacts", UNPROVEN_NAME) == []
