@@ -225,7 +225,11 @@ def test_a_run_outlives_the_loss_of_every_node_that_it_uses(world: World) -> Non
 
 # Seven minutes of a node: some thirty turns of the controller's clock, and by the pods' own, which
 # is the real one, longer than the test.
-STAYS = {"after": {"kind": "serve", "budget_usd": 1.0, "probe_seconds": 1}}
+SHORT_USD = 1.0
+
+
+def stays(*, budget_usd: float) -> dict[str, object]:
+    return {"after": {"kind": "serve", "budget_usd": budget_usd, "probe_seconds": 1}}
 
 
 def looks_at(world: World, run_id: str) -> list[str]:
@@ -244,7 +248,7 @@ def clients_reach(world: World) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("synthesis", [STAYS], indirect=True)
+@pytest.mark.parametrize("synthesis", [stays(budget_usd=SHORT_USD)], indirect=True)
 def test_the_winner_serves_alone_until_its_budget_is_spent(world: World) -> None:
     world.deploy()
     world.until(lambda: len(servers(world)) == VARIANTS)
@@ -263,6 +267,23 @@ def test_the_winner_serves_alone_until_its_budget_is_spent(world: World) -> None
     assert len(world.names_of("accelerator")) == world.cloud.desired_nodes == 1
     world.until(lambda: not world.names_of("accelerator"))
     assert was_told(world, "serving over")
+    destroy(world)
+
+
+@pytest.mark.parametrize("synthesis", [stays(budget_usd=1000.0)], indirect=True)
+def test_the_winner_comes_back_on_another_node(world: World) -> None:
+    world.deploy()
+    run = world.until(lambda: run_of(world))
+    eventually(lambda: looks_at(world, run.run_id))
+    (lost,) = world.names_of("accelerator")
+    world.nodes.terminate(lost)
+    world.until(lambda: any(pod["spec"]["nodeName"] != lost for pod in servers(world)))
+    seen = len(looks_at(world, run.run_id))
+    eventually(lambda: len(looks_at(world, run.run_id)) >= seen + LOOKS)
+    (key,) = world.keys("results", f"/{KEPT_FILE}")
+    kept = load_record(KeptWinner, world.get("results", key))
+    assert running(world) == {*kept.servers}
+    assert clients_reach(world) == [pod_of(world, *kept.servers)["metadata"]["name"]]
     destroy(world)
 
 
