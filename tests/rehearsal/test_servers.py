@@ -12,7 +12,13 @@ from draftworth.measuring.run_specification import Endpoint
 from rehearsal.engine import EngineServer
 from rehearsal.errors import EngineUnavailableError
 from rehearsal.servers import ProcessServers
-from tests.rehearsal.test_engine import MakeServer, is_running, make_server, process_ids
+from tests.rehearsal.test_engine import (
+    MakeServer,
+    assert_all_ended,
+    is_running,
+    make_server,
+    process_ids,
+)
 
 __all__ = ["make_server"]
 
@@ -58,7 +64,7 @@ def test_what_is_wanted_runs_and_nothing_else(
     assert process_ids(tmp_path, "a") == first, "was started again"
     assert running(tmp_path, "b")
     run_only(servers, "b")
-    assert not any(is_running(pid) for pid in first)
+    assert_all_ended(first)
     assert running(tmp_path, "b")
 
 
@@ -71,7 +77,7 @@ def test_a_restart_starts_those_that_ran_as_well(
 
     run_only(servers, "a", restart=True)
 
-    assert not any(is_running(pid) for pid in before)
+    assert_all_ended(before)
     assert running(tmp_path, "a")
     assert process_ids(tmp_path, "a") != before
 
