@@ -17,13 +17,12 @@ from charts.names import (
     server_name,
 )
 from charts.pods import metadata
-from charts.vllm_pod import PORT_NAME, pod_template
+from charts.vllm_pod import pod_template, service_port
 from charts.winner_service import add_winner_service, stays
 from draftworth.experiment.naming import dns_label
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.server_state import COMPILE_LIMIT_MINUTES
-from draftworth.serving.command import SERVING_PORT
 
 NEURON_DRIVER = "neuron.aws.com"
 DEVICE_CLASS = "neuron.aws.com"
@@ -123,18 +122,13 @@ class ServingChart(cdk8s.Chart):
 
     def _service(self, chart: cdk8s.Chart, slot: PlacedSlot) -> None:
         labels = server_labels(self._experiment, slot)
-        # The same number outside and inside: the VPC CNI wants it so to enforce network policies.
-        port = k8s.ServicePort(
-            name=PORT_NAME,
-            port=SERVING_PORT,
-            target_port=k8s.IntOrString.from_number(SERVING_PORT),
-            protocol="TCP",
-        )
         k8s.KubeService(
             chart,
             f"service-{server_name(slot)}",
             metadata=metadata(server_name(slot), labels),
-            spec=k8s.ServiceSpec(type="ClusterIP", selector=selector_labels(slot), ports=[port]),
+            spec=k8s.ServiceSpec(
+                type="ClusterIP", selector=selector_labels(slot), ports=[service_port()]
+            ),
         )
 
 

@@ -75,6 +75,17 @@ _COMMON_ENVIRONMENT: Mapping[str, str] = {
 }
 
 
+def service_port() -> k8s.ServicePort:
+    """Of every Service that leads to servers."""
+    # The same number outside and inside: the VPC CNI wants it so to enforce network policies.
+    return k8s.ServicePort(
+        name=PORT_NAME,
+        port=SERVING_PORT,
+        target_port=k8s.IntOrString.from_number(SERVING_PORT),
+        protocol="TCP",
+    )
+
+
 def pod_template(
     experiment: ResolvedNeuron,
     variant: NeuronVariant,

@@ -8,11 +8,10 @@ import cdk8s
 
 from charts import k8s
 from charts.pods import metadata
-from charts.vllm_pod import PORT_NAME
+from charts.vllm_pod import service_port
 from draftworth.experiment.afterwards import ServeOnDevices
 from draftworth.measuring.job import WINNER_SERVICE
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.serving.command import SERVING_PORT
 
 # On a pod of any namespace: it may ask the servers.
 CLIENT_LABEL: Mapping[str, str] = {"draftworth/client": "true"}
@@ -26,16 +25,9 @@ def stays(experiment: ResolvedNeuron) -> bool:
 def add_winner_service(chart: cdk8s.Chart) -> None:
     """It selects nothing until the measuring Job says which pods: while the run lasts, whoever
     asked a server that is measured would be in its figures."""
-    # The same number outside and inside: the VPC CNI wants it so to enforce network policies.
-    port = k8s.ServicePort(
-        name=PORT_NAME,
-        port=SERVING_PORT,
-        target_port=k8s.IntOrString.from_number(SERVING_PORT),
-        protocol="TCP",
-    )
     k8s.KubeService(
         chart,
         "service-winner",
         metadata=metadata(WINNER_SERVICE),
-        spec=k8s.ServiceSpec(type="ClusterIP", ports=[port]),
+        spec=k8s.ServiceSpec(type="ClusterIP", ports=[service_port()]),
     )

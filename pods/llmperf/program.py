@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import os
 import signal
 import sys
@@ -60,10 +59,11 @@ from pods.llmperf.kubernetes_servers import (
     servers_of,
     winner_service,
 )
+from pods.llmperf.mounted_file import read_again
 from pods.llmperf.report import add_report
 from pods.llmperf.s3_sink import S3Sink
 from pods.llmperf.server_states import ServerStates
-from pods.llmperf.serving import Serving, limits_in, until_signal
+from pods.llmperf.serving import Serving, read_limits, until_signal
 from pods.llmperf.specification import read_spec
 from pods.log import log_line
 
@@ -128,7 +128,7 @@ def _serving(arguments: argparse.Namespace, spec: RunSpec, started_s: float) -> 
     return Serving(
         spec=spec,
         results=_store(arguments.results),
-        limits=limits_in(arguments.serving_limits_file),
+        limits=read_again(arguments.serving_limits_file, read_limits),
         servers=servers_of(spec, os.environ, log_line),
         service=winner_service(spec, os.environ),
         server_state=_server_states(arguments.results),
@@ -270,18 +270,8 @@ def _s3() -> S3Client:
 
 
 def _deadline(path: Path | None) -> Callable[[], float | None]:
-    """Reads the deadline in seconds; a file that cannot be read later leaves it as it was."""
-    if path is None:
-        return lambda: None
-    known_seconds = _read_deadline(path)
-
-    def read() -> float:
-        nonlocal known_seconds
-        with contextlib.suppress(UserInputError):
-            known_seconds = _read_deadline(path)
-        return known_seconds
-
-    return read
+    """Reads the deadline, in seconds."""
+    return read_again(path, _read_deadline) if path else lambda: None
 
 
 def _read_deadline(path: Path) -> float:

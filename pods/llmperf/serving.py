@@ -111,24 +111,8 @@ async def until_signal(work: Coroutine[Any, Any, T]) -> T:
     return await running
 
 
-def limits_in(path: Path) -> Callable[[], ServingLimits]:
-    """Reads the limits of serving; a file that cannot be read later leaves them as they were.
-
-    Raises:
-        UserInputError: it cannot be read now.
-    """
-    known = _read_limits(path)
-
-    def read() -> ServingLimits:
-        nonlocal known
-        with contextlib.suppress(UserInputError):
-            known = _read_limits(path)
-        return known
-
-    return read
-
-
-def _read_limits(path: Path) -> ServingLimits:
+def read_limits(path: Path) -> ServingLimits:
+    """The limits of serving in a file; raises UserInputError."""
     try:
         return load_record(ServingLimits, read_file(path))
     except (OSError, RecordError, TooLargeError) as error:

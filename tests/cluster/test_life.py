@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import yaml
 
 from charts.graph_compiler import CONTAINER_NAME as COMPILER
 from charts.graph_compiler import WORKERS
@@ -41,7 +40,7 @@ from tests.cluster.living import living
 from tests.cluster.sandbox import PodNetwork
 from tests.cluster.world import World, new_world
 from tests.end_to_end.cloud import Template
-from tests.end_to_end.conftest import COMMITS, DRAFT, TARGET, synthesized, write
+from tests.end_to_end.conftest import COMMITS, DRAFT, TARGET, synthesis_of
 from tests.pods.compiled_graphs.pods import eventually
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
@@ -68,11 +67,9 @@ def synthesis(
 ) -> tuple[Path, Path, Mapping[str, Template]]:
     """The experiment's file, its assembly and templates; a parameter is a change of the file."""
     folder = tmp_path_factory.mktemp("synthesis")
-    path = write(folder, **getattr(request, "param", {}))
-    data = yaml.safe_load(path.read_text())
-    data["workload"] |= {"min_requests": REQUESTS, "max_requests": REQUESTS}
-    path.write_text(yaml.safe_dump(data, sort_keys=False))
-    return path, folder / "out", synthesized(path, folder)
+    changes = getattr(request, "param", {})
+    path, templates = synthesis_of(folder, requests=(REQUESTS, REQUESTS), **changes)
+    return path, folder / "out", templates
 
 
 @pytest.fixture
@@ -133,6 +130,12 @@ def test_a_run_from_its_deploy_to_its_verdict_and_its_end(
         r"at c\d+, [a-z0-9.-]+: (cheaper per token|inconclusive)", capsys.readouterr().out
     )
     destroy(world)
+
+
+def kept_by(world: World) -> KeptWinner:
+    """The winner that stays."""
+    (key,) = world.keys("results", f"/{KEPT_FILE}")
+    return load_record(KeptWinner, world.get("results", key))
 
 
 def blocks_of(world: World) -> list[BlockResult]:
@@ -255,8 +258,7 @@ def test_the_winner_serves_alone_until_its_budget_is_spent(world: World) -> None
     assert clients_reach(world) == []
     run = world.until(lambda: run_of(world))
     assert run.status == "complete"
-    (key,) = world.keys("results", f"/{KEPT_FILE}")
-    kept = load_record(KeptWinner, world.get("results", key))
+    kept = kept_by(world)
     assert kept.run_id == run.run_id
     world.until(partial(was_told, world, "goes on serving", kept.variant))
     # The controller's clock stands still meanwhile: its budget lasts, whatever a look takes here.
@@ -280,8 +282,7 @@ def test_the_winner_comes_back_on_another_node(world: World) -> None:
     world.until(lambda: any(pod["spec"]["nodeName"] != lost for pod in servers(world)))
     seen = len(looks_at(world, run.run_id))
     eventually(lambda: len(looks_at(world, run.run_id)) >= seen + LOOKS)
-    (key,) = world.keys("results", f"/{KEPT_FILE}")
-    kept = load_record(KeptWinner, world.get("results", key))
+    kept = kept_by(world)
     assert running(world) == {*kept.servers}
     assert clients_reach(world) == [pod_of(world, *kept.servers)["metadata"]["name"]]
     destroy(world)

@@ -49,6 +49,8 @@ BUCKETS = ("checkpoints", "artifacts", "results")
 
 # Bucket, key, object.
 Contents = Mapping[str, Mapping[str, bytes]]
+# The experiment's file and its templates.
+Synthesis = tuple[Path, Mapping[str, Template]]
 
 
 @pytest.fixture(scope="session")
@@ -57,8 +59,17 @@ def experiment_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("experiment"))
 
 
-def write(folder: Path, *, compile_where: str = "accelerator", **changes: Any) -> Path:
-    """The experiment with changes at its top level, as a file."""
+def write(
+    folder: Path,
+    *,
+    compile_where: str = "accelerator",
+    requests: tuple[int, int] = (4, 8),
+    **changes: Any,
+) -> Path:
+    """The experiment with changes at its top level, as a file.
+
+    requests: the fewest and the most of each variant and class.
+    """
     data = shipped("qwen3-32b")
     # Nothing here starts and stops servers: that is of the cluster tier.
     data["repetitions"] = 1
@@ -66,8 +77,8 @@ def write(folder: Path, *, compile_where: str = "accelerator", **changes: Any) -
         "classes": [{"name": "structured", "cases": ["count", "repeat_line"]}],
         "output_tokens": 40,
         "requests_per_round": 4,
-        "min_requests": 4,
-        "max_requests": 8,
+        "min_requests": requests[0],
+        "max_requests": requests[1],
         "target_interval_width": 1.0,
         "warmup_requests": 1,
         "load": {"kind": "concurrency", "concurrency": 2},
@@ -110,6 +121,12 @@ def synthesized(path: Path, folder: Path) -> Mapping[str, Template]:
     app.synth()
     path = folder / "out" / f"{experiment.names.stack}.template.json"
     return parts_of(json.loads(path.read_text()))
+
+
+def synthesis_of(folder: Path, **changes: Any) -> Synthesis:
+    """The experiment with changes, as `write` takes them."""
+    path = write(folder, **changes)
+    return path, synthesized(path, folder)
 
 
 @dataclass(kw_only=True)

@@ -8,7 +8,7 @@ and costs the scenario the minutes of `plan`'s best case.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -26,14 +26,13 @@ from draftworth.records.results import RUN_FILE
 from draftworth.records.server_state import UNPROVEN_LIMIT_MINUTES
 from draftworth.records.unproven_graphs import REJECTED_NAME, UNPROVEN_NAME
 from tests.draftworth.planning.test_cpu_compiling import PUBLISHED_MINUTES_BEST
-from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import (
     TARGET,
     Environment,
     FirstRun,
+    Synthesis,
     new_environment,
-    synthesized,
-    write,
+    synthesis_of,
 )
 from tests.end_to_end.pods import Pod, Process
 from tests.end_to_end.programs import paid_minutes, run_canaries, wait_for_server
@@ -41,21 +40,16 @@ from tests.pods.graph_compiler.jobs import STAND_IN
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 
-Synthesis = tuple[Path, Mapping[str, Template]]
-
 
 @pytest.fixture(scope="module")
 def synthesis(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
-    folder = tmp_path_factory.mktemp("compile_nodes")
-    path = write(folder, compile_where="cpu_nodes")
-    return path, synthesized(path, folder)
+    return synthesis_of(tmp_path_factory.mktemp("compile_nodes"), compile_where="cpu_nodes")
 
 
 @pytest.fixture
 def env(synthesis: Synthesis, tmp_path: Path) -> Iterator[Environment]:
     """Deployed: nothing staged, nothing compiled."""
-    path, templates = synthesis
-    with new_environment(path, templates, tmp_path) as made:
+    with new_environment(*synthesis, tmp_path) as made:
         made.cloud.deploy()
         made.cloud.notifications()
         yield made

@@ -9,14 +9,10 @@ from __future__ import annotations
 import json
 import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-import yaml
 
 from charts.names import server_name
 from draftworth.measuring.job import EXIT_COMPLETE, EXIT_INTERRUPTED
@@ -25,19 +21,18 @@ from draftworth.records.readings import OUTPUTS_FILE, READINGS_FILE, Output, Rea
 from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.search import SEARCH_FILE, SearchResult
 from pods.draft_reader.program import EXIT_OK, DraftReader
-from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import (
     DRAFT,
     Environment,
     FirstRun,
+    Synthesis,
     new_environment,
-    synthesized,
-    write,
+    synthesis_of,
 )
 from tests.end_to_end.pods import Process
+from tests.end_to_end.slots import Slots, measure, slots_of
 from tests.end_to_end.test_scenarios import blocks
 from tests.pods.compiled_graphs.pods import eventually
-from tests.pods.llmperf.stand_in_kubernetes import StandInKubernetes, stand_in_kubernetes
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 
@@ -47,64 +42,22 @@ REQUESTS = 12
 
 
 @pytest.fixture(scope="module")
-def searching(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Template]]:
-    """The experiment's file and its templates."""
-    folder = tmp_path_factory.mktemp("search")
+def searching(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     method = "fused_draft"
     by_hand = [
         {"name": name, "method": method, "draft": {"model": DRAFT}, "window": int(name[-1])}
         for name in (FIRST, SECOND, THIRD)
     ]
-    path = write(
-        folder,
+    return synthesis_of(
+        tmp_path_factory.mktemp("search"),
+        requests=(REQUESTS, REQUESTS),
         variants=[{"name": "baseline", "method": "none"}, *by_hand],
         search={"method": method, "drafts": [{"model": DRAFT}], "windows": [3, 5, 7, 9]},
     )
-    data = yaml.safe_load(path.read_text())
-    data["workload"] |= {"min_requests": REQUESTS, "max_requests": REQUESTS}
-    path.write_text(yaml.safe_dump(data, sort_keys=False))
-    return path, synthesized(path, folder)
-
-
-@dataclass(kw_only=True)
-class Slots(StandInKubernetes):
-    """Deployments whose replicas are servers that run here. number: of their next pods."""
-
-    env: Environment
-    number: int = 1
-    running: dict[str, Process] = field(default_factory=dict)
-
-    def scale(self, name: str, replicas: int) -> dict[str, Any]:
-        was = self.replicas[name]
-        answer = super().scale(name, replicas)
-        if replicas and not was:
-            self.start(name)
-        if was and not replicas:
-            self.running.pop(name).end()
-        return answer
-
-    def start(self, name: str) -> None:
-        """A pod of a Deployment."""
-        (variant,) = (
-            variant.name
-            for variant in self.env.experiment.variants
-            if server_name(variant.slot) == name
-        )
-        pod = self.env.server(variant, self.number)
-        self.number += 1
-        self.running[name] = self.env.start(pod, "vllm", SAID=str(pod.folder / "said"))
-
-    def lose_node(self) -> None:
-        """Every server goes; Kubernetes makes other pods of those that should run."""
-        self.env.lose_servers()
-        self.running.clear()
-        for name, replicas in self.replicas.items():
-            if replicas:
-                self.start(name)
 
 
 @pytest.fixture
-def env(searching: tuple[Path, Mapping[str, Template]], tmp_path: Path) -> Iterator[Environment]:
+def env(searching: Synthesis, tmp_path: Path) -> Iterator[Environment]:
     """Deployed in an account of its own, nothing staged."""
     with new_environment(*searching, tmp_path) as made:
         made.cloud.deploy()
@@ -114,29 +67,9 @@ def env(searching: tuple[Path, Mapping[str, Template]], tmp_path: Path) -> Itera
 @pytest.fixture
 def slots(env: Environment, tmp_path: Path) -> Iterator[Slots]:
     """As a deploy leaves them: the baseline and the first candidate run."""
-    deployments = env.cluster.of_kind("Deployment")
-    replicas = {d["metadata"]["name"]: d["spec"]["replicas"] for d in deployments}
-    assert sum(replicas.values()) == 2
-    folder = tmp_path / "kubernetes"
-    folder.mkdir()
-    with stand_in_kubernetes(folder, Slots(replicas=replicas, env=env)) as made:
-        assert isinstance(made, Slots)
+    with slots_of(env, tmp_path) as made:
+        assert sum(made.replicas.values()) == 2
         yield made
-
-
-def measure(env: Environment, slots: Slots, number: int) -> Process:
-    """A pod of the measuring Job."""
-    pod = env.measurer(number)
-    module = {"pods.llmperf": "tests.end_to_end.llmperf_with_kubernetes"}
-    pod.replaced = {**pod.replaced, **module}
-    at = urlsplit(slots.url)
-    return env.start(
-        pod,
-        "llmperf",
-        KUBERNETES_SERVICE_HOST=str(at.hostname),
-        KUBERNETES_SERVICE_PORT=str(at.port),
-        POD_FOLDER=str(slots.folder),
-    )
 
 
 def wait_for_candidate(env: Environment, process: Process, variant: str) -> None:

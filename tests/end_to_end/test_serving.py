@@ -6,7 +6,7 @@ What the measuring Job says of it (`kept.json`, probes) is put there by hand.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,13 @@ from draftworth.analysis.drift import LOOKS_NEEDED, has_drifted
 from draftworth.records.codec import dump_record
 from draftworth.records.live import KeptWinner
 from draftworth.records.results import RUN_FILE
-from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import (
     DEADLINE_MINUTES,
     Environment,
     FirstRun,
+    Synthesis,
     new_environment,
-    synthesized,
-    write,
+    synthesis_of,
 )
 from tests.end_to_end.programs import ledger
 from tests.end_to_end.stand_ins import wrappers
@@ -40,17 +39,13 @@ ALARM = "AWS::CloudWatch::Alarm"
 
 
 @pytest.fixture(scope="module")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Template]]:
-    """The experiment's file and its templates."""
-    folder = tmp_path_factory.mktemp("serving")
-    path = write(folder, after={"kind": "serve", "budget_usd": SERVING_BUDGET_USD})
-    return path, synthesized(path, folder)
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    after = {"kind": "serve", "budget_usd": SERVING_BUDGET_USD}
+    return synthesis_of(tmp_path_factory.mktemp("serving"), after=after)
 
 
 @pytest.fixture
-def env(
-    serving: tuple[Path, Mapping[str, Template]], first_run: FirstRun, tmp_path: Path
-) -> Iterator[Environment]:
+def env(serving: Synthesis, first_run: FirstRun, tmp_path: Path) -> Iterator[Environment]:
     """Deployed and staged, the node is up and both servers are healthy."""
     with new_environment(*serving, tmp_path) as made:
         made.cloud.deploy()

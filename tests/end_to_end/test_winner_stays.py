@@ -9,28 +9,26 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from charts.names import server_name
 from draftworth.measuring.job import EXIT_COMPLETE, EXIT_INTERRUPTED, WINNER_SERVICE
 from draftworth.records.codec import load_record
 from draftworth.records.live import KEPT_FILE, KeptWinner, LiveProbe
 from draftworth.records.results import RUN_FILE
-from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import (
     Environment,
     FirstRun,
+    Synthesis,
     new_environment,
-    synthesized,
-    write,
+    synthesis_of,
 )
-from tests.end_to_end.test_search import Slots, measure
+from tests.end_to_end.slots import Slots, measure, slots_of
 from tests.pods.compiled_graphs.pods import eventually
-from tests.pods.llmperf.stand_in_kubernetes import stand_in_kubernetes
+from tests.support.experiments import shipped
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 
@@ -40,22 +38,17 @@ REQUESTS = 16
 
 
 @pytest.fixture(scope="module")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Template]]:
-    """The experiment's file and its templates."""
-    folder = tmp_path_factory.mktemp("winner_stays")
-    path = write(folder)
-    data = yaml.safe_load(path.read_text())
-    budget_usd = SERVING_SECONDS / 3600 * data["aws"]["price"]["usd_per_hour"]
-    data["after"] = {"kind": "serve", "budget_usd": budget_usd, "probe_seconds": 1}
-    data["workload"] |= {"min_requests": REQUESTS, "max_requests": REQUESTS}
-    path.write_text(yaml.safe_dump(data, sort_keys=False))
-    return path, synthesized(path, folder)
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    budget_usd = SERVING_SECONDS / 3600 * shipped("qwen3-32b")["aws"]["price"]["usd_per_hour"]
+    return synthesis_of(
+        tmp_path_factory.mktemp("winner_stays"),
+        requests=(REQUESTS, REQUESTS),
+        after={"kind": "serve", "budget_usd": budget_usd, "probe_seconds": 1},
+    )
 
 
 @pytest.fixture
-def env(
-    serving: tuple[Path, Mapping[str, Template]], first_run: FirstRun, tmp_path: Path
-) -> Iterator[Environment]:
+def env(serving: Synthesis, first_run: FirstRun, tmp_path: Path) -> Iterator[Environment]:
     """Deployed and staged, the node is up."""
     with new_environment(*serving, tmp_path) as made:
         made.cloud.deploy()
@@ -67,13 +60,8 @@ def env(
 @pytest.fixture
 def slots(env: Environment, tmp_path: Path) -> Iterator[Slots]:
     """Both servers run, and no client finds a winner."""
-    deployments = env.cluster.of_kind("Deployment")
-    replicas = {d["metadata"]["name"]: d["spec"]["replicas"] for d in deployments}
-    folder = tmp_path / "kubernetes"
-    folder.mkdir()
-    made = Slots(replicas=replicas, env=env, selectors={WINNER_SERVICE: None})
-    with stand_in_kubernetes(folder, made):
-        for name, count in replicas.items():
+    with slots_of(env, tmp_path, selectors={WINNER_SERVICE: None}) as made:
+        for name, count in made.replicas.items():
             if count:
                 made.start(name)
         yield made

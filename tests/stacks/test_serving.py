@@ -21,9 +21,10 @@ from draftworth.records.codec import load_record
 from draftworth.records.results import LIVE_FOLDER, PUBLISHED_FILES
 from stacks.capacity_plan import capacity_plan
 from stacks.constructs.drift_alarm import DriftAlarm
-from stacks.dashboard import LIVE_SECTION, dashboard_body
+from stacks.dashboard import LIVE_SECTION
 from tests.stacks.rendering import rights
 from tests.stacks.synthesis import SERVE_UNTIL, Resource, experiments, of_type, only, synthesis
+from tests.stacks.test_dashboard import body_of
 from tests.support.experiments import changed
 from tests.support.live import make_probe
 
@@ -96,20 +97,10 @@ def test_there_is_none_where_nothing_serves() -> None:
 # The dashboard
 
 
-def body(experiment: ResolvedNeuron) -> dict[str, Any]:
-    return dashboard_body(
-        experiment,
-        cluster_name="CLUSTER",
-        dead_letter_queue_name="QUEUE",
-        publisher_log_group_name="LOG",
-        runs_url="s3://R/runs/",
-    )
-
-
 def graphs_of(experiment: ResolvedNeuron, section: str) -> list[dict[str, Any]]:
     """What stands below a heading."""
     found, below = [], False
-    for widget in body(experiment)["widgets"]:
+    for widget in body_of(experiment)["widgets"]:
         if widget["type"] == "text":
             below = widget["properties"]["markdown"] == f"## {section}"
         elif below:

@@ -19,6 +19,7 @@ from draftworth.records.results import BlockResult, Limits
 from draftworth.records.serving_facts import Decoding, ServingFacts
 from tests.draftworth.report.runs import make_run, with_control, with_repetitions
 from tests.support.blocks import START_UNIX_S, make_price
+from tests.support.serving_facts import make_serving_facts
 
 
 def run(name: str, *, factor: float = 1.0, **overrides: Any) -> Run:
@@ -53,35 +54,19 @@ def other_prompts(block: BlockResult) -> BlockResult:
     )
 
 
-SERVING = ServingFacts(
-    release="neuron-2.26.1",
-    platform="neuron",
-    image=None,
-    vllm_version="0.9.1",
-    target_model="target",
-    instance_type="trn2.48xlarge",
-    tensor_parallel_size=32,
-    lnc=2,
-    slot_devices=8,
-    max_num_seqs=4,
-    max_model_len=1024,
-    decoding={
-        "baseline": Decoding(method="none"),
-        "k7": Decoding(method="fused_draft", window=7, draft="draft"),
-    },
-)
+SERVING = make_serving_facts()
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
         ({"release": "neuron-2.27.0"}, "release 'neuron-2.26.1' and 'neuron-2.27.0'"),
-        ({"target_model": "another"}, "target_model 'target' and 'another'"),
+        ({"target_model": "another"}, "target_model 'Qwen/Qwen3-32B' and 'another'"),
         ({"max_num_seqs": 8}, "max_num_seqs 4 and 8"),
         ({"tensor_parallel_size": 64}, "tensor_parallel_size 32 and 64"),
         (
             {"decoding": {"k7": Decoding(method="fused_draft", window=7, draft="other")}},
-            "k7: draft 'draft' and 'other'",
+            "k7: draft 'Qwen/Qwen3-1.7B' and 'other'",
         ),
     ],
 )

@@ -11,27 +11,12 @@ from draftworth.errors import UserInputError
 from draftworth.estimating.card import CardStepCosts, costs_by_load
 from draftworth.estimating.forecast import Range
 from draftworth.records.load import ConcurrencyLoad
-from draftworth.records.serving_facts import Decoding, ServingFacts
+from draftworth.records.serving_facts import ServingFacts
 from draftworth.records.step_costs import StepCost, StepCostCard
+from tests.support.serving_facts import make_serving_facts
 
 C1, C4 = ConcurrencyLoad(concurrency=1), ConcurrencyLoad(concurrency=4)
-SERVING = ServingFacts(
-    release="neuron-2.26.1",
-    platform="neuron",
-    image=None,
-    vllm_version="0.9.1",
-    target_model="Qwen/Qwen3-32B",
-    instance_type="trn2.48xlarge",
-    tensor_parallel_size=32,
-    lnc=2,
-    slot_devices=8,
-    max_num_seqs=4,
-    max_model_len=1024,
-    decoding={
-        "baseline": Decoding(method="none"),
-        "k7": Decoding(method="fused_draft", window=7, draft="Qwen/Qwen3-1.7B"),
-    },
-)
+SERVING = make_serving_facts()
 
 
 def cost(variant: str, seconds: float, *, width: float = 0.1, load: Any = C1) -> StepCost:

@@ -12,24 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftworth.records.codec import RecordError
-from draftworth.records.files import StoredFile
-from draftworth.records.staging import (
-    ReadyModel,
-)
+from draftworth.records.staging import ReadyModel
 from draftworth.records.tokenizers import tokenizer_fingerprint, tokenizer_mismatch
-
-READY = ReadyModel(
-    model="Qwen/Qwen3-32B",
-    revision="main",
-    commit="a" * 40,
-    files=(
-        StoredFile(path="config.json", size_bytes=728, sha256="1" * 64),
-        StoredFile(path="model.safetensors", size_bytes=3_000_000_000, sha256="2" * 64),
-    ),
-    tokenizer_fingerprint="3" * 64,
-    staged_at_unix_s=1_790_000_000.5,
-    staging_seconds=412.0,
-)
+from tests.draftworth.records.test_staging import READY
 
 
 def with_tokenizer(model: str, fingerprint: str | None) -> ReadyModel:

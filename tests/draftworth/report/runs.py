@@ -26,8 +26,9 @@ from draftworth.records.results import (
     SpeculationCounters,
     TimeAccount,
 )
-from draftworth.records.serving_facts import Decoding, ServingFacts
+from draftworth.records.serving_facts import Decoding
 from tests.support.blocks import START_UNIX_S, make_block, make_record
+from tests.support.serving_facts import make_serving_facts
 
 BASELINE, VARIANT = "baseline", "k7"
 WINDOW = 8
@@ -266,18 +267,9 @@ def with_repetitions(run: Run, count: int, *, between: float = 0.1) -> Run:
     return Run(result=result, blocks=blocks)
 
 
-SERVING = ServingFacts(
-    release="neuron-2.26.1",
-    platform="neuron",
+SERVING = make_serving_facts(
     image="registry/vllm:1",
     vllm_version="0.9.0",
-    target_model="Qwen/Qwen3-32B",
-    instance_type="trn2.48xlarge",
-    tensor_parallel_size=32,
-    lnc=2,
-    slot_devices=8,
-    max_num_seqs=4,
-    max_model_len=1024,
     decoding={
         BASELINE: Decoding(method="none"),
         VARIANT: Decoding(method="fused_draft", window=8, draft="Qwen/Qwen3-1.7B"),

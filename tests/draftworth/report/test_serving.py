@@ -13,7 +13,6 @@ from draftworth.records.codec import dump_record
 from draftworth.records.live import (
     KEPT_FILE,
     KeptWinner,
-    LiveClass,
     LiveProbe,
     live_key,
     read_kept,
@@ -21,6 +20,7 @@ from draftworth.records.live import (
 )
 from tests.draftworth.report.runs import make_run, write_run
 from tests.support.blocks import START_UNIX_S
+from tests.support.live import make_live_class, make_probe
 
 RUN_ID = make_run().result.run_id
 
@@ -37,30 +37,14 @@ def kept(**overrides: Any) -> KeptWinner:
 
 
 def probe(number: int, **overrides: Any) -> LiveProbe:
-    looked = LiveClass(
-        prompt_class="structured",
-        requests=1,
-        failed=0,
-        ttft_s=0.1,
-        itl_s=0.01,
-        e2e_s=1.0,
-        tokens_per_step=5.0,
-    )
     fields: dict[str, Any] = {
-        "experiment": "built",
         "run_id": RUN_ID,
-        "variant": "k7",
         "number": number,
-        "began_at_unix_s": START_UNIX_S,
-        "ended_at_unix_s": START_UNIX_S,
-        "classes": (looked,),
-        "source": "counters",
+        "classes": (make_live_class(requests=1, failed=0, tokens_per_step=5.0),),
         "tokens_per_step": 5.0,
         "acceptance": 0.6,
-        "break_even_tokens_per_step": 2.0,
-        "drifted": False,
     }
-    return LiveProbe(**{**fields, **overrides})
+    return make_probe(**{**fields, **overrides})
 
 
 def written(folder: Path, winner: KeptWinner, *probes: LiveProbe, above: str = "") -> Path:

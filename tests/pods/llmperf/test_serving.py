@@ -21,8 +21,9 @@ from draftworth.records.codec import dump_record
 from draftworth.records.live import KeptWinner, kept_key
 from draftworth.records.serving_limits import ServingLimits
 from pods.llmperf.kubernetes_servers import KubernetesApi, KubernetesServers, WinnerService
+from pods.llmperf.mounted_file import read_again
 from pods.llmperf.s3_sink import S3Sink
-from pods.llmperf.serving import Serving, limits_in, top_level
+from pods.llmperf.serving import Serving, read_limits, top_level
 from tests.draftworth.measuring.specifications import endpoint, specification
 from tests.pods.llmperf.stand_in_kubernetes import StandInKubernetes, stand_in_kubernetes
 from tests.support.stream_server import Request, Step, completion, plain, stream_server
@@ -203,7 +204,7 @@ def test_where_nothing_stays_there_is_no_service() -> None:
 def test_limits_are_read_again_and_a_damaged_file_leaves_them_as_they_were(tmp_path: Path) -> None:
     path = tmp_path / "limits.json"
     path.write_bytes(dump_record(limits(budget_usd=1.0)))
-    read = limits_in(path)
+    read = read_again(path, read_limits)
     path.write_bytes(dump_record(limits(budget_usd=2.0)))
     assert read().budget_usd == 2.0
     path.write_text("{")
@@ -212,7 +213,7 @@ def test_limits_are_read_again_and_a_damaged_file_leaves_them_as_they_were(tmp_p
 
 def test_limits_that_cannot_be_read_at_the_start_are_the_users_to_mend(tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match="no limits of serving"):
-        limits_in(tmp_path / "none.json")
+        read_again(tmp_path / "none.json", read_limits)
 
 
 def test_a_limit_that_is_no_amount_is_refused() -> None:

@@ -1,0 +1,28 @@
+"""A builder of what a run says of its servers: each test states only what it cares about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from draftworth.records.serving_facts import Decoding, ServingFacts
+
+
+def make_serving_facts(**overrides: Any) -> ServingFacts:
+    fields: dict[str, Any] = {
+        "release": "neuron-2.26.1",
+        "platform": "neuron",
+        "image": None,
+        "vllm_version": "0.9.1",
+        "target_model": "Qwen/Qwen3-32B",
+        "instance_type": "trn2.48xlarge",
+        "tensor_parallel_size": 32,
+        "lnc": 2,
+        "slot_devices": 8,
+        "max_num_seqs": 4,
+        "max_model_len": 1024,
+        "decoding": {
+            "baseline": Decoding(method="none"),
+            "k7": Decoding(method="fused_draft", window=7, draft="Qwen/Qwen3-1.7B"),
+        },
+    }
+    return ServingFacts(**{**fields, **overrides})
