@@ -7,7 +7,8 @@ checkpoint to be staged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import cdk8s
 from constructs import Construct
@@ -44,6 +45,7 @@ from draftworth.experiment.cluster import (
     COMPILE_NODE_SYSTEM_GIB,
     COMPILE_NODE_SYSTEM_VCPUS,
 )
+from draftworth.experiment.variants import HubModel
 from draftworth.planning.cpu_compiling import GraphToCompile, graphs_to_compile
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.staging import FAILURES_ANNOTATION, FAILURES_VARIABLE
@@ -63,21 +65,46 @@ _HUB = {**HUB_ENVIRONMENT, "TMPDIR": SCRATCH_PATH}
 
 
 class GraphCompilerChart(cdk8s.Chart):
-    """The Jobs; those of graphs that may not be needed are suspended until they are likely to be.
+    """The Jobs of some graphs; those of graphs that may not be needed are suspended until they are
+    likely to be.
 
     job_names: of the Jobs, by artifact key.
     """
 
     def __init__(
-        self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        graphs: Sequence[GraphToCompile],
+        experiment: ResolvedNeuron,
+        bindings: Bindings,
     ) -> None:
         super().__init__(
             scope, id_, disable_resource_name_hashes=True, labels=graph_compiler_labels(experiment)
         )
         self.job_names = {
             graph.key: add_job(self, _job(experiment, graph, bindings), bindings)
-            for graph in graphs_to_compile(experiment)
+            for graph in graphs
         }
+
+
+def graph_compiler_charts(
+    scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
+) -> Iterator[GraphCompilerChart]:
+    """One of the certain graphs, and one for each likely graph.
+
+    Apart for the same reason as the candidates' servers: all in one would be more than an update's
+    event can carry (`stacks/manifest_size.py`).
+    """
+    graphs = graphs_to_compile(experiment)
+    certain = [graph for graph in graphs if graph.certain]
+    likely = [[graph] for graph in graphs if not graph.certain]
+    for of_chart in filter(None, (certain, *likely)):
+        name = id_ if of_chart is certain else f"{id_}-{of_chart[0].key}"
+        yield GraphCompilerChart(
+            scope, name, graphs=of_chart, experiment=experiment, bindings=bindings
+        )
 
 
 def _job(experiment: ResolvedNeuron, graph: GraphToCompile, bindings: Bindings) -> ProgramJob:
@@ -145,7 +172,7 @@ def _job(experiment: ResolvedNeuron, graph: GraphToCompile, bindings: Bindings) 
         pod_settings={
             "init_containers": [
                 copied_programs(bindings),
-                *_downloads(experiment, variant, bindings),
+                _download(experiment, variant, bindings),
             ],
             "tolerations": [
                 k8s.Toleration(key=COMPILE_TAINT_KEY, operator="Exists", effect="NoSchedule")
@@ -178,31 +205,32 @@ def _target(experiment: ResolvedNeuron) -> Mapping[str, str]:
     return {**told, "NEURON_LOGICAL_NC_CONFIG": str(experiment.spec.serving.lnc)}
 
 
-def _configurations(variant: NeuronVariant) -> Iterator[tuple[str, str, str]]:
-    """Role, folder and `MODEL@REVISION` of each checkpoint, where the server mounts it whole."""
+def _configurations(variant: NeuronVariant) -> Iterator[tuple[str, str, HubModel]]:
+    """Role, folder and model of each checkpoint, where the server mounts it whole."""
     paths = vars(ModelPaths())
     for role, model in variant.checkpoints.items():
-        yield role, paths[role], f"{model.model}@{model.revision}"
+        yield role, paths[role], model
 
 
-def _downloads(
+def _download(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
-) -> Iterator[k8s.Container]:
+) -> k8s.Container:
     secret = experiment.spec.aws.hub_token_secret
-    for name, folder, model in _configurations(variant):
-        repository, _, revision = model.rpartition("@")
-        options = [f"--model={repository}", f"--revision={revision}", f"--into={folder}"]
-        yield k8s.Container(
-            name=f"configuration-{name}",
-            image=bindings.llmperf_image,
-            image_pull_policy="IfNotPresent",
-            command=["python", "-m", "pods.checkpoint_stager.configurations"],
-            args=[*options, *[f"--token-secret={secret}"] * bool(secret)],
-            env=variables({**aws_environment(bindings.region), **_HUB, "HOME": SCRATCH_PATH}),
-            resources=resources(cpus=0.1, memory_gib=1),
-            security_context=no_rights(read_only_root_filesystem=True),
-            volume_mounts=[
-                k8s.VolumeMount(name=name, mount_path=folder),
-                k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
-            ],
-        )
+    checkpoints = [*_configurations(variant)]
+    asked_for = (
+        ("--checkpoint", model.model, model.revision, folder) for _, folder, model in checkpoints
+    )
+    return k8s.Container(
+        name="configurations",
+        image=bindings.llmperf_image,
+        image_pull_policy="IfNotPresent",
+        command=["python", "-m", "pods.checkpoint_stager.configurations"],
+        args=[*chain(*asked_for), *[f"--token-secret={secret}"] * bool(secret)],
+        env=variables({**aws_environment(bindings.region), **_HUB, "HOME": SCRATCH_PATH}),
+        resources=resources(cpus=0.1, memory_gib=1),
+        security_context=no_rights(read_only_root_filesystem=True),
+        volume_mounts=[
+            *(k8s.VolumeMount(name=name, mount_path=folder) for name, folder, _ in checkpoints),
+            k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
+        ],
+    )

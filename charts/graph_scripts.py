@@ -1,7 +1,8 @@
 """The ConfigMap with the programs that run before and beside vLLM, as a volume.
 
 The Neuron images have an interpreter and boto3; the programs come from here, so no image of ours is
-built on theirs. A ConfigMap's keys have no slashes: the volume puts each file where its package is.
+built on theirs. A ConfigMap's keys have no slashes, so each file has its module's name, by which
+`pods/flat_folder.py` finds it: a path for each file would stand in the template once a server.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from draftworth.planning.resolved import ResolvedNeuron
 
 MOUNT_PATH = "/opt/draftworth"
 VOLUME_NAME = "graph-scripts"
-PROGRAM = "pods/compiled_graphs/__main__.py"
+PROGRAM = "pods/flat_folder.py"
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -40,15 +41,13 @@ class GraphScriptsChart(cdk8s.Chart):
             "programs",
             metadata=metadata(_name()),
             immutable=True,
-            data={_key(path): text for path, text in _sources().items()},
+            data=_sources(),
         )
 
 
 def graph_scripts_volume() -> k8s.Volume:
-    """The programs of the repository, with their `__main__.py` at the top."""
-    items = [k8s.KeyToPath(key=_key(path), path=path) for path in _sources()]
-    source = k8s.ConfigMapVolumeSource(name=_name(), items=items)
-    return k8s.Volume(name=VOLUME_NAME, config_map=source)
+    """The programs, with their `__main__.py`."""
+    return k8s.Volume(name=VOLUME_NAME, config_map=k8s.ConfigMapVolumeSource(name=_name()))
 
 
 def graph_scripts_mount() -> k8s.VolumeMount:
@@ -58,11 +57,12 @@ def graph_scripts_mount() -> k8s.VolumeMount:
 
 @cache
 def _sources() -> dict[str, str]:
-    """Texts by their path below the mount; `python3 MOUNT_PATH` runs the `__main__.py` there."""
-    files = {"__main__.py" if f == PROGRAM else f: f for f in source_files(SERVING_POD)}
+    """Texts by their names in the mount; `python3 MOUNT_PATH` runs the `__main__.py` there."""
     return {
-        path: without_prose((ROOT / file).read_text(encoding="utf-8"))
-        for path, file in files.items()
+        "__main__.py" if file == PROGRAM else file.replace("/", "."): without_prose(
+            (ROOT / file).read_text(encoding="utf-8")
+        )
+        for file in source_files(SERVING_POD)
     }
 
 
@@ -82,10 +82,6 @@ def without_prose(source: str) -> str:
                 lines[number] = None
     kept = (line for line in lines if line and line.strip() and not line.lstrip().startswith("#"))
     return "".join(f"{line}\n" for line in kept)
-
-
-def _key(path: str) -> str:
-    return path.replace("/", ".")
 
 
 @cache

@@ -50,6 +50,7 @@ SERVING_POD = (
     "draftworth/records/staging.py",
     "draftworth/records/unproven_graphs.py",
     "pods/__init__.py",
+    "pods/flat_folder.py",
     "pods/log.py",
     "pods/compiled_graphs",
 )

@@ -1,10 +1,11 @@
-"""What a model is without its weights: into a folder, for who compiles its graphs.
+"""What models are without their weights: into folders, for who compiles their graphs.
 
-Compiling reads configurations only, so it needs no staged checkpoint and can begin at once. The
+Compiling reads configurations only, so it needs no staged checkpoint and can begin at once. Each
 folder gets the marker that a staged checkpoint has: where a branch moved between the two, their
 commits differ, and who loads the graphs sees it.
 
-Exit codes: 0 the folder is whole, 1 something failed that may not fail again, 2 the input is wrong.
+Exit codes: 0 every folder is whole, 1 something failed that may not fail again, 2 the input is
+wrong.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from pods.termination import end_at_sigterm
 
 
 def main(argv: Sequence[str]) -> int:
-    """Fill the folder once."""
+    """Fill each folder once."""
     arguments = _parser().parse_args(argv)
     end_at_sigterm()
     try:
-        hub = open_hub(arguments.model, arguments.token_secret, arguments.region)
-        ready = fetch(hub, arguments.revision, arguments.into, progress=log_line)
+        for model, revision, folder in arguments.checkpoint:
+            hub = open_hub(model, arguments.token_secret, arguments.region)
+            log_line(_told(fetch(hub, revision, Path(folder), progress=log_line)))
     except DraftworthError as error:
         log_line(str(error))
         return error.exit_code
     except (BotoCoreError, OSError) as error:  # no region, no credentials; no room
         log_line(f"the configuration cannot be had: {error}")
         return DraftworthError.exit_code
-    log_line(f"{ready.model} at {ready.revision}: commit {ready.commit}, {len(ready.files)} files")
     return 0
 
 
@@ -76,6 +77,10 @@ def fetch(hub: Hub, revision: str, into: Path, *, progress: Callable[[str], None
     return ready
 
 
+def _told(ready: ReadyModel) -> str:
+    return f"{ready.model} at {ready.revision}: commit {ready.commit}, {len(ready.files)} files"
+
+
 def _fetched(
     hub: Hub, file: HubFile, commit: str, into: Path, progress: Callable[[str], None]
 ) -> StoredFile:
@@ -100,9 +105,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m pods.checkpoint_stager.configurations", description=__doc__
     )
-    parser.add_argument("--model", required=True, help="hub id, OWNER/NAME")
-    parser.add_argument("--revision", required=True, help="branch, tag or commit")
-    parser.add_argument("--into", required=True, type=Path, help="the folder to fill")
+    parser.add_argument(
+        "--checkpoint",
+        required=True,
+        action="append",
+        nargs=3,
+        metavar=("MODEL", "REVISION", "FOLDER"),
+        help="hub id, OWNER/NAME; its branch, tag or commit; the folder to fill",
+    )
     parser.add_argument("--token-secret", help="NAME of the Secrets Manager secret with the token")
     parser.add_argument("--region", help="of that secret")
     return parser

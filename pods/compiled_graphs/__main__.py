@@ -1,8 +1,4 @@
-"""`start ...` or `upload ...`.
-
-Also the `__main__.py` of the folder that the serving pods run, which puts that folder, and nothing
-else, on the interpreter's path: vLLM inherits no PYTHONPATH.
-"""
+"""`start ...` or `upload ...`."""
 
 from __future__ import annotations
 

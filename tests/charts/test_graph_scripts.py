@@ -73,10 +73,10 @@ def lay_out(name: str, pod: Object, root: Path) -> None:
     (mount,) = [
         m["mountPath"] for m in pod["containers"][0]["volumeMounts"] if m["name"] == "graph-scripts"
     ]
-    for item in volume["items"]:
-        path = root / mount.lstrip("/") / item["path"]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(config_map["data"][item["key"]], encoding="utf-8")
+    folder = root / mount.lstrip("/")
+    folder.mkdir(parents=True)
+    for name, text in config_map["data"].items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

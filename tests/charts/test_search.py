@@ -69,7 +69,7 @@ def test_a_candidates_server_is_called_by_its_slot() -> None:
 
 def test_all_candidates_in_one_chart_would_not_fit_an_update() -> None:
     together = [*chain.from_iterable(candidate_charts().values())]
-    assert update_event_bytes(together) > 2 * EARLIER_MAX_EVENT_BYTES
+    assert update_event_bytes(together) > 1.5 * EARLIER_MAX_EVENT_BYTES
     for objects in candidate_charts().values():
         assert update_event_bytes(objects) < EARLIER_MAX_EVENT_BYTES / 4
 

@@ -71,7 +71,8 @@ def searched() -> dict[str, list[Object]]:
 
 def suspended() -> list[Object]:
     """Its compile Jobs that wait until somebody asks for them."""
-    return [job for job in searched()["graph-compiler"] if job["spec"]["suspend"]]
+    charts = (objects for chart, objects in searched().items() if "graph-compiler" in chart)
+    return [job for objects in charts for job in objects if job["spec"]["suspend"]]
 
 
 def objects() -> list[Object]:

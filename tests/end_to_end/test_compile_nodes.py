@@ -64,9 +64,7 @@ def compile_graphs(env: Environment, trouble: str = "") -> set[int]:
 
 def begin(env: Environment, pod: Pod, trouble: str = "") -> Process:
     """One of their pods: its configurations are there, and it compiles."""
-    for container in pod.spec["initContainers"]:
-        if container["name"].startswith("configuration-"):
-            assert pod.run(container["name"]) == 0, pod.log(container["name"]).read_text()
+    assert pod.run("configurations") == 0, pod.log("configurations").read_text()
     told = {"PYTHONPATH": str(STAND_IN), "TROUBLE": trouble}
     return env.start(pod, "graph-compiler", **told)
 

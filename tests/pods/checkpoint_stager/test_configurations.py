@@ -95,7 +95,9 @@ def test_the_program_says_how_it_went(
 
     monkeypatch.setattr(program, "HfApi", at_this_hub)
     monkeypatch.setattr(configurations, "end_at_sigterm", lambda: None)
-    arguments = ["--model", model, "--revision", REVISION, "--into", str(tmp_path)]
-    assert configurations.main(arguments) == code
+    first, second = tmp_path / "target", tmp_path / "draft"
+    arguments = ["--checkpoint", MODEL, REVISION, str(first)]
+    assert configurations.main([*arguments, "--checkpoint", model, REVISION, str(second)]) == code
     assert said in capsys.readouterr().err
-    assert (READY_MARKER in files_of(tmp_path)) == (code == 0)
+    assert READY_MARKER in files_of(first)
+    assert (READY_MARKER in files_of(second)) == (code == 0)
