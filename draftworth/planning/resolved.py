@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ class NeuronVariant(ResolvedVariant):
         """The first of them."""
         return self.slots[0]
 
-    @property
+    @cached_property
     def artifact_key(self) -> str:
         """The address of its compiled graph."""
         return artifact_key(self.artifact_inputs)

@@ -8,7 +8,6 @@ from draftworth.analysis.live_metrics import charged_live
 from draftworth.analysis.metrics import FINDING_METRICS, charged
 from draftworth.experiment.afterwards import ServeOnDevices
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.experiment.rules.aws import MAX_COMPILED_ON_CPU
 from draftworth.planning.assumptions import (
     HOURS_A_MONTH,
     OPTION,
@@ -67,11 +66,11 @@ def compile_lines(first: Forecast) -> Iterator[str]:
         "compiling   minutes that an accelerator node is billed before the first measured token, "
         "by aws.compile_where"
     )
-    why_not = _why_not_on_cpu(experiment)
+    cannot = experiment.spec.release_facts.cpu_compile is None
     on_accelerator = Bounds(0.0, 0.0)
     for where in ("accelerator", "cpu_nodes"):
-        if where == "cpu_nodes" and why_not:
-            yield f"  compile_where cpu_nodes    not {why_not}"
+        if where == "cpu_nodes" and cannot:
+            yield f"  compile_where cpu_nodes    not on {experiment.spec.release}"
             continue
         run = forecast(compiled_where(experiment, where), assumed, compiled=compiled)
         billed = run.unlimited.bounds(lambda run: run.billed_minutes_before_first_token)
@@ -79,14 +78,6 @@ def compile_lines(first: Forecast) -> Iterator[str]:
         words = _cpu_words(run, saves=billed.best < on_accelerator.best)
         on_accelerator = billed
         yield f"  compile_where {where:<12} {billed.text(digits=1)}{this}{words}"
-
-
-def _why_not_on_cpu(experiment: ResolvedNeuron) -> str:
-    """As the rules of an experiment file have it; empty: it can be asked for."""
-    if experiment.spec.release_facts.cpu_compile is None:
-        return f"on {experiment.spec.release}"
-    count = len(graphs_to_compile(compiled_where(experiment, "cpu_nodes")))
-    return f"with {count} graphs (at most {MAX_COMPILED_ON_CPU})" * (count > MAX_COMPILED_ON_CPU)
 
 
 def _cpu_words(run: Forecast, *, saves: bool) -> str:

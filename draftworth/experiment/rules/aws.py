@@ -15,8 +15,6 @@ from draftworth.experiment.patterns import EXAMPLE_ACCOUNT
 PINNED_IMAGE_WORDS = (
     "an image with a tag other than latest, or with a digest (NAME@sha256: and 64 hex digits)"
 )
-# A template of so many has 700 kB, of 27 it would have 1.2 MB.
-MAX_COMPILED_ON_CPU = 16
 # 65,536 addresses: a large company's or a provider's in one city.
 _WIDEST = 16
 _ADMIN_ARN = re.compile(
@@ -78,19 +76,6 @@ def _release_compiles_there(experiment: NeuronExperiment) -> Iterator[Problem]:
             given=f'"cpu_nodes" on release {experiment.release}',
             allowed=f"accelerator, or cpu_nodes on {', '.join(able)}",
             reason="nothing is known to compile this image's graphs where no Neuron device is",
-        )
-
-
-def _compile_jobs_fit_the_template(experiment: NeuronExperiment) -> Iterator[Problem]:
-    way = experiment.release_facts.cpu_compile
-    count = sum(v.method in way.methods for v in experiment.served_variants) if way else 0
-    if experiment.aws.compile_where == "cpu_nodes" and count > MAX_COMPILED_ON_CPU:
-        yield Problem(
-            key=("aws", "compile_where"),
-            given=f'"cpu_nodes" with {count} variants',
-            allowed=f"at most {MAX_COMPILED_ON_CPU} variants, as with fewer search.windows or "
-            "search.drafts; or accelerator",
-            reason="each has a compile Job in the stack's template, and CloudFormation takes 1 MB",
         )
 
 
@@ -197,7 +182,6 @@ NEURON = (
     _second_zone_is_another,
     _block_has_its_price,
     _release_compiles_there,
-    _compile_jobs_fit_the_template,
     _public_access_is_limited,
     _admin_arns,
     _hub_token_stays_secret,

@@ -8,7 +8,11 @@ import pytest
 
 from draftworth.experiment.cluster import COMPILE_WAIT_MINUTES
 from draftworth.planning.assumptions import assumption_data
-from draftworth.planning.cpu_compiling import compiled_where, graphs_to_compile
+from draftworth.planning.cpu_compiling import (
+    compiled_where,
+    compiles_on_cpu,
+    graphs_to_compile,
+)
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.timeline import IMAGE_PULL, SCALE_UP, forecast
 from draftworth.planning.timeline_text import compile_lines
@@ -37,7 +41,16 @@ def test_the_candidates_that_are_certain_come_first() -> None:
 
     assert search.first_candidate
     assert certain == ["baseline", search.first_candidate.name]
-    assert len(certain) + len(likely) == len(search.variants)
+    left_out = {variant.name for variant in search.variants} - {*certain, *likely}
+    assert left_out == {"qwen3-0.6b-k14", "qwen3-1.7b-k15", "qwen3-0.6b-k15"}, "large windows first"
+
+
+def test_what_has_no_room_is_compiled_by_its_server() -> None:
+    search = compiled_where(resolved("qwen3-32b-search"), "cpu_nodes")
+    compiled = [v.name for v in search.variants if compiles_on_cpu(search, v)]
+
+    assert {*compiled} == {g.variant.name for g in graphs_to_compile(search)}
+    assert "qwen3-1.7b-k15" not in compiled
 
 
 def test_variants_with_one_graph_compile_it_once() -> None:

@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftworth.experiment.search import Stop
+from draftworth.planning.cpu_compiling import compiled_where
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.search_time import OTHERS
 from draftworth.planning.timeline import Forecast, forecast
 from tests.support.experiments import changed, changed_in, resolved
 from tests.support.timelines import BY_HAND, QWEN
 
-SHIPPED = resolved("qwen3-32b-search")
+SHIPPED = compiled_where(resolved("qwen3-32b-search"), "accelerator")
 FIRST, SECOND = "qwen3-1.7b-k8", "qwen3-0.6b-k8"
 
 
