@@ -34,9 +34,7 @@ from tests.end_to_end.conftest import (
     new_environment,
     synthesis_of,
 )
-from tests.end_to_end.pods import Pod, Process
-from tests.end_to_end.programs import paid_minutes, run_canaries, wait_for_server
-from tests.pods.graph_compiler.jobs import STAND_IN
+from tests.end_to_end.programs import compile_graph, paid_minutes, run_canaries, wait_for_server
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 
@@ -57,16 +55,9 @@ def env(synthesis: Synthesis, tmp_path: Path) -> Iterator[Environment]:
 
 def compile_graphs(env: Environment, trouble: str = "") -> set[int]:
     """Every compile Job's first pod to its end; their exit codes."""
-    codes = {begin(env, pod, trouble).wait() for pod in env.compilers()}
+    codes = {compile_graph(env, pod, trouble).wait() for pod in env.compilers()}
     env.cloud.events()
     return codes
-
-
-def begin(env: Environment, pod: Pod, trouble: str = "") -> Process:
-    """One of their pods: its configurations are there, and it compiles."""
-    assert pod.run("configurations") == 0, pod.log("configurations").read_text()
-    told = {"PYTHONPATH": str(STAND_IN), "TROUBLE": trouble}
-    return env.start(pod, "graph-compiler", **told)
 
 
 def stage(env: Environment, first_run: FirstRun) -> None:
@@ -200,7 +191,7 @@ def test_a_compile_job_that_fails_costs_what_compiling_on_the_node_costs(
 
 def test_two_pods_of_a_compile_job_leave_one_set_of_graphs(env: Environment) -> None:
     """As where Kubernetes lost sight of the first one's node, which goes on."""
-    started = [begin(env, pod) for number in (1, 2) for pod in env.compilers(number)]
+    started = [compile_graph(env, pod) for number in (1, 2) for pod in env.compilers(number)]
     assert {process.wait() for process in started} == {0}
     env.cloud.events()
     assert env.cloud.desired_of("compile") == 0
