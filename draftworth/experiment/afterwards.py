@@ -38,7 +38,7 @@ class ServeOnDevices(_Serve):
     """On Neuron devices."""
 
     replicas: Literal["one", "every_slot"] = "one"
-    """one server of the winner, and the nodes that it needs; or one in every slot"""
+    """one server of the winner, and one node; or one in every slot, and all nodes of the run"""
 
 
 class ServeHere(_Serve):

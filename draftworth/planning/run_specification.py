@@ -103,24 +103,22 @@ def serving_limits(experiment: ResolvedExperiment) -> ServingLimits | None:
     )
 
 
-def nodes_of_winner(experiment: ResolvedNeuron) -> dict[str, int]:
-    """Accelerator nodes that each variant would need, if it won and went on serving."""
+def nodes_of_winner(experiment: ResolvedNeuron) -> int:
+    """Accelerator nodes that stay while a winner serves: one server's slot lies on one node; for a
+    server in every slot all nodes of the run stay."""
     after = experiment.spec.after
     everywhere = isinstance(after, ServeOnDevices) and after.replicas == "every_slot"
-    return {
-        variant.name: len({slot.node for slot in variant.slots}) if everywhere else 1
-        for variant in experiment.variants
-    }
+    return experiment.placement.nodes if everywhere else 1
 
 
 def _usd_per_hour(experiment: ResolvedExperiment) -> dict[str, float]:
+    after = experiment.spec.after
     if isinstance(experiment, ResolvedNeuron):
         if isinstance(experiment.spec.aws.capacity, CapacityBlock):
             return {}  # as for the capacity controller: what goes brings nothing back
-        node_usd = experiment.node_price.usd_per_hour
-        return {name: nodes * node_usd for name, nodes in nodes_of_winner(experiment).items()}
-    after = experiment.spec.after
-    usd = after.usd_per_hour if isinstance(after, ServeHere) else 0.0
+        usd = nodes_of_winner(experiment) * experiment.node_price.usd_per_hour
+    else:
+        usd = after.usd_per_hour if isinstance(after, ServeHere) else 0.0
     return {variant.name: usd for variant in experiment.variants}
 
 

@@ -49,20 +49,14 @@ def past_serving(experiment: ResolvedExperiment, today: date) -> Iterator[str]:
 def _cost_words(experiment: ResolvedExperiment) -> str:
     where = "this machine"
     if isinstance(experiment, ResolvedNeuron):
-        nodes = sorted(set(nodes_of_winner(experiment).values()))
-        where = f"{' or '.join(map(str, nodes))} x {experiment.spec.instance_type}"
+        where = f"{nodes_of_winner(experiment)} x {experiment.spec.instance_type}"
         if experiment.price is None:
             return f"{where}, whose price is not known"
     limits = serving_limits(experiment)
-    if limits is None:
+    if limits is None or not limits.usd_per_hour:
         return where
-    if not limits.usd_per_hour:
-        return where
-    each = (
-        f"{usd:.2f} USD an hour for {_time(limits.budget_usd / usd)}"
-        for usd in sorted(set(limits.usd_per_hour.values()))
-    )
-    return f"{where}, {' or '.join(each)}"
+    usd = max(limits.usd_per_hour.values())  # of each variant the same
+    return f"{where}, {usd:.2f} USD an hour for {_time(limits.budget_usd / usd)}"
 
 
 def _time(hours: float) -> str:

@@ -89,7 +89,7 @@ class CompilePlan:
 class ServingPlan:
     """The winner goes on serving when its run is over.
 
-    nodes: accelerator nodes that it needs.
+    nodes: accelerator nodes that stay.
     budget_usd: of what nodes cost since then.
     serve_until_unix_s: None: until the budget is spent.
     """

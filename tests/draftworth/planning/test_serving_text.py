@@ -57,15 +57,20 @@ def test_an_end_that_is_past_is_noted_and_still_loads() -> None:
     assert not any("which is past" in note for note in before)
 
 
-def test_in_every_slot_the_nodes_of_a_variants_slots_are_paid() -> None:
-    apart = changed(on_small_nodes(with_rounds()), repetitions=2)
-    assert set(nodes_of_winner(serving(apart)).values()) == {1}
-    everywhere = serving(apart, replicas="every_slot")
-    assert set(nodes_of_winner(everywhere).values()) == {2}
-    limits = serving_limits(everywhere)
-    assert limits
+@pytest.mark.parametrize("repetitions", [1, 2])
+def test_in_every_slot_all_nodes_of_the_run_are_paid(repetitions: int) -> None:
+    """As the capacity controller keeps them, also where a variant has its slots on one node."""
+    apart = changed(on_small_nodes(with_rounds()), repetitions=repetitions)
     usd = apart.node_price.usd_per_hour
-    assert limits.usd_per_hour == dict.fromkeys(nodes_of_winner(everywhere), 2 * usd)
+    assert apart.placement.nodes == 2
+    for replicas, nodes in (("one", 1), ("every_slot", 2)):
+        experiment = serving(apart, replicas=replicas)
+        limits = serving_limits(experiment)
+        assert limits
+        assert nodes_of_winner(experiment) == nodes
+        assert set(limits.usd_per_hour.values()) == {nodes * usd}
+        words = f"{nodes} x trn2.3xlarge, {nodes * usd:.2f} USD an hour for"
+        assert words in [*serving_lines(experiment)][2]
 
 
 def test_the_limits_are_the_files() -> None:
