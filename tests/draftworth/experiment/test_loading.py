@@ -926,6 +926,19 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "a date, a time and its zone",
         "as in 2026-12-01T08:00:00Z",
     ),
+    **{
+        f"an end of serving in {until[:4]}": (
+            put("after", value=serving(until)),
+            "after.serve_until",
+            f'"{until}"',
+            "after 1970-01-01 00:00 and before 2100-01-01 00:00 UTC",
+            "as in 2026-12-01T08:00:00Z",
+        )
+        for until in (
+            *("1969-06-01T00:00:00Z", "1970-01-01T00:00:00Z", "0001-01-01T00:00:00+05:00"),
+            *("2100-01-01T00:00:00Z", "9999-12-31T23:59:59-05:00"),
+        )
+    },
     "serving without a budget": (
         put("after", value={"kind": "serve"}),
         "after.budget_usd",
