@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from datetime import UTC, date
+from datetime import UTC, datetime, timedelta
 
 from draftworth.experiment.afterwards import Nothing
 from draftworth.experiment.aws import CapacityBlock
+from draftworth.planning.bounds import Bounds
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.planning.run_specification import nodes_of_winner, serving_limits
+from draftworth.planning.timeline import TEARDOWN, Forecast
 
 _FORM = "%Y-%m-%d %H:%M UTC"
 
 
-def serving_lines(experiment: ResolvedExperiment) -> Iterator[str]:
-    """Nothing where nothing stays."""
+def serving_lines(
+    experiment: ResolvedExperiment, *, run: Forecast | None, now: datetime
+) -> Iterator[str]:
+    """Nothing where nothing stays; `run`: the forecast of one that is deployed now."""
     after = experiment.spec.after
     if isinstance(after, Nothing):
         return
@@ -25,7 +30,8 @@ def serving_lines(experiment: ResolvedExperiment) -> Iterator[str]:
         f"after       the winner goes on serving {until}at most until it has cost "
         f"{after.budget_usd:g} USD from the end of the run on"
     )
-    yield f"  {_cost_words(experiment)}; a probe every {after.probe_seconds:g} s"
+    hours = math.inf if given is None else (_minutes(given, now) - _needed_minutes(run).best) / 60
+    yield f"  {_cost_words(experiment, max(0.0, hours))}; a probe every {after.probe_seconds:g} s"
     in_block = isinstance(experiment, ResolvedNeuron) and isinstance(
         experiment.spec.aws.capacity, CapacityBlock
     )
@@ -33,20 +39,38 @@ def serving_lines(experiment: ResolvedExperiment) -> Iterator[str]:
         yield "  in the Capacity Block, which is paid for: its end is the limit, not the budget"
 
 
-def past_serving(experiment: ResolvedExperiment, today: date) -> Iterator[str]:
+def serving_advice(
+    experiment: ResolvedExperiment, *, run: Forecast | None, now: datetime
+) -> Iterator[str]:
     """A file that was right when it was written: for a report it still is."""
     after = experiment.spec.after
     if isinstance(after, Nothing) or after.serve_until is None:
         return
-    until = after.serve_until.astimezone(UTC)
-    if until.date() < today:
+    left, needed = _minutes(after.serve_until, now), _needed_minutes(run)
+    given = f"after.serve_until: given {after.serve_until.astimezone(UTC):{_FORM}}"
+    later = "give a later time, or leave it out"
+    if left <= 0:
+        yield f"{given}, which is past: no winner would go on serving; {later}"
+    elif left < needed.worst:
+        goes = "no winner would go" if left < needed.best else "the winner may not go"
         yield (
-            f"after.serve_until: given {until:{_FORM}}, which is past: no winner would go on "
-            "serving; give a later time, or leave it out"
+            f"{given}, which is {left:.0f} minutes from now; a first run is over "
+            f"{needed.text(digits=0)} minutes after its deploy begins: {goes} on serving; {later}"
         )
 
 
-def _cost_words(experiment: ResolvedExperiment) -> str:
+def _minutes(until: datetime, now: datetime) -> float:
+    return (until - now) / timedelta(minutes=1)
+
+
+def _needed_minutes(run: Forecast | None) -> Bounds:
+    """From the deploy to the end of the run; 0 where it is not known."""
+    if run is None:
+        return Bounds(0.0, 0.0)
+    return run.unlimited.bounds(lambda schedule: schedule.spans[TEARDOWN].start)
+
+
+def _cost_words(experiment: ResolvedExperiment, most_hours: float) -> str:
     where = "this machine"
     if isinstance(experiment, ResolvedNeuron):
         where = f"{nodes_of_winner(experiment)} x {experiment.spec.instance_type}"
@@ -56,7 +80,8 @@ def _cost_words(experiment: ResolvedExperiment) -> str:
     if limits is None or not limits.usd_per_hour:
         return where
     usd = max(limits.usd_per_hour.values())  # of each variant the same
-    return f"{where}, {usd:.2f} USD an hour for {_time(limits.budget_usd / usd)}"
+    hours = min(most_hours, limits.budget_usd / usd)
+    return f"{where}, {usd:.2f} USD an hour for at most {_time(hours)}"
 
 
 def _time(hours: float) -> str:
