@@ -8,6 +8,7 @@ from draftworth.analysis.live_metrics import charged_live
 from draftworth.analysis.metrics import FINDING_METRICS, charged
 from draftworth.experiment.afterwards import ServeOnDevices
 from draftworth.experiment.aws import CapacityBlock
+from draftworth.experiment.cluster import COMPILE_WAIT_MINUTES
 from draftworth.experiment.rules.aws import MAX_COMPILED_ON_CPU
 from draftworth.planning.assumptions import (
     HOURS_A_MONTH,
@@ -19,7 +20,7 @@ from draftworth.planning.assumptions import (
 from draftworth.planning.bounds import CASES, Bounds, exactly
 from draftworth.planning.capacity_block import PaidBlock, free_slots
 from draftworth.planning.cpu_compiling import compiled_where, graphs_to_compile
-from draftworth.planning.loading_time import cpu_compile_minutes
+from draftworth.planning.loading_time import compiled_in_time, cpu_compile_minutes
 from draftworth.planning.measuring_time import (
     block_seconds,
     control_round_minutes,
@@ -57,6 +58,11 @@ _NOTHING_SAVED = (
     ", which saves nothing: servers start side by side, and one that compiles on the accelerator "
     "takes as long as all of them"
 )
+_TOO_LATE = (
+    f", which saves nothing: {COMPILE_WAIT_MINUTES} minutes after the deploy no graph is there, "
+    "and the servers compile"
+)
+_REJECTED = "; at the worst what they make is rejected, and compiled again"
 
 
 def compile_lines(first: Forecast) -> Iterator[str]:
@@ -102,9 +108,11 @@ def _cpu_words(run: Forecast, *, saves: bool) -> str:
     usd = minutes.called("minutes") / 60 * certain * exactly(price.usd_per_hour)
     way = experiment.spec.release_facts.cpu_compile
     others = f"; {way.others}" if way and way.others else ""
-    nothing = "" if saves else _NOTHING_SAVED
+    told = f"{'' if saves else _NOTHING_SAVED}{_REJECTED}"
+    if not compiled_in_time(run.assumed):
+        told = _TOO_LATE
     return (
-        f"{nothing}; at the worst what they make is rejected, and compiled again. "
+        f"{told}. "
         f"{certain} x {price.what} as Spot for at most {_worked_out(usd, digits=2)} USD{likely}, "
         f"beside the accelerators ({price.source}, {price.as_of.isoformat()}){others}"
     )

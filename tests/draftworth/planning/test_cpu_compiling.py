@@ -79,11 +79,40 @@ def ratio(value: float) -> Any:
 
 
 def test_the_wait_for_graphs_has_its_limit() -> None:
-    assumed = BY_HAND.replaced(["compile_minutes=600"])
-    run = forecast(ON_CPU, assumed).unlimited.best
+    assumed = BY_HAND.replaced(["compile_minutes=60..600"])
+    run = forecast(ON_CPU, assumed).unlimited.worst
 
     assert run.spans["compile baseline on a CPU node"].minutes == COMPILE_WAIT_MINUTES
     assert run.spans[SCALE_UP].start == 30 + COMPILE_WAIT_MINUTES
+
+
+def test_a_graph_that_comes_too_late_at_best_is_compiled_by_the_server() -> None:
+    """Node 1 + 5, image 4: 80 minutes are left to compile."""
+    assumed = BY_HAND.replaced(["compile_minutes=40..60", "cpu_compile_ratio=2.1"])
+    late = forecast(ON_CPU, assumed)
+    accelerator = forecast(compiled_where(QWEN, "accelerator"), assumed)
+
+    compiling = late.unlimited.bounds(lambda run: run.spans["compile baseline"].minutes)
+    assert (compiling.best, compiling.worst) == pytest.approx((40, 60))
+    assert late.billed_minutes.best == pytest.approx(accelerator.billed_minutes.best)
+    assert late.billed_minutes.worst == pytest.approx(accelerator.billed_minutes.worst)
+    (line,) = (line for line in compile_lines(late) if "cpu_nodes" in line)
+    assert "which saves nothing: 90 minutes after the deploy no graph is there" in line
+    assert "rejected" not in line
+    just = BY_HAND.replaced(["compile_minutes=40..60", "cpu_compile_ratio=2"])
+    assert forecast(ON_CPU, just).unlimited.best.spans["compile baseline"].minutes == 0
+
+
+def test_candidates_whose_graphs_come_too_late_are_compiled_by_their_servers() -> None:
+    late = BY_HAND.replaced(["compile_minutes=60", "cpu_compile_ratio=3"])
+    search = compiled_where(resolved("qwen3-32b-search"), "cpu_nodes")
+    on_cpu, here = (
+        forecast(experiment, late).search
+        for experiment in (search, compiled_where(search, "accelerator"))
+    )
+    assert on_cpu
+    assert here
+    assert on_cpu.one == here.one
 
 
 def test_a_graph_that_is_there_is_neither_compiled_nor_waited_for() -> None:
