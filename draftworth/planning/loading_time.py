@@ -49,9 +49,9 @@ def compile_minutes(assumed: Assumptions, *, on_cpu: bool) -> Bounds:
 
 
 def cpu_compile_minutes(assumed: Assumptions) -> Bounds:
-    """From the deploy to graphs in the bucket, or to the end of the wait for them."""
+    """From the deploy to graphs in the bucket, or to the end of a CPU node's time for them."""
     taken, limit = _on_cpu_node(assumed), COMPILE_WAIT_MINUTES
-    cut = f", waited for {limit} at most" if taken.worst > limit else ""
+    cut = f", at most {limit}" if taken.worst > limit else ""
     late = "" if compiled_in_time(assumed) else ": no graph is there by then"
     return Bounds(min(taken.best, limit), min(taken.worst, limit), (f"{taken.how}{cut}{late}",))
 

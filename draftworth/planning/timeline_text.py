@@ -62,6 +62,10 @@ _TOO_LATE = (
     f", which saves nothing: {COMPILE_WAIT_MINUTES} minutes after the deploy no graph is there, "
     "and the servers compile"
 )
+_IN_BLOCK = (
+    "; at best, where the graphs are there when the Capacity Block begins: once it has begun, its "
+    "nodes wait for no graph, and the servers compile"
+)
 _REJECTED = "; at the worst what they make is rejected, and compiled again"
 
 
@@ -111,8 +115,9 @@ def _cpu_words(run: Forecast, *, saves: bool) -> str:
     told = f"{'' if saves else _NOTHING_SAVED}{_REJECTED}"
     if not compiled_in_time(run.assumed):
         told = _TOO_LATE
+    in_block = isinstance(experiment.spec.aws.capacity, CapacityBlock)
     return (
-        f"{told}. "
+        f"{told}{_IN_BLOCK if in_block else ''}. "
         f"{certain} x {price.what} as Spot for at most {_worked_out(usd, digits=2)} USD{likely}, "
         f"beside the accelerators ({price.source}, {price.as_of.isoformat()}){others}"
     )

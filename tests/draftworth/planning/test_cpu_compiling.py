@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
+from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.cluster import COMPILE_WAIT_MINUTES
+from draftworth.experiment.patterns import EXAMPLE_RESERVATION
 from draftworth.planning.assumptions import assumption_data
 from draftworth.planning.cpu_compiling import compiled_where, graphs_to_compile
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.planning.timeline import IMAGE_PULL, SCALE_UP, forecast
+from draftworth.planning.timeline import IMAGE_PULL, SCALE_UP, STAGE, forecast
 from draftworth.planning.timeline_text import compile_lines
 from draftworth.records.server_state import UNPROVEN_LIMIT_MINUTES
-from tests.support.experiments import changed, resolved
+from tests.support.experiments import changed, changed_aws, resolved
 from tests.support.timelines import BY_HAND, QWEN
 
 HEADS = "llama-3.1-8b-eagle3"
@@ -101,6 +103,20 @@ def test_a_graph_that_comes_too_late_at_best_is_compiled_by_the_server() -> None
     assert "rejected" not in line
     just = BY_HAND.replaced(["compile_minutes=40..60", "cpu_compile_ratio=2"])
     assert forecast(ON_CPU, just).unlimited.best.spans["compile baseline"].minutes == 0
+
+
+def test_the_nodes_of_a_capacity_block_wait_for_no_graph() -> None:
+    """Deploy 30, staging 65 seconds + 1 minute; node 1 + 5, image 4 and compile 45 go on."""
+    capacity = CapacityBlock(kind="capacity_block", reservation_id=EXAMPLE_RESERVATION)
+    block = forecast(changed_aws(ON_CPU, capacity=capacity), ratio(1.5))
+    run = block.unlimited.best
+
+    assert run.spans["compile baseline on a CPU node"].minutes == 55
+    assert run.spans[SCALE_UP].start == run.spans[STAGE].end < 33
+    (line,) = (line for line in compile_lines(block) if "cpu_nodes" in line)
+    assert "once it has begun, its nodes wait for no graph" in line
+    (elsewhere,) = (x for x in compile_lines(forecast(ON_CPU, ratio(1.5))) if "cpu_nodes" in x)
+    assert "Capacity Block" not in elsewhere
 
 
 def test_candidates_whose_graphs_come_too_late_are_compiled_by_their_servers() -> None:
