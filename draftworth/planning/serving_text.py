@@ -12,6 +12,7 @@ from draftworth.planning.bounds import Bounds
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.planning.run_specification import nodes_of_winner, serving_limits
 from draftworth.planning.timeline import TEARDOWN, Forecast
+from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
 
 _FORM = "%Y-%m-%d %H:%M UTC"
 
@@ -25,18 +26,17 @@ def serving_lines(
         return
     given = after.serve_until
     until = "" if given is None else f"until {given.astimezone(UTC):{_FORM}}, "
+    limit = f"it has cost {after.budget_usd:g} USD from the end of the run on"
+    if isinstance(experiment, ResolvedNeuron) and isinstance(
+        experiment.spec.aws.capacity, CapacityBlock
+    ):
+        minutes = BLOCK_MARGIN_SECONDS // 60
+        limit = f"{minutes} minutes before its Capacity Block ends, which is paid for: "
+        limit += "after.budget_usd is no limit there"
     yield ""
-    yield (
-        f"after       the winner goes on serving {until}at most until it has cost "
-        f"{after.budget_usd:g} USD from the end of the run on"
-    )
+    yield f"after       the winner goes on serving {until}at most until {limit}"
     hours = math.inf if given is None else (_minutes(given, now) - _needed_minutes(run).best) / 60
     yield f"  {_cost_words(experiment, max(0.0, hours))}; a probe every {after.probe_seconds:g} s"
-    in_block = isinstance(experiment, ResolvedNeuron) and isinstance(
-        experiment.spec.aws.capacity, CapacityBlock
-    )
-    if in_block:
-        yield "  in the Capacity Block, which is paid for: its end is the limit, not the budget"
 
 
 def serving_advice(

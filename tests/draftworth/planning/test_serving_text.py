@@ -11,6 +11,8 @@ import pytest
 
 from draftworth.errors import UserInputError
 from draftworth.experiment.afterwards import ServeHere, ServeOnDevices
+from draftworth.experiment.aws import CapacityBlock
+from draftworth.experiment.patterns import EXAMPLE_RESERVATION
 from draftworth.planning.advice import notes
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron, load
 from draftworth.planning.run_specification import Server, nodes_of_winner, run_spec, serving_limits
@@ -49,6 +51,14 @@ def test_a_plan_says_until_when_where_and_for_how_much() -> None:
     assert "a probe every 60 s" in second
     _, first, _ = lines(serving())
     assert "serving at most until it has cost 40 USD" in first
+
+
+def test_in_a_capacity_block_its_end_is_told_and_no_budget() -> None:
+    block = CapacityBlock(kind="capacity_block", reservation_id=EXAMPLE_RESERVATION)
+    _, first, second = lines(serving(changed_aws(with_rounds(), capacity=block)))
+    assert "serving at most until 40 minutes before its Capacity Block ends" in first
+    assert "after.budget_usd is no limit there" in first
+    assert "USD " not in f"{first}{second}"
 
 
 def test_without_a_price_no_cost_is_made_up() -> None:
