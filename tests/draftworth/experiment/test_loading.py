@@ -939,6 +939,22 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
             *("2100-01-01T00:00:00Z", "9999-12-31T23:59:59-05:00"),
         )
     },
+    **{
+        f"serving the winner of a {load['kind']}": (
+            both(
+                put("workload", "load", value=load),
+                put("after", value={"kind": "serve", "budget_usd": 40}),
+            ),
+            "workload.load",
+            f"kind {load['kind']} with after.kind serve",
+            "kind concurrency or ladder, or no `load`; or after.kind nothing",
+            "a variant wins by its cost per token, which requests that arrive at a rate do not",
+        )
+        for load in (
+            {"kind": "poisson", "requests_per_second": 2.0},
+            {"kind": "poisson_ladder", "rates": [1.0, 2.0]},
+        )
+    },
     "serving without a budget": (
         put("after", value={"kind": "serve"}),
         "after.budget_usd",
