@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from draftworth.experiment.afterwards import Nothing
-from draftworth.experiment.aws import CapacityBlock
+from draftworth.experiment.afterwards import Nothing, ServeHere, ServeOnDevices
 from draftworth.planning.bounds import Bounds
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
-from draftworth.planning.run_specification import nodes_of_winner, serving_limits
+from draftworth.planning.run_specification import nodes_of_winner, usd_per_hour_of_winner
 from draftworth.planning.timeline import TEARDOWN, Forecast
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
 
@@ -27,16 +26,15 @@ def serving_lines(
     given = after.serve_until
     until = "" if given is None else f"until {given.astimezone(UTC):{_FORM}}, "
     limit = f"it has cost {after.budget_usd:g} USD from the end of the run on"
-    if isinstance(experiment, ResolvedNeuron) and isinstance(
-        experiment.spec.aws.capacity, CapacityBlock
-    ):
+    if isinstance(experiment, ResolvedNeuron) and experiment.in_block:
         minutes = BLOCK_MARGIN_SECONDS // 60
         limit = f"{minutes} minutes before its Capacity Block ends, which is paid for: "
         limit += "after.budget_usd is no limit there"
     yield ""
     yield f"after       the winner goes on serving {until}at most until {limit}"
     hours = math.inf if given is None else (_minutes(given, now) - _needed_minutes(run).best) / 60
-    yield f"  {_cost_words(experiment, max(0.0, hours))}; a probe every {after.probe_seconds:g} s"
+    cost = _cost_words(experiment, after, max(0.0, hours))
+    yield f"  {cost}; a probe every {after.probe_seconds:g} s"
 
 
 def serving_advice(
@@ -70,17 +68,19 @@ def _needed_minutes(run: Forecast | None) -> Bounds:
     return run.unlimited.bounds(lambda schedule: schedule.spans[TEARDOWN].start)
 
 
-def _cost_words(experiment: ResolvedExperiment, most_hours: float) -> str:
+def _cost_words(
+    experiment: ResolvedExperiment, after: ServeHere | ServeOnDevices, most_hours: float
+) -> str:
     where = "this machine"
     if isinstance(experiment, ResolvedNeuron):
         where = f"{nodes_of_winner(experiment)} x {experiment.spec.instance_type}"
         if experiment.price is None:
             return f"{where}, whose price is not known"
-    limits = serving_limits(experiment)
-    if limits is None or not limits.usd_per_hour:
+    rates = usd_per_hour_of_winner(experiment, after)
+    if not rates:
         return where
-    usd = max(limits.usd_per_hour.values())  # of each variant the same
-    hours = min(most_hours, limits.budget_usd / usd)
+    usd = max(rates.values())  # of each variant the same
+    hours = min(most_hours, after.budget_usd / usd)
     return f"{where}, {usd:.2f} USD an hour for at most {_time(hours)}"
 
 

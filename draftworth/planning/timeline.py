@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from draftworth.experiment.aws import CapacityBlock
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds, exactly
 from draftworth.planning.cpu_compiling import compiles_on_cpu
@@ -162,8 +161,7 @@ def _phases(
     ]
     yield from on_cpu
     # A Capacity Block's nodes are paid for, and may as well compile.
-    in_block = isinstance(experiment.spec.aws.capacity, CapacityBlock)
-    ready = (STAGE, *(phase.name for phase in on_cpu if not in_block))
+    ready = (STAGE, *(phase.name for phase in on_cpu if not experiment.in_block))
     yield Phase(name=SCALE_UP, minutes=minutes("scale_up_minutes"), after=ready, billed=False)
     yield Phase(name=NODE_START, minutes=minutes("node_start_minutes"), after=(SCALE_UP,))
     yield Phase(name=IMAGE_PULL, minutes=minutes("image_pull_minutes"), after=(NODE_START,))

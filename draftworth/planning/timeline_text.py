@@ -111,15 +111,15 @@ def _cpu_words(run: Forecast, *, saves: bool) -> str:
         return ""
     if not compiled_in_time(run.assumed):
         return _TOO_LATE
-    in_block = isinstance(run.experiment.spec.aws.capacity, CapacityBlock)
-    return f"{'' if saves else _NOTHING_SAVED}{_REJECTED}{_IN_BLOCK if in_block else ''}"
+    block = _IN_BLOCK if run.experiment.in_block else ""
+    return f"{'' if saves else _NOTHING_SAVED}{_REJECTED}{block}"
 
 
 def _first_run_usd(run: Forecast) -> str:
     """CPU nodes alone where accelerators cost the same both ways, or nobody knows what."""
-    aws, cpu = run.experiment.spec.aws, _cpu_nodes_usd(run)
+    experiment, cpu = run.experiment, _cpu_nodes_usd(run)
     beside = f"at most {cpu.text(digits=2)} USD of CPU nodes" if cpu else ""
-    if aws.price is None or isinstance(aws.capacity, CapacityBlock):
+    if experiment.spec.aws.price is None or experiment.in_block:
         return f", with {beside}" if cpu else ""
     usd = run.usd(run.billed_minutes)
     whole = f" + {beside} = at most {(usd + cpu).text(digits=2)} USD" if cpu else ""
