@@ -40,7 +40,7 @@ class _Serve(StrictModel):
         description="with its time zone, as in 2026-12-01T08:00:00Z; left out: until budget_usd",
     )
     budget_usd: PositiveFloat
-    """the winner's server goes when it has cost so much since the run was over, US dollars"""
+    """US dollars that serving may cost, counted from the end of the run"""
     probe_seconds: float = Field(default=PROBE_SECONDS, ge=1, le=3600)
     """time between two probes: a request of each prompt class, whose tokens a step are compared
     with the break-even"""

@@ -960,7 +960,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "after.budget_usd",
         "nothing",
         "a number, 0.001 or more",
-        "this key is required",
+        "this key is required; US dollars that serving may cost, counted from the end of the run",
     ),
     "a list of methods": (
         put("variants", 1, "method", value=["eagle"]),
