@@ -12,6 +12,7 @@ from draftworth.experiment.cluster import COMPILE_WAIT_MINUTES
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.cpu_compiling import graphs_to_compile
 from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.planning.run_specification import nodes_of_winner
 from draftworth.records.capacity import (
     CapacityPlan,
     CompilePlan,
@@ -72,12 +73,11 @@ def _compiling(experiment: ResolvedNeuron, jobs: Mapping[str, str]) -> CompilePl
 
 
 def _serving(experiment: ResolvedNeuron) -> ServingPlan | None:
-    """A slot lies on one node: so does one server."""
     after = experiment.spec.after
     if not isinstance(after, ServeOnDevices):
         return None
     return ServingPlan(
-        nodes=experiment.placement.nodes if after.replicas == "every_slot" else 1,
+        nodes=nodes_of_winner(experiment),
         budget_usd=after.budget_usd,
         serve_until_unix_s=after.serve_until.timestamp() if after.serve_until else None,
     )

@@ -39,6 +39,6 @@ def build_priced_application(scope: Construct, *, experiment: ResolvedNeuron) ->
 def _warn(stack: Stack, experiment: ResolvedNeuron) -> None:
     """What `plan` notes, for those who type `cdk deploy`; only `--strict` stops at it."""
     assumed = assumption_data().for_target(experiment.spec.target.model)
-    run, today = forecast(experiment, assumed), datetime.now(UTC).date()
-    for note in notes(experiment, run=run, today=today):
+    run = forecast(experiment, assumed)
+    for note in notes(experiment, run=run, now=datetime.now(UTC)):
         Annotations.of(stack).add_warning(note)

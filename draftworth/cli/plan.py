@@ -108,8 +108,9 @@ def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -
             f"{experiment.spec.release}, allowed with a Neuron release: a local experiment uses no "
             "AWS nodes and has no time line"
         )
-    yield from serving_lines(experiment)
-    if told := list(notes(experiment, run=first, today=datetime.now(UTC).date())):
+    now = datetime.now(UTC)
+    yield from serving_lines(experiment, run=first, now=now)
+    if told := list(notes(experiment, run=first, now=now)):
         yield ""
         yield from (f"note: {line}" for line in told)
     if isinstance(experiment, ResolvedLocal):

@@ -25,33 +25,47 @@ def starting_phases(
 ) -> Iterator[Phase]:
     """A compile where no graph is there, then a load.
 
-    on_cpu: a CPU node has compiled it before, which a start here proves, or not.
+    on_cpu: a CPU node compiles it before, where it does so in time.
     """
     if not is_compiled:
-        minutes = assumed.bounds("compile_minutes")
-        if on_cpu:
-            minutes = compiled_again(minutes)
+        minutes = compile_minutes(assumed, on_cpu=on_cpu)
         yield Phase(name=f"compile {variant.name}", minutes=minutes, after=(after,))
         after = f"compile {variant.name}"
     loading = load_minutes(variant, assumed)
     yield Phase(name=f"load {variant.name}", minutes=loading, after=(after,))
 
 
-def compiled_again(minutes: Bounds) -> Bounds:
-    """Nothing where graphs from a CPU node load; else a start that rejects them, and a compile."""
+def compile_minutes(assumed: Assumptions, *, on_cpu: bool) -> Bounds:
+    """Of a server that finds no proven graphs; on_cpu: a CPU node compiles them before.
+
+    Nothing where what the CPU node made loads; else a start that rejects it, and a compile. A
+    compile where it has made nothing in time.
+    """
+    minutes = assumed.bounds("compile_minutes")
+    if not on_cpu or not compiled_in_time(assumed):
+        return minutes
     words = f"0 where they load, else unproven start {UNPROVEN_LIMIT_MINUTES} + {minutes.how}"
     return Bounds(0.0, UNPROVEN_LIMIT_MINUTES + minutes.worst, (words,))
 
 
 def cpu_compile_minutes(assumed: Assumptions) -> Bounds:
-    """From the deploy to graphs in the bucket, or to the end of the wait for them."""
+    """From the deploy to graphs in the bucket, or to the end of a CPU node's time for them."""
+    taken, limit = _on_cpu_node(assumed), COMPILE_WAIT_MINUTES
+    cut = f", at most {limit}" if taken.worst > limit else ""
+    late = "" if compiled_in_time(assumed) else ": no graph is there by then"
+    return Bounds(min(taken.best, limit), min(taken.worst, limit), (f"{taken.how}{cut}{late}",))
+
+
+def compiled_in_time(assumed: Assumptions) -> bool:
+    """Whether a CPU node has made a graph before the wait for it ends, at best."""
+    return _on_cpu_node(assumed).best <= COMPILE_WAIT_MINUTES
+
+
+def _on_cpu_node(assumed: Assumptions) -> Bounds:
     minutes = assumed.bounds
     node = minutes("scale_up_minutes") + minutes("node_start_minutes")
     compiling = minutes("compile_minutes") * minutes("cpu_compile_ratio")
-    taken = node + minutes("image_pull_minutes") + compiling
-    limit = COMPILE_WAIT_MINUTES
-    cut = f", waited for {limit} at most" if taken.worst > limit else ""
-    return Bounds(min(taken.best, limit), min(taken.worst, limit), (f"{taken.how}{cut}",))
+    return node + minutes("image_pull_minutes") + compiling
 
 
 def load_minutes(variant: NeuronVariant, assumed: Assumptions) -> Bounds:

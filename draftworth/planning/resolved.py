@@ -152,6 +152,11 @@ class ResolvedNeuron(ResolvedExperiment):
     placement: Placement
 
     @property
+    def in_block(self) -> bool:
+        """Whether its nodes are of a Capacity Block: paid for up front, used or not."""
+        return self.spec.aws.capacity.kind == "capacity_block"
+
+    @property
     def canaries(self) -> tuple[NeuronVariant, ...]:
         """Variants that are tried on a CPU node before any accelerator node is there.
 

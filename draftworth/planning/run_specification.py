@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from draftworth.experiment.afterwards import Nothing, ServeHere, ServeOnDevices
-from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment
 from draftworth.experiment.variants import Speculative
 from draftworth.experiment.workload import Workload
@@ -98,29 +97,33 @@ def serving_limits(experiment: ResolvedExperiment) -> ServingLimits | None:
     return ServingLimits(
         serve_until_unix_s=None if until is None else until.timestamp(),
         budget_usd=after.budget_usd,
-        usd_per_hour=_usd_per_hour(experiment),
+        usd_per_hour=usd_per_hour_of_winner(experiment, after),
         probe_seconds=after.probe_seconds,
     )
 
 
-def nodes_of_winner(experiment: ResolvedNeuron) -> dict[str, int]:
-    """Accelerator nodes that each variant would need, if it won and went on serving."""
+def nodes_of_winner(experiment: ResolvedNeuron) -> int:
+    """Accelerator nodes that stay while a winner serves: one server's slot lies on one node; for a
+    server in every slot all nodes of the run stay."""
     after = experiment.spec.after
     everywhere = isinstance(after, ServeOnDevices) and after.replicas == "every_slot"
-    return {
-        variant.name: len({slot.node for slot in variant.slots}) if everywhere else 1
-        for variant in experiment.variants
-    }
+    return experiment.placement.nodes if everywhere else 1
 
 
-def _usd_per_hour(experiment: ResolvedExperiment) -> dict[str, float]:
-    if isinstance(experiment, ResolvedNeuron):
-        if isinstance(experiment.spec.aws.capacity, CapacityBlock):
-            return {}  # as for the capacity controller: what goes brings nothing back
-        node_usd = experiment.node_price.usd_per_hour
-        return {name: nodes * node_usd for name, nodes in nodes_of_winner(experiment).items()}
-    after = experiment.spec.after
-    usd = after.usd_per_hour if isinstance(after, ServeHere) else 0.0
+def usd_per_hour_of_winner(
+    experiment: ResolvedExperiment, after: ServeHere | ServeOnDevices
+) -> dict[str, float]:
+    """By each variant's name, if it wins and goes on serving; empty where the time is paid for.
+
+    Raises:
+        UserInputError: the experiment leaves the price out, and none was looked up.
+    """
+    if isinstance(after, ServeHere):
+        usd = after.usd_per_hour
+    elif isinstance(experiment, ResolvedNeuron) and not experiment.in_block:
+        usd = nodes_of_winner(experiment) * experiment.node_price.usd_per_hour
+    else:
+        return {}  # as for the capacity controller: what goes brings nothing back
     return {variant.name: usd for variant in experiment.variants}
 
 

@@ -15,7 +15,7 @@ from draftworth.experiment.search import Stop
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds
 from draftworth.planning.cpu_compiling import compiles_on_cpu
-from draftworth.planning.loading_time import compiled_again, load_minutes, starting_phases
+from draftworth.planning.loading_time import compile_minutes, load_minutes, starting_phases
 from draftworth.planning.measuring_time import RoundCounts, round_minutes
 from draftworth.planning.phases import Phase
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
@@ -80,10 +80,8 @@ class SearchTime:
         starting = loading + self._measuring
         if all(variant.name in self.compiled for variant in self._others):
             return starting
-        compiling = self.assumed.bounds("compile_minutes")
-        if all(compiles_on_cpu(self.experiment, variant) for variant in self._others):
-            compiling = compiled_again(compiling)
-        return compiling + starting
+        on_cpu = all(compiles_on_cpu(self.experiment, variant) for variant in self._others)
+        return compile_minutes(self.assumed, on_cpu=on_cpu) + starting
 
     def others_minutes(self, candidates: float) -> Bounds:
         """Beside the certain ones, of so many candidates in all; `search.stop` left out."""

@@ -149,14 +149,20 @@ def _phases(
     yield Phase(name=DEPLOY, minutes=deploy, billed=False)
     yield Phase(name=STAGE, minutes=stage, after=(DEPLOY,), billed=False)
     starting = [variant for variant in experiment.variants if experiment.starts_up(variant)]
-    ready = [STAGE]
-    for variant in starting:
-        if variant.name not in compiled and compiles_on_cpu(experiment, variant):
-            ready.append(f"compile {variant.name} on a CPU node")
-            compiling = cpu_compile_minutes(assumed)
-            yield Phase(name=ready[-1], minutes=compiling, after=(DEPLOY,), billed=False)
-    scaling = minutes("scale_up_minutes")
-    yield Phase(name=SCALE_UP, minutes=scaling, after=tuple(ready), billed=False)
+    on_cpu = [
+        Phase(
+            name=f"compile {variant.name} on a CPU node",
+            minutes=cpu_compile_minutes(assumed),
+            after=(DEPLOY,),
+            billed=False,
+        )
+        for variant in starting
+        if variant.name not in compiled and compiles_on_cpu(experiment, variant)
+    ]
+    yield from on_cpu
+    # A Capacity Block's nodes are paid for, and may as well compile.
+    ready = (STAGE, *(phase.name for phase in on_cpu if not experiment.in_block))
+    yield Phase(name=SCALE_UP, minutes=minutes("scale_up_minutes"), after=ready, billed=False)
     yield Phase(name=NODE_START, minutes=minutes("node_start_minutes"), after=(SCALE_UP,))
     yield Phase(name=IMAGE_PULL, minutes=minutes("image_pull_minutes"), after=(NODE_START,))
     for variant in starting:  # each on its own slot, all at once

@@ -89,7 +89,7 @@ class CompilePlan:
 class ServingPlan:
     """The winner goes on serving when its run is over.
 
-    nodes: accelerator nodes that it needs.
+    nodes: accelerator nodes that stay.
     budget_usd: of what nodes cost since then.
     serve_until_unix_s: None: until the budget is spent.
     """
@@ -174,8 +174,12 @@ class CapacityPlan:
             return since_unix_s
         usd_per_hour = self.serving.nodes * self.price_usd_per_node_hour
         spent = since_unix_s + 3600 * self.serving.budget_usd / usd_per_hour
-        until = self.serving.serve_until_unix_s or YEAR_2100
-        return min(until, YEAR_2100 if self.reservation_id else spent, YEAR_2100)
+        until = self.serving.serve_until_unix_s
+        limits = (
+            YEAR_2100 if until is None else until,
+            YEAR_2100 if self.reservation_id else spent,
+        )
+        return min(*limits, YEAR_2100)
 
 
 def spent_usd(

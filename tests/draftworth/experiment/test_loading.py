@@ -926,12 +926,41 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "a date, a time and its zone",
         "as in 2026-12-01T08:00:00Z",
     ),
+    **{
+        f"an end of serving in {until[:4]}": (
+            put("after", value=serving(until)),
+            "after.serve_until",
+            f'"{until}"',
+            "after 1970-01-01 00:00 and before 2100-01-01 00:00 UTC",
+            "as in 2026-12-01T08:00:00Z",
+        )
+        for until in (
+            *("1969-06-01T00:00:00Z", "1970-01-01T00:00:00Z", "0001-01-01T00:00:00+05:00"),
+            *("2100-01-01T00:00:00Z", "9999-12-31T23:59:59-05:00"),
+        )
+    },
+    **{
+        f"serving the winner of a {load['kind']}": (
+            both(
+                put("workload", "load", value=load),
+                put("after", value={"kind": "serve", "budget_usd": 40}),
+            ),
+            "workload.load",
+            f"kind {load['kind']} with after.kind serve",
+            "kind concurrency or ladder, or no `load`; or after.kind nothing",
+            "a variant wins by its cost per token, which requests that arrive at a rate do not",
+        )
+        for load in (
+            {"kind": "poisson", "requests_per_second": 2.0},
+            {"kind": "poisson_ladder", "rates": [1.0, 2.0]},
+        )
+    },
     "serving without a budget": (
         put("after", value={"kind": "serve"}),
         "after.budget_usd",
         "nothing",
         "a number, 0.001 or more",
-        "this key is required",
+        "this key is required; US dollars that serving may cost, counted from the end of the run",
     ),
     "a list of methods": (
         put("variants", 1, "method", value=["eagle"]),

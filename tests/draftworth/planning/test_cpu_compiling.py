@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.cluster import COMPILE_WAIT_MINUTES
+from draftworth.experiment.patterns import EXAMPLE_RESERVATION
 from draftworth.planning.assumptions import assumption_data
 from draftworth.planning.cpu_compiling import (
     compiled_where,
@@ -14,10 +16,10 @@ from draftworth.planning.cpu_compiling import (
     graphs_to_compile,
 )
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.planning.timeline import IMAGE_PULL, SCALE_UP, forecast
-from draftworth.planning.timeline_text import compile_lines
+from draftworth.planning.timeline import IMAGE_PULL, SCALE_UP, STAGE, forecast
+from draftworth.planning.timeline_text import compile_lines, time_lines
 from draftworth.records.server_state import UNPROVEN_LIMIT_MINUTES
-from tests.support.experiments import changed, resolved
+from tests.support.experiments import changed, changed_aws, resolved
 from tests.support.timelines import BY_HAND, QWEN
 
 HEADS = "llama-3.1-8b-eagle3"
@@ -92,11 +94,54 @@ def ratio(value: float) -> Any:
 
 
 def test_the_wait_for_graphs_has_its_limit() -> None:
-    assumed = BY_HAND.replaced(["compile_minutes=600"])
-    run = forecast(ON_CPU, assumed).unlimited.best
+    assumed = BY_HAND.replaced(["compile_minutes=60..600"])
+    run = forecast(ON_CPU, assumed).unlimited.worst
 
     assert run.spans["compile baseline on a CPU node"].minutes == COMPILE_WAIT_MINUTES
     assert run.spans[SCALE_UP].start == 30 + COMPILE_WAIT_MINUTES
+
+
+def test_a_graph_that_comes_too_late_at_best_is_compiled_by_the_server() -> None:
+    """Node 1 + 5, image 4: 80 minutes are left to compile."""
+    assumed = BY_HAND.replaced(["compile_minutes=40..60", "cpu_compile_ratio=2.1"])
+    late = forecast(ON_CPU, assumed)
+    accelerator = forecast(compiled_where(QWEN, "accelerator"), assumed)
+
+    compiling = late.unlimited.bounds(lambda run: run.spans["compile baseline"].minutes)
+    assert (compiling.best, compiling.worst) == pytest.approx((40, 60))
+    assert late.billed_minutes.best == pytest.approx(accelerator.billed_minutes.best)
+    assert late.billed_minutes.worst == pytest.approx(accelerator.billed_minutes.worst)
+    (line,) = (line for line in compile_lines(late) if "cpu_nodes" in line)
+    assert "it saves nothing: 90 minutes after the deploy no graph is there" in line
+    assert "rejected" not in line
+    just = BY_HAND.replaced(["compile_minutes=40..60", "cpu_compile_ratio=2"])
+    assert forecast(ON_CPU, just).unlimited.best.spans["compile baseline"].minutes == 0
+
+
+def test_the_nodes_of_a_capacity_block_wait_for_no_graph() -> None:
+    """Deploy 30, staging 65 seconds + 1 minute; node 1 + 5, image 4 and compile 45 go on."""
+    capacity = CapacityBlock(kind="capacity_block", reservation_id=EXAMPLE_RESERVATION)
+    block = forecast(changed_aws(ON_CPU, capacity=capacity), ratio(1.5))
+    run = block.unlimited.best
+
+    assert run.spans["compile baseline on a CPU node"].minutes == 55
+    assert run.spans[SCALE_UP].start == run.spans[STAGE].end < 33
+    (line,) = (line for line in compile_lines(block) if "cpu_nodes" in line)
+    assert "once it has begun, its nodes wait for no graph" in line
+    (elsewhere,) = (x for x in compile_lines(forecast(ON_CPU, ratio(1.5))) if "cpu_nodes" in x)
+    assert "Capacity Block" not in elsewhere
+
+
+def test_candidates_whose_graphs_come_too_late_are_compiled_by_their_servers() -> None:
+    late = BY_HAND.replaced(["compile_minutes=60", "cpu_compile_ratio=3"])
+    search = compiled_where(resolved("qwen3-32b-search"), "cpu_nodes")
+    on_cpu, here = (
+        forecast(experiment, late).search
+        for experiment in (search, compiled_where(search, "accelerator"))
+    )
+    assert on_cpu
+    assert here
+    assert on_cpu.one == here.one
 
 
 def test_a_graph_that_is_there_is_neither_compiled_nor_waited_for() -> None:
@@ -120,20 +165,44 @@ def test_at_best_a_quarter_of_the_published_sequence_is_billed() -> None:
     assert lost == pytest.approx(UNPROVEN_LIMIT_MINUTES)
 
 
-def test_the_plan_shows_both_ways_and_what_the_cpu_nodes_cost() -> None:
+def test_the_plan_shows_both_ways_and_what_they_cost() -> None:
+    """41.08 and 11.08 minutes; 82.08 to 190.08 billed with a compile of 30. A CPU node has 30 to 45
+    and 10 to start; the accelerators an unproven start of 15 more at the worst."""
     lines = list(compile_lines(forecast(ON_CPU, BY_HAND)))
 
-    accelerator, cpu = (line for line in lines if line.startswith("  compile_where"))
-    assert ", as here" in cpu
-    assert ", as here" not in accelerator
-    assert "2 x r7i.16xlarge as Spot" in cpu
+    accelerator, cpu, nodes = lines[2:]
+    assert accelerator == "  compile_where accelerator  41.1 minutes, first run 11.76 to 27.24 USD"
+    # 52.08 and 205.08 minutes at 8.60; 40 to 55 minutes of two nodes at 4.2336.
+    assert (
+        "11.1 to 56.1 minutes, as here, first run 7.46 to 29.39 USD + at most 5.64 to 7.76" in cpu
+    )
+    assert "USD of CPU nodes = at most 13.11 to 37.16 USD; at the worst what they make is" in cpu
+    assert "2 x r7i.16xlarge as Spot, at most at the on-demand rate: minutes 40.0 to 55.0" in nodes
+
+
+def test_the_cost_of_a_first_run_names_its_cpu_nodes() -> None:
+    def of_nodes(experiment: ResolvedNeuron) -> list[str]:
+        first = forecast(experiment, BY_HAND)
+        lines = [*time_lines(first, forecast(experiment, BY_HAND, second=True))]
+        return [line for line in lines if line.startswith("  compiling ")]
+
+    (line,) = of_nodes(ON_CPU)
+    assert "at most 5.64 to 7.76 USD of CPU nodes in the first run, in addition" in line
+    assert "aws.budget_usd does not count them" in line
+    assert of_nodes(changed_aws(ON_CPU, price=None)) == [line]
+    assert of_nodes(compiled_where(QWEN, "accelerator")) == []
+
+
+def test_where_accelerators_cost_the_same_both_ways_cpu_nodes_alone_are_told() -> None:
+    capacity = CapacityBlock(kind="capacity_block", reservation_id=EXAMPLE_RESERVATION)
+    for experiment in (changed_aws(ON_CPU, price=None), changed_aws(ON_CPU, capacity=capacity)):
+        accelerator, cpu, _ = list(compile_lines(forecast(experiment, BY_HAND)))[2:]
+        assert "USD" not in accelerator
+        assert "as here, with at most 5.64 to 7.76 USD of CPU nodes" in cpu
 
 
 def cpu_nodes_line(name: str) -> str:
-    (line,) = (
-        line for line in compile_lines(forecast(resolved(name), BY_HAND)) if "cpu_nodes" in line
-    )
-    return line
+    return " ".join([*compile_lines(forecast(resolved(name), BY_HAND))][3:])
 
 
 def test_where_a_release_cannot_the_plan_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,6 +225,6 @@ def test_where_only_the_baseline_can_the_plan_says_that_it_saves_nothing() -> No
     assert names(experiment, certain=True) == ["baseline"]
     assert billed["cpu_nodes"].best == billed["accelerator"].best
     line = cpu_nodes_line(HEADS)
-    assert "which saves nothing" in line
+    assert "it saves nothing" in line
     assert line.endswith("takes no speculation: the other graphs are compiled on the accelerator")
     assert "saves nothing" not in cpu_nodes_line("qwen3-32b")
