@@ -569,7 +569,7 @@ def test_a_search_without_a_price_has_hours_and_no_usd(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = searched(tmp_path, capsys, drop("aws", "price"))
-    assert line(text, "certainly measured  ").split()[2:7] == ["1", "0.5", "to", "2.1", "-"]
+    assert line(text, "certainly measured  ").split()[2:7] == ["1", "0.3", "to", "2.4", "-"]
     assert "search.stop: hours 6 x 60 = 360.0 minutes; no candidate" in text
     note = "search.stop.usd: without aws.price nobody knows what a candidate costs"
     assert note in text
@@ -583,7 +583,7 @@ ROOM = both(put("aws", "deadline_minutes", value=9_000), put("aws", "budget_usd"
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("budget_usd", 4.0, "ends the search before the candidates are measured that certainly"),
+        ("budget_usd", 2.5, "ends the search before the candidates are measured that certainly"),
         ("budget_usd", 17.0, "may end the search with fewer candidates than are certainly"),
         ("budget_usd", 50.0, "may end the search with fewer candidates than an average search has"),
         ("budget_usd", 60.0, "may end the search before it ends by itself: the worst case costs"),
@@ -592,7 +592,7 @@ ROOM = both(put("aws", "deadline_minutes", value=9_000), put("aws", "budget_usd"
         ("deadline_minutes", 380, "may end the search with fewer candidates than an average"),
         (
             "deadline_minutes",
-            400,
+            600,
             "may end the search before it ends by itself: the worst case needs",
         ),
     ],
@@ -625,7 +625,7 @@ def two_by_hand(data: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("edit", "hours", "told"),
-    [(two_by_hand, 1.0, True), (two_by_hand, 2.0, False), (lambda _: None, 1.0, False)],
+    [(two_by_hand, 1.0, True), (two_by_hand, 3.0, False), (lambda _: None, 1.0, False)],
     ids=["too short for both", "long enough", "the first always begins"],
 )
 def test_a_stop_that_may_leave_out_what_is_certain_is_noted(
