@@ -19,7 +19,7 @@ from charts.winner.kserve import inference_service
 from charts.winner.measured import measured_winner
 from charts.winner.production_stack import production_stack_values
 from draftworth.cli import main
-from draftworth.planning.resolved import load
+from draftworth.planning.resolved import load, load_neuron
 from tests.charts.winner.runs import (
     BUCKETS,
     HEADS,
@@ -207,8 +207,30 @@ def test_an_experiment_that_was_changed_since_is_refused_with_what_differs(
     path = write_experiment(tmp_path, put("variants", 1, "window", value=5))
     assert manifests(path, run, tmp_path / "out") == 2
     error = capsys.readouterr().err
-    assert "decoding: measured Decoding(" in error
-    assert "window=7" in error
+    assert "    window: measured 7, in the file 5\n" in error
+    assert "artifact key" not in error
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put("serving", "buckets", value="one"),
+        put("serving", "neuron_config", value={"is_block_kv_layout": False}),
+        put("target", "revision", value="0" * 40),
+    ],
+)
+def test_flags_and_graphs_that_were_not_measured_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any
+) -> None:
+    path, out = write_experiment(tmp_path, change), tmp_path / "out"
+    assert manifests(path, written_run(tmp_path), out) == 2
+    error = capsys.readouterr().err
+    measured, given = (
+        load_neuron(p).variants[1].artifact_key for p in (experiment_path(NEURON), path)
+    )
+    assert f"measured: artifact key {measured}, in the file {given}; what differs is" in error
+    assert "serving.buckets" in error
+    assert not out.exists()
 
 
 def test_a_winner_that_is_not_in_the_file_is_refused(
