@@ -35,6 +35,8 @@ def production_stack_values(handover: Handover) -> Object:
     server, pod = handover.server, handover.pod
     return {
         "servingEngineSpec": {
+            # The chart's own is `nvidia`: without that class in the cluster no pod is taken.
+            "runtimeClassName": "",
             "containerPort": SERVING_PORT,
             "strategy": {"type": "Recreate"},
             "securityContext": pod["securityContext"],

@@ -100,6 +100,13 @@ def test_devices_are_asked_of_the_plugin_because_the_chart_takes_no_claim(tmp_pa
         assert model["resources"][kind]["memory"] == handover.server["resources"][kind]["memory"]
 
 
+@pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
+def test_no_pod_asks_for_the_runtime_class_of_another_accelerator(
+    tmp_path: Path, name: str
+) -> None:
+    assert values_of(handed_over(tmp_path, name))["servingEngineSpec"]["runtimeClassName"] == ""
+
+
 def test_shared_memory_is_the_charts_own_and_as_large(tmp_path: Path) -> None:
     handover = handed_over(tmp_path)
     model = model_of(handover)
