@@ -130,7 +130,7 @@ def _text(handover: Handover, measured: Measured, name: str) -> str:
     objects: Mapping[str, Sequence[Object]] = {
         COMMON_FILE: handover.needs,
         DEPLOYMENT_FILE: tuple(deployment(handover)),
-        KSERVE_FILE: (inference_service(handover),),
+        KSERVE_FILE: (*handover.claim_templates, inference_service(handover)),
         STACK_FILE: (production_stack_values(handover),),
     }
     return _header(handover, measured, name) + yaml_text(objects[name])

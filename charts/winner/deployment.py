@@ -10,7 +10,8 @@ from draftworth.serving.command import SERVING_PORT
 
 
 def deployment(handover: Handover) -> Iterator[Object]:
-    """Both objects, the Service first."""
+    """The template of its device claim, where it has one; the Service; the Deployment."""
+    yield from handover.claim_templates
     port = {"name": PORT_NAME, "port": SERVING_PORT, "targetPort": PORT_NAME, "protocol": "TCP"}
     yield {
         "apiVersion": "v1",

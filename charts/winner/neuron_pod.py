@@ -81,10 +81,10 @@ def neuron_pod(
     }
 
 
-def neuron_needs(
+def volumes(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, namespace: str
 ) -> Iterator[Object]:
-    """Volumes with their claims, and the template of the device claim."""
+    """Each with its claim."""
     names = _volume_names(experiment, variant, bindings, namespace)
     for volume in bucket_volumes(variant, bindings):
         name = names[volume.name(experiment)]
@@ -99,7 +99,11 @@ def neuron_needs(
                 metadata=k8s.ObjectMeta(name=name, namespace=namespace), spec=claim_spec(name)
             )
         )
-    yield _plain(
+
+
+def claim_template(experiment: ResolvedNeuron, namespace: str) -> Object:
+    """Of the device claim: Kubernetes 1.34 and later, with the Neuron DRA driver."""
+    return _plain(
         k8s.KubeResourceClaimTemplate.manifest(
             metadata=k8s.ObjectMeta(name=_claim_template_name(experiment), namespace=namespace),
             spec=claim_template_spec(experiment, None),

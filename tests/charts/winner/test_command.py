@@ -133,13 +133,25 @@ def test_volumes_are_not_those_of_the_experiment_in_the_same_cluster(tmp_path: P
     for volume in volumes:
         assert volume["metadata"]["name"].startswith("serving-vllm-qwen3-1-7b-k7-")
         assert volume["spec"]["claimRef"]["namespace"] == "serving"
-    claims = {o["metadata"]["name"] for o in handover.needs if "Claim" in o["kind"]}
+    made = [*handover.needs, *handover.claim_templates]
+    claims = {o["metadata"]["name"] for o in made if "Claim" in o["kind"]}
     used = {
         v["persistentVolumeClaim"]["claimName"]
         for v in handover.pod["volumes"]
         if "persistentVolumeClaim" in v
     } | {c["resourceClaimTemplateName"] for c in handover.pod["resourceClaims"]}
     assert used == claims
+
+
+def test_the_device_claim_is_in_the_files_whose_pods_make_it(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert manifests(NEURON, written_run(tmp_path), out) == 0
+    kinds = {
+        name: [o.get("kind") for o in yaml.safe_load_all((out / name).read_text(encoding="utf-8"))]
+        for name in FILES
+    }
+    assert [name for name in FILES if "ResourceClaimTemplate" in kinds[name]] == FILES[1:3]
+    assert {*kinds[FILES[0]]} == {"ServiceAccount", "PersistentVolume", "PersistentVolumeClaim"}
 
 
 def test_annotations_say_what_was_measured_and_where_it_holds(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_key_that_kserve_does_not_know_is_lost(
 
 def test_the_pod_is_the_deployments_but_for_the_servers_name(tmp_path: Path) -> None:
     handover = handed_over(tmp_path)
-    item, _, plain = as_read([inference_service(handover), *deployment(handover)])
+    item, *_, plain = as_read([inference_service(handover), *deployment(handover)])
     predictor, pod = item["spec"]["predictor"], plain["spec"]["template"]["spec"]
     (server,) = predictor["containers"]
     assert server == {**pod["containers"][0], "name": "kserve-container"}
