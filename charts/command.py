@@ -7,6 +7,7 @@ the winner of a run, to be served elsewhere (`charts/winner`).
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -29,7 +30,14 @@ from charts.names import (
     service_name,
 )
 from charts.run_specification import RunSpecFile, run_spec_file
-from charts.winner.command import WINNER_OPTIONS, add_winner_arguments, write_winner
+from charts.winner.building import BUCKETS
+from charts.winner.command import (
+    WINNER_OPTIONS,
+    add_winner_arguments,
+    option,
+    refuse,
+    write_winner,
+)
 from draftworth.errors import UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
 from draftworth.planning.looked_up_price import with_looked_up_price
@@ -42,15 +50,16 @@ from draftworth.records.unproven_graphs import (
     rejected_key,
     unproven_key,
 )
+from draftworth.untrusted import one_line
 
 # Fields of Bindings that a user may give, and the environment variable that stands in for each.
 VARIABLES: Mapping[str, str] = {
-    "checkpoints_bucket": "CHECKPOINTS_BUCKET",
-    "artifacts_bucket": "ARTIFACTS_BUCKET",
+    **BUCKETS,
     "results_bucket": "RESULTS_BUCKET",
     "llmperf_image": "LLMPERF_IMAGE",
 }
 RUN_SPEC_FILE = "run-specification.json"
+_BUCKET = re.compile(r"(?!.*\.\.)(?![0-9]+(\.[0-9]+){3}\Z)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 # Where the Job looks for it: a folder of the results bucket, which its pod reads anyway.
 RUN_SPEC_FOLDER = "run-specifications"
 
@@ -79,12 +88,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the files, and say what is left to do."""
+    _check_buckets(arguments)
     if arguments.winner is not None:
-        _refuse("--winner", "allowed: without it", llmperf_image=arguments.llmperf_image)
+        unused = {name: getattr(arguments, name) for name in VARIABLES if name not in BUCKETS}
+        refuse("--winner", "allowed: without it", **unused)
         sys.stdout.write(write_winner(arguments))
         return 0
     options = {name: getattr(arguments, name) for name in WINNER_OPTIONS}
-    _refuse("no --winner", "allowed: with it", **options)
+    refuse("no --winner", "allowed: with it", **options)
     given = {field: value for field in VARIABLES if (value := getattr(arguments, field))}
     if arguments.llmperf_image and not is_pinned_image(arguments.llmperf_image):
         raise UserInputError(
@@ -97,12 +108,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse(beside: str, allowed: str, **options: str | None) -> None:
-    """Refuse options that would do nothing."""
-    for name, value in options.items():
-        if value is not None:
+def _check_buckets(arguments: argparse.Namespace) -> None:
+    for name in VARIABLES:
+        value = getattr(arguments, name)
+        if name.endswith("_bucket") and value is not None and not _BUCKET.fullmatch(value):
             raise UserInputError(
-                f"--{name.replace('_', '-')}: given {value} with {beside}, {allowed}"
+                f"{option(name)}: given {one_line(value)!r}, allowed: a bucket's name by S3's "
+                "rules: 3 to 63 lower-case letters, digits, hyphens and dots, a letter or digit "
+                "first and last, no two dots together, no IP address"
             )
 
 

@@ -17,7 +17,7 @@ from charts.winner.measured import Measured, measured_winner
 from charts.winner.production_stack import CHART_VERSION, DEVICE_RESOURCE, production_stack_values
 from draftworth.errors import UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
-from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment, load
+from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment, ResolvedLocal, load
 from draftworth.untrusted import one_line
 
 COMMON_FILE, DEPLOYMENT_FILE = "common.yaml", "deployment.yaml"
@@ -56,11 +56,31 @@ def write_winner(arguments: argparse.Namespace) -> str:
     namespace = _namespace(arguments.namespace)
     image = _image(experiment, arguments.image)
     given = {name: value for name in BUCKETS if (value := getattr(arguments, name))}
+    if isinstance(experiment, ResolvedLocal):
+        refuse(
+            "a local experiment's winner",
+            "allowed: on Neuron devices, because its checkpoints are on a claim of your own",
+            **given,
+        )
     measured = measured_winner(arguments.winner, experiment)
     handover = handover_of(experiment, measured, namespace=namespace, image=image, given=given)
     texts = {name: _text(handover, measured, name) for name in _FILES}
     files = write_files(arguments.out, {name: text.encode() for name, text in texts.items()})
     return "\n".join([*_next_steps(handover, measured, files, "".join(texts.values())), ""])
+
+
+def refuse(beside: str, allowed: str, **options: str | None) -> None:
+    """Raise UserInputError for an option that would do nothing."""
+    for name, value in options.items():
+        if value is not None:
+            raise UserInputError(
+                f"{option(name)}: given {one_line(value)} with {beside}, {allowed}"
+            )
+
+
+def option(name: str) -> str:
+    """As it is given: `--results-bucket`."""
+    return f"--{name.replace('_', '-')}"
 
 
 def _namespace(given: str | None) -> str:

@@ -204,6 +204,20 @@ def test_a_folder_that_cannot_be_written_is_named(experiments: Path, tmp_path: P
         write_manifests(experiments / "qwen3-32b.yaml", blocked)
 
 
+@pytest.mark.parametrize(
+    "name", ["BAD_Bucket!", "", "ab", "a..b", "-ab", "10.0.0.1", "a" * 64, "${BUCKET}", "abc\n"]
+)
+@pytest.mark.parametrize("option", ["--checkpoints-bucket", "--results-bucket"])
+def test_what_cannot_be_a_bucket_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, name: str
+) -> None:
+    path = str(ROOT / "experiments/qwen3-32b.yaml")
+    assert main(["manifests", path, "--out", str(tmp_path), f"{option}={name}"]) == 2
+    said = f"{option}: given {name.strip()!r}, allowed: a bucket's name by S3's rules"
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_image_that_may_change_under_its_name_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

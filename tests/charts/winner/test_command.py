@@ -273,7 +273,9 @@ def test_a_run_that_does_not_say_what_served_it_is_refused(
     [
         (["--namespace=Serving"], "--namespace: given 'Serving', allowed: lower-case letters"),
         ([f"--image={IMAGE}"], "allowed: not with release neuron-2.26.1"),
-        ([f"--llmperf-image={IMAGE}"], "--llmperf-image: given "),
+        ([f"--llmperf-image={IMAGE}"], f"--llmperf-image: given {IMAGE} with --winner"),
+        (["--results-bucket=example-results"], "--results-bucket: given example-results with"),
+        (["--artifacts-bucket=BAD_Bucket!"], "--artifacts-bucket: given 'BAD_Bucket!', allowed"),
     ],
 )
 def test_an_option_that_would_do_nothing_or_harm_is_refused(
@@ -310,6 +312,13 @@ def test_given_buckets_leave_nothing_to_fill_in(
 
 
 # --- a local experiment -------------------------------------------------------------------------
+
+
+def test_a_local_winner_takes_no_bucket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = (f"--image={IMAGE}", NAMED[0])
+    assert manifests(LOCAL, written_run(tmp_path, LOCAL), tmp_path / "out", *options) == 2
+    said = "--checkpoints-bucket: given example-checkpoints with a local experiment's winner"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
