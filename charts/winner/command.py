@@ -14,7 +14,12 @@ from charts.winner.handover import Handover, Object
 from charts.winner.kserve import inference_service
 from charts.winner.local_pod import checkpoints_claim
 from charts.winner.measured import Measured, measured_winner
-from charts.winner.production_stack import CHART_VERSION, DEVICE_RESOURCE, production_stack_values
+from charts.winner.production_stack import (
+    CHART_REPOSITORY,
+    CHART_VERSION,
+    DEVICE_RESOURCE,
+    production_stack_values,
+)
 from draftworth.errors import UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
 from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment, ResolvedLocal, load
@@ -172,9 +177,17 @@ def _next_steps(
         only = " ".join(placeholder(variable) for variable in missing)
         yield f"Values to fill in: {', '.join(missing)}. Export them, and in place of `-f FILE`:"
         yield f"  cat FILE ... | envsubst '{only}' | kubectl apply -f -"
+    namespace = f"--namespace {handover.namespace}"
+    if handover.namespace != DEFAULT_NAMESPACE:
+        yield "Make the namespace, unless it is there:"
+        yield f"  kubectl create namespace {handover.namespace}"
     if isinstance(measured.variant, NeuronVariant):
-        yield "Its service account needs a role that reads both buckets:"
-        yield f"  {handover.namespace}/{handover.name}"
+        yield "Give its service account a role that lists and reads both buckets, and that"
+        yield "pods.eks.amazonaws.com may assume and tag:"
+        yield (
+            f"  aws eks create-pod-identity-association --cluster-name CLUSTER {namespace} "
+            f"--service-account {handover.name} --role-arn ROLE_ARN"
+        )
     else:
         yield "Make a PersistentVolumeClaim with the checkpoints, in folders target and draft:"
         yield f"  {handover.namespace}/{checkpoints_claim(handover.name)}"
@@ -182,7 +195,8 @@ def _next_steps(
     yield f"  kubectl apply -f {common} -f {plain}"
     yield f"  kubectl apply -f {common} -f {kserve}"
     yield (
-        f"  kubectl apply -f {common} && helm install NAME vllm/vllm-stack "
-        f"--namespace {handover.namespace} --values {stack}"
+        f"  kubectl apply -f {common} && helm repo add vllm {CHART_REPOSITORY} && "
+        f"helm install NAME vllm/vllm-stack --version {CHART_VERSION} {namespace} --values {stack}"
     )
+    yield "NAME must not begin with vllm: its Services' variables would be taken for vLLM's own."
     yield f"What the cluster needs for each: {_DOCUMENT}"

@@ -16,6 +16,7 @@ from charts.winner.handover import Handover, Object
 from draftworth.serving.command import SERVING_PORT
 
 CHART_VERSION = "0.1.12"
+CHART_REPOSITORY = "https://vllm-project.github.io/production-stack"
 # Of the Neuron device plugin.
 DEVICE_RESOURCE = "aws.amazon.com/neuron"
 

@@ -301,6 +301,23 @@ def test_a_bucket_with_many_runs_is_no_run(
     assert "which names many runs, allowed: folder of one run" in capsys.readouterr().err
 
 
+def test_what_is_printed_can_be_followed_in_a_new_namespace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, out = written_run(tmp_path), tmp_path / "out"
+    make = "kubectl create namespace"
+    assert manifests(NEURON, run, out, "--namespace=serving") == 0
+    said = capsys.readouterr().out
+    order = [f"{make} serving\n", "create-pod-identity-association", f"apply -f {out}", "helm repo"]
+    assert sorted(order, key=said.index) == order
+    (association,) = (line for line in said.splitlines() if order[1] in line)
+    assert "--namespace serving --service-account vllm-qwen3-1-7b-k7 --role-arn" in association
+    assert "install NAME vllm/vllm-stack --version 0.1.12 --namespace serving" in said
+    assert "NAME must not begin with vllm" in said
+    assert manifests(NEURON, run, out) == 0
+    assert make not in capsys.readouterr().out
+
+
 def test_given_buckets_leave_nothing_to_fill_in(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
