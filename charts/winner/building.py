@@ -71,7 +71,6 @@ def handover_of(
         },
         selector=_selector(name),
         annotations=annotations_of(measured, experiment, image, schedule if key else ()),
-        arguments=tuple(server["args"]),
         pod=pod,
         needs=(service_account(name, namespace), *needs),
         claim_templates=templates,

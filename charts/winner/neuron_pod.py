@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from charts import k8s
@@ -166,8 +166,7 @@ def _find_graphs(experiment: ResolvedNeuron, variant: NeuronVariant) -> Object:
     target, way = GRAPHS_PATH, "link"
     graphs = experiment.spec.release_facts.compiled_graphs
     if isinstance(graphs, CompilerCache):
-        below = "" if graphs.folder == "." else f"/{graphs.folder}"
-        target, way = f"{GRAPHS_PATH}{below}", "copy"
+        target, way = str(PurePosixPath(GRAPHS_PATH) / graphs.folder), "copy"
     container = k8s.Container(
         name=INIT_NAME,
         image=experiment.spec.image,

@@ -54,7 +54,7 @@ _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 def _model(handover: Handover) -> Object:
     server, pod = handover.server, handover.pod
     repository, _, tag = server["image"].rpartition(":")
-    model, *flags = handover.arguments
+    model, *flags = server["args"]
     # The chart mounts shared memory of its own.
     in_memory = [v for v in pod["volumes"] if v.get("emptyDir", {}).get("medium") == "Memory"]
     left_out = {volume["name"] for volume in in_memory}

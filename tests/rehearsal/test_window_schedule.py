@@ -38,7 +38,7 @@ def test_the_real_engine_drafts_at_one_request_and_not_at_the_load_where_the_sch
     server = EngineServer(
         python=Path(python),
         name=handover.name,
-        arguments=_on_this_machine(handover.arguments),
+        arguments=_on_this_machine(handover.server["args"]),
         environment={v["name"]: v["value"] for v in handover.server["env"]},
         log_path=tmp_path / "engine.log",
     )

@@ -392,7 +392,7 @@ def test_one_measured_load_changes_no_flag(tmp_path: Path) -> None:
 
 
 def speculative_config(handover: Handover) -> Any:
-    (flag,) = [a for a in handover.arguments if a.startswith("--speculative-config=")]
+    (flag,) = [a for a in handover.server["args"] if a.startswith("--speculative-config=")]
     return json.loads(flag.partition("=")[2])
 
 

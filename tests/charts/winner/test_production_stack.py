@@ -85,8 +85,8 @@ def test_the_charts_command_is_the_measured_one_and_its_host(tmp_path: Path, nam
     handover = handed_over(tmp_path, name)
     made = chart_command(model_of(handover), 8000)
     assert len(set(made)) == len(made)
-    added = set(made) - set(handover.arguments)
-    assert set(handover.arguments) <= set(made)
+    added = set(made) - set(handover.server["args"])
+    assert set(handover.server["args"]) <= set(made)
     # The chart has no way not to say the second; nothing of ours caches prefixes.
     assert added <= {"--host=0.0.0.0", "--no-enable-prefix-caching"}
 
