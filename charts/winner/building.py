@@ -14,7 +14,7 @@ from charts.names import (
     service_name,
 )
 from charts.winner.annotations import annotations_of, schedule_words
-from charts.winner.handover import Handover, Object
+from charts.winner.export import Export, Object
 from charts.winner.local_pod import local_command, local_pod
 from charts.winner.measured import Measured
 from charts.winner.neuron_pod import claim_template, neuron_pod, service_account, volumes
@@ -36,14 +36,14 @@ BUCKETS: Mapping[str, str] = {
 }
 
 
-def handover_of(
+def export_of(
     experiment: ResolvedExperiment,
     measured: Measured,
     *,
     namespace: str,
     image: str,
     given: Mapping[str, str],
-) -> Handover:
+) -> Export:
     """What all files are made of; given: names of buckets, placeholders for the others."""
     variant = measured.variant
     name, schedule = service_name(variant.name), _schedule(experiment, measured)
@@ -60,7 +60,7 @@ def handover_of(
     key = experiment.spec.release_facts.window_schedule
     if key and schedule:
         server["args"] = [*with_windows(server["args"], key, schedule)]
-    return Handover(
+    return Export(
         name=name,
         namespace=namespace,
         labels={

@@ -27,7 +27,7 @@ from charts.vllm_pod import (
     graph_environment,
     pod_template,
 )
-from charts.winner.handover import Object
+from charts.winner.export import Object
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.server_state import (

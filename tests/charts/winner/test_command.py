@@ -12,9 +12,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from charts.winner.building import handover_of
+from charts.winner.building import export_of
 from charts.winner.deployment import deployment
-from charts.winner.handover import Handover
+from charts.winner.export import Export
 from charts.winner.kserve import inference_service
 from charts.winner.measured import measured_winner
 from charts.winner.production_stack import production_stack_values
@@ -30,7 +30,7 @@ from tests.charts.winner.runs import (
     as_read,
     built_run,
     experiment_path,
-    handed_over,
+    exported,
     written_run,
 )
 from tests.draftworth.report.runs import write_run
@@ -67,16 +67,16 @@ def test_the_files_and_what_is_left_to_do_are_as_in_the_snapshot(
 
 @pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
 def test_objects_are_as_in_the_snapshot(tmp_path: Path, name: str) -> None:
-    handover = handed_over(tmp_path, name)
-    shown = as_read([*handover.needs, *deployment(handover)])
+    export = exported(tmp_path, name)
+    shown = as_read([*export.needs, *deployment(export)])
     assert_snapshot(_readable(shown), SNAPSHOTS / f"{name}.deployment.yaml")
 
 
 def test_what_other_forms_say_beside_the_pod_is_as_in_the_snapshot(tmp_path: Path) -> None:
-    handover = handed_over(tmp_path)
-    item, values = as_read([inference_service(handover), production_stack_values(handover)])
+    export = exported(tmp_path)
+    item, values = as_read([inference_service(export), production_stack_values(export)])
     predictor = item["spec"]["predictor"]
-    for key in handover.pod:
+    for key in export.pod:
         predictor[key] = "<the Deployment's>"
     (model,) = values["servingEngineSpec"]["modelSpec"]
     for annotated in (item["metadata"], model):
@@ -99,18 +99,18 @@ def _readable(value: Any) -> Any:
 @pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL, SEARCH])
 @pytest.mark.parametrize("pays", [True, False])
 def test_every_object_of_a_built_in_kind_is_valid(tmp_path: Path, name: str, pays: bool) -> None:
-    handover = handed_over(tmp_path, name, pays=pays)
-    for item in as_read([*handover.needs, *deployment(handover)]):
+    export = exported(tmp_path, name, pays=pays)
+    for item in as_read([*export.needs, *deployment(export)]):
         assert kubernetes_validate.validate(item, "1.35", strict=True) == "1.35"
         cluster_wide = item["kind"] == "PersistentVolume"
         assert item["metadata"].get("namespace") == (None if cluster_wide else "serving")
 
 
 def test_flags_environment_devices_and_mounts_are_the_measured_ones(tmp_path: Path) -> None:
-    handover = handed_over(tmp_path)
+    export = exported(tmp_path)
     experiment = resolved(NEURON)
     (drafted,) = [v for v in experiment.variants if v.speculates]
-    server = handover.server
+    server = export.server
     assert server["image"] == experiment.spec.image
     assert tuple(server["args"]) == drafted.command.arguments
     environment = {v["name"]: v["value"] for v in server["env"]}
@@ -121,25 +121,25 @@ def test_flags_environment_devices_and_mounts_are_the_measured_ones(tmp_path: Pa
 
 
 def test_nothing_of_a_run_is_left_in_the_pod(tmp_path: Path) -> None:
-    text = json.dumps(handed_over(tmp_path).pod)
+    text = json.dumps(exported(tmp_path).pod)
     for word in ("graph-scripts", "graph-uploader", "--results", "DRAFTWORTH_", "ARTIFACT_INPUTS"):
         assert word not in text
 
 
 def test_volumes_are_not_those_of_the_experiment_in_the_same_cluster(tmp_path: Path) -> None:
-    handover = handed_over(tmp_path)
-    volumes = [o for o in handover.needs if o["kind"] == "PersistentVolume"]
+    export = exported(tmp_path)
+    volumes = [o for o in export.needs if o["kind"] == "PersistentVolume"]
     assert len(volumes) == 3
     for volume in volumes:
         assert volume["metadata"]["name"].startswith("serving-vllm-qwen3-1-7b-k7-")
         assert volume["spec"]["claimRef"]["namespace"] == "serving"
-    made = [*handover.needs, *handover.claim_templates]
+    made = [*export.needs, *export.claim_templates]
     claims = {o["metadata"]["name"] for o in made if "Claim" in o["kind"]}
     used = {
         v["persistentVolumeClaim"]["claimName"]
-        for v in handover.pod["volumes"]
+        for v in export.pod["volumes"]
         if "persistentVolumeClaim" in v
-    } | {c["resourceClaimTemplateName"] for c in handover.pod["resourceClaims"]}
+    } | {c["resourceClaimTemplateName"] for c in export.pod["resourceClaims"]}
     assert used == claims
 
 
@@ -155,7 +155,7 @@ def test_the_device_claim_is_in_the_files_whose_pods_make_it(tmp_path: Path) -> 
 
 
 def test_annotations_say_what_was_measured_and_where_it_holds(tmp_path: Path) -> None:
-    found = {k.removeprefix("draftworth/"): v for k, v in handed_over(tmp_path).annotations.items()}
+    found = {k.removeprefix("draftworth/"): v for k, v in exported(tmp_path).annotations.items()}
     assert found["winner"] == "qwen3-1.7b-k7"
     assert found["run-id"] == "built-run"
     assert found["measured-at"] == "2026-11-20T10:00:00Z to 2026-11-20T10:02:00Z"
@@ -180,7 +180,7 @@ def test_where_nothing_is_cheaper_the_baseline_is_exported_and_says_so(
         text = (out / name).read_text(encoding="utf-8")
         assert "# No variant is shown to be cheaper: the winner is the baseline" in text
         assert "--speculative-config" not in text
-    annotations = handed_over(tmp_path / "again", pays=False).annotations
+    annotations = exported(tmp_path / "again", pays=False).annotations
     assert annotations["draftworth/winner"] == "baseline (no speculation)"
     assert annotations["draftworth/others"].startswith("qwen3-1.7b-k7, open_ended at c4: dearer")
     assert "draftworth/cost-ratio" not in annotations
@@ -358,22 +358,22 @@ def test_a_local_winner_has_the_ladder_as_a_schedule_with_zero_where_it_does_not
     run = written_run(tmp_path, LOCAL)
     assert manifests(LOCAL, run, tmp_path / "out", f"--image={IMAGE}") == 0
     assert "Windows follow the batch" in capsys.readouterr().out
-    handover = handed_over(tmp_path / "again", LOCAL)
-    settings = speculative_config(handover)
+    export = exported(tmp_path / "again", LOCAL)
+    settings = speculative_config(export)
     assert settings["num_speculative_tokens_per_batch_size"] == [[1, 1, 7], [2, 4, 0]]
     assert settings["num_speculative_tokens"] == 7
     assert settings["method"] == "draft_model"
     words = "batch 1: window 7; batch 2 to 4: window 0"
-    assert handover.annotations["draftworth/window-schedule"] == words
+    assert export.annotations["draftworth/window-schedule"] == words
 
 
 def test_a_release_that_takes_no_schedule_gets_none_and_the_files_say_what_it_would_be(
     tmp_path: Path,
 ) -> None:
-    handover = handed_over(tmp_path)
-    assert "num_speculative_tokens_per_batch_size" not in json.dumps(handover.pod)
-    assert "draftworth/window-schedule" not in handover.annotations
-    (remark,) = handover.remarks
+    export = exported(tmp_path)
+    assert "num_speculative_tokens_per_batch_size" not in json.dumps(export.pod)
+    assert "draftworth/window-schedule" not in export.annotations
+    (remark,) = export.remarks
     assert "takes no schedule of windows" in remark
     assert "batch 1: window 7; batch 2 to 4: window 0" in remark
 
@@ -381,18 +381,18 @@ def test_a_release_that_takes_no_schedule_gets_none_and_the_files_say_what_it_wo
 def test_one_measured_load_changes_no_flag(tmp_path: Path) -> None:
     experiment = load(experiment_path(LOCAL))
     run = write_run(built_run(experiment, 1), tmp_path / "run")
-    handover = handover_of(
+    export = export_of(
         experiment,
         measured_winner(str(run), experiment),
         namespace="serving",
         image=IMAGE,
         given=BUCKETS,
     )
-    assert speculative_config(handover).keys() == {"method", "model", "num_speculative_tokens"}
+    assert speculative_config(export).keys() == {"method", "model", "num_speculative_tokens"}
 
 
-def speculative_config(handover: Handover) -> Any:
-    (flag,) = [a for a in handover.server["args"] if a.startswith("--speculative-config=")]
+def speculative_config(export: Export) -> Any:
+    (flag,) = [a for a in export.server["args"] if a.startswith("--speculative-config=")]
     return json.loads(flag.partition("=")[2])
 
 

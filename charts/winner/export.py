@@ -11,7 +11,7 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Handover:
+class Export:
     """The winner's server, to be written as a Deployment, for KServe and for a Helm chart.
 
     pod: the spec of a pod that stands alone, with one container, the server's.
