@@ -39,8 +39,9 @@ def add_winner_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--winner",
         metavar="RUN",
-        help="instead: what this run's winner needs to be served elsewhere, as plain objects, for "
-        "KServe and for the vLLM production-stack chart; folder or s3:// address of one run",
+        help="instead: what this run's winner needs to be served elsewhere, always in all forms: "
+        "as plain objects, for KServe, for the vLLM production-stack chart; folder or s3:// "
+        "address of one run",
     )
     parser.add_argument(
         "--namespace", help=f"of the winner's objects (default: {DEFAULT_NAMESPACE})"

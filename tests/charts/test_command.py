@@ -200,7 +200,9 @@ def _prompts(experiments: Path) -> str:
 def test_a_folder_that_cannot_be_written_is_named(experiments: Path, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
-    with pytest.raises(DraftworthError, match=r"file: cannot write manifests: File exists"):
+    with pytest.raises(
+        DraftworthError, match=r"file: cannot write manifests: File exists; next: --out"
+    ):
         write_manifests(experiments / "qwen3-32b.yaml", blocked)
 
 

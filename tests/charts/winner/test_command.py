@@ -285,6 +285,14 @@ def test_an_option_that_would_do_nothing_or_harm_is_refused(
     assert said in capsys.readouterr().err
 
 
+def test_the_help_says_that_all_forms_are_written(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["manifests", "--help"])
+    assert "always in all forms: as plain objects, for KServe" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
 def test_options_of_a_winner_are_refused_without_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
