@@ -57,9 +57,7 @@ def shards(
     """Each rank's part of every matrix, as memory of its own."""
     for rank in range(ranks):
         yield {
-            name: np.ascontiguousarray(
-                np.array_split(matrix, ranks, axis=shapes[name][2])[rank]
-            ).copy()
+            name: np.array_split(matrix, ranks, axis=shapes[name][2])[rank].copy()
             for name, matrix in matrices.items()
         }
 

@@ -7,6 +7,7 @@ the winner of a run, to be served elsewhere (`charts/winner`).
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -16,29 +17,49 @@ from pathlib import Path
 from charts.app import benchmark_charts
 from charts.bindings import Bindings
 from charts.files import placeholder, write_files, yaml_text
+from charts.graph_compiler import COMPILE_CPUS, COMPILE_MEMORY_GIB
 from charts.names import (
+    COMPILE_NODE_LABELS,
+    COMPILE_TAINT_KEY,
     CPU_NODE_LABELS,
     DRAFT_READER_SERVICE_ACCOUNT,
+    GRAPH_COMPILER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
     service_name,
 )
 from charts.run_specification import RunSpecFile, run_spec_file
-from charts.winner.command import WINNER_OPTIONS, add_winner_arguments, write_winner
+from charts.winner.building import BUCKETS
+from charts.winner.command import (
+    WINNER_OPTIONS,
+    add_winner_arguments,
+    option,
+    refuse,
+    write_winner,
+)
 from draftworth.errors import UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
 from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from draftworth.records.artifact_manifest import manifest_key
+from draftworth.records.results import LIVE_FOLDER
+from draftworth.records.unproven_graphs import (
+    WANTED_KEY,
+    compile_report_key,
+    rejected_key,
+    unproven_key,
+)
+from draftworth.untrusted import one_line
 
 # Fields of Bindings that a user may give, and the environment variable that stands in for each.
 VARIABLES: Mapping[str, str] = {
-    "checkpoints_bucket": "CHECKPOINTS_BUCKET",
-    "artifacts_bucket": "ARTIFACTS_BUCKET",
+    **BUCKETS,
     "results_bucket": "RESULTS_BUCKET",
     "llmperf_image": "LLMPERF_IMAGE",
 }
 RUN_SPEC_FILE = "run-specification.json"
+_BUCKET = re.compile(r"(?!.*\.\.)(?![0-9]+(\.[0-9]+){3}\Z)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 # Where the Job looks for it: a folder of the results bucket, which its pod reads anyway.
 RUN_SPEC_FOLDER = "run-specifications"
 
@@ -67,12 +88,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the files, and say what is left to do."""
+    _check_buckets(arguments)
     if arguments.winner is not None:
-        _refuse("--winner", "allowed: without it", llmperf_image=arguments.llmperf_image)
+        unused = {name: getattr(arguments, name) for name in VARIABLES if name not in BUCKETS}
+        refuse("--winner", "allowed: without it", **unused)
         sys.stdout.write(write_winner(arguments))
         return 0
     options = {name: getattr(arguments, name) for name in WINNER_OPTIONS}
-    _refuse("no --winner", "allowed: with it", **options)
+    refuse("no --winner", "allowed: with it", **options)
     given = {field: value for field in VARIABLES if (value := getattr(arguments, field))}
     if arguments.llmperf_image and not is_pinned_image(arguments.llmperf_image):
         raise UserInputError(
@@ -85,12 +108,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse(beside: str, allowed: str, **options: str | None) -> None:
-    """Refuse options that would do nothing."""
-    for name, value in options.items():
-        if value is not None:
+def _check_buckets(arguments: argparse.Namespace) -> None:
+    for name in VARIABLES:
+        value = getattr(arguments, name)
+        if name.endswith("_bucket") and value is not None and not _BUCKET.fullmatch(value):
             raise UserInputError(
-                f"--{name.replace('_', '-')}: given {value} with {beside}, {allowed}"
+                f"{option(name)}: given {one_line(value)!r}, allowed: a bucket's name by S3's "
+                "rules: 3 to 63 lower-case letters, digits, hyphens and dots, a letter or digit "
+                "first and last, no two dots together, no IP address"
             )
 
 
@@ -158,12 +183,26 @@ def _next_steps(written: Written) -> str:
 
 
 def _cluster_needs() -> str:
-    label = ",".join(f"{key}={value}" for key, value in CPU_NODE_LABELS.items())
     text = Path(__file__).with_name("cluster_needs.txt").read_text(encoding="utf-8")
     return text.rstrip("\n").format(
         serving=f"{NAMESPACE}/{service_name('VARIANT')}",
         load_generator=f"{NAMESPACE}/{LOAD_GENERATOR_SERVICE_ACCOUNT}",
         stager=f"{NAMESPACE}/{STAGER_SERVICE_ACCOUNT}",
         draft_reader=f"{NAMESPACE}/{DRAFT_READER_SERVICE_ACCOUNT}",
-        label=label,
+        graph_compiler=f"{NAMESPACE}/{GRAPH_COMPILER_SERVICE_ACCOUNT}",
+        live=f"{LIVE_FOLDER}/*",
+        manifest=manifest_key("KEY"),
+        rejected=rejected_key("KEY"),
+        unproven=unproven_key("KEY"),
+        report=compile_report_key("KEY"),
+        wanted=WANTED_KEY,
+        label=_label(CPU_NODE_LABELS),
+        compile_label=_label(COMPILE_NODE_LABELS),
+        compile_taint=COMPILE_TAINT_KEY,
+        compile_cpus=COMPILE_CPUS,
+        compile_memory_gib=COMPILE_MEMORY_GIB,
     )
+
+
+def _label(labels: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in labels.items())

@@ -28,7 +28,10 @@ def write_files(out: Path, contents: Mapping[str, bytes]) -> list[Path]:
         out.mkdir(parents=True, exist_ok=True)
         return [replace_file(out / name, data) for name, data in contents.items()]
     except OSError as error:
-        raise DraftworthError(f"{out}: cannot write manifests: {error.strerror}") from error
+        raise DraftworthError(
+            f"{out}: cannot write manifests: {error.strerror}; next: --out with a folder that can "
+            "be written, or with a name that is free"
+        ) from error
 
 
 class _Dumper(yaml.SafeDumper):

@@ -59,6 +59,9 @@ RETRIES = 1
 WORKERS = 3
 SCRATCH_GIB = 100
 SHARED_MEMORY_GIB = 32
+# All that a compile node has left for pods.
+COMPILE_CPUS = COMPILE_INSTANCE_VCPUS - COMPILE_NODE_SYSTEM_VCPUS
+COMPILE_MEMORY_GIB = COMPILE_INSTANCE_MEMORY_GIB - COMPILE_NODE_SYSTEM_GIB
 # A compile that hangs ends; nobody waits for it any more by then.
 DEADLINE_SECONDS = 2 * 3600
 _HUB = {**HUB_ENVIRONMENT, "TMPDIR": SCRATCH_PATH}
@@ -137,8 +140,8 @@ def _job(experiment: ResolvedNeuron, graph: GraphToCompile, bindings: Bindings) 
         },
         node_labels=COMPILE_NODE_LABELS,
         resources=resources(
-            cpus=COMPILE_INSTANCE_VCPUS - COMPILE_NODE_SYSTEM_VCPUS,
-            memory_gib=COMPILE_INSTANCE_MEMORY_GIB - COMPILE_NODE_SYSTEM_GIB,
+            cpus=COMPILE_CPUS,
+            memory_gib=COMPILE_MEMORY_GIB,
             ephemeral_storage_gib=SCRATCH_GIB + 10,
         ),
         volumes=[

@@ -1,4 +1,4 @@
-"""Jobs on the CPU nodes, named by their content and never changed in place."""
+"""Jobs on CPU nodes and compile nodes, named by their content and never changed in place."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from draftworth.cli.arguments import check_api_key, whole_number
 from draftworth.cli.report import print_verdict, read_serving
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.experiment.model import MAX_REPETITIONS, beside
+from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import (
     Progress,
     ReadRunsOutputs,
@@ -33,10 +34,11 @@ from draftworth.records.likelihoods import LIKELIHOODS_FILE, Likelihoods
 from draftworth.records.predictions import PREDICTIONS_FILE, Prediction, Predictions
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUNS_FOLDER, RunResult
+from draftworth.records.serving_limits import ServingLimits
 from draftworth.records.transcripts import read_transcripts
 from pods.llmperf.s3_sink import S3Sink
 from pods.teacher_forcing.reader import Reader
-from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
+from rehearsal.emulator import RESULTS_BUCKET, Emulator, embedded_aws
 from rehearsal.endpoints import local_engines, own_endpoints
 from rehearsal.estimate import predict
 from rehearsal.install import install_engine
@@ -124,8 +126,8 @@ def _measure(
     progress: Progress,
 ) -> RunResult:
     """Measure with servers of the engine or the user's own, and publish; let the winner serve."""
-    own, asked = arguments.base_url, arguments.probe_prompts
-    limits = None if own else serving_limits(experiment)
+    asked = arguments.probe_prompts
+    limits = None if arguments.base_url else serving_limits(experiment)
     other_cases = () if asked is None else probe_cases(experiment, asked)
     servers = (
         own_endpoints(
@@ -148,12 +150,33 @@ def _measure(
             read_outputs=_draft_reader(arguments, experiment, readings, progress),
         )
         publish(emulator, read_run(arguments.out / result.run_id), progress)
-        if limits and spec.after:
+        if limits:
             probed = with_cases(spec, other_cases) if other_cases else spec
-            top, run_id = bucket.at(""), result.run_id
-            if serve_winner(probed, limits, run_id, results=folder, bucket=top, progress=progress):
-                publish_probes(emulator, progress)
+            _serve(probed, limits, result.run_id, folder, emulator, progress)
     return result
+
+
+def _serve(
+    spec: RunSpec,
+    limits: ServingLimits,
+    run_id: str,
+    folder: FolderSink,
+    emulator: Emulator,
+    progress: Progress,
+) -> None:
+    """Let the winner serve until it is over or somebody ends it; the run is measured by then."""
+    bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix="")
+    try:
+        try:
+            if not serve_winner(
+                spec, limits, run_id, results=folder, bucket=bucket, progress=progress
+            ):
+                return
+        except KeyboardInterrupt:
+            progress("the winner goes: interrupted")
+        publish_probes(emulator, progress)
+    except DraftworthError as error:
+        progress(f"the winner goes: {error}")
 
 
 def _read_outputs(

@@ -67,10 +67,10 @@ class Cluster(Part):
             release=experiment.spec.aws.pins.node_release,
         )
         self.cpu_nodes = CpuNodes(self, "CpuNodes", name=f"{self.names.cluster}-cpu", place=place)
-        self.compile_nodes = [
-            CompileNodes(self, "CompileNodes", name=self.names.compile_nodes, place=place)
-            for _ in graphs_to_compile(experiment)[:1]
-        ]
+        self.compile_nodes: list[CompileNodes] = []
+        if graphs_to_compile(experiment):
+            name = self.names.compile_nodes
+            self.compile_nodes.append(CompileNodes(self, "CompileNodes", name=name, place=place))
         self.accelerator_nodes = AcceleratorNodes(
             self, "AcceleratorNodes", experiment=experiment, place=place
         )

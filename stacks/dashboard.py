@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
+from charts.winner_service import stays
 from draftworth.analysis import metrics
 from draftworth.analysis.live_metrics import ALARM_DIMENSIONS, LIVE, MARGIN
 from draftworth.analysis.metrics import Metric
 from draftworth.analysis.pairing import TRAFFIC_MIX
-from draftworth.experiment.afterwards import ServeOnDevices
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.load import ConcurrencyLoad, Load
 
@@ -200,7 +200,7 @@ def _live_sections(experiment: ResolvedNeuron) -> Sections:
     Which variant that is only the run knows, and lists to pick from take the place of the
     dimensions of lines: so the metrics are searched for.
     """
-    if not isinstance(experiment.spec.after, ServeOnDevices):
+    if not stays(experiment):
         return {}
     latencies = (metrics.TTFT, metrics.INTER_TOKEN_LATENCY, metrics.END_TO_END_LATENCY)
     figures = (*latencies, metrics.TOKENS_PER_STEP, metrics.ACCEPTANCE_RATE)

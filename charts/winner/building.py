@@ -14,10 +14,10 @@ from charts.names import (
     service_name,
 )
 from charts.winner.annotations import annotations_of, schedule_words
-from charts.winner.handover import Handover, Object
+from charts.winner.export import Export, Object
 from charts.winner.local_pod import local_command, local_pod
 from charts.winner.measured import Measured
-from charts.winner.neuron_pod import neuron_needs, neuron_pod, service_account
+from charts.winner.neuron_pod import claim_template, neuron_pod, service_account, volumes
 from draftworth.analysis.window_schedule import Stretch, window_schedule
 from draftworth.experiment.variants import Speculative
 from draftworth.planning.resolved import (
@@ -36,21 +36,23 @@ BUCKETS: Mapping[str, str] = {
 }
 
 
-def handover_of(
+def export_of(
     experiment: ResolvedExperiment,
     measured: Measured,
     *,
     namespace: str,
     image: str,
     given: Mapping[str, str],
-) -> Handover:
+) -> Export:
     """What all files are made of; given: names of buckets, placeholders for the others."""
     variant = measured.variant
     name, schedule = service_name(variant.name), _schedule(experiment, measured)
+    templates: tuple[Object, ...] = ()
     if isinstance(experiment, ResolvedNeuron) and isinstance(variant, NeuronVariant):
         bindings = _bindings(experiment, given)
         pod = neuron_pod(experiment, variant, bindings, namespace)
-        needs = tuple(neuron_needs(experiment, variant, bindings, namespace))
+        needs = tuple(volumes(experiment, variant, bindings, namespace))
+        templates = (claim_template(experiment, namespace),)
         devices = experiment.spec.serving.slot_devices
     else:
         pod, needs, devices = _local(experiment, variant, image, name), (), 0
@@ -58,7 +60,7 @@ def handover_of(
     key = experiment.spec.release_facts.window_schedule
     if key and schedule:
         server["args"] = [*with_windows(server["args"], key, schedule)]
-    return Handover(
+    return Export(
         name=name,
         namespace=namespace,
         labels={
@@ -69,9 +71,9 @@ def handover_of(
         },
         selector=_selector(name),
         annotations=annotations_of(measured, experiment, image, schedule if key else ()),
-        arguments=tuple(server["args"]),
         pod=pod,
         needs=(service_account(name, namespace), *needs),
+        claim_templates=templates,
         devices=devices,
         remarks=tuple(_remarks(experiment, measured, schedule)),
     )

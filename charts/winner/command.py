@@ -8,16 +8,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from charts.files import placeholder, write_files, yaml_text
-from charts.winner.building import BUCKETS, handover_of
+from charts.winner.building import BUCKETS, export_of
 from charts.winner.deployment import deployment
-from charts.winner.handover import Handover, Object
+from charts.winner.export import Export, Object
 from charts.winner.kserve import inference_service
 from charts.winner.local_pod import checkpoints_claim
 from charts.winner.measured import Measured, measured_winner
-from charts.winner.production_stack import CHART_VERSION, DEVICE_RESOURCE, production_stack_values
+from charts.winner.production_stack import (
+    CHART_REPOSITORY,
+    CHART_VERSION,
+    DEVICE_RESOURCE,
+    production_stack_values,
+)
 from draftworth.errors import UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
-from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment, load
+from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment, ResolvedLocal, load
 from draftworth.untrusted import one_line
 
 COMMON_FILE, DEPLOYMENT_FILE = "common.yaml", "deployment.yaml"
@@ -34,8 +39,9 @@ def add_winner_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--winner",
         metavar="RUN",
-        help="instead: what this run's winner needs to be served elsewhere, as plain objects, for "
-        "KServe and for the vLLM production-stack chart; folder or s3:// address of one run",
+        help="instead: what this run's winner needs to be served elsewhere, always in all forms: "
+        "as plain objects, for KServe, for the vLLM production-stack chart; folder or s3:// "
+        "address of one run",
     )
     parser.add_argument(
         "--namespace", help=f"of the winner's objects (default: {DEFAULT_NAMESPACE})"
@@ -56,11 +62,31 @@ def write_winner(arguments: argparse.Namespace) -> str:
     namespace = _namespace(arguments.namespace)
     image = _image(experiment, arguments.image)
     given = {name: value for name in BUCKETS if (value := getattr(arguments, name))}
+    if isinstance(experiment, ResolvedLocal):
+        refuse(
+            "a local experiment's winner",
+            "allowed: on Neuron devices, because its checkpoints are on a claim of your own",
+            **given,
+        )
     measured = measured_winner(arguments.winner, experiment)
-    handover = handover_of(experiment, measured, namespace=namespace, image=image, given=given)
-    texts = {name: _text(handover, measured, name) for name in _FILES}
+    export = export_of(experiment, measured, namespace=namespace, image=image, given=given)
+    texts = {name: _text(export, measured, name) for name in _FILES}
     files = write_files(arguments.out, {name: text.encode() for name, text in texts.items()})
-    return "\n".join([*_next_steps(handover, measured, files, "".join(texts.values())), ""])
+    return "\n".join([*_next_steps(export, measured, files, "".join(texts.values())), ""])
+
+
+def refuse(beside: str, allowed: str, **options: str | None) -> None:
+    """Raise UserInputError for an option that would do nothing."""
+    for name, value in options.items():
+        if value is not None:
+            raise UserInputError(
+                f"{option(name)}: given {one_line(value)} with {beside}, {allowed}"
+            )
+
+
+def option(name: str) -> str:
+    """As it is given: `--results-bucket`."""
+    return f"--{name.replace('_', '-')}"
 
 
 def _namespace(given: str | None) -> str:
@@ -97,20 +123,20 @@ def _image(experiment: ResolvedExperiment, given: str | None) -> str:
     return given
 
 
-def _header(handover: Handover, measured: Measured, name: str) -> str:
+def _header(export: Export, measured: Measured, name: str) -> str:
     """Comments on top of a file."""
     run_id = one_line(measured.result.run_id)
     lines = [
         f"Winner of run {run_id}: {measured.winner.variant}. {_FILES[name]}.",
         f"What was measured stands in the annotations; what the cluster needs: {_DOCUMENT}.",
-        *handover.remarks,
+        *export.remarks,
     ]
     if name == STACK_FILE:
         lines.append(
             f"By the keys of chart version {CHART_VERSION}, which adds a host and environment of "
             "its own."
         )
-    if name == STACK_FILE and handover.devices:
+    if name == STACK_FILE and export.devices:
         lines.append(
             "The chart has no place for a resource claim: devices are asked of the Neuron device "
             f"plugin ({DEVICE_RESOURCE}), which the run did not use."
@@ -126,23 +152,23 @@ _FILES: Mapping[str, str] = {
 }
 
 
-def _text(handover: Handover, measured: Measured, name: str) -> str:
+def _text(export: Export, measured: Measured, name: str) -> str:
     objects: Mapping[str, Sequence[Object]] = {
-        COMMON_FILE: handover.needs,
-        DEPLOYMENT_FILE: tuple(deployment(handover)),
-        KSERVE_FILE: (inference_service(handover),),
-        STACK_FILE: (production_stack_values(handover),),
+        COMMON_FILE: export.needs,
+        DEPLOYMENT_FILE: tuple(deployment(export)),
+        KSERVE_FILE: (*export.claim_templates, inference_service(export)),
+        STACK_FILE: (production_stack_values(export),),
     }
-    return _header(handover, measured, name) + yaml_text(objects[name])
+    return _header(export, measured, name) + yaml_text(objects[name])
 
 
 def _next_steps(
-    handover: Handover, measured: Measured, files: Sequence[Path], text: str
+    export: Export, measured: Measured, files: Sequence[Path], text: str
 ) -> Iterator[str]:
     common, plain, kserve, stack = files
     yield f"Winner of run {one_line(measured.result.run_id)}: {measured.winner.variant}."
     yield measured.winner.headline
-    yield from handover.remarks
+    yield from export.remarks
     yield ""
     yield "Wrote:"
     yield from (f"  {file}: {words}" for file, words in zip(files, _FILES.values(), strict=True))
@@ -152,17 +178,26 @@ def _next_steps(
         only = " ".join(placeholder(variable) for variable in missing)
         yield f"Values to fill in: {', '.join(missing)}. Export them, and in place of `-f FILE`:"
         yield f"  cat FILE ... | envsubst '{only}' | kubectl apply -f -"
+    namespace = f"--namespace {export.namespace}"
+    if export.namespace != DEFAULT_NAMESPACE:
+        yield "Make the namespace, unless it is there:"
+        yield f"  kubectl create namespace {export.namespace}"
     if isinstance(measured.variant, NeuronVariant):
-        yield "Its service account needs a role that reads both buckets:"
-        yield f"  {handover.namespace}/{handover.name}"
+        yield "Give its service account a role that lists and reads both buckets, and that"
+        yield "pods.eks.amazonaws.com may assume and tag:"
+        yield (
+            f"  aws eks create-pod-identity-association --cluster-name CLUSTER {namespace} "
+            f"--service-account {export.name} --role-arn ROLE_ARN"
+        )
     else:
         yield "Make a PersistentVolumeClaim with the checkpoints, in folders target and draft:"
-        yield f"  {handover.namespace}/{checkpoints_claim(handover.name)}"
+        yield f"  {export.namespace}/{checkpoints_claim(export.name)}"
     yield "Then one of:"
     yield f"  kubectl apply -f {common} -f {plain}"
     yield f"  kubectl apply -f {common} -f {kserve}"
     yield (
-        f"  kubectl apply -f {common} && helm install NAME vllm/vllm-stack "
-        f"--namespace {handover.namespace} --values {stack}"
+        f"  kubectl apply -f {common} && helm repo add vllm {CHART_REPOSITORY} && "
+        f"helm install NAME vllm/vllm-stack --version {CHART_VERSION} {namespace} --values {stack}"
     )
+    yield "NAME must not begin with vllm: its Services' variables would be taken for vLLM's own."
     yield f"What the cluster needs for each: {_DOCUMENT}"

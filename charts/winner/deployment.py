@@ -5,31 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from charts.vllm_pod import PORT_NAME
-from charts.winner.handover import Handover, Object
+from charts.winner.export import Export, Object
 from draftworth.serving.command import SERVING_PORT
 
 
-def deployment(handover: Handover) -> Iterator[Object]:
-    """Both objects, the Service first."""
+def deployment(export: Export) -> Iterator[Object]:
+    """The template of its device claim, where it has one; the Service; the Deployment."""
+    yield from export.claim_templates
     port = {"name": PORT_NAME, "port": SERVING_PORT, "targetPort": PORT_NAME, "protocol": "TCP"}
     yield {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": handover.metadata(),
-        "spec": {"type": "ClusterIP", "selector": dict(handover.selector), "ports": [port]},
+        "metadata": export.metadata(),
+        "spec": {"type": "ClusterIP", "selector": dict(export.selector), "ports": [port]},
     }
     yield {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": handover.metadata(handover.annotations),
+        "metadata": export.metadata(export.annotations),
         "spec": {
             "replicas": 1,
             # A rolling update would need a second set of devices beside the running one.
             "strategy": {"type": "Recreate"},
-            "selector": {"matchLabels": dict(handover.selector)},
+            "selector": {"matchLabels": dict(export.selector)},
             "template": {
-                "metadata": {"labels": dict(handover.labels)},
-                "spec": handover.pod,
+                "metadata": {"labels": dict(export.labels)},
+                "spec": export.pod,
             },
         },
     }

@@ -7,7 +7,7 @@ takes no pod with a resource claim.
 
 from __future__ import annotations
 
-from charts.winner.handover import Handover, Object
+from charts.winner.export import Export, Object
 
 # By this name KServe finds the server among a pod's containers.
 SERVER_NAME = "kserve-container"
@@ -18,20 +18,20 @@ MODE: dict[str, str] = {
 }
 
 
-def inference_service(handover: Handover) -> Object:
+def inference_service(export: Export) -> Object:
     """The object."""
-    server = {**handover.server, "name": SERVER_NAME}
+    server = {**export.server, "name": SERVER_NAME}
     return {
         "apiVersion": "serving.kserve.io/v1beta1",
         "kind": "InferenceService",
-        "metadata": handover.metadata({**MODE, **handover.annotations}),
+        "metadata": export.metadata({**MODE, **export.annotations}),
         "spec": {
             "predictor": {
                 "minReplicas": 1,
                 "maxReplicas": 1,
                 "deploymentStrategy": {"type": "Recreate"},
-                "labels": dict(handover.labels),
-                **handover.pod,
+                "labels": dict(export.labels),
+                **export.pod,
                 "containers": [server],
             }
         },

@@ -7,7 +7,7 @@ checkpoints, folders on the machine that measured, are expected on a volume of t
 from __future__ import annotations
 
 from charts.vllm_pod import CONTAINER_NAME, PORT_NAME
-from charts.winner.handover import Object
+from charts.winner.export import Object
 from draftworth.experiment.variants import Speculative
 from draftworth.planning.resolved import ResolvedLocal, ResolvedVariant
 from draftworth.serving.command import SERVING_PORT, ModelPaths, ServingCommand

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.winner import Winner, winner_of
@@ -13,6 +13,7 @@ from draftworth.planning.resolved import ResolvedExperiment, ResolvedVariant
 from draftworth.planning.run_specification import serving_facts
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RunResult
+from draftworth.records.serving_facts import Decoding, ServingFacts
 from draftworth.records.transcripts import read_transcripts
 from draftworth.untrusted import one_line
 
@@ -80,13 +81,31 @@ def _variant(winner: Winner, run: Run, experiment: ResolvedExperiment) -> Resolv
 def _differences(winner: Winner, run: Run, experiment: ResolvedExperiment) -> Iterator[str]:
     """Facts of the servers that run.json and the experiment state differently."""
     measured, asked = run.result.serving, serving_facts(experiment)
-    if measured is None:
-        yield "serving: given nothing in run.json, allowed: what served the run"
+    # Further variants may have come and gone since.
+    if measured is None or winner.variant not in measured.decoding:
+        shown = one_line(winner.variant)
+        yield f"serving: given nothing in run.json of {shown}, allowed: what served it"
         return
-    for name, value in vars(asked).items():
-        was, now = getattr(measured, name), value
-        if name == "decoding":
-            # Further variants may have come and gone since.
-            was, now = was.get(winner.variant), now[winner.variant]
+    was, now = measured.decoding[winner.variant], asked.decoding[winner.variant]
+    differing = [*_different(measured, asked), *_different(was, now)]
+    yield from differing
+    # Each of those changes it too: it says something only where there are none.
+    if was.artifact_key != now.artifact_key and not differing:
+        yield (
+            f"other flags than were measured: artifact key {one_line(str(was.artifact_key))}, in "
+            f"the file {now.artifact_key}; {_IN_THE_KEY}"
+        )
+
+
+# What changes an artifact key, and is in run.json in no other way.
+_IN_THE_KEY = (
+    "what differs is a model's revision, serving.buckets (with `one` also the workload's lengths), "
+    "serving.neuron_config, or the version of draftworth, which writes the flags"
+)
+
+
+def _different(measured: ServingFacts | Decoding, asked: ServingFacts | Decoding) -> Iterator[str]:
+    for name in (f.name for f in fields(asked) if f.name not in ("decoding", "artifact_key")):
+        was, now = getattr(measured, name), getattr(asked, name)
         if was != now:
             yield f"{name}: measured {one_line(str(was))}, in the file {one_line(str(now))}"

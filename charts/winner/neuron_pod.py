@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from charts import k8s
@@ -27,7 +27,7 @@ from charts.vllm_pod import (
     graph_environment,
     pod_template,
 )
-from charts.winner.handover import Object
+from charts.winner.export import Object
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.server_state import (
@@ -81,10 +81,10 @@ def neuron_pod(
     }
 
 
-def neuron_needs(
+def volumes(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, namespace: str
 ) -> Iterator[Object]:
-    """Volumes with their claims, and the template of the device claim."""
+    """Each with its claim."""
     names = _volume_names(experiment, variant, bindings, namespace)
     for volume in bucket_volumes(variant, bindings):
         name = names[volume.name(experiment)]
@@ -99,7 +99,11 @@ def neuron_needs(
                 metadata=k8s.ObjectMeta(name=name, namespace=namespace), spec=claim_spec(name)
             )
         )
-    yield _plain(
+
+
+def claim_template(experiment: ResolvedNeuron, namespace: str) -> Object:
+    """Of the device claim: Kubernetes 1.34 and later, with the Neuron DRA driver."""
+    return _plain(
         k8s.KubeResourceClaimTemplate.manifest(
             metadata=k8s.ObjectMeta(name=_claim_template_name(experiment), namespace=namespace),
             spec=claim_template_spec(experiment, None),
@@ -162,8 +166,7 @@ def _find_graphs(experiment: ResolvedNeuron, variant: NeuronVariant) -> Object:
     target, way = GRAPHS_PATH, "link"
     graphs = experiment.spec.release_facts.compiled_graphs
     if isinstance(graphs, CompilerCache):
-        below = "" if graphs.folder == "." else f"/{graphs.folder}"
-        target, way = f"{GRAPHS_PATH}{below}", "copy"
+        target, way = str(PurePosixPath(GRAPHS_PATH) / graphs.folder), "copy"
     container = k8s.Container(
         name=INIT_NAME,
         image=experiment.spec.image,

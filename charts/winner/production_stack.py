@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from charts.winner.annotations import PREFIX
-from charts.winner.handover import Handover, Object
+from charts.winner.export import Export, Object
 from draftworth.serving.command import SERVING_PORT
 
 CHART_VERSION = "0.1.12"
+CHART_REPOSITORY = "https://vllm-project.github.io/production-stack"
 # Of the Neuron device plugin.
 DEVICE_RESOURCE = "aws.amazon.com/neuron"
 
@@ -30,17 +31,19 @@ _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 }
 
 
-def production_stack_values(handover: Handover) -> Object:
+def production_stack_values(export: Export) -> Object:
     """The values, of which `helm install ... vllm/vllm-stack --values FILE` takes all."""
-    server, pod = handover.server, handover.pod
+    server, pod = export.server, export.pod
     return {
         "servingEngineSpec": {
+            # The chart's own is `nvidia`: without that class in the cluster no pod is taken.
+            "runtimeClassName": "",
             "containerPort": SERVING_PORT,
             "strategy": {"type": "Recreate"},
             "securityContext": pod["securityContext"],
             "containerSecurityContext": server["securityContext"],
             **{name: _probe(server[name]) for name in _PROBES},
-            "modelSpec": [_model(handover)],
+            "modelSpec": [_model(export)],
         }
     }
 
@@ -48,18 +51,18 @@ def production_stack_values(handover: Handover) -> Object:
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
-def _model(handover: Handover) -> Object:
-    server, pod = handover.server, handover.pod
+def _model(export: Export) -> Object:
+    server, pod = export.server, export.pod
     repository, _, tag = server["image"].rpartition(":")
-    model, *flags = handover.arguments
+    model, *flags = server["args"]
     # The chart mounts shared memory of its own.
     in_memory = [v for v in pod["volumes"] if v.get("emptyDir", {}).get("medium") == "Memory"]
     left_out = {volume["name"] for volume in in_memory}
     found: Object = {
-        "name": handover.name,
-        "annotations": dict(handover.annotations),
+        "name": export.name,
+        "annotations": dict(export.annotations),
         # The chart gives the common ones other values, and selects pods by them.
-        "podLabels": {k: v for k, v in handover.labels.items() if k.startswith(PREFIX)},
+        "podLabels": {k: v for k, v in export.labels.items() if k.startswith(PREFIX)},
         "serviceAccountName": pod["serviceAccountName"],
         "repository": repository,
         "tag": tag,
@@ -72,7 +75,7 @@ def _model(handover: Handover) -> Object:
     }
     if in_memory:
         found["shmSize"] = in_memory[0]["emptyDir"]["sizeLimit"]
-    return {**found, **_placing(handover), **dict(_init_container(pod))}
+    return {**found, **_placing(export), **dict(_init_container(pod))}
 
 
 def _vllm_config(flags: list[str]) -> Object:
@@ -89,16 +92,16 @@ def _vllm_config(flags: list[str]) -> Object:
     return {"enablePrefixCaching": False, **keys, "extraArgs": others}
 
 
-def _placing(handover: Handover) -> Object:
+def _placing(export: Export) -> Object:
     """Where the pod runs, and what it is given there."""
-    pod, given = handover.pod, handover.server.get("resources", {})
+    pod, given = export.pod, export.server.get("resources", {})
     found: Object = {}
     if selector := pod.get("nodeSelector"):
         terms = [{"key": k, "operator": "In", "values": [v]} for k, v in selector.items()]
         found["nodeSelectorTerms"] = [{"matchExpressions": terms}]
     if tolerations := pod.get("tolerations"):
         found["tolerations"] = tolerations
-    devices = {DEVICE_RESOURCE: str(handover.devices)} if handover.devices else {}
+    devices = {DEVICE_RESOURCE: str(export.devices)} if export.devices else {}
     amounts = {kind: {**given[kind], **devices} for kind in ("requests", "limits") if kind in given}
     # The chart refuses to be told of none: a request of nothing asks for no more than was measured.
     found["resources"] = amounts or {"requests": {"cpu": "0"}}

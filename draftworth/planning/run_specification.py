@@ -16,7 +16,12 @@ from draftworth.measuring.run_specification import (
     Sampling,
     WinnerStays,
 )
-from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron, ResolvedVariant
+from draftworth.planning.resolved import (
+    NeuronVariant,
+    ResolvedExperiment,
+    ResolvedNeuron,
+    ResolvedVariant,
+)
 from draftworth.records.results import Limits
 from draftworth.records.serving_facts import Decoding, ServingFacts
 from draftworth.records.serving_limits import ServingLimits
@@ -157,7 +162,10 @@ def serving_facts(experiment: ResolvedExperiment) -> ServingFacts:
 
 def _decoding(variant: ResolvedVariant) -> Decoding:
     window = variant.spec.window if isinstance(variant.spec, Speculative) else None
-    return Decoding(method=variant.spec.method, window=window, draft=variant.draft)
+    key = variant.artifact_key if isinstance(variant, NeuronVariant) else None
+    return Decoding(
+        method=variant.spec.method, window=window, draft=variant.draft, artifact_key=key
+    )
 
 
 def limits(work: Workload) -> Limits:

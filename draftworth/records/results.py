@@ -36,7 +36,7 @@ from draftworth.records.verdict import VERDICT_FILE
 from draftworth.untrusted import MIB
 
 RESULT_SCHEMA = "draftworth.result/6"
-RUN_SCHEMA = "draftworth.run/7"
+RUN_SCHEMA = "draftworth.run/8"
 RESULT_SUFFIX = ".result.json"
 TRANSCRIPT_SUFFIX = ".transcript.jsonl.gz"
 LLMPERF_RESPONSES_SUFFIX = "_individual_responses.json"

@@ -6,7 +6,7 @@ Standard library only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,11 +14,15 @@ class Decoding:
     """How one variant decodes; method `none`, without window and draft: no speculation.
 
     draft: hub id or folder.
+    artifact_key: of its compiled graphs, which stands for the flags and revisions that they follow;
+        None: no Neuron devices. Two variants decode alike whatever their keys are.
     """
 
     method: str
     window: int | None = None
     draft: str | None = None
+    # A step-cost card is of use beside graphs of another key too.
+    artifact_key: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,7 +55,7 @@ class StepCostCard:
     serving: None: nobody knows what serves these endpoints.
     """
 
-    schema: str = "draftworth.step-costs/1"
+    schema: str = "draftworth.step-costs/2"
     content_sha256: str = ""
     run_id: str
     experiment: str

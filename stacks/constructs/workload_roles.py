@@ -18,7 +18,7 @@ from charts.names import (
     server_name,
     service_name,
 )
-from draftworth.experiment.afterwards import ServeOnDevices
+from charts.winner_service import stays
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.cpu_compiling import compiles_on_cpu, graphs_to_compile
@@ -100,8 +100,7 @@ class WorkloadRoles(Construct):
         load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "read prompts, write results")
         servers = f"{SERVERS_FOLDER}*"
         # Probes of a winner that serves, where one does.
-        serves = isinstance(experiment.spec.after, ServeOnDevices)
-        written = [f"{RUNS_PREFIX}*", *[f"{LIVE_FOLDER}/*"] * serves]
+        written = [f"{RUNS_PREFIX}*", *[f"{LIVE_FOLDER}/*"] * stays(experiment)]
         objects = [*map(results.arn_for_objects, written)]
         grant(
             load_generator,
@@ -116,7 +115,7 @@ class WorkloadRoles(Construct):
                 "ListRuns",
                 ["s3:ListBucket"],
                 [results.bucket_arn],
-                {"StringLike": {"s3:prefix": written if serves else written[0]}},
+                {"StringLike": {"s3:prefix": written}},
             ),
         )
         accept_folders(load_generator, results, *written, servers)

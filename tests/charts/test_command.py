@@ -56,6 +56,39 @@ def test_the_files_hold_the_objects_that_the_charts_make(
     assert "Values to fill in" not in output
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "one for draftworth/graph-compiler",
+        "lists the artifacts, reads KEY/_ARTIFACTS.json, KEY/_REJECTED.json and KEY/_UNPROVEN.json",
+        "creates KEY/_UNPROVEN.json, puts control/compiling/KEY.json into the results",
+        "x86 nodes labelled draftworth/node-group=compile, with room for one pod of 60 CPUs and",
+        "448 GiB each, and with the taint draftworth/compile",
+        "with `after: serve` draftworth/llmperf creates, lists and reads live/*",
+        "of a search with it draftworth/llmperf reads and puts control/compiling/wanted.json",
+    ],
+)
+def test_what_the_published_experiment_needs_of_a_cluster_is_said(
+    experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], said: str
+) -> None:
+    assert main(["manifests", str(experiments / "qwen3-32b.yaml"), "--out", str(tmp_path)]) == 0
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
+def test_every_service_account_has_its_role_said(
+    experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = experiments / "qwen3-32b-search.yaml", tmp_path / "out"
+    written = write_manifests(path, out).manifests
+    items = [i for f in written for i in yaml.safe_load_all(f.read_text(encoding="utf-8"))]
+    accounts = {i["metadata"]["name"] for i in items if i["kind"] == "ServiceAccount"}
+    assert main(["manifests", str(path), "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert [
+        n for n in accounts if not n.startswith("vllm-") and f"draftworth/{n}" not in said
+    ] == []
+
+
 def prompts_in(text: str, cases: Sequence[Case]) -> list[str]:
     """Prompts that stand in a text, as JSON or YAML has them."""
     messages = [m["content"] for c in cases for p in c.prompts for m in p.messages]
@@ -167,8 +200,24 @@ def _prompts(experiments: Path) -> str:
 def test_a_folder_that_cannot_be_written_is_named(experiments: Path, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
-    with pytest.raises(DraftworthError, match=r"file: cannot write manifests: File exists"):
+    with pytest.raises(
+        DraftworthError, match=r"file: cannot write manifests: File exists; next: --out"
+    ):
         write_manifests(experiments / "qwen3-32b.yaml", blocked)
+
+
+@pytest.mark.parametrize(
+    "name", ["BAD_Bucket!", "", "ab", "a..b", "-ab", "10.0.0.1", "a" * 64, "${BUCKET}", "abc\n"]
+)
+@pytest.mark.parametrize("option", ["--checkpoints-bucket", "--results-bucket"])
+def test_what_cannot_be_a_bucket_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, name: str
+) -> None:
+    path = str(ROOT / "experiments/qwen3-32b.yaml")
+    assert main(["manifests", path, "--out", str(tmp_path), f"{option}={name}"]) == 2
+    said = f"{option}: given {name.strip()!r}, allowed: a bucket's name by S3's rules"
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_image_that_may_change_under_its_name_is_refused(

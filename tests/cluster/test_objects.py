@@ -11,7 +11,7 @@ import pytest
 from charts.names import NAMESPACE
 from charts.winner.deployment import deployment
 from tests.charts.rendering import EXPERIMENTS, Object, all_objects
-from tests.charts.winner.runs import HEADS, LOCAL, NEURON, as_read, handed_over
+from tests.charts.winner.runs import HEADS, LOCAL, NEURON, as_read, exported
 from tests.cluster.api import Api, RefusedError
 from tests.cluster.conftest import empty
 from tests.cluster.control_plane import ControlPlane
@@ -45,8 +45,8 @@ def test_every_object_is_accepted_strictly_and_without_a_warning(
 def test_every_object_of_a_winner_is_accepted_strictly_and_without_a_warning(
     namespaced: Api, tmp_path: Path, name: str, pays: bool
 ) -> None:
-    handover = handed_over(tmp_path, name, namespace=NAMESPACE, pays=pays)
-    objects = as_read([*handover.needs, *deployment(handover)])
+    export = exported(tmp_path, name, namespace=NAMESPACE, pays=pays)
+    objects = as_read([*export.needs, *deployment(export)])
     assert {"ServiceAccount", "Service", "Deployment"} <= {item["kind"] for item in objects}
     assert {item["metadata"]["name"]: namespaced.warnings(item) for item in objects} == {
         item["metadata"]["name"]: [] for item in objects
@@ -54,8 +54,8 @@ def test_every_object_of_a_winner_is_accepted_strictly_and_without_a_warning(
 
 
 def test_a_misspelt_field_of_a_winner_is_refused(namespaced: Api, tmp_path: Path) -> None:
-    handover = handed_over(tmp_path, namespace=NAMESPACE)
-    (changed,) = (o for o in as_read([*deployment(handover)]) if o["kind"] == "Deployment")
+    export = exported(tmp_path, namespace=NAMESPACE)
+    (changed,) = (o for o in as_read([*deployment(export)]) if o["kind"] == "Deployment")
     changed["spec"]["template"]["spec"]["initContainer"] = []
     with pytest.raises(RefusedError, match="initContainer"):
         namespaced.warnings(changed)

@@ -17,7 +17,7 @@ from draftworth.planning.run_specification import Server, run_spec
 from draftworth.records.results import RequestRecord
 from draftworth.serving.command import ModelPaths
 from rehearsal.engine import EngineServer, serve_together
-from tests.charts.winner.runs import LOCAL, experiment_path, handed_over
+from tests.charts.winner.runs import LOCAL, experiment_path, exported
 from tests.conftest import ROOT
 from tests.pods.compiled_graphs.pods import eventually
 
@@ -32,14 +32,14 @@ def test_the_real_engine_drafts_at_one_request_and_not_at_the_load_where_the_sch
     python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
     if python is None:
         pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
-    handover = handed_over(tmp_path, LOCAL)
+    export = exported(tmp_path, LOCAL)
     words = "batch 1: window 7; batch 2 to 4: window 0"
-    assert handover.annotations["draftworth/window-schedule"] == words
+    assert export.annotations["draftworth/window-schedule"] == words
     server = EngineServer(
         python=Path(python),
-        name=handover.name,
-        arguments=_on_this_machine(handover.arguments),
-        environment={v["name"]: v["value"] for v in handover.server["env"]},
+        name=export.name,
+        arguments=_on_this_machine(export.server["args"]),
+        environment={v["name"]: v["value"] for v in export.server["env"]},
         log_path=tmp_path / "engine.log",
     )
     with serve_together([server]):

@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from charts.files import yaml_text
-from charts.winner.building import handover_of
-from charts.winner.handover import Handover
+from charts.winner.building import export_of
+from charts.winner.export import Export
 from charts.winner.measured import measured_winner
 from draftworth.planning.resolved import ResolvedExperiment, load
 from draftworth.planning.run_specification import serving_facts
@@ -66,18 +66,18 @@ def written_run(folder: Path, name: str = NEURON, **overrides: Any) -> Path:
     return write_run(built_run(experiment, **overrides), folder / "run")
 
 
-def handed_over(
+def exported(
     folder: Path,
     name: str = NEURON,
     *,
     image: str = "",
     namespace: str = "serving",
     **overrides: Any,
-) -> Handover:
+) -> Export:
     """What is exported of it, with the release's own image."""
     experiment = load(experiment_path(name))
     run = write_run(built_run(experiment, **overrides), folder / "run")
-    return handover_of(
+    return export_of(
         experiment,
         measured_winner(str(run), experiment),
         namespace=namespace,

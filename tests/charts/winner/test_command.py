@@ -12,14 +12,14 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from charts.winner.building import handover_of
+from charts.winner.building import export_of
 from charts.winner.deployment import deployment
-from charts.winner.handover import Handover
+from charts.winner.export import Export
 from charts.winner.kserve import inference_service
 from charts.winner.measured import measured_winner
 from charts.winner.production_stack import production_stack_values
 from draftworth.cli import main
-from draftworth.planning.resolved import load
+from draftworth.planning.resolved import load, load_neuron
 from tests.charts.winner.runs import (
     BUCKETS,
     HEADS,
@@ -30,7 +30,7 @@ from tests.charts.winner.runs import (
     as_read,
     built_run,
     experiment_path,
-    handed_over,
+    exported,
     written_run,
 )
 from tests.draftworth.report.runs import write_run
@@ -67,16 +67,16 @@ def test_the_files_and_what_is_left_to_do_are_as_in_the_snapshot(
 
 @pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
 def test_objects_are_as_in_the_snapshot(tmp_path: Path, name: str) -> None:
-    handover = handed_over(tmp_path, name)
-    shown = as_read([*handover.needs, *deployment(handover)])
+    export = exported(tmp_path, name)
+    shown = as_read([*export.needs, *deployment(export)])
     assert_snapshot(_readable(shown), SNAPSHOTS / f"{name}.deployment.yaml")
 
 
 def test_what_other_forms_say_beside_the_pod_is_as_in_the_snapshot(tmp_path: Path) -> None:
-    handover = handed_over(tmp_path)
-    item, values = as_read([inference_service(handover), production_stack_values(handover)])
+    export = exported(tmp_path)
+    item, values = as_read([inference_service(export), production_stack_values(export)])
     predictor = item["spec"]["predictor"]
-    for key in handover.pod:
+    for key in export.pod:
         predictor[key] = "<the Deployment's>"
     (model,) = values["servingEngineSpec"]["modelSpec"]
     for annotated in (item["metadata"], model):
@@ -99,18 +99,18 @@ def _readable(value: Any) -> Any:
 @pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL, SEARCH])
 @pytest.mark.parametrize("pays", [True, False])
 def test_every_object_of_a_built_in_kind_is_valid(tmp_path: Path, name: str, pays: bool) -> None:
-    handover = handed_over(tmp_path, name, pays=pays)
-    for item in as_read([*handover.needs, *deployment(handover)]):
+    export = exported(tmp_path, name, pays=pays)
+    for item in as_read([*export.needs, *deployment(export)]):
         assert kubernetes_validate.validate(item, "1.35", strict=True) == "1.35"
         cluster_wide = item["kind"] == "PersistentVolume"
         assert item["metadata"].get("namespace") == (None if cluster_wide else "serving")
 
 
 def test_flags_environment_devices_and_mounts_are_the_measured_ones(tmp_path: Path) -> None:
-    handover = handed_over(tmp_path)
+    export = exported(tmp_path)
     experiment = resolved(NEURON)
     (drafted,) = [v for v in experiment.variants if v.speculates]
-    server = handover.server
+    server = export.server
     assert server["image"] == experiment.spec.image
     assert tuple(server["args"]) == drafted.command.arguments
     environment = {v["name"]: v["value"] for v in server["env"]}
@@ -121,29 +121,41 @@ def test_flags_environment_devices_and_mounts_are_the_measured_ones(tmp_path: Pa
 
 
 def test_nothing_of_a_run_is_left_in_the_pod(tmp_path: Path) -> None:
-    text = json.dumps(handed_over(tmp_path).pod)
+    text = json.dumps(exported(tmp_path).pod)
     for word in ("graph-scripts", "graph-uploader", "--results", "DRAFTWORTH_", "ARTIFACT_INPUTS"):
         assert word not in text
 
 
 def test_volumes_are_not_those_of_the_experiment_in_the_same_cluster(tmp_path: Path) -> None:
-    handover = handed_over(tmp_path)
-    volumes = [o for o in handover.needs if o["kind"] == "PersistentVolume"]
+    export = exported(tmp_path)
+    volumes = [o for o in export.needs if o["kind"] == "PersistentVolume"]
     assert len(volumes) == 3
     for volume in volumes:
         assert volume["metadata"]["name"].startswith("serving-vllm-qwen3-1-7b-k7-")
         assert volume["spec"]["claimRef"]["namespace"] == "serving"
-    claims = {o["metadata"]["name"] for o in handover.needs if "Claim" in o["kind"]}
+    made = [*export.needs, *export.claim_templates]
+    claims = {o["metadata"]["name"] for o in made if "Claim" in o["kind"]}
     used = {
         v["persistentVolumeClaim"]["claimName"]
-        for v in handover.pod["volumes"]
+        for v in export.pod["volumes"]
         if "persistentVolumeClaim" in v
-    } | {c["resourceClaimTemplateName"] for c in handover.pod["resourceClaims"]}
+    } | {c["resourceClaimTemplateName"] for c in export.pod["resourceClaims"]}
     assert used == claims
 
 
+def test_the_device_claim_is_in_the_files_whose_pods_make_it(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert manifests(NEURON, written_run(tmp_path), out) == 0
+    kinds = {
+        name: [o.get("kind") for o in yaml.safe_load_all((out / name).read_text(encoding="utf-8"))]
+        for name in FILES
+    }
+    assert [name for name in FILES if "ResourceClaimTemplate" in kinds[name]] == FILES[1:3]
+    assert {*kinds[FILES[0]]} == {"ServiceAccount", "PersistentVolume", "PersistentVolumeClaim"}
+
+
 def test_annotations_say_what_was_measured_and_where_it_holds(tmp_path: Path) -> None:
-    found = {k.removeprefix("draftworth/"): v for k, v in handed_over(tmp_path).annotations.items()}
+    found = {k.removeprefix("draftworth/"): v for k, v in exported(tmp_path).annotations.items()}
     assert found["winner"] == "qwen3-1.7b-k7"
     assert found["run-id"] == "built-run"
     assert found["measured-at"] == "2026-11-20T10:00:00Z to 2026-11-20T10:02:00Z"
@@ -168,7 +180,7 @@ def test_where_nothing_is_cheaper_the_baseline_is_exported_and_says_so(
         text = (out / name).read_text(encoding="utf-8")
         assert "# No variant is shown to be cheaper: the winner is the baseline" in text
         assert "--speculative-config" not in text
-    annotations = handed_over(tmp_path / "again", pays=False).annotations
+    annotations = exported(tmp_path / "again", pays=False).annotations
     assert annotations["draftworth/winner"] == "baseline (no speculation)"
     assert annotations["draftworth/others"].startswith("qwen3-1.7b-k7, open_ended at c4: dearer")
     assert "draftworth/cost-ratio" not in annotations
@@ -207,8 +219,30 @@ def test_an_experiment_that_was_changed_since_is_refused_with_what_differs(
     path = write_experiment(tmp_path, put("variants", 1, "window", value=5))
     assert manifests(path, run, tmp_path / "out") == 2
     error = capsys.readouterr().err
-    assert "decoding: measured Decoding(" in error
-    assert "window=7" in error
+    assert "    window: measured 7, in the file 5\n" in error
+    assert "artifact key" not in error
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put("serving", "buckets", value="one"),
+        put("serving", "neuron_config", value={"is_block_kv_layout": False}),
+        put("target", "revision", value="0" * 40),
+    ],
+)
+def test_flags_and_graphs_that_were_not_measured_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any
+) -> None:
+    path, out = write_experiment(tmp_path, change), tmp_path / "out"
+    assert manifests(path, written_run(tmp_path), out) == 2
+    error = capsys.readouterr().err
+    measured, given = (
+        load_neuron(p).variants[1].artifact_key for p in (experiment_path(NEURON), path)
+    )
+    assert f"measured: artifact key {measured}, in the file {given}; what differs is" in error
+    assert "serving.buckets" in error
+    assert not out.exists()
 
 
 def test_a_winner_that_is_not_in_the_file_is_refused(
@@ -239,7 +273,9 @@ def test_a_run_that_does_not_say_what_served_it_is_refused(
     [
         (["--namespace=Serving"], "--namespace: given 'Serving', allowed: lower-case letters"),
         ([f"--image={IMAGE}"], "allowed: not with release neuron-2.26.1"),
-        ([f"--llmperf-image={IMAGE}"], "--llmperf-image: given "),
+        ([f"--llmperf-image={IMAGE}"], f"--llmperf-image: given {IMAGE} with --winner"),
+        (["--results-bucket=example-results"], "--results-bucket: given example-results with"),
+        (["--artifacts-bucket=BAD_Bucket!"], "--artifacts-bucket: given 'BAD_Bucket!', allowed"),
     ],
 )
 def test_an_option_that_would_do_nothing_or_harm_is_refused(
@@ -247,6 +283,14 @@ def test_an_option_that_would_do_nothing_or_harm_is_refused(
 ) -> None:
     assert manifests(NEURON, written_run(tmp_path), tmp_path / "out", *options) == 2
     assert said in capsys.readouterr().err
+
+
+def test_the_help_says_that_all_forms_are_written(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["manifests", "--help"])
+    assert "always in all forms: as plain objects, for KServe" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_options_of_a_winner_are_refused_without_one(
@@ -265,6 +309,23 @@ def test_a_bucket_with_many_runs_is_no_run(
     assert "which names many runs, allowed: folder of one run" in capsys.readouterr().err
 
 
+def test_what_is_printed_can_be_followed_in_a_new_namespace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, out = written_run(tmp_path), tmp_path / "out"
+    make = "kubectl create namespace"
+    assert manifests(NEURON, run, out, "--namespace=serving") == 0
+    said = capsys.readouterr().out
+    order = [f"{make} serving\n", "create-pod-identity-association", f"apply -f {out}", "helm repo"]
+    assert sorted(order, key=said.index) == order
+    (association,) = (line for line in said.splitlines() if order[1] in line)
+    assert "--namespace serving --service-account vllm-qwen3-1-7b-k7 --role-arn" in association
+    assert "install NAME vllm/vllm-stack --version 0.1.12 --namespace serving" in said
+    assert "NAME must not begin with vllm" in said
+    assert manifests(NEURON, run, out) == 0
+    assert make not in capsys.readouterr().out
+
+
 def test_given_buckets_leave_nothing_to_fill_in(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -276,6 +337,13 @@ def test_given_buckets_leave_nothing_to_fill_in(
 
 
 # --- a local experiment -------------------------------------------------------------------------
+
+
+def test_a_local_winner_takes_no_bucket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = (f"--image={IMAGE}", NAMED[0])
+    assert manifests(LOCAL, written_run(tmp_path, LOCAL), tmp_path / "out", *options) == 2
+    said = "--checkpoints-bucket: given example-checkpoints with a local experiment's winner"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -298,22 +366,22 @@ def test_a_local_winner_has_the_ladder_as_a_schedule_with_zero_where_it_does_not
     run = written_run(tmp_path, LOCAL)
     assert manifests(LOCAL, run, tmp_path / "out", f"--image={IMAGE}") == 0
     assert "Windows follow the batch" in capsys.readouterr().out
-    handover = handed_over(tmp_path / "again", LOCAL)
-    settings = speculative_config(handover)
+    export = exported(tmp_path / "again", LOCAL)
+    settings = speculative_config(export)
     assert settings["num_speculative_tokens_per_batch_size"] == [[1, 1, 7], [2, 4, 0]]
     assert settings["num_speculative_tokens"] == 7
     assert settings["method"] == "draft_model"
     words = "batch 1: window 7; batch 2 to 4: window 0"
-    assert handover.annotations["draftworth/window-schedule"] == words
+    assert export.annotations["draftworth/window-schedule"] == words
 
 
 def test_a_release_that_takes_no_schedule_gets_none_and_the_files_say_what_it_would_be(
     tmp_path: Path,
 ) -> None:
-    handover = handed_over(tmp_path)
-    assert "num_speculative_tokens_per_batch_size" not in json.dumps(handover.pod)
-    assert "draftworth/window-schedule" not in handover.annotations
-    (remark,) = handover.remarks
+    export = exported(tmp_path)
+    assert "num_speculative_tokens_per_batch_size" not in json.dumps(export.pod)
+    assert "draftworth/window-schedule" not in export.annotations
+    (remark,) = export.remarks
     assert "takes no schedule of windows" in remark
     assert "batch 1: window 7; batch 2 to 4: window 0" in remark
 
@@ -321,18 +389,18 @@ def test_a_release_that_takes_no_schedule_gets_none_and_the_files_say_what_it_wo
 def test_one_measured_load_changes_no_flag(tmp_path: Path) -> None:
     experiment = load(experiment_path(LOCAL))
     run = write_run(built_run(experiment, 1), tmp_path / "run")
-    handover = handover_of(
+    export = export_of(
         experiment,
         measured_winner(str(run), experiment),
         namespace="serving",
         image=IMAGE,
         given=BUCKETS,
     )
-    assert speculative_config(handover).keys() == {"method", "model", "num_speculative_tokens"}
+    assert speculative_config(export).keys() == {"method", "model", "num_speculative_tokens"}
 
 
-def speculative_config(handover: Handover) -> Any:
-    (flag,) = [a for a in handover.arguments if a.startswith("--speculative-config=")]
+def speculative_config(export: Export) -> Any:
+    (flag,) = [a for a in export.server["args"] if a.startswith("--speculative-config=")]
     return json.loads(flag.partition("=")[2])
 
 

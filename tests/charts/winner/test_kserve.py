@@ -16,7 +16,7 @@ import pytest
 
 from charts.winner.deployment import deployment
 from charts.winner.kserve import MODE, inference_service
-from tests.charts.winner.runs import HEADS, LOCAL, NEURON, as_read, handed_over
+from tests.charts.winner.runs import HEADS, LOCAL, NEURON, as_read, exported
 
 pytestmark = pytest.mark.synth
 
@@ -69,7 +69,7 @@ def _kubernetes_type(name: str) -> type:
 def test_kserves_models_know_every_key(
     models: Models, tmp_path: Path, name: str, pays: bool
 ) -> None:
-    (item,) = as_read([inference_service(handed_over(tmp_path, name, pays=pays))])
+    (item,) = as_read([inference_service(exported(tmp_path, name, pays=pays))])
     assert item["spec"]["predictor"]["containers"]
     assert models.round_trip(item) == item
 
@@ -78,7 +78,7 @@ def test_kserves_models_know_every_key(
 def test_a_key_that_kserve_does_not_know_is_lost(
     models: Models, tmp_path: Path, place: tuple[str, ...]
 ) -> None:
-    (item,) = as_read([inference_service(handed_over(tmp_path))])
+    (item,) = as_read([inference_service(exported(tmp_path))])
     changed = copy.deepcopy(item)
     node = changed
     for key in place:
@@ -88,8 +88,8 @@ def test_a_key_that_kserve_does_not_know_is_lost(
 
 
 def test_the_pod_is_the_deployments_but_for_the_servers_name(tmp_path: Path) -> None:
-    handover = handed_over(tmp_path)
-    item, _, plain = as_read([inference_service(handover), *deployment(handover)])
+    export = exported(tmp_path)
+    item, *_, plain = as_read([inference_service(export), *deployment(export)])
     predictor, pod = item["spec"]["predictor"], plain["spec"]["template"]["spec"]
     (server,) = predictor["containers"]
     assert server == {**pod["containers"][0], "name": "kserve-container"}
@@ -101,7 +101,7 @@ def test_the_pod_is_the_deployments_but_for_the_servers_name(tmp_path: Path) -> 
 def test_it_has_the_measured_figures_and_the_mode_that_takes_a_resource_claim(
     tmp_path: Path,
 ) -> None:
-    handover = handed_over(tmp_path)
-    annotations = inference_service(handover)["metadata"]["annotations"]
-    assert annotations == {**MODE, **handover.annotations}
+    export = exported(tmp_path)
+    annotations = inference_service(export)["metadata"]["annotations"]
+    assert annotations == {**MODE, **export.annotations}
     assert annotations["serving.kserve.io/deploymentMode"] == "Standard"

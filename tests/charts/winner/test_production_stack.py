@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 import yaml
 
-from charts.winner.handover import Handover
+from charts.winner.export import Export
 from charts.winner.production_stack import DEVICE_RESOURCE, production_stack_values
-from tests.charts.winner.runs import HEADS, IMAGE, LOCAL, NEURON, as_read, handed_over
+from tests.charts.winner.runs import HEADS, IMAGE, LOCAL, NEURON, as_read, exported
 
 pytestmark = pytest.mark.synth
 
@@ -25,27 +25,27 @@ def schema() -> Any:
     return yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
 
 
-def values_of(handover: Handover) -> Any:
-    (values,) = as_read([production_stack_values(handover)])
+def values_of(export: Export) -> Any:
+    (values,) = as_read([production_stack_values(export)])
     return values
 
 
-def model_of(handover: Handover) -> Any:
-    (model,) = values_of(handover)["servingEngineSpec"]["modelSpec"]
+def model_of(export: Export) -> Any:
+    (model,) = values_of(export)["servingEngineSpec"]["modelSpec"]
     return model
 
 
 @pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
 @pytest.mark.parametrize("pays", [True, False])
 def test_the_chart_reads_every_key(tmp_path: Path, name: str, pays: bool) -> None:
-    jsonschema.validate(values_of(handed_over(tmp_path, name, pays=pays)), schema())
+    jsonschema.validate(values_of(exported(tmp_path, name, pays=pays)), schema())
 
 
 @pytest.mark.parametrize("place", [(), ("modelSpec", 0), ("modelSpec", 0, "vllmConfig")])
 def test_a_key_that_the_chart_does_not_read_is_refused(
     tmp_path: Path, place: tuple[str | int, ...]
 ) -> None:
-    changed = copy.deepcopy(values_of(handed_over(tmp_path)))
+    changed = copy.deepcopy(values_of(exported(tmp_path)))
     node = changed["servingEngineSpec"]
     for key in place:
         node = node[key]
@@ -55,7 +55,7 @@ def test_a_key_that_the_chart_does_not_read_is_refused(
 
 
 def test_a_label_that_the_chart_writes_itself_is_refused(tmp_path: Path) -> None:
-    values = values_of(handed_over(tmp_path))
+    values = values_of(exported(tmp_path))
     labels = values["servingEngineSpec"]["modelSpec"][0]["podLabels"]
     assert labels == {"draftworth/experiment": NEURON, "draftworth/variant": "qwen3-1.7b-k7"}
     labels["app.kubernetes.io/name"] = "vllm"
@@ -82,28 +82,35 @@ def chart_command(model: Any, port: int) -> list[str]:
 
 @pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
 def test_the_charts_command_is_the_measured_one_and_its_host(tmp_path: Path, name: str) -> None:
-    handover = handed_over(tmp_path, name)
-    made = chart_command(model_of(handover), 8000)
+    export = exported(tmp_path, name)
+    made = chart_command(model_of(export), 8000)
     assert len(set(made)) == len(made)
-    added = set(made) - set(handover.arguments)
-    assert set(handover.arguments) <= set(made)
+    added = set(made) - set(export.server["args"])
+    assert set(export.server["args"]) <= set(made)
     # The chart has no way not to say the second; nothing of ours caches prefixes.
     assert added <= {"--host=0.0.0.0", "--no-enable-prefix-caching"}
 
 
 def test_devices_are_asked_of_the_plugin_because_the_chart_takes_no_claim(tmp_path: Path) -> None:
-    handover = handed_over(tmp_path)
-    model = model_of(handover)
-    assert handover.pod["resourceClaims"]
+    export = exported(tmp_path)
+    model = model_of(export)
+    assert export.pod["resourceClaims"]
     for kind in ("requests", "limits"):
         assert model["resources"][kind][DEVICE_RESOURCE] == "8"
-        assert model["resources"][kind]["memory"] == handover.server["resources"][kind]["memory"]
+        assert model["resources"][kind]["memory"] == export.server["resources"][kind]["memory"]
+
+
+@pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
+def test_no_pod_asks_for_the_runtime_class_of_another_accelerator(
+    tmp_path: Path, name: str
+) -> None:
+    assert values_of(exported(tmp_path, name))["servingEngineSpec"]["runtimeClassName"] == ""
 
 
 def test_shared_memory_is_the_charts_own_and_as_large(tmp_path: Path) -> None:
-    handover = handed_over(tmp_path)
-    model = model_of(handover)
-    (shared,) = [v for v in handover.pod["volumes"] if v["name"] == "shared-memory"]
+    export = exported(tmp_path)
+    model = model_of(export)
+    (shared,) = [v for v in export.pod["volumes"] if v["name"] == "shared-memory"]
     assert model["shmSize"] == shared["emptyDir"]["sizeLimit"]
     assert "shared-memory" not in {v["name"] for v in model["extraVolumes"]}
     assert "/dev/shm" not in {m["mountPath"] for m in model["extraVolumeMounts"]}  # noqa: S108
@@ -111,5 +118,5 @@ def test_shared_memory_is_the_charts_own_and_as_large(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("image", [IMAGE, f"{IMAGE.partition(':')[0]}@sha256:{'0' * 64}"])
 def test_the_charts_image_is_the_given_one_by_tag_or_digest(tmp_path: Path, image: str) -> None:
-    model = model_of(handed_over(tmp_path, LOCAL, image=image))
+    model = model_of(exported(tmp_path, LOCAL, image=image))
     assert f"{model['repository']}:{model['tag']}" == image

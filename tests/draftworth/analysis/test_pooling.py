@@ -57,6 +57,15 @@ def other_prompts(block: BlockResult) -> BlockResult:
 SERVING = make_serving_facts()
 
 
+def test_runs_with_other_flags_or_graphs_are_refused() -> None:
+    facts = [
+        replace(SERVING, decoding={"k7": replace(SERVING.decoding["k7"], artifact_key=key)})
+        for key in ("0" * 24, "1" * 24)
+    ]
+    with pytest.raises(UserInputError, match=r"k7: artifact_key '0{24}' and '1{24}'"):
+        pooled([run(name, serving=of_run) for name, of_run in zip("ab", facts, strict=True)])
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [

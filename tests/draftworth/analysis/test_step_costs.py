@@ -150,13 +150,16 @@ def test_each_load_has_its_own_and_the_control_none() -> None:
 
 
 def test_a_card_says_what_served() -> None:
-    facts = serving_facts(resolved())
+    experiment = resolved()
+    facts = serving_facts(experiment)
 
     assert (facts.instance_type, facts.tensor_parallel_size) == ("trn2.48xlarge", 32)
     assert facts.decoding["qwen3-1.7b-k7"] == Decoding(
         method="fused_draft", window=7, draft="Qwen/Qwen3-1.7B"
     )
     assert facts.decoding["baseline"] == Decoding(method="none")
+    keys = {name: how.artifact_key for name, how in facts.decoding.items()}
+    assert keys == {variant.name: variant.artifact_key for variant in experiment.variants}
     run = structured()
     card = step_costs_of(replace(run, result=replace(run.result, serving=facts)))
     assert card.serving == facts
@@ -196,7 +199,7 @@ def test_a_card_that_was_changed_is_refused(tmp_path: Path) -> None:
     ("data", "message"),
     [
         (b"{}", "no step-cost card of this version"),
-        (b'{"schema": "draftworth.step-costs/9"}', "allowed 'draftworth.step-costs/1'"),
+        (b'{"schema": "draftworth.step-costs/9"}', "allowed 'draftworth.step-costs/2'"),
         (None, "no step-cost card there"),
     ],
 )

@@ -405,7 +405,7 @@ def test_a_run_ends_at_its_deadline_and_says_so(image: Path, tmp_path: Path) -> 
     [
         ("{}", "run specification"),
         ("nonsense", "run specification"),
-        (json.dumps({"schema": "draftworth.runspec/10"}), "schema: given 'draftworth.runspec/10'"),
+        (json.dumps({"schema": "draftworth.runspec/0"}), "schema: given 'draftworth.runspec/0'"),
     ],
 )
 def test_a_wrong_specification_exits_with_two_and_no_traceback(

@@ -11,12 +11,12 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Handover:
+class Export:
     """The winner's server, to be written as a Deployment, for KServe and for a Helm chart.
 
-    arguments: of `vllm serve`. pod: the spec of a pod that stands alone, with one container, the
-        server's. needs: objects that must be there before any pod: its service account, volumes,
-        claim template.
+    pod: the spec of a pod that stands alone, with one container, the server's.
+    needs: objects that must be there before any pod: its service account, volumes.
+    claim_templates: of its device claims, where it makes any: the chart's pod does not.
     devices: Neuron devices that the pod claims; 0: none.
     remarks: what a reader must know before applying a file, a sentence each.
     """
@@ -26,9 +26,9 @@ class Handover:
     labels: Mapping[str, str]
     selector: Mapping[str, str]
     annotations: Mapping[str, str]
-    arguments: tuple[str, ...]
     pod: Object
     needs: tuple[Object, ...]
+    claim_templates: tuple[Object, ...]
     devices: int
     remarks: tuple[str, ...]
 
