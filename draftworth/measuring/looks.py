@@ -81,7 +81,7 @@ def by_chunks(classes: Sequence[LiveClass], weights: Mapping[str, float]) -> flo
 
 
 def margins(probes: Sequence[LiveProbe]) -> list[float]:
-    """Of the last looks that have one: a look that failed says nothing of the traffic."""
+    """Of the last looks that have one: a look without a figure says nothing of the traffic."""
     return [margin for probe in probes[-2 * LOOKS_NEEDED :] if (margin := probe.margin)]
 
 

@@ -368,6 +368,32 @@ def test_a_later_pod_goes_on_with_the_next_look_and_knows_the_earlier_ones(tmp_p
     assert [probe.drifted for probe in seen.probes][-2:] == [False, True]
 
 
+def test_looks_without_figures_end_no_finding_also_for_a_later_pod(tmp_path: Path) -> None:
+    made = Server(yields=BAD)
+    ends_at_unix_s = NOW
+
+    def more(looks: int) -> Seen:
+        """By another pod."""
+        nonlocal ends_at_unix_s
+        clock = FakeClock(ends_at_unix_s)
+        ends_at_unix_s += looks * PROBE_SECONDS
+        return serve(server, tmp_path, limits((ends_at_unix_s - NOW) / PROBE_SECONDS), clock=clock)
+
+    with stream_server(made) as server:
+        more(LOOKS_NEEDED)
+        made.status = "500 Internal Server Error"
+        more(2)
+        made.status = "200 OK"
+        more(1)
+        made.status = "500 Internal Server Error"
+        seen = more(2 * LOOKS_NEEDED + 2)
+        assert [p.drifted for p in seen.probes] == [False] * 11 + [True] * 30
+        assert not any("well again" in line for line in seen.lines)
+        made.status, made.yields = "200 OK", WELL
+        seen = more(LOOKS_NEEDED)
+    assert [p.drifted for p in seen.probes][-2:] == [True, False]
+
+
 def test_earlier_looks_that_cannot_be_read_count_for_nothing(tmp_path: Path) -> None:
     damaged = tmp_path / live_key(RUN_ID, 7)
     FolderSink(tmp_path).write(live_key(RUN_ID, 7), b"{}")
