@@ -2,7 +2,7 @@
 
 A look is one request of each prompt class, one after the other, by the client that measured, and
 what the server has counted since the look before. The counters know everybody's traffic; without
-them, or without anybody else, the probe's own chunks tell how many tokens a step yields, which of
+them, or without anybody else, the probe's own answers tell how many tokens a step yields, which of
 the same prompts stays what it was. Each look is a file (`records/live.py`); one that fails is a
 look without figures.
 """

@@ -33,7 +33,7 @@ def class_of(name: str, measured: Measured) -> LiveClass:
         ttft_s=record.ttft_s,
         itl_s=record.inter_token_latency_s,
         e2e_s=record.end_to_end_latency_s,
-        tokens_per_step=record.tokens_per_step,
+        tokens_per_step=record.tokens_per_verification or record.tokens_per_step,
     )
 
 

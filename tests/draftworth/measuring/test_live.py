@@ -6,6 +6,7 @@ The server is real HTTP; the clock and the pauses are not.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from tests.support.stream_server import (
     Request,
     Step,
     StreamServer,
+    Write,
     completion,
     plain,
     stream_server,
@@ -228,6 +230,26 @@ def test_without_counters_the_mix_is_that_of_all_tokens_by_all_steps(tmp_path: P
         (probe,) = serve(server, tmp_path, limits(1)).probes
     assert (probe.source, probe.acceptance) == ("probe", None)
     assert probe.tokens_per_step == pytest.approx(1 / (0.8 / 4 + 0.2 / 1))
+
+
+def test_steps_are_those_that_the_server_tells_where_chunks_came_merged(tmp_path: Path) -> None:
+    """As in the run's figures and in its break-even."""
+
+    class Telling(Server):
+        def __call__(self, request: Request) -> Iterable[Step]:
+            steps = list(super().__call__(request))
+            if request.method != "POST":
+                return steps
+            drafts = {"num_spec_steps": 4, "num_draft_tokens": 28, "num_accepted_draft_tokens": 4}
+            usage = {"prompt_tokens": 11, "completion_tokens": 9}
+            told = {"choices": [], "usage": usage, "metrics": {"speculative_decoding": drafts}}
+            event = b"data: " + json.dumps(told).encode() + b"\n\n"
+            return [*steps[:-2], Write(event), steps[-1]]
+
+    with stream_server(Telling(yields=4)) as server:
+        (probe,) = serve(server, tmp_path, limits(1)).probes
+    assert {c.tokens_per_step for c in probe.classes} == {2.0}, "two chunks of four tokens"
+    assert probe.tokens_per_step == pytest.approx(2.0)
 
 
 def with_others(made: Server) -> Callable[[Request], Iterable[Step]]:
