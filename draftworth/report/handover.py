@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -12,7 +13,7 @@ from draftworth.analysis.lengths import Lengths
 from draftworth.analysis.metrics import TOKENS_PER_STEP
 from draftworth.analysis.search_answer import next_step
 from draftworth.analysis.verdict import Comparison
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load import ConcurrencyLoad, Load
 from draftworth.records.results import Limits
 from draftworth.records.serving_facts import ServingFacts
 from draftworth.report.document import Section, Table, table
@@ -27,7 +28,16 @@ from draftworth.report.words import (
 )
 
 TITLE = "Handover"
-_COMMAND = "command (RUN: this run's folder or s3:// address, FILE: its experiment file)"
+_WORD = re.compile(r"[A-Z]+")
+# What stands in a command for something that only its reader knows.
+_PLACES = {
+    "RUN": "this run's folder or s3:// address",
+    "OTHER": "the later run's",
+    "FILE": "its experiment file",
+    "URL": "a server's address",
+    "NAME": "the model's name there",
+    "PROMPTS": "the prompt files that were measured",
+}
 
 
 def handover_sections(facts: RunFacts) -> Iterator[Section]:
@@ -46,7 +56,7 @@ def handover_section(facts: RunFacts) -> Section:
             *table(("what was measured", ""), _measured(facts, found), names=2),
             *_classes(found),
             *_break_evens(found),
-            *table(("to", _COMMAND), _commands(facts, found), names=2),
+            *_steps(facts, found),
         ),
         brief=True,
     )
@@ -186,6 +196,13 @@ def _room(at: BreakEvenAt) -> str:
     return f"{fall:.0%}" if fall > 0 else "is below"
 
 
+def _steps(facts: RunFacts, found: Handover) -> tuple[Table, ...]:
+    rows = [*_commands(facts, found)]
+    named = {word for _, command in rows for word in _WORD.findall(command)}
+    places = ", ".join(f"{place}: {what}" for place, what in _PLACES.items() if place in named)
+    return table(("to", f"command ({places})"), rows, names=2)
+
+
 def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
     serving, draftworth = facts.run.result.serving, "python -m draftworth"
     yield "see the whole report", f"{draftworth} report RUN --out DIR"
@@ -202,21 +219,28 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
     yield "read both as one run", f"{draftworth} report RUN OTHER"
     yield "see whether it changed", f"{draftworth} report OTHER --against RUN"
     if found.decision is not None:
-        yield "ask a live server the same", _probe(facts, found, found.decision)
+        load = found.decision.traffic.load
+        alike = "the same" if load.input_tokens is None else "nearly the same: prompts as they are"
+        yield f"ask a live server {alike}", _probe(facts, load)
 
 
-def _probe(facts: RunFacts, found: Handover, decision: Comparison) -> str:
-    load = decision.traffic.load
-    shape = (
-        f"--concurrency {load.concurrency}"
-        if isinstance(load, ConcurrencyLoad)
-        else f"--requests-per-second {load.requests_per_second:g}"
-    )
-    most = max((c.output_tokens.most for c in found.classes if c.output_tokens), default=None)
+def _probe(facts: RunFacts, load: Load) -> str:
+    """A run of `measure` at this load, with as many requests, outputs and temperature as here."""
+    blocks = facts.run.blocks
+    requests = max(len(b.requests) for b in blocks if b.load == load)
+    if isinstance(load, ConcurrencyLoad):
+        requests = max(requests, load.concurrency)
+        shape = f"--concurrency {load.concurrency}"
+    else:
+        shape = f"--requests-per-second {load.requests_per_second:g}"
+    done = [r for b in blocks for r in b.requests if not r.failed]
+    most = max((n for r in done if (n := r.number_output_tokens) is not None), default=None)
     tokens = "" if most is None else f" --output-tokens {most}"
+    # Whether or not that was asked for: none ended by itself.
+    fixed = " --fixed-length" if {r.finish_reason for r in done} == {"length"} else ""
     sampled = facts.run.result.temperature
-    warm = f" --temperature {sampled:g}" if sampled else ""
+    temperature = f" --temperature {sampled:g}" if sampled else ""
     return (
-        f"python -m draftworth measure --base-url URL --model NAME --prompts PROMPTS {shape}"
-        f"{tokens}{warm} --rounds 2 --out runs"
+        f"python -m draftworth measure --base-url URL --model NAME --prompts PROMPTS {shape} "
+        f"--requests-per-case {requests}{tokens}{fixed}{temperature} --rounds 2 --out runs"
     )

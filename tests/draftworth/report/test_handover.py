@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from draftworth.analysis.handover import handover_of
-from draftworth.records.reading import Run
+from draftworth.cli import main
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.reading import Run, read_run
 from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Section
+from tests.conftest import ROOT
 from tests.draftworth.report.runs import (
     BASELINE,
     SERVING,
@@ -19,6 +25,9 @@ from tests.draftworth.report.runs import (
     structured_run,
 )
 from tests.draftworth.report.searches import make_search_result, make_search_run
+from tests.support.stream_server import Request, Step, completion, plain, stream_server
+
+PROMPTS = ROOT / "prompts/structured/count.jsonl"
 
 
 def page(run: Run) -> Section:
@@ -64,7 +73,55 @@ def test_the_live_figure_is_the_counters_or_without_them_a_probe() -> None:
     assert "increase(vllm:spec_decode_num_accepted_tokens_total[1h])" in said(with_counters)
     assert "vllm:" not in said(without)
     assert "It has no counters of accepted tokens" in said(without)
-    assert "--concurrency 4 --output-tokens 100" in commands(without)["ask a live server the same"]
+    asked = commands(without)["ask a live server the same"]
+    assert "--concurrency 4 --requests-per-case 8 --output-tokens 100 --fixed-length " in asked
+
+
+def test_measure_takes_the_command_that_asks_a_live_server(tmp_path: Path) -> None:
+    """Also at a concurrency above the requests that it sends by itself."""
+    command = commands(structured_run(16, temperature=0.5))["ask a live server the same"]
+    with stream_server(_answer) as server:
+        places = {
+            "URL": server.base_url,
+            "NAME": "m",
+            "PROMPTS": str(PROMPTS),
+            "runs": str(tmp_path),
+        }
+        code = main([places.get(word, word) for word in command.split()[3:]])
+
+    assert code == 0
+    asked = [json.loads(request.body) for request in server.requests if request.method == "POST"]
+    assert {(a["ignore_eos"], a["temperature"]) for a in asked} == {(True, 0.5)}
+    assert max(a["max_tokens"] for a in asked) == 100
+    (folder,) = tmp_path.iterdir()
+    assert {b.load.label for b in read_run(folder).blocks} == {"c16"}
+
+
+def _answer(request: Request) -> Sequence[Step]:
+    return completion(50, 50) if request.method == "POST" else plain("200 OK", b"")
+
+
+def test_outputs_that_ended_by_themselves_may_do_so_again() -> None:
+    run = structured_run(4)
+    first, *others = run.blocks
+    ended = replace(first.requests[0], finish_reason="stop")
+    natural = replace(first, requests=(ended, *first.requests[1:]))
+    found = commands(replace(run, blocks=(natural, *others)))
+    assert "--fixed-length" not in found["ask a live server the same"]
+
+
+def test_of_prompts_that_were_brought_to_a_length_a_live_server_is_asked_others() -> None:
+    load = ConcurrencyLoad(concurrency=4, input_tokens=512)
+    run = structured_run(4)
+    blocks = tuple(replace(b, load=load) for b in run.blocks)
+    found = commands(replace(run, blocks=blocks))
+    assert "ask a live server nearly the same: prompts as they are" in found
+
+
+def test_what_stands_for_something_else_in_a_command_is_explained() -> None:
+    heading = page(structured_run(4)).tables[-1].headings[1]
+    for place in ("RUN", "OTHER", "FILE", "URL", "NAME", "PROMPTS"):
+        assert f"{place}: " in heading
 
 
 def test_where_nothing_pays_the_baseline_is_served_and_the_classes_that_do_are_told() -> None:
