@@ -64,7 +64,10 @@ def handover_section(facts: RunFacts) -> Section:
 
 def _sentences(facts: RunFacts, found: Handover) -> Iterator[str]:
     if found.missing:
-        yield f"There is nothing to hand over yet. What is missing: {'; '.join(found.missing)}."
+        step = f" Next: {found.next_step}." if found.next_step else ""
+        yield (
+            f"There is nothing to hand over yet. What is missing: {'; '.join(found.missing)}.{step}"
+        )
     if found.decision:
         decided = "" if found.missing else f"{_decision(facts, found)} "
         yield f"{decided}{headline(facts)}"
@@ -212,6 +215,8 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
         yield "serve it", f"{draftworth} manifests FILE --winner RUN --out DIR{image}"
     if on_aws:
         again = "raise `rerun` in FILE, then: make deploy EXPERIMENT=FILE"
+    elif _is_of_no_experiment(facts):
+        again = _probe(facts, facts.run.blocks[0].load)
     else:
         urls = "" if serving else " --base-url URL --speculative-url URL --model NAME"
         again = f'make rehearse ARGS="--experiment FILE{urls}"'
@@ -222,6 +227,11 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
         load = found.decision.traffic.load
         alike = "the same" if load.input_tokens is None else "nearly the same: prompts as they are"
         yield f"ask a live server {alike}", _probe(facts, load)
+
+
+def _is_of_no_experiment(facts: RunFacts) -> bool:
+    """Whether `measure` measured it: it has no traffic that anything was to be decided for."""
+    return bool(facts.run.blocks) and not facts.run.result.class_weights
 
 
 def _probe(facts: RunFacts, load: Load) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.handover import handover_of
+from draftworth.analysis.handover import MEASURE_BOTH, handover_of
+from draftworth.analysis.winner import NoWinnerError, winner_of
 from draftworth.cli import main
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run, read_run
@@ -139,8 +140,14 @@ def test_where_nothing_pays_the_baseline_is_served_and_the_classes_that_do_are_t
 @pytest.mark.parametrize(
     ("changes", "missing"),
     [
-        ({"status": "failed", "reason": "the deadline passed"}, "a run that is complete"),
-        ({"variants": (BASELINE,)}, "no speculative variant beside its baseline"),
+        (
+            {"status": "failed", "reason": "the deadline passed"},
+            "a run that is complete: this one failed (the deadline passed). Next: measure again.",
+        ),
+        (
+            {"variants": (BASELINE,)},
+            f"a speculative variant, measured beside the baseline. Next: {MEASURE_BOTH}.",
+        ),
     ],
 )
 def test_where_nothing_is_decided_it_says_what_is_missing(
@@ -149,8 +156,8 @@ def test_where_nothing_is_decided_it_says_what_is_missing(
     run = structured_run(4, **changes)
     kept = tuple(b for b in run.blocks if b.variant in run.result.variants)
     text = said(replace(run, blocks=kept))
-    assert text.startswith("There is nothing to hand over yet. What is missing: ")
-    assert missing in text
+    start = f"There is nothing to hand over yet. What is missing: {missing}"
+    assert text.split("\n")[0] == start
     assert "Decision" not in text
 
 
@@ -160,13 +167,32 @@ def test_one_round_gives_no_verdict_and_so_no_handover() -> None:
     assert "No answer yet" in said(run)
 
 
+def test_who_asks_for_a_winner_is_told_the_same_next_step() -> None:
+    run = make_run(blocks=tuple(b for b in make_run().blocks if b.round == 1))
+    with pytest.raises(NoWinnerError) as refused:
+        winner_of(make_facts(run))
+    step = str(refused.value).partition("next: ")[2]
+    assert step.startswith("measure more")
+    assert f"Next: {step}." in said(run)
+
+
 def test_a_search_names_draft_and_window_and_what_to_do_before_serving() -> None:
     text = said(make_search_run())
     assert "Window 6 of hub/a: a token costs 40.0% less" in text
     assert "Next: measure window 6 of hub/a against the baseline" in text
     none = make_search_result(results=(), order=(), best="", failed={})
     run = replace(make_search_run(), search=none)
-    assert "no candidate of the search was measured" in said(run)
+    assert "a candidate of the search, measured beside the baseline.\nNext: put right" in said(run)
+
+
+def test_a_run_without_an_experiment_is_measured_again_as_it_was() -> None:
+    run = structured_run(4, variants=(BASELINE,), class_weights={}, serving=None)
+    blocks = tuple(b for b in run.blocks if b.variant == BASELINE)
+    found = commands(replace(run, blocks=blocks))
+    again = found["measure it once more"]
+    assert again.startswith("python -m draftworth measure --base-url URL")
+    assert "--concurrency 4 " in again
+    assert not any("FILE" in command for command in found.values())
 
 
 def test_it_is_the_reports_last_section_where_something_was_to_be_decided() -> None:
