@@ -21,6 +21,7 @@ from draftworth.report.words import (
     ABOUT,
     INTERVAL,
     MISSING,
+    Code,
     change,
     figure,
     interval,
@@ -200,7 +201,7 @@ def _room(at: BreakEvenAt) -> str:
 
 
 def _steps(facts: RunFacts, found: Handover) -> tuple[Table, ...]:
-    rows = [*_commands(facts, found)]
+    rows = [(purpose, Code(command)) for purpose, command in _commands(facts, found)]
     named = {word for _, command in rows for word in _WORD.findall(command)}
     places = ", ".join(f"{place}: {what}" for place, what in _PLACES.items() if place in named)
     return table(("to", f"command ({places})"), rows, names=2)
@@ -213,14 +214,16 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
     if found.decision is not None and found.has_winner and serving is not None:
         image = "" if on_aws else " --image REPOSITORY:TAG"
         yield "serve it", f"{draftworth} manifests FILE --winner RUN --out DIR{image}"
+    once_more = "measure it once more"
     if on_aws:
-        again = "raise `rerun` in FILE, then: make deploy EXPERIMENT=FILE"
+        once_more += ", with a higher rerun in FILE"
+        again = "make deploy EXPERIMENT=FILE"
     elif _is_of_no_experiment(facts):
         again = _probe(facts, facts.run.blocks[0].load)
     else:
         urls = "" if serving else " --base-url URL --speculative-url URL --model NAME"
         again = f'make rehearse ARGS="--experiment FILE{urls}"'
-    yield "measure it once more", again
+    yield once_more, again
     yield "read both as one run", f"{draftworth} report RUN OTHER"
     yield "see whether it changed", f"{draftworth} report OTHER --against RUN"
     if found.decision is not None:

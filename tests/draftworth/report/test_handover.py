@@ -54,7 +54,11 @@ def test_a_winner_is_handed_over_with_draft_window_and_traffic() -> None:
     assert facts["temperature"] == "0 (greedy)"
     assert classes.rows == (("structured", "100%", "1", "8", "64 (64 to 64)", "100 (100 to 100)"),)
     assert "The longest request had 164 tokens, prompt and output, of 1,024" in said(run)
-    assert commands(run)["serve it"].startswith("python -m draftworth manifests FILE --winner RUN")
+    found = commands(run)
+    assert found["serve it"].startswith("python -m draftworth manifests FILE --winner RUN")
+    again = found["measure it once more, with a higher rerun in FILE"]
+    assert again == "make deploy EXPERIMENT=FILE"
+    assert not any("`" in command for command in found.values())
 
 
 def test_each_load_has_its_own_break_even_from_the_lowest_on() -> None:
