@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +14,7 @@ from draftworth.records.live import KEPT_FILE
 from draftworth.records.reading import is_file_name, parse_s3_url, read_end
 from draftworth.records.results import (
     BLOCKS_FOLDER,
+    LIVE_FOLDER,
     RESULT_LIMIT_BYTES,
     RESULT_SUFFIX,
     RUN_FILE,
@@ -23,18 +25,19 @@ from draftworth.records.transcripts import FILE_LIMIT_BYTES
 from draftworth.untrusted import DOCUMENT_LIMIT_BYTES
 
 _PARALLEL_DOWNLOADS = 8
+_LOOK = re.compile(r"[0-9]+\.json")
+# The first end that a name has.
 _LIMITS_BYTES = {
-    RUN_FILE: DOCUMENT_LIMIT_BYTES,
-    SEARCH_FILE: DOCUMENT_LIMIT_BYTES,
-    KEPT_FILE: DOCUMENT_LIMIT_BYTES,
     RESULT_SUFFIX: RESULT_LIMIT_BYTES,
     TRANSCRIPT_SUFFIX: FILE_LIMIT_BYTES,
+    ".json": DOCUMENT_LIMIT_BYTES,
 }
 
 
 def download_run(url: str, folder: Path) -> None:
     """Download what `run.json` lists of the run at `s3://BUCKET/PREFIX`, what a search found, and
-    which winner goes on serving.
+    which winner goes on serving; the last look at that one comes beside the runs, as in its bucket
+    (`FOLDER/../../live/RUN_ID/`).
 
     Of result files that it does not list the names come along, without their content. Credentials
     and region are those of boto3's own lookup. A prefix without a run leaves the folder empty: its
@@ -48,8 +51,7 @@ def download_run(url: str, folder: Path) -> None:
         sizes = _sizes(s3, bucket, start)
 
         def download(name: str) -> None:
-            _check_size(f"s3://{bucket}/{start}{name}", sizes[name])
-            s3.download_file(bucket, f"{start}{name}", str(folder / name))
+            _download(s3, bucket, f"{start}{name}", sizes[name], folder / name)
 
         if RUN_FILE in sizes:
             download(RUN_FILE)
@@ -57,6 +59,34 @@ def download_run(url: str, folder: Path) -> None:
             list(pool.map(download, [name for name in sizes if name in listed_names]))
             for name in sizes.keys() - listed_names - {RUN_FILE}:
                 (folder / name).touch()
+            if KEPT_FILE in sizes:
+                _download_last_look(s3, bucket, folder)
+
+
+def _download_last_look(s3: Any, bucket: str, folder: Path) -> None:
+    """At the winner of the run in this folder, where there is one."""
+    try:
+        run_id = read_end(folder).run_id
+    except UserInputError:  # who reads the folder says why
+        return
+    if not is_file_name(run_id):
+        return
+    start = f"{LIVE_FOLDER}/{run_id}/"
+    sizes = {
+        entry["Key"]: entry["Size"]
+        for entry in listed(s3, "list_objects_v2", "Contents", Bucket=bucket, Prefix=start)
+        if _LOOK.fullmatch(entry["Key"].removeprefix(start))
+    }
+    if sizes:
+        last = max(sizes)
+        file = folder.parents[1] / last
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _download(s3, bucket, last, sizes[last], file)
+
+
+def _download(s3: Any, bucket: str, key: str, size_bytes: int, file: Path) -> None:
+    _check_size(f"s3://{bucket}/{key}", size_bytes)
+    s3.download_file(bucket, key, str(file))
 
 
 def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:

@@ -37,7 +37,8 @@ def own_endpoints(
 ) -> Iterator[tuple[RunSpec, Servers]]:
     """The experiment's workload against two servers that are already there.
 
-    They are measured as they are, once: nobody here can start them again.
+    They are measured as they are, once: nobody here can start them again. What serves them is not
+    known: the file says what it would start.
     """
     if experiment.spec.scales_servers:
         progress(
@@ -62,7 +63,7 @@ def own_endpoints(
     servers = {variant: [Server(base_url=url)] for variant, url in urls.items()}
     spec = run_spec(once, servers=servers, ready_deadline_seconds=READY_DEADLINE_SECONDS)
     shape = dataclasses.replace(spec.shape, model=name)
-    yield dataclasses.replace(spec, shape=shape), FixedServers()
+    yield dataclasses.replace(spec, shape=shape, serving=None), FixedServers()
 
 
 @contextmanager

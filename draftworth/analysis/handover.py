@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.analysis.answer import NO_COMPARISON, asked_of, best_of, missing_requests
+from draftworth.analysis.answer import asked_of, best_of, missing_requests
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.lengths import Lengths, lengths_of
 from draftworth.analysis.metrics import TOKENS_PER_STEP
@@ -28,6 +28,13 @@ CHEAPER: Judgement = "cheaper per token"
 DECIDED_AGAINST: tuple[Judgement, ...] = ("no difference", "dearer", "outside the limits")
 # Of these the variant is the one to serve; of the others but the inconclusive, the baseline.
 PAYS: tuple[Judgement, ...] = (CHEAPER, "within the limits")
+# What to do where a run has decided nothing, by why.
+MEASURE_AGAIN = "measure again"
+MEASURE_BOTH = "measure a speculative variant beside a baseline"
+MEASURE_MORE = (
+    "measure more (workload.max_requests, repetitions), at a load that is kept full "
+    "(workload.load: concurrency), or leave out the variant that is undecided"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +72,13 @@ class Handover:
     """What is handed over, or what is missing before anything can be.
 
     decision: the comparison that decides; None: there is none. by_class: the same, class by class.
+    next_step: to what is missing; empty where nothing is, and of a search, which says its own.
     has_counters: the server counts accepted tokens. most_tokens: of a prompt with its output.
     """
 
     decision: Comparison | None
     missing: tuple[str, ...]
+    next_step: str
     by_class: tuple[Comparison, ...] = ()
     classes: tuple[ClassMeasured, ...] = ()
     break_evens: tuple[BreakEvenAt, ...] = ()
@@ -92,20 +101,34 @@ def handover_of(facts: RunFacts) -> Handover:
     """Of a run; of a search, of its best candidate."""
     asked = asked_of(facts)
     if not asked:
-        found = facts.run.search
-        why = "no candidate of the search was measured" if found else NO_COMPARISON.rstrip(".")
-        return Handover(decision=None, missing=(*_unfinished(facts), why))
+        beside = "a candidate of the search" if facts.run.search else "a speculative variant"
+        return Handover(
+            decision=None,
+            missing=(*_unfinished(facts), f"{beside}, measured beside the baseline"),
+            next_step=_next_step(facts, None),
+        )
     decision = best_of(asked)
     blocks = [b for b in facts.run.blocks if b.variant == decision.variant]
     return Handover(
         decision=decision,
         missing=(*_unfinished(facts), *_undecided(facts, decision)),
+        next_step=_next_step(facts, decision),
         by_class=tuple(c for _, c in _of_classes(facts, decision)),
         classes=tuple(_classes(facts, decision.traffic)),
         break_evens=tuple(_break_evens(facts, decision, asked)),
         has_counters=any(block.speculation for block in blocks),
         most_tokens=_most_tokens(facts),
     )
+
+
+def _next_step(facts: RunFacts, decision: Comparison | None) -> str:
+    if facts.run.search:
+        return ""
+    if facts.run.result.status != "complete":
+        return MEASURE_AGAIN
+    if decision is None:
+        return MEASURE_BOTH
+    return MEASURE_MORE if decision.judgement == "inconclusive" else ""
 
 
 def _unfinished(facts: RunFacts) -> Iterator[str]:

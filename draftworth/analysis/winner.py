@@ -13,7 +13,14 @@ from dataclasses import dataclass
 
 from draftworth.analysis.answer import asked_of, best_of, headline
 from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.handover import CHEAPER, DECIDED_AGAINST, tokens_per_step
+from draftworth.analysis.handover import (
+    CHEAPER,
+    DECIDED_AGAINST,
+    MEASURE_AGAIN,
+    MEASURE_BOTH,
+    MEASURE_MORE,
+    tokens_per_step,
+)
 from draftworth.analysis.ladder import weighted
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, TTFT
 from draftworth.analysis.pairing import Traffic
@@ -109,20 +116,15 @@ def winner_of(facts: RunFacts) -> Winner:
     """
     result, asked = facts.run.result, asked_of(facts)
     if result.status != "complete":
-        raise _no_winner(facts, f"it failed: {one_line(result.reason)}", "measure again")
+        raise _no_winner(facts, f"it failed: {one_line(result.reason)}", MEASURE_AGAIN)
     if not asked:
-        raise _no_winner(facts, headline(facts), "measure a speculative variant beside a baseline")
+        raise _no_winner(facts, headline(facts), MEASURE_BOTH)
     best = best_of(asked)
     if best.judgement == CHEAPER:
         return _winner(facts, asked, best.variant, best.traffic)
     if best.judgement in DECIDED_AGAINST:
         return _winner(facts, asked, result.baseline, best.traffic)
-    raise _no_winner(
-        facts,
-        headline(facts),
-        "measure more (workload.max_requests, repetitions), at a load that is kept full "
-        "(workload.load: concurrency), or leave out the variant that is undecided",
-    )
+    raise _no_winner(facts, headline(facts), MEASURE_MORE)
 
 
 def _no_winner(facts: RunFacts, why: str, next_step: str) -> NoWinnerError:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from draftworth.analysis.control import without_control
 from draftworth.measuring.blocks import first_error
-from draftworth.measuring.journal import Entry, account, interruptions
+from draftworth.measuring.journal import Entry, account, interruptions, server_starts
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.results import (
     CONTROL,
     BlockResult,
     RunResult,
     RunStatus,
-    ServerStart,
 )
 
 
@@ -42,7 +41,6 @@ def run_result(
     ended_at_unix_s: float,
     scheduling: str,
     shortened: str,
-    server_starts: Mapping[str, ServerStart],
 ) -> RunResult:
     """What `run.json` says. reason: why the run failed; empty: it is complete."""
     status: RunStatus = "failed" if reason else "complete"
@@ -79,6 +77,6 @@ def run_result(
         shortened=shortened,
         time=account(entries, ended_at_unix_s=ended_at_unix_s),
         interruptions=interruptions(entries),
-        server_starts=server_starts,
+        server_starts={v: s for v, s in server_starts(entries).items() if v in variants},
         serving=spec.serving,
     )

@@ -8,27 +8,34 @@ are wall-clock time (UTC), because those of several machines are compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count, groupby, pairwise
 from typing import Literal
 
 from draftworth.measuring.clock import WallClock
-from draftworth.records.results import Interruption, TimeAccount
+from draftworth.records.results import Interruption, ServerStart, TimeAccount
+from draftworth.records.server_state import GraphsFrom
 
-JOURNAL_SCHEMA = "draftworth.journal/1"
+JOURNAL_SCHEMA = "draftworth.journal/2"
 JOURNAL_FOLDER = "journal"
 
 # started: the pod began; waited: for servers; measured: blocks that count, with their warm-ups;
 # lost: blocks whose servers were lost; ended: the pod was terminated before the run was over.
 EntryKind = Literal["started", "waited", "measured", "lost", "ended"]
 
+# A later start finds in the bucket what such a start has left there.
+_BEFORE_PROVEN: tuple[GraphsFrom, ...] = ("unproven", "rejected", "compiled")
+
 UNRECORDED_END = "its pod ended and recorded no reason: killed, out of memory, or its node was lost"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One stretch of time. `blocks` are stems; `reason` says why something was lost or ended."""
+    """One stretch of time. `blocks` are stems; `reason` says why something was lost or ended.
+
+    starts: by variant, what the servers of the blocks say of their own starts.
+    """
 
     schema: str = JOURNAL_SCHEMA
     attempt: int
@@ -38,6 +45,7 @@ class Entry:
     ended_at_unix_s: float
     blocks: tuple[str, ...] = ()
     reason: str = ""
+    starts: Mapping[str, ServerStart] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -72,6 +80,7 @@ class Journal:
         *,
         blocks: tuple[str, ...] = (),
         reason: str = "",
+        starts: Mapping[str, ServerStart] | None = None,
     ) -> None:
         """What was done from then until now; without a start, a moment."""
         now = self.clock()
@@ -83,6 +92,7 @@ class Journal:
             ended_at_unix_s=now,
             blocks=blocks,
             reason=reason,
+            starts=starts or {},
         )
         self.entries.append(entry)
         self.write(entry)
@@ -103,6 +113,19 @@ def times_lost(entries: Sequence[Entry], subject: str) -> int:
 def subject_of(stem: str) -> str:
     """A block's stem without its number: what it measures, however often that is tried."""
     return stem.partition("-")[2]
+
+
+def server_starts(entries: Sequence[Entry]) -> dict[str, ServerStart]:
+    """By variant the last start, with where its graphs are from at the first one that met them."""
+    found: dict[str, ServerStart] = {}
+    for entry in entries:
+        for variant, start in entry.starts.items():
+            known = found.get(variant, start)
+            is_first = known.graphs_from in _BEFORE_PROVEN and start.graphs_from != "rejected"
+            told = known if is_first else start
+            graphs_from, rejection = told.graphs_from, told.rejection
+            found[variant] = replace(start, graphs_from=graphs_from, rejection=rejection)
+    return found
 
 
 def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> TimeAccount:

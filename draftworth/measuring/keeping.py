@@ -67,8 +67,7 @@ class Keeper:
         own = self.spec.servers_of(variant)
         if self.after.replicas == "every_slot":
             return own
-        known = {endpoint.server for endpoint in own}
-        up = [e for e in running if e.variant == variant and e.server in known]
+        up = [e for e in running if e.variant == variant]
         return (*up, *own)[:1]
 
 

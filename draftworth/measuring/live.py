@@ -2,7 +2,7 @@
 
 A look is one request of each prompt class, one after the other, by the client that measured, and
 what the server has counted since the look before. The counters know everybody's traffic; without
-them, or without anybody else, the probe's own chunks tell how many tokens a step yields, which of
+them, or without anybody else, the probe's own answers tell how many tokens a step yields, which of
 the same prompts stays what it was. Each look is a file (`records/live.py`); one that fails is a
 look without figures.
 """
@@ -34,15 +34,8 @@ from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.sink import SinkError, Store
 from draftworth.measuring.threads import in_thread
 from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.live import (
-    KeptWinner,
-    LiveProbe,
-    live_key,
-)
-from draftworth.records.results import (
-    LIVE_FOLDER,
-    SpeculationCounters,
-)
+from draftworth.records.live import KeptWinner, LiveProbe
+from draftworth.records.results import LIVE_FOLDER, SpeculationCounters
 from draftworth.records.serving_limits import ServingLimits
 from draftworth.untrusted import one_line
 
@@ -162,18 +155,24 @@ class LiveProbes:
             break_even_tokens_per_step=self.kept.break_even_tokens_per_step,
             drifted=False,
         )
-        return replace(probe, drifted=has_drifted(margins((*self.probes, probe))))
+        found = margins((*self.probes, probe))
+        enough = len(found) >= LOOKS_NEEDED
+        return replace(probe, drifted=has_drifted(found) if enough else self._was_drifted)
+
+    @property
+    def _was_drifted(self) -> bool:
+        """Looks without figures neither make a finding nor end one."""
+        return bool(self.probes) and self.probes[-1].drifted
 
     async def _keep(self, probe: LiveProbe, measured: Mapping[str, Measured]) -> None:
         """A look that cannot be written is one that nobody sees but the log."""
-        was_drifted = bool(self.probes) and self.probes[-1].drifted
+        was_drifted = self._was_drifted
         self.probes = [*self.probes[-2 * LOOKS_NEEDED :], probe]
         self.progress(line(probe, measured))
         if probe.drifted != was_drifted:
             self.progress(turn(probe, margins(self.probes)))
-        name = live_key(probe.run_id, probe.number)
         try:
-            await in_thread(self.store.write, name, dump_record(probe))
+            await in_thread(self.store.write, probe.key, dump_record(probe))
         except SinkError as error:
             self.progress(f"look {probe.number} is not written: {error}")
 
@@ -214,7 +213,7 @@ class LiveProbes:
         return ""
 
     def _read_earlier(self) -> int:
-        """Of earlier pods: the looks that a finding needs; the last one's number.
+        """Of earlier pods: as many looks as one pod knows; the last one's number.
 
         Raises:
             SinkError: which there are is not known.
@@ -222,7 +221,7 @@ class LiveProbes:
         folder = f"{LIVE_FOLDER}/{self.kept.run_id}"
         names = self.store.names(folder)
         try:
-            earlier = [self.store.read(name) for name in names[-LOOKS_NEEDED:]]
+            earlier = [self.store.read(name) for name in names[-2 * LOOKS_NEEDED :]]
             self.probes = [load_record(LiveProbe, data) for data in earlier]
         except (SinkError, RecordError) as error:
             self.progress(f"earlier looks count for nothing: {one_line(str(error))}")

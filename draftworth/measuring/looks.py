@@ -33,7 +33,7 @@ def class_of(name: str, measured: Measured) -> LiveClass:
         ttft_s=record.ttft_s,
         itl_s=record.inter_token_latency_s,
         e2e_s=record.end_to_end_latency_s,
-        tokens_per_step=record.tokens_per_step,
+        tokens_per_step=record.tokens_per_verification or record.tokens_per_step,
     )
 
 
@@ -81,7 +81,7 @@ def by_chunks(classes: Sequence[LiveClass], weights: Mapping[str, float]) -> flo
 
 
 def margins(probes: Sequence[LiveProbe]) -> list[float]:
-    """Of the last looks that have one: a look that failed says nothing of the traffic."""
+    """Of the last looks that have one: a look without a figure says nothing of the traffic."""
     return [margin for probe in probes[-2 * LOOKS_NEEDED :] if (margin := probe.margin)]
 
 

@@ -20,7 +20,7 @@ from draftworth.measuring.servers import StageServers
 from draftworth.measuring.stages import Stage, first_stage
 from draftworth.measuring.threads import in_thread
 from draftworth.records.prompts import Case
-from draftworth.records.results import BlockResult, ServerStart
+from draftworth.records.results import BlockResult
 
 # A block whose servers are lost so often may make them fail.
 MAX_LOSSES_OF_A_BLOCK = 3
@@ -46,7 +46,6 @@ class Measurer:
     earlier: Mapping[BlockKey, BlockResult]
     numbers: itertools.count[int]
     blocks: list[BlockResult] = field(default_factory=list)
-    starts: dict[str, ServerStart] = field(default_factory=dict)
     stage: Stage | None = None
     replayed: Stage | None = None
     doing: str = ""
@@ -116,11 +115,10 @@ class Measurer:
         self.blocks += [self.earlier.get(k, s.block) for s, k in zip(sent, keys, strict=True)]
         for s in new:
             await in_thread(self.files.write_block, s.block, s.measured)
-            if s.start:
-                self.starts[s.block.variant] = s.start
             self.progress(f"[block {s.block.block}, round {s.block.round}] {describe(s.block)}")
         stems = tuple(s.block.stem for s in new)
-        self.journal.note("measured", started_at_unix_s, blocks=stems)
+        starts = {s.block.variant: s.start for s in new if s.start}
+        self.journal.note("measured", started_at_unix_s, blocks=stems, starts=starts)
 
     async def _case(self, case_round: CaseRound) -> Case:
         """With prompts as long as the load wants them; all are made before the first block."""

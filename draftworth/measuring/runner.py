@@ -350,7 +350,6 @@ class Runner:
             ended_at_unix_s=self.wall_clock(),
             scheduling=self.scheduling,
             shortened=self._shortened,
-            server_starts=self._measurer.starts,
         )
 
     def _listed(self, result: RunResult, found: SearchResult | None) -> Run:

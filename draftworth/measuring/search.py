@@ -39,7 +39,8 @@ ReadOutputs = Callable[[Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
 # Why no further candidate may be begun, by what is expected of the next one; empty: it may.
 WhyOver = Callable[[Forecast | None, State], str]
 
-# Asked for the graphs of these variants, the likeliest first: they may be compiled meanwhile.
+# Asked for the graphs of these variants, the one that is expected to be cheapest first: they may be
+# compiled meanwhile.
 AskForGraphs = Callable[[Sequence[str]], None]
 
 # Of those that may be measured after the next one: each occupies a node for as long as a compile,

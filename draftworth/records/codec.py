@@ -48,6 +48,10 @@ class RecordError(DraftworthError):
     """Bytes are not the record that was expected; the message says where and why."""
 
 
+class OtherVersionError(RecordError):
+    """They are a record of another version, or of another kind."""
+
+
 def dump_record(record: Any, *, indent: int | None = None) -> bytes:
     """A record as the bytes of a file: one line, or indented for people."""
     return dump_json(asdict(record), indent=indent)
@@ -66,13 +70,13 @@ def dump_json(value: object, *, indent: int | None = None) -> bytes:
 
 
 def load_record(kind: type[T], data: bytes | str) -> T:
-    """Read a record; raises RecordError."""
+    """Read a record; raises RecordError, of another schema OtherVersionError."""
     value = load_object(data)
     allowed = getattr(kind, "schema", None)
     if allowed is not None and value.get("schema") != allowed:
-        raise RecordError(
+        raise OtherVersionError(
             f"schema: given {_short.repr(value.get('schema'))}, allowed {allowed!r}; "
-            "files of another version are read by that version of draftworth"
+            "next: read it with the version of draftworth that wrote it"
         )
     return cast(T, _convert_record(kind, value, ""))
 

@@ -53,10 +53,11 @@ class KeptWinner:
 
 @dataclass(frozen=True, kw_only=True)
 class LiveClass:
-    """One prompt class in one probe: medians over its requests that did not fail.
+    """One prompt class in one probe, which is one request of it.
 
-    ttft_s, itl_s, e2e_s: seconds; tokens_per_step: output tokens a chunk after the first. None:
-        nothing shows it.
+    ttft_s, itl_s, e2e_s: seconds. tokens_per_step: output tokens a verification step, where the
+        server tells how many steps the request had; else a chunk after the first. None: nothing
+        shows it, or the request failed.
     """
 
     prompt_class: str

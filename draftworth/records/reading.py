@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from draftworth.errors import UserInputError
-from draftworth.records.codec import RecordError, load_record
+from draftworth.records.codec import OtherVersionError, RecordError, load_record
 from draftworth.records.likelihoods import ModelsCheck, read_likelihoods
 from draftworth.records.results import (
     BLOCKS_FOLDER,
@@ -131,6 +131,10 @@ def _read(kind: type[T], file: Path, limit_bytes: int) -> T:
         return load_record(kind, read_file(file, limit_bytes))
     except OSError as error:
         raise UserInputError(f"{file}: cannot be read: {error.strerror}") from error
+    except OtherVersionError as error:
+        raise UserInputError(
+            f"{file}: not a result file of this version: {error}, or measure again"
+        ) from error
     except (RecordError, TooLargeError) as error:
         raise UserInputError(f"{file}: not a result file of this version: {error}") from error
 

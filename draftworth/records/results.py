@@ -435,8 +435,9 @@ class ServerStart:
 
     startup_s: from the start of its workers until it was ready. compilation_s: of all graphs, those
     found in a cache among them; graphs: how many. load_s, load_bytes: weights, host to devices.
-    graphs_from: where they are from. rejection: why those that were compiled on CPU nodes could not
-        be used; empty where they could, or there were none.
+    graphs_from: where they are from; of a run's starts, as the first one says that they were not
+        `proven` yet: later ones find what it has left. rejection: why those that were compiled on
+        CPU nodes could not be used; empty where they could, or there were none.
     """
 
     startup_s: float | None = None

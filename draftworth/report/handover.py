@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -12,7 +13,7 @@ from draftworth.analysis.lengths import Lengths
 from draftworth.analysis.metrics import TOKENS_PER_STEP
 from draftworth.analysis.search_answer import next_step
 from draftworth.analysis.verdict import Comparison
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load import ConcurrencyLoad, Load
 from draftworth.records.results import Limits
 from draftworth.records.serving_facts import ServingFacts
 from draftworth.report.document import Section, Table, table
@@ -20,6 +21,7 @@ from draftworth.report.words import (
     ABOUT,
     INTERVAL,
     MISSING,
+    Code,
     change,
     figure,
     interval,
@@ -27,7 +29,16 @@ from draftworth.report.words import (
 )
 
 TITLE = "Handover"
-_COMMAND = "command (RUN: this run's folder or s3:// address, FILE: its experiment file)"
+_WORD = re.compile(r"[A-Z]+")
+# What stands in a command for something that only its reader knows.
+_PLACES = {
+    "RUN": "this run's folder or s3:// address",
+    "OTHER": "the later run's",
+    "FILE": "its experiment file",
+    "URL": "a server's address",
+    "NAME": "the model's name there",
+    "PROMPTS": "the prompt files that were measured",
+}
 
 
 def handover_sections(facts: RunFacts) -> Iterator[Section]:
@@ -46,7 +57,7 @@ def handover_section(facts: RunFacts) -> Section:
             *table(("what was measured", ""), _measured(facts, found), names=2),
             *_classes(found),
             *_break_evens(found),
-            *table(("to", _COMMAND), _commands(facts, found), names=2),
+            *_steps(facts, found),
         ),
         brief=True,
     )
@@ -54,7 +65,10 @@ def handover_section(facts: RunFacts) -> Section:
 
 def _sentences(facts: RunFacts, found: Handover) -> Iterator[str]:
     if found.missing:
-        yield f"There is nothing to hand over yet. What is missing: {'; '.join(found.missing)}."
+        step = f" Next: {found.next_step}." if found.next_step else ""
+        yield (
+            f"There is nothing to hand over yet. What is missing: {'; '.join(found.missing)}.{step}"
+        )
     if found.decision:
         decided = "" if found.missing else f"{_decision(facts, found)} "
         yield f"{decided}{headline(facts)}"
@@ -186,6 +200,13 @@ def _room(at: BreakEvenAt) -> str:
     return f"{fall:.0%}" if fall > 0 else "is below"
 
 
+def _steps(facts: RunFacts, found: Handover) -> tuple[Table, ...]:
+    rows = [(purpose, Code(command)) for purpose, command in _commands(facts, found)]
+    named = {word for _, command in rows for word in _WORD.findall(command)}
+    places = ", ".join(f"{place}: {what}" for place, what in _PLACES.items() if place in named)
+    return table(("to", f"command ({places})"), rows, names=2)
+
+
 def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
     serving, draftworth = facts.run.result.serving, "python -m draftworth"
     yield "see the whole report", f"{draftworth} report RUN --out DIR"
@@ -193,30 +214,46 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
     if found.decision is not None and found.has_winner and serving is not None:
         image = "" if on_aws else " --image REPOSITORY:TAG"
         yield "serve it", f"{draftworth} manifests FILE --winner RUN --out DIR{image}"
+    once_more = "measure it once more"
     if on_aws:
-        again = "raise `rerun` in FILE, then: make deploy EXPERIMENT=FILE"
+        once_more += ", with a higher rerun in FILE"
+        again = "make deploy EXPERIMENT=FILE"
+    elif _is_of_no_experiment(facts):
+        again = _probe(facts, facts.run.blocks[0].load)
     else:
         urls = "" if serving else " --base-url URL --speculative-url URL --model NAME"
         again = f'make rehearse ARGS="--experiment FILE{urls}"'
-    yield "measure it once more", again
+    yield once_more, again
     yield "read both as one run", f"{draftworth} report RUN OTHER"
     yield "see whether it changed", f"{draftworth} report OTHER --against RUN"
     if found.decision is not None:
-        yield "ask a live server the same", _probe(facts, found, found.decision)
+        load = found.decision.traffic.load
+        alike = "the same" if load.input_tokens is None else "nearly the same: prompts as they are"
+        yield f"ask a live server {alike}", _probe(facts, load)
 
 
-def _probe(facts: RunFacts, found: Handover, decision: Comparison) -> str:
-    load = decision.traffic.load
-    shape = (
-        f"--concurrency {load.concurrency}"
-        if isinstance(load, ConcurrencyLoad)
-        else f"--requests-per-second {load.requests_per_second:g}"
-    )
-    most = max((c.output_tokens.most for c in found.classes if c.output_tokens), default=None)
+def _is_of_no_experiment(facts: RunFacts) -> bool:
+    """Whether `measure` measured it: it has no traffic that anything was to be decided for."""
+    return bool(facts.run.blocks) and not facts.run.result.class_weights
+
+
+def _probe(facts: RunFacts, load: Load) -> str:
+    """A run of `measure` at this load, with as many requests, outputs and temperature as here."""
+    blocks = facts.run.blocks
+    requests = max(len(b.requests) for b in blocks if b.load == load)
+    if isinstance(load, ConcurrencyLoad):
+        requests = max(requests, load.concurrency)
+        shape = f"--concurrency {load.concurrency}"
+    else:
+        shape = f"--requests-per-second {load.requests_per_second:g}"
+    done = [r for b in blocks for r in b.requests if not r.failed]
+    most = max((n for r in done if (n := r.number_output_tokens) is not None), default=None)
     tokens = "" if most is None else f" --output-tokens {most}"
+    # Whether or not that was asked for: none ended by itself.
+    fixed = " --fixed-length" if {r.finish_reason for r in done} == {"length"} else ""
     sampled = facts.run.result.temperature
-    warm = f" --temperature {sampled:g}" if sampled else ""
+    temperature = f" --temperature {sampled:g}" if sampled else ""
     return (
-        f"python -m draftworth measure --base-url URL --model NAME --prompts PROMPTS {shape}"
-        f"{tokens}{warm} --rounds 2 --out runs"
+        f"python -m draftworth measure --base-url URL --model NAME --prompts PROMPTS {shape} "
+        f"--requests-per-case {requests}{tokens}{fixed}{temperature} --rounds 2 --out runs"
     )

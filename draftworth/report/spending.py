@@ -26,7 +26,7 @@ PART_NAMES = {
 
 _GRAPHS_FROM: Mapping[GraphsFrom, str] = {
     "proven": "loaded from the bucket, where they were proven before",
-    "unproven": "compiled on CPU nodes, proven on the devices at this start",
+    "unproven": "compiled on CPU nodes, proven on the devices in this run",
     "rejected": "compiled on the accelerator; those compiled on CPU nodes were rejected",
     "compiled": "compiled on the accelerator, because there were none",
 }

@@ -12,10 +12,28 @@ from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.records.results import Price
 from draftworth.records.verdict import Judgement
 
+
+class Code(str):
+    """A command or a formula: files show it as code, and a terminal as it is."""
+
+    __slots__ = ()
+
+
+class Prose(str):
+    """Words of our own, in which backticks are around code."""
+
+    __slots__ = ()
+
+
 MISSING = "-"
 INTERVAL = f"{CONFIDENCE:.0%} interval"
 # What the report explains, by subject.
-ABOUT = tomllib.loads(Path(__file__).with_name("about.toml").read_text())
+ABOUT: Mapping[str, Prose] = {
+    subject: Prose(words)
+    for subject, words in tomllib.loads(
+        Path(__file__).with_name("about.toml").read_text(encoding="utf-8")
+    ).items()
+}
 
 
 # How a plot's title says a verdict, after the variant's name.

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 
 from draftworth.analysis.facts import RunFacts
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.report.document import Document
 from draftworth.report.drawing import THEMES, render
 from draftworth.report.tables import figures_csv, requests_csv
+from draftworth.report.words import Code, Prose
 from draftworth.untrusted import printable
 
 # PNG bytes of a plot by its name and its theme.
 Images = Mapping[tuple[str, str], bytes]
 
+# Also in code, a cell would end there.
+_PIPE = r"\|"
 _SPECIAL = re.compile(r"([\\`*{}\[\]|#$~])")
 _EMPHASIS = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 
@@ -96,14 +100,30 @@ def markdown_of(document: Document) -> str:
 
 def escape(text: str) -> str:
     """A text that Markdown shows as it is, in one line: names and outputs are no markup."""
+    return "".join(
+        f"`{part.replace('|', _PIPE)}`" if is_code else _escaped(part)
+        for part, is_code in _parts(text)
+    )
+
+
+def _parts(text: str) -> Iterator[tuple[str, bool]]:
+    """Of its one line, each with whether it is code."""
     line = " ".join(printable(text).split())
-    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _EMPHASIS.sub(r"\\_", _SPECIAL.sub(r"\\\1", line))
+    parts = line.split("`") if isinstance(text, Prose) else [line]
+    return ((part, isinstance(text, Code) or place % 2 == 1) for place, part in enumerate(parts))
+
+
+def _escaped(part: str) -> str:
+    part = part.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _EMPHASIS.sub(r"\\_", _SPECIAL.sub(r"\\\1", part))
 
 
 def _shown(value: object) -> str:
     """A value of the page: the engine escapes markup, but no control characters."""
-    return printable(str(value))
+    if not isinstance(value, Code | Prose):
+        return printable(str(value))
+    code = Markup("<code>{}</code>")
+    return Markup("").join(code.format(p) if is_code else p for p, is_code in _parts(value))
 
 
 def _filled(template: str, finalize: Callable[[str], str], **values: object) -> str:

@@ -45,7 +45,7 @@ def compile_jobs(text: str) -> dict[str, CompileJob]:
 
 @dataclass(kw_only=True)
 class CompileAhead:
-    """Asked with variants, the likeliest first; what was asked for stays so.
+    """Asked with variants, the cheapest expected first; what was asked for stays so.
 
     measuring_job: whose run needs them.
     """

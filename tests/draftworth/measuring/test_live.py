@@ -6,6 +6,7 @@ The server is real HTTP; the clock and the pauses are not.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from tests.support.stream_server import (
     Request,
     Step,
     StreamServer,
+    Write,
     completion,
     plain,
     stream_server,
@@ -230,6 +232,26 @@ def test_without_counters_the_mix_is_that_of_all_tokens_by_all_steps(tmp_path: P
     assert probe.tokens_per_step == pytest.approx(1 / (0.8 / 4 + 0.2 / 1))
 
 
+def test_steps_are_those_that_the_server_tells_where_chunks_came_merged(tmp_path: Path) -> None:
+    """As in the run's figures and in its break-even."""
+
+    class Telling(Server):
+        def __call__(self, request: Request) -> Iterable[Step]:
+            steps = list(super().__call__(request))
+            if request.method != "POST":
+                return steps
+            drafts = {"num_spec_steps": 4, "num_draft_tokens": 28, "num_accepted_draft_tokens": 4}
+            usage = {"prompt_tokens": 11, "completion_tokens": 9}
+            told = {"choices": [], "usage": usage, "metrics": {"speculative_decoding": drafts}}
+            event = b"data: " + json.dumps(told).encode() + b"\n\n"
+            return [*steps[:-2], Write(event), steps[-1]]
+
+    with stream_server(Telling(yields=4)) as server:
+        (probe,) = serve(server, tmp_path, limits(1)).probes
+    assert {c.tokens_per_step for c in probe.classes} == {2.0}, "two chunks of four tokens"
+    assert probe.tokens_per_step == pytest.approx(2.0)
+
+
 def with_others(made: Server) -> Callable[[Request], Iterable[Step]]:
     """While a probe is answered, others have 90 steps of one token and a half."""
 
@@ -366,6 +388,32 @@ def test_a_later_pod_goes_on_with_the_next_look_and_knows_the_earlier_ones(tmp_p
         seen = serve(server, tmp_path, limits(LOOKS_NEEDED), clock=late)
     assert [probe.number for probe in seen.probes] == [*range(1, LOOKS_NEEDED + 1)]
     assert [probe.drifted for probe in seen.probes][-2:] == [False, True]
+
+
+def test_looks_without_figures_end_no_finding_also_for_a_later_pod(tmp_path: Path) -> None:
+    made = Server(yields=BAD)
+    ends_at_unix_s = NOW
+
+    def more(looks: int) -> Seen:
+        """By another pod."""
+        nonlocal ends_at_unix_s
+        clock = FakeClock(ends_at_unix_s)
+        ends_at_unix_s += looks * PROBE_SECONDS
+        return serve(server, tmp_path, limits((ends_at_unix_s - NOW) / PROBE_SECONDS), clock=clock)
+
+    with stream_server(made) as server:
+        more(LOOKS_NEEDED)
+        made.status = "500 Internal Server Error"
+        more(2)
+        made.status = "200 OK"
+        more(1)
+        made.status = "500 Internal Server Error"
+        seen = more(2 * LOOKS_NEEDED + 2)
+        assert [p.drifted for p in seen.probes] == [False] * 11 + [True] * 30
+        assert not any("well again" in line for line in seen.lines)
+        made.status, made.yields = "200 OK", WELL
+        seen = more(LOOKS_NEEDED)
+    assert [p.drifted for p in seen.probes][-2:] == [True, False]
 
 
 def test_earlier_looks_that_cannot_be_read_count_for_nothing(tmp_path: Path) -> None:

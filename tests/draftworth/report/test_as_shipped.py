@@ -119,7 +119,7 @@ def test_where_graphs_are_from_has_a_sentence_a_variant() -> None:
     }
     section = document_of(make_facts(make_run(server_starts=starts))).sections[-2]
     assert (
-        "Graphs of baseline: compiled on CPU nodes, proven on the devices at this start."
+        "Graphs of baseline: compiled on CPU nodes, proven on the devices in this run."
         in section.paragraphs
     )
     assert (

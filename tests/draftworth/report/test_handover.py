@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from draftworth.analysis.handover import handover_of
-from draftworth.records.reading import Run
+from draftworth.analysis.handover import MEASURE_BOTH, handover_of
+from draftworth.analysis.winner import NoWinnerError, winner_of
+from draftworth.cli import main
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.reading import Run, read_run
 from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Section
+from tests.conftest import ROOT
 from tests.draftworth.report.runs import (
     BASELINE,
     SERVING,
@@ -19,6 +26,9 @@ from tests.draftworth.report.runs import (
     structured_run,
 )
 from tests.draftworth.report.searches import make_search_result, make_search_run
+from tests.support.stream_server import Request, Step, completion, plain, stream_server
+
+PROMPTS = ROOT / "prompts/structured/count.jsonl"
 
 
 def page(run: Run) -> Section:
@@ -44,7 +54,11 @@ def test_a_winner_is_handed_over_with_draft_window_and_traffic() -> None:
     assert facts["temperature"] == "0 (greedy)"
     assert classes.rows == (("structured", "100%", "1", "8", "64 (64 to 64)", "100 (100 to 100)"),)
     assert "The longest request had 164 tokens, prompt and output, of 1,024" in said(run)
-    assert commands(run)["serve it"].startswith("python -m draftworth manifests FILE --winner RUN")
+    found = commands(run)
+    assert found["serve it"].startswith("python -m draftworth manifests FILE --winner RUN")
+    again = found["measure it once more, with a higher rerun in FILE"]
+    assert again == "make deploy EXPERIMENT=FILE"
+    assert not any("`" in command for command in found.values())
 
 
 def test_each_load_has_its_own_break_even_from_the_lowest_on() -> None:
@@ -64,7 +78,55 @@ def test_the_live_figure_is_the_counters_or_without_them_a_probe() -> None:
     assert "increase(vllm:spec_decode_num_accepted_tokens_total[1h])" in said(with_counters)
     assert "vllm:" not in said(without)
     assert "It has no counters of accepted tokens" in said(without)
-    assert "--concurrency 4 --output-tokens 100" in commands(without)["ask a live server the same"]
+    asked = commands(without)["ask a live server the same"]
+    assert "--concurrency 4 --requests-per-case 8 --output-tokens 100 --fixed-length " in asked
+
+
+def test_measure_takes_the_command_that_asks_a_live_server(tmp_path: Path) -> None:
+    """Also at a concurrency above the requests that it sends by itself."""
+    command = commands(structured_run(16, temperature=0.5))["ask a live server the same"]
+    with stream_server(_answer) as server:
+        places = {
+            "URL": server.base_url,
+            "NAME": "m",
+            "PROMPTS": str(PROMPTS),
+            "runs": str(tmp_path),
+        }
+        code = main([places.get(word, word) for word in command.split()[3:]])
+
+    assert code == 0
+    asked = [json.loads(request.body) for request in server.requests if request.method == "POST"]
+    assert {(a["ignore_eos"], a["temperature"]) for a in asked} == {(True, 0.5)}
+    assert max(a["max_tokens"] for a in asked) == 100
+    (folder,) = tmp_path.iterdir()
+    assert {b.load.label for b in read_run(folder).blocks} == {"c16"}
+
+
+def _answer(request: Request) -> Sequence[Step]:
+    return completion(50, 50) if request.method == "POST" else plain("200 OK", b"")
+
+
+def test_outputs_that_ended_by_themselves_may_do_so_again() -> None:
+    run = structured_run(4)
+    first, *others = run.blocks
+    ended = replace(first.requests[0], finish_reason="stop")
+    natural = replace(first, requests=(ended, *first.requests[1:]))
+    found = commands(replace(run, blocks=(natural, *others)))
+    assert "--fixed-length" not in found["ask a live server the same"]
+
+
+def test_of_prompts_that_were_brought_to_a_length_a_live_server_is_asked_others() -> None:
+    load = ConcurrencyLoad(concurrency=4, input_tokens=512)
+    run = structured_run(4)
+    blocks = tuple(replace(b, load=load) for b in run.blocks)
+    found = commands(replace(run, blocks=blocks))
+    assert "ask a live server nearly the same: prompts as they are" in found
+
+
+def test_what_stands_for_something_else_in_a_command_is_explained() -> None:
+    heading = page(structured_run(4)).tables[-1].headings[1]
+    for place in ("RUN", "OTHER", "FILE", "URL", "NAME", "PROMPTS"):
+        assert f"{place}: " in heading
 
 
 def test_where_nothing_pays_the_baseline_is_served_and_the_classes_that_do_are_told() -> None:
@@ -82,8 +144,14 @@ def test_where_nothing_pays_the_baseline_is_served_and_the_classes_that_do_are_t
 @pytest.mark.parametrize(
     ("changes", "missing"),
     [
-        ({"status": "failed", "reason": "the deadline passed"}, "a run that is complete"),
-        ({"variants": (BASELINE,)}, "no speculative variant beside its baseline"),
+        (
+            {"status": "failed", "reason": "the deadline passed"},
+            "a run that is complete: this one failed (the deadline passed). Next: measure again.",
+        ),
+        (
+            {"variants": (BASELINE,)},
+            f"a speculative variant, measured beside the baseline. Next: {MEASURE_BOTH}.",
+        ),
     ],
 )
 def test_where_nothing_is_decided_it_says_what_is_missing(
@@ -92,8 +160,8 @@ def test_where_nothing_is_decided_it_says_what_is_missing(
     run = structured_run(4, **changes)
     kept = tuple(b for b in run.blocks if b.variant in run.result.variants)
     text = said(replace(run, blocks=kept))
-    assert text.startswith("There is nothing to hand over yet. What is missing: ")
-    assert missing in text
+    start = f"There is nothing to hand over yet. What is missing: {missing}"
+    assert text.split("\n")[0] == start
     assert "Decision" not in text
 
 
@@ -103,13 +171,32 @@ def test_one_round_gives_no_verdict_and_so_no_handover() -> None:
     assert "No answer yet" in said(run)
 
 
+def test_who_asks_for_a_winner_is_told_the_same_next_step() -> None:
+    run = make_run(blocks=tuple(b for b in make_run().blocks if b.round == 1))
+    with pytest.raises(NoWinnerError) as refused:
+        winner_of(make_facts(run))
+    step = str(refused.value).partition("next: ")[2]
+    assert step.startswith("measure more")
+    assert f"Next: {step}." in said(run)
+
+
 def test_a_search_names_draft_and_window_and_what_to_do_before_serving() -> None:
     text = said(make_search_run())
     assert "Window 6 of hub/a: a token costs 40.0% less" in text
     assert "Next: measure window 6 of hub/a against the baseline" in text
     none = make_search_result(results=(), order=(), best="", failed={})
     run = replace(make_search_run(), search=none)
-    assert "no candidate of the search was measured" in said(run)
+    assert "a candidate of the search, measured beside the baseline.\nNext: put right" in said(run)
+
+
+def test_a_run_without_an_experiment_is_measured_again_as_it_was() -> None:
+    run = structured_run(4, variants=(BASELINE,), class_weights={}, serving=None)
+    blocks = tuple(b for b in run.blocks if b.variant == BASELINE)
+    found = commands(replace(run, blocks=blocks))
+    again = found["measure it once more"]
+    assert again.startswith("python -m draftworth measure --base-url URL")
+    assert "--concurrency 4 " in again
+    assert not any("FILE" in command for command in found.values())
 
 
 def test_it_is_the_reports_last_section_where_something_was_to_be_decided() -> None:

@@ -13,16 +13,18 @@ from draftworth.analysis.facts import facts_of
 from draftworth.analysis.run_comparison import changes
 from draftworth.records.results import BlockResult
 from draftworth.records.transcripts import read_transcripts
-from draftworth.report.contents import document_of
+from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Document
 from draftworth.report.drawing import THEMES, render, short
-from draftworth.report.writing import escape, html_of, markdown_of
+from draftworth.report.words import Code, Prose
+from draftworth.report.writing import escape, html_of, markdown_of, write_handover
 from tests.draftworth.report.runs import (
     BASELINE,
     make_drafted_block,
     make_facts,
     make_plain_block,
     make_run,
+    structured_run,
     with_control,
     with_repetitions,
     write_run,
@@ -140,7 +142,8 @@ def test_names_are_text_in_markdown_and_never_markup() -> None:
     assert not re.search(r"(?<!\\)\]\(http", text)
     tables = [line for line in text.splitlines() if line.startswith("| ")]
     assert all("\\|" in row for row in tables if "script" in row)
-    assert not re.search(r"(?<!\\)`", text)
+    ours = r"`(python -m draftworth|make|1 \+ increase\() ?[^`]*`|`measure`"
+    assert not re.search(r"(?<!\\)`", re.sub(ours, "", text))
 
 
 def test_names_of_plots_are_safe_file_names() -> None:
@@ -156,10 +159,26 @@ def test_names_of_plots_are_safe_file_names() -> None:
         ("_a_ *b*", "\\_a\\_ \\*b\\*"),
         ("a | b\nc", "a \\| b c"),
         ("<b> & [x](y)", "&lt;b&gt; &amp; \\[x\\](y)"),
+        ("`a`", "\\`a\\`"),
+        (Code("rate(a_b[1h]) | <c>"), "`rate(a_b[1h]) \\| <c>`"),
+        (Prose("_a_: `b[1h]` says."), "\\_a\\_: `b[1h]` says."),
     ],
 )
 def test_escaping_markdown(text: str, escaped: str) -> None:
     assert escape(text) == escaped
+
+
+def test_commands_and_queries_are_code_in_files(tmp_path: Path) -> None:
+    """So that they can be copied as they are."""
+    write_handover(handover_document(make_facts(structured_run(4))), tmp_path)
+    report = "python -m draftworth report RUN --out DIR"
+    query = "1 + increase(vllm:spec_decode_num_accepted_tokens_total[1h]) / increase("
+    markdown = (tmp_path / "handover.md").read_text()
+    assert f"| `{report}` |" in markdown
+    assert f"`{query}" in markdown
+    page = (tmp_path / "handover.html").read_text()
+    assert f"<code>{report}</code>" in page
+    assert f"<code>{query}" in page
 
 
 def test_plots_of_any_name_render_in_both_themes() -> None:

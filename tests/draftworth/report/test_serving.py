@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+from moto import mock_aws
 
+from account import s3_source
+from account.s3_source import download_run
 from draftworth.cli import main
 from draftworth.errors import UserInputError
 from draftworth.records.codec import dump_record
@@ -72,13 +76,48 @@ def test_the_last_look_is_shown_where_it_is_at_hand(
     assert "50.0%" in output
 
 
+@pytest.mark.emulator
+def test_a_run_in_s3_is_downloaded_once_and_shows_the_last_look(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looks lie beside the runs' folder."""
+    looks = (probe(9), probe(10), probe(12, drifted=True))
+    written(tmp_path, kept(), *looks, above=".")
+    other = tmp_path / live_key("another", 13)
+    other.parent.mkdir()
+    other.write_bytes(dump_record(probe(13)))
+    read: list[str] = []
+
+    def noted(url: str, folder: Path) -> None:
+        read.append(url)
+        download_run(url, folder)
+
+    with mock_aws():
+        s3 = boto3.client("s3", region_name="us-east-1")
+        s3.create_bucket(Bucket="results")
+        for file in (f for f in tmp_path.rglob("*") if f.is_file()):
+            s3.upload_file(str(file), "results", file.relative_to(tmp_path).as_posix())
+        monkeypatch.setattr(s3_source, "download_run", noted)
+        assert main(["report", f"s3://results/runs/{RUN_ID}"]) == 0
+        output = capsys.readouterr().out
+        assert len(read) == 1
+        s3.put_object(Bucket="results", Key=live_key(RUN_ID, 14), Body=b"{")
+        assert main(["report", f"s3://results/runs/{RUN_ID}"]) == 2
+    assert "Look 12, " in output
+    assert "it has DRIFTED" in output
+    error = capsys.readouterr().err
+    assert f"s3://results/{live_key(RUN_ID, 14)}: no look at a winner of this version" in error
+
+
 def test_without_looks_it_says_what_stays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     winner = kept(servers=("a", "b"), break_even_tokens_per_step=None)
     assert main(["report", str(written(tmp_path, winner))]) == 0
     output = capsys.readouterr().out
-    assert "on the servers a, b" in output
+    assert (
+        "on the servers a, b, until its time, its budget or its Capacity Block is over." in output
+    )
     assert "Look" not in output
     assert "With fewer" not in output
 

@@ -1,0 +1,55 @@
+"""A rehearsal against the user's own endpoints: what its run says of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from draftworth.analysis.facts import facts_of
+from draftworth.measuring.runner import measure_here
+from draftworth.measuring.sink import FolderSink
+from draftworth.planning.resolved import load
+from draftworth.records.codec import load_record
+from draftworth.records.reading import read_run
+from draftworth.records.step_costs import STEP_COSTS_FILE, StepCostCard
+from draftworth.report.contents import handover_document
+from rehearsal.endpoints import own_endpoints
+from tests.rehearsal.test_rehearsal import server, short_rehearsal
+from tests.support.stream_server import stream_server
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the shipped rehearsal against two endpoints."""
+    place = tmp_path_factory.mktemp("own")
+    with (
+        stream_server(server(*[1] * 8, gap_seconds=0)) as slow,  # type: ignore[arg-type]
+        stream_server(server(4, 4, gap_seconds=0)) as fast,  # type: ignore[arg-type]
+        own_endpoints(
+            load(short_rehearsal(place)),
+            base_url=slow.base_url,
+            speculative_url=fast.base_url,
+            model="m",
+            progress=lambda _: None,
+        ) as (spec, servers),
+    ):
+        result = measure_here(spec, FolderSink(place), lambda _: None, servers=servers)
+    assert result.status == "complete"
+    return place / result.run_id
+
+
+def test_nobody_says_what_serves_them(folder: Path) -> None:
+    assert read_run(folder).result.serving is None
+    card = load_record(StepCostCard, (folder / STEP_COSTS_FILE).read_bytes())
+    assert card.serving is None
+
+
+def test_the_handover_names_neither_model_nor_image_of_the_file(folder: Path) -> None:
+    (page,) = handover_document(facts_of(read_run(folder), {})).sections
+    measured = {row[0]: row[1] for row in page.tables[0].rows}
+    assert measured["servers"].startswith("endpoints of your own")
+    assert measured.keys().isdisjoint({"target model", "image", "release", "instance"})
+    steps = {row[0]: row[1] for row in page.tables[-1].rows}
+    assert "serve it" not in steps
+    assert "--base-url URL --speculative-url URL" in steps["measure it once more"]
