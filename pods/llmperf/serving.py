@@ -25,8 +25,8 @@ from draftworth.measuring.readiness import Readiness, ReadServerState
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.servers import Servers, ServersError
 from draftworth.measuring.sink import Store
-from draftworth.records.codec import RecordError, load_record
-from draftworth.records.live import KeptWinner
+from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.live import KeptWinner, ServingOver, over_key
 from draftworth.records.serving_limits import ServingLimits
 from draftworth.untrusted import TooLargeError, read_file
 from pods.llmperf.kubernetes_servers import WinnerService, go_home
@@ -50,15 +50,27 @@ class Serving:
     pod_seconds: float = SERVING_POD_SECONDS
 
     def go_on(self, run_id: str) -> None:
-        """Until it is over; nothing where no winner was kept.
+        """Until it is over, which `over.json` says; nothing where no winner was kept.
 
         Raises:
             asyncio.CancelledError: a signal, or this pod has lived long enough: another goes on.
-            DraftworthError: what is there cannot be read.
+            DraftworthError: what is there cannot be read, or not written.
         """
         kept = kept_winner(self.results, run_id)
         if kept is None:
             return
+        if over_key(run_id) not in self.results.names(run_id):
+            reason = self._serve(kept)
+            self.log(f"{kept.variant} goes: {reason}")
+            # Before its Service leads nowhere: the capacity controller ends by a clock of its own,
+            # and would pay for nodes that nobody finds.
+            over = ServingOver(run_id=run_id, reason=reason, ended_at_unix_s=unix_clock())
+            self.results.write(over_key(run_id), dump_record(over, indent=2))
+        self._lead_clients_to(None)
+        asyncio.run(go_home(self.servers, self.spec, self.log))
+
+    def _serve(self, kept: KeptWinner) -> str:
+        """Until it is over; why it is."""
         self._lead_clients_to(kept)
         probes = LiveProbes(
             spec=self.spec,
@@ -75,10 +87,7 @@ class Serving:
             ),
             api_key=os.environ.get(API_KEY_VARIABLE),
         )
-        reason = asyncio.run(until_signal(self._as_long_as_this_pod(probes)))
-        self.log(f"{kept.variant} goes: {reason}")
-        self._lead_clients_to(None)
-        asyncio.run(go_home(self.servers, self.spec, self.log))
+        return asyncio.run(until_signal(self._as_long_as_this_pod(probes)))
 
     async def _as_long_as_this_pod(self, probes: LiveProbes) -> str:
         try:

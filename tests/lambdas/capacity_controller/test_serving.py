@@ -389,6 +389,53 @@ def test_make_stop_ends_it_and_it_comes_back_only_within_its_limits(account: Acc
 
 
 @pytest.mark.emulator
+def test_what_its_job_has_let_go_ends_and_does_not_come_back_after_a_stop(account: Account) -> None:
+    running(account)
+    complete(account)
+    account.stop()
+    account.heartbeat(after=MINUTE)
+    nodes_follow(account)
+    account.let_go()
+    account.heartbeat(after=8 * HOUR)
+    account.s3.delete_object(Bucket=RESULTS, Key=STOP_KEY)
+    account.heartbeat(after=MINUTE)
+    assert (account.desired, account.reason) == (0, "serving_over")
+    # The file is gone with an emptied bucket: what was over stays over.
+    account.s3.delete_object(Bucket=RESULTS, Key=f"runs/{RUN_ID}/over.json")
+    account.heartbeat(after=MINUTE)
+    assert (account.desired, account.reason) == (0, "serving_over")
+
+
+@pytest.mark.emulator
+def test_the_mail_says_why_its_job_has_let_it_go(account: Account) -> None:
+    running(account)
+    complete(account)
+    account.mail()
+    account.let_go(reason="its server is gone: no answer")
+    account.heartbeat(after=MINUTE)
+    assert (account.desired, account.reason) == (0, "serving_over")
+    assert "its server is gone: no answer" in account.mail()[0]["text"]
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("body", [None, b"{"])
+def test_a_winner_that_was_let_go_before_anybody_saw_it_never_serves(
+    account: Account, body: bytes | None
+) -> None:
+    running(account)
+    account.keep()
+    account.let_go()
+    if body is not None:
+        key = f"runs/{RUN_ID}/over.json"
+        account.s3.put_object(Bucket=RESULTS, Key=key, Body=body)
+    account.end_run()
+    account.handle(RUN_EVENT)
+    assert (account.desired, account.reason) == (0, "complete")
+    words = "its server is gone" if body is None else "over.json cannot be read"
+    assert words in account.mail()[0]["text"]
+
+
+@pytest.mark.emulator
 def test_of_a_kept_server_alone_the_words_count(account: Account) -> None:
     running(account)
     complete(account)

@@ -16,9 +16,9 @@ import pytest
 from draftworth.errors import UserInputError
 from draftworth.measuring.run_specification import RunSpec, WinnerStays
 from draftworth.measuring.servers import ServersError
-from draftworth.measuring.sink import FolderSink
-from draftworth.records.codec import dump_record
-from draftworth.records.live import KeptWinner, kept_key
+from draftworth.measuring.sink import FolderSink, SinkError
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.live import KeptWinner, ServingOver, kept_key, over_key
 from draftworth.records.serving_limits import ServingLimits
 from pods.llmperf.kubernetes_servers import KubernetesApi, KubernetesServers, WinnerService
 from pods.llmperf.mounted_file import read_again
@@ -88,7 +88,7 @@ class Pod:
         names = tuple(e.server for e in spec.endpoints)
         Serving(
             spec=spec,
-            results=FolderSink(self.folder),
+            results=overrides.pop("results", FolderSink(self.folder)),
             limits=lambda: self.limits,
             servers=KubernetesServers(
                 api=api, names=names, log=self.log.append, stopped_poll_seconds=0.001
@@ -103,8 +103,19 @@ class Pod:
         FolderSink(self.folder).write(kept_key(RUN_ID), dump_record(winner()))
 
     @property
+    def over(self) -> ServingOver:
+        return load_record(ServingOver, FolderSink(self.folder).read(over_key(RUN_ID)))
+
+    @property
     def looks(self) -> list[str]:
         return sorted(p.name for p in (self.folder / "live" / RUN_ID).glob("*"))
+
+
+class FullFolder(FolderSink):
+    """Nothing can be written."""
+
+    def write(self, name: str, data: bytes) -> None:
+        raise SinkError(f"{name}: no space left, {len(data)} bytes")
 
 
 @pytest.fixture
@@ -142,6 +153,28 @@ def test_clients_are_led_to_it_until_its_money_is_spent_and_then_the_servers_go_
     assert pod.kubernetes.selectors == {"winner": None}
     assert pod.kubernetes.replicas == {"baseline-0": 1, "k7-1": 1}
     assert any(line.startswith("k7 goes: the budget of serving is spent") for line in pod.log)
+    assert pod.over.reason.startswith("the budget of serving is spent")
+
+
+def test_a_server_that_does_not_come_back_is_told_and_the_next_pod_waits_for_it_no_more(
+    pod: Pod,
+) -> None:
+    pod.keep()
+    pod.go_on("http://127.0.0.1:9")
+    assert pod.over.reason.startswith("its server is gone")
+    pod.kubernetes.selectors["winner"] = ONE
+    pod.log.clear()
+    pod.go_on("http://127.0.0.1:9")
+    assert pod.kubernetes.selectors["winner"] is None
+    assert not any("goes:" in line for line in pod.log)
+
+
+def test_where_it_cannot_be_told_clients_are_led_there_until_another_pod_tells_it(pod: Pod) -> None:
+    pod.keep()
+    pod.limits = limits(budget_usd=1e-9)
+    with stream_server(served) as server, pytest.raises(SinkError):
+        pod.go_on(server.base_url, results=FullFolder(pod.folder))
+    assert pod.kubernetes.selectors["winner"] == ONE
 
 
 def test_a_service_that_cannot_be_changed_ends_nothing(pod: Pod) -> None:
