@@ -157,9 +157,8 @@ def _happens_soon(condition: Any) -> bool:
     [
         ({"LOAD": "crash"}, "the server ended with exit code 7", "RuntimeError: nrt_load failed"),
         ({"LOAD": "hang"}, "the server was not healthy within 0.05 minutes", ""),
-        ({"ANSWER": "500"}, "the server was healthy and did not answer: completions", ""),
     ],
-    ids=["crash", "hang", "no answer"],
+    ids=["crash", "hang"],
 )
 def test_what_cannot_be_used_is_rejected_for_all_and_compiled_in_the_same_start(
     pod: PodFactory,
@@ -186,6 +185,26 @@ def test_what_cannot_be_used_is_rejected_for_all_and_compiled_in_the_same_start(
     assert not line or line in found.last_lines
     assert manifest.folder != FOLDER
     assert what_is_not_whole(s3) == []
+
+
+def test_a_server_that_was_healthy_and_did_not_answer_compiles_in_a_new_container(
+    pod: PodFactory, s3: Any, unproven: UnprovenManifest
+) -> None:
+    """The startup probe of its container is over. It is no further start: there is one here."""
+    first = mounting(pod("first"), s3)
+    with first.server("--starts=1", ANSWER="500") as process:
+        process.wait(timeout=HANGS_AFTER_SECONDS)
+        assert phase(s3, "ended").start == 1
+    assert first.log.read_text().count("may take an hour or more") == 0
+    with first.server("--starts=1", ANSWER="500"), first.uploader():
+        assert first.what_vllm_did() == f"compiled {first.scratch}/graphs/{KEY}"
+        state = eventually(lambda: phase(s3, "healthy"))
+        eventually(lambda: stored_manifest(s3))
+    assert (state.graphs, state.start) == ("rejected", 2)
+    assert "the server was healthy and did not answer: completions" in state.rejection
+    found = rejection(s3)
+    assert found is not None
+    assert found.reason == state.rejection
 
 
 def test_what_was_rejected_is_tried_by_nobody_again(
