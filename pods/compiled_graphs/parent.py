@@ -57,6 +57,7 @@ class Limits:
     load_seconds, compile_seconds: from the pod's first start without health, where there are graphs
         and where there are none. unproven_seconds: of one try with graphs that are unproven, its
         answer included; it is part of the compile_seconds.
+    answer_seconds: what an answer with unproven graphs may take.
     starts: without health; with_compiler_failure: where the compiler failed by itself.
     health_period_seconds: between two looks.
     grace_seconds: for vLLM to end when it is told to; then it is made to.
@@ -65,6 +66,7 @@ class Limits:
     load_seconds: float
     compile_seconds: float
     unproven_seconds: float
+    answer_seconds: float
     starts: int
     with_compiler_failure: int
     health_period_seconds: float
@@ -249,8 +251,9 @@ class Parent:
         graphs has compiled over them: then they are its own.
         """
         base_url = self._url.removesuffix("/health")
+        timeout_seconds = max(1.0, min(left_seconds, self._limits.answer_seconds))
         try:
-            tokens = answered_tokens(base_url, timeout_seconds=max(1.0, left_seconds))
+            tokens = answered_tokens(base_url, timeout_seconds=timeout_seconds)
         except NoAnswerError as error:
             trial.failure = f"the server was healthy and did not answer: {error}"
             return False

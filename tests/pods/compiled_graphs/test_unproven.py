@@ -207,6 +207,15 @@ def test_a_server_that_was_healthy_and_did_not_answer_compiles_in_a_new_containe
     assert found.reason == state.rejection
 
 
+def test_a_server_that_hangs_with_its_answer_is_rejected_before_its_container_is_ended(
+    pod: PodFactory, s3: Any, unproven: UnprovenManifest
+) -> None:
+    first = mounting(pod("first"), s3)
+    with first.server("--answer-seconds=1", ANSWER="hang") as process:
+        process.wait(timeout=HANGS_AFTER_SECONDS)
+    assert "timed out" in (first.scratch / "rejection.json").read_text()
+
+
 def test_what_was_rejected_is_tried_by_nobody_again(
     pod: PodFactory, s3: Any, unproven: UnprovenManifest
 ) -> None:
