@@ -269,7 +269,7 @@ def _limits_of_serving(deployment: Deployment, now: float) -> Iterator[Decision]
         spent = f"its nodes have cost {usd:.2f} USD of {plan.budget_usd:.2f} USD"
         yield _zero("serving_over", f"{who}, and {spent}")
     if begun.over:
-        yield _zero("serving_over", f"{who}: a limit was reached, or its Job has let it go")
+        yield _zero("serving_over", f"{who}: a limit was reached, or its Job is gone")
 
 
 def _let_go(deployment: Deployment, observation: Observation) -> Iterator[Decision]:

@@ -494,20 +494,32 @@ def test_a_state_that_cannot_be_read_ends_it_when_deadline_and_serving_must_be_o
 
 
 @pytest.mark.emulator
-def test_a_rollback_to_a_job_whose_winner_served_goes_on_with_what_is_left(
+def test_a_job_that_comes_back_has_no_winner_and_measures_only_with_a_raised_rerun(
     account: Account,
 ) -> None:
+    """The deploy in between has deleted it: its next pod would begin another run."""
     running(account)
     complete(account)
     nodes_follow(account)
     account.heartbeat(after=HOUR)
     account.update(make_plan(job_name="llmperf-qwen3-32b-other", nodes=2))
+    nodes_follow(account)
+    account.mail()
     account.update(make_serving_plan())
-    begun = account.state.deployment
-    assert begun is not None
-    assert begun.serving is not None
-    assert begun.serving_usd == pytest.approx(10.0)
-    assert account.reason == "serving"
+    assert (account.desired, account.reason) == (0, "serving_over")
+    (mail,) = account.mail()
+    assert "its Job is gone" in mail["text"]
+    assert "rerun" in mail["text"]
+    account.heartbeat(after=MINUTE)
+    assert account.desired == 0
+
+
+@pytest.mark.emulator
+def test_a_deploy_of_the_same_job_leaves_its_winner(account: Account) -> None:
+    running(account)
+    complete(account)
+    account.update(make_serving_plan(budget_usd=30.0))
+    assert (account.desired, account.reason) == (1, "serving")
 
 
 def test_a_server_of_the_winner_is_named_as_its_deployment() -> None:
