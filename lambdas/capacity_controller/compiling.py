@@ -15,8 +15,8 @@ from lambdas.capacity_controller.observation import (
 )
 from lambdas.capacity_controller.state import Deployment
 
-# While one of these holds, what is compiled is of use.
-_WORTH_IT = {
+# While the accelerator nodes' decision has one of these reasons, what is compiled is of use.
+WORTH_IT = {
     "waiting_for_models",
     "waiting_for_canary",
     "canary_failed",
@@ -26,18 +26,12 @@ _WORTH_IT = {
 }
 
 
-def compile_size(
-    deployment: Deployment, observation: Observation, *, reason: str, now: float
-) -> int | None:
-    """How many nodes must compile now; None: as many as there are, or there is no such group.
-
-    reason: of what was decided about the accelerator nodes.
-    """
+def compile_size(deployment: Deployment, observation: Observation, *, now: float) -> int | None:
+    """How many nodes must compile, while that is of use; None: as many as there are, or there is
+    no such group."""
     compiling = observation.compiling
-    if not isinstance(compiling, CompileNodes) or reason == "unknown":
+    if not isinstance(compiling, CompileNodes):
         return None
-    if reason not in _WORTH_IT:
-        return 0
     needed = sum(1 for _ in in_time(deployment, compiling, now))
     # Fewer, but not none: Auto Scaling chooses which node goes, and may take one that still
     # compiles. An idle one costs a few dollars an hour, and takes the next Job.

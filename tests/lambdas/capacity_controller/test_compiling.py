@@ -161,6 +161,21 @@ def test_a_run_that_is_over_ends_compiling(deployed: Account) -> None:
 
 
 @pytest.mark.emulator
+def test_they_go_with_the_run_also_while_s3_says_nothing_of_graphs(deployed: Account) -> None:
+    deployed.s3.put_object(Bucket=RESULTS, Key="control/stop", Body=b"")
+
+    def refuse(params: dict[str, Any]) -> dict[str, Any] | None:
+        if "/_" in str(params.get("query_string", "")):  # the names of a graph's records
+            raise ConnectionError("no answer")
+        return None
+
+    deployed.answer("s3", "ListObjectsV2", refuse)
+    deployed.handle(HEARTBEAT)
+
+    assert (deployed.reason, compile_nodes(deployed)) == ("stopped", 0)
+
+
+@pytest.mark.emulator
 def test_deadline_and_delete_end_compiling(deployed: Account) -> None:
     deployed.now = NOW + make_plan().deadline_minutes * MINUTE
     deployed.handle(HEARTBEAT)
