@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,7 +39,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """Lets the winner of a run serve. results: where the runs are. pod_seconds: of this pod."""
+    """Lets the winner of a run serve.
+
+    results: where the runs are. started_s: when this pod was, by the monotonic clock; measuring its
+    run is part of its life. pod_seconds: it may live.
+    """
 
     spec: RunSpec
     results: Store
@@ -47,6 +52,7 @@ class Serving:
     service: WinnerService
     server_state: ReadServerState
     log: Callable[[str], None]
+    started_s: float = field(default_factory=time.monotonic)
     pod_seconds: float = SERVING_POD_SECONDS
 
     def go_on(self, run_id: str) -> None:
@@ -91,7 +97,8 @@ class Serving:
 
     async def _as_long_as_this_pod(self, probes: LiveProbes) -> str:
         try:
-            async with asyncio.timeout(self.pod_seconds):
+            left_seconds = self.started_s + self.pod_seconds - time.monotonic()
+            async with asyncio.timeout(left_seconds):
                 return await probes.serve()
         except TimeoutError as error:
             raise asyncio.CancelledError from error

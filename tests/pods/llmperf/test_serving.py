@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import boto3
 import pytest
 
 from draftworth.errors import UserInputError
+from draftworth.measuring.job import SERVING_POD_SECONDS
 from draftworth.measuring.run_specification import RunSpec, WinnerStays
 from draftworth.measuring.servers import ServersError
 from draftworth.measuring.sink import FolderSink, SinkError
@@ -211,6 +213,13 @@ def test_a_pod_that_has_lived_long_enough_leaves_it_to_the_next_one(pod: Pod) ->
     pod.keep()
     with stream_server(served) as server, pytest.raises(asyncio.CancelledError):
         pod.go_on(server.base_url, pod_seconds=0.2)
+    assert pod.kubernetes.selectors["winner"] == ONE
+
+
+def test_what_its_run_took_is_part_of_the_pods_life(pod: Pod) -> None:
+    pod.keep()
+    with stream_server(served) as server, pytest.raises(asyncio.CancelledError):
+        pod.go_on(server.base_url, started_s=time.monotonic() - SERVING_POD_SECONDS)
     assert pod.kubernetes.selectors["winner"] == ONE
 
 
