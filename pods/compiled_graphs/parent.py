@@ -273,7 +273,8 @@ class Parent:
             return True
         reason = "the engine compiled over them, so it could not load them"
         reject(trial.order, trial.graphs.folder, reason, self._reports.tail.lines())
-        compiles_after_all(trial.order)
+        # It has compiled already.
+        compiles_after_all(trial.order, since_unix_s=record.started_at_unix_s)
         self._reports.of("rejected", reason)
         return True
 

@@ -292,6 +292,7 @@ def test_an_engine_that_compiles_over_them_has_graphs_of_its_own(
         found = eventually(lambda: rejection(s3))
         healthy(s3, "rejected")
     assert "compiled over them" in found.reason
+    assert manifest.compile_seconds > 0
     assert manifest.folder != FOLDER
     assert what_is_not_whole(s3) == []
 
