@@ -47,6 +47,9 @@ _PASSING = (409, 429, 500, 502, 503, 504)
 STOPPED_WITHIN_SECONDS = 120.0
 STOPPED_POLL_SECONDS = 1.0
 _WORDS_BYTES = 16 * 1024
+# No server has this name. Where a selector is taken away, Kubernetes leaves the Service's endpoints
+# as they are, for somebody else to keep: clients would still be led to the last winner's pod.
+NO_SERVER = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,14 +101,14 @@ class KubernetesApi:
         path = f"apis/batch/v1/namespaces/{self.namespace}/jobs/{name}"
         self._patch(path, {"spec": {"suspend": False}}, "to go on")
 
-    def select(self, service: str, labels: Mapping[str, str | None] | None) -> None:
-        """Have a Service select the pods with these labels; None: no pod.
+    def select(self, service: str, labels: Mapping[str, str | None]) -> None:
+        """Have a Service select the pods with these labels; None: a label that does not matter.
 
         Raises:
             ServersError: refused, or not answered after all tries.
         """
         path = f"api/v1/namespaces/{self.namespace}/services/{service}"
-        self._patch(path, {"spec": {"selector": labels}}, f"to select {labels or 'nothing'}")
+        self._patch(path, {"spec": {"selector": labels}}, f"to select {labels}")
 
     @property
     def namespace(self) -> str:
@@ -228,12 +231,11 @@ class WinnerService:
         """Lead clients to a winner's servers, or nowhere; raises ServersError."""
         if self.api is None:
             return
-        if kept is None:
-            self.api.select(WINNER_SERVICE, None)
-            return
         # What a merge does not name stays as it was.
-        one = kept.servers[0] if len(kept.servers) == 1 else None
-        variant = None if one else kept.variant
+        one: str | None = NO_SERVER
+        if kept:
+            one = kept.servers[0] if len(kept.servers) == 1 else None
+        variant = kept.variant if kept and not one else None
         labels = {**SERVING_COMPONENT, SERVER_LABEL: one, VARIANT_LABEL: variant}
         self.api.select(WINNER_SERVICE, labels)
 

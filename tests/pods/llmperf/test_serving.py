@@ -37,6 +37,8 @@ ONE = {
     "draftworth/variant": None,
 }
 
+NOWHERE = {**ONE, "app.kubernetes.io/instance": "none"}
+
 
 @pytest.fixture
 def kubernetes(tmp_path: Path) -> Iterator[StandInKubernetes]:
@@ -152,7 +154,7 @@ def test_clients_are_led_to_it_until_its_money_is_spent_and_then_the_servers_go_
 
     assert pod.looks == ["000001.json"]
     assert seen == [ONE]
-    assert pod.kubernetes.selectors == {"winner": None}
+    assert pod.kubernetes.selectors == {"winner": NOWHERE}
     assert pod.kubernetes.replicas == {"baseline-0": 1, "k7-1": 1}
     assert any(line.startswith("k7 goes: the budget of serving is spent") for line in pod.log)
     assert pod.over.reason.startswith("the budget of serving is spent")
@@ -167,7 +169,7 @@ def test_a_server_that_does_not_come_back_is_told_and_the_next_pod_waits_for_it_
     pod.kubernetes.selectors["winner"] = ONE
     pod.log.clear()
     pod.go_on("http://127.0.0.1:9")
-    assert pod.kubernetes.selectors["winner"] is None
+    assert pod.kubernetes.selectors["winner"] == NOWHERE
     assert not any("goes:" in line for line in pod.log)
 
 
@@ -206,7 +208,7 @@ def test_a_signal_leaves_the_winner_to_the_next_pod(pod: Pod, number: signal.Sig
         assert pod.kubernetes.replicas == {"baseline-0": 0, "k7-1": 1}
         pod.limits = limits(budget_usd=1e-9)
         pod.go_on(server.base_url)
-    assert pod.kubernetes.selectors["winner"] is None
+    assert pod.kubernetes.selectors["winner"] == NOWHERE
 
 
 def test_a_pod_that_has_lived_long_enough_leaves_it_to_the_next_one(pod: Pod) -> None:
