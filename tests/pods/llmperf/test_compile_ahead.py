@@ -101,6 +101,17 @@ def test_what_cannot_be_asked_for_is_a_line_in_the_log(
         wanted(s3)
 
 
+def test_a_right_that_is_missing_is_named_with_its_role(
+    kubernetes: StandInKubernetes, s3: Any
+) -> None:
+    lines: list[str] = []
+    (kubernetes.folder / "token").write_text("another")
+    asking(kubernetes, s3, log=lines.append)(["k5"])
+    (line,) = lines
+    assert "`patch` on jobs of compile-k5" in line
+    assert "role `resume-graph-compilers`" in line
+
+
 def refuse(s3: Any, operation: str, code: str) -> None:
     """The next call is refused."""
     left = [{"Error": {"Code": code, "Message": "refused"}}]
