@@ -61,9 +61,11 @@ def is_unknown(deployment: Deployment, observation: Observation, now: float) -> 
 def in_time(deployment: Deployment, compiling: CompileNodes, now: float) -> Iterator[PendingGraph]:
     """Graphs that somebody needs, and whose Jobs have not had their time yet."""
     plan = deployment.plan.compiling
-    for graph in compiling.pending if plan else ():
+    if plan is None:
+        return
+    for graph in compiling.pending:
         # A time that is to come, as of another's clock, counts from now.
-        if graph.since_unix_s is not None and plan:
+        if graph.since_unix_s is not None:
             since = max(graph.since_unix_s, deployment.deployed_at_unix_s)
             if now - min(since, now) < 60 * plan.wait_minutes:
                 yield graph

@@ -106,8 +106,8 @@ def decide(
     return Decision(
         desired_size=nodes,
         reason="ready",
-        text=f"every model is staged{_compiled(deployment, observation)} and every canary is "
-        f"well: {size} at the latest",
+        text="every model is staged and every canary is well"
+        f"{_compiled(deployment, observation)}: {size} at the latest",
     )
 
 
@@ -119,8 +119,8 @@ def _compiled(deployment: Deployment, observation: Observation) -> str:
     late = [] if compiling is None or isinstance(compiling, Unknown) else compiling.pending
     jobs = ", ".join(graph.job_name for graph in late if graph.certain)
     if not jobs:
-        return ", every compile Job has ended"
-    return f", what servers compile themselves did not come in time ({jobs})"
+        return ", no certain graph is waited for"
+    return f", servers compile what these Jobs have not finished ({jobs})"
 
 
 def deadline_unix_s(deployment: Deployment, observation: Observation) -> float:
@@ -199,7 +199,7 @@ def _complete(deployment: Deployment, observation: Observation) -> Iterator[Deci
     run = observation.run
     if isinstance(run, Unknown) or run.state != "complete" or deployment.limits_of_serving:
         return
-    why = run.not_kept or "its time, or the run's, is over"
+    why = run.not_kept or "a limit is reached, or the run was over before this deploy"
     none = f", and no winner goes on serving: {why}" if deployment.plan.serving else ""
     yield _zero("complete", f"run {run.run_id} is complete{none}")
 

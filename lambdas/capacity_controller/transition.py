@@ -150,7 +150,7 @@ def _observed(
 
 
 def _with_serving(deployment: Deployment, observation: Observation, now: float) -> Deployment:
-    """With a winner that begins to serve, or who is over for the first time."""
+    """With a winner that begins to serve, or whose serving is over."""
     run, paid = observation.run, deployment.node_time.node_seconds
     if deployment.limits_of_serving:
         job_ended = not isinstance(run, Unknown) and bool(run.over)

@@ -193,7 +193,7 @@ def _copied_unproven(
     if graphs.folder in {r.folder for r in (own, rejected) if r}:
         say(f"{graphs.folder} was rejected before: not tried again")
         return None
-    say(f"{graphs.folder} was compiled without a device: tried for the first time")
+    say(f"{graphs.folder} was compiled without a device and is not proven yet: tried")
     problems = mismatches(
         order.artifacts, graphs, key=order.key, inputs=order.inputs, commits=commits
     )

@@ -96,7 +96,7 @@ def main(argv: Sequence[str]) -> int:
         if run_id is None:
             log_line("stopped by a signal; the run is over")
             return EXIT_FAILED
-        log_line(f"terminated; run {run_id} continues in the next pod")
+        log_line(f"terminated; {run_id} goes on in the next pod")
         return EXIT_INTERRUPTED
     except Exception as error:
         if run_id:

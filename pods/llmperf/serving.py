@@ -1,7 +1,8 @@
 """After the run: the winner serves and is looked at, until its time or its money is over.
 
-The run is over by then, with its `run.json`, verdict and report. What fails here is a line in the
-log: the capacity controller ends the winner's nodes by limits of its own.
+The run is over by then, with its `run.json`, verdict and report. A look, a Service or a server that
+cannot be changed is a line in the log; where the results cannot be read or written, another pod
+tries. The capacity controller ends the winner's nodes by limits of its own, whatever happens here.
 """
 
 from __future__ import annotations

@@ -112,8 +112,12 @@ def test_the_winner_of_a_complete_run_goes_on_serving_on_the_nodes_that_it_needs
     [
         (make_plan(nodes=2), COMPLETE, "is complete"),
         (make_serving_plan(), replace(COMPLETE, kept=None, not_kept="it has none"), "it has none"),
-        (make_serving_plan(), replace(COMPLETE, kept=make_kept(since_unix_s=NOW - 1)), "no winner"),
-        (make_serving_plan(serve_until_unix_s=THEN), COMPLETE, "is over"),
+        (
+            make_serving_plan(),
+            replace(COMPLETE, kept=make_kept(since_unix_s=NOW - 1)),
+            "before this deploy",
+        ),
+        (make_serving_plan(serve_until_unix_s=THEN), COMPLETE, "a limit is reached"),
     ],
     ids=["not asked for", "nothing kept", "kept before the deploy", "its time is over"],
 )

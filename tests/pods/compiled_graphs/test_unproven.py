@@ -116,6 +116,7 @@ def test_a_server_that_answers_makes_them_proven(
     before = keys(s3)
     with first.server(), first.uploader():
         assert first.what_vllm_did() == f"loaded {first.scratch}/graphs/{KEY}"
+        assert "not proven yet: tried" in first.log.read_text()
         manifest = eventually(lambda: stored_manifest(s3))
         assert healthy(s3, "unproven").rejection == ""
     assert manifest == unproven.graphs
@@ -230,7 +231,7 @@ def test_what_was_rejected_is_tried_by_nobody_again(
         assert second.what_vllm_did().startswith("compiled ")
         eventually(lambda: phase(s3, "healthy").pod == "second")
         assert "exit code 7" in healthy(s3, "rejected").rejection
-    assert "tried for the first time" not in second.log.read_text()
+    assert "not proven yet: tried" not in second.log.read_text()
 
 
 def test_a_rejection_that_nobody_can_be_told_of_holds_for_the_pod(

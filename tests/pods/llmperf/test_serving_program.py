@@ -159,6 +159,7 @@ def test_a_winner_serves_over_two_pods_until_its_budget_is_spent(job: Job) -> No
     first.send_signal(signal.SIGTERM)
     log = first.communicate(timeout=HANGS_AFTER_SECONDS)[1]
     assert first.returncode == EXIT_INTERRUPTED, log
+    assert f"{RUN_ID} goes on in the next pod" in log
     seen = len(job.looks())
 
     second = job.pod()
