@@ -59,6 +59,7 @@ RETRIES = 1
 WORKERS = 3
 SCRATCH_GIB = 100
 SHARED_MEMORY_GIB = 32
+TEMPORARY_GIB = 5
 # All that a compile node has left for pods.
 COMPILE_CPUS = COMPILE_INSTANCE_VCPUS - COMPILE_NODE_SYSTEM_VCPUS
 COMPILE_MEMORY_GIB = COMPILE_INSTANCE_MEMORY_GIB - COMPILE_NODE_SYSTEM_GIB
@@ -142,18 +143,21 @@ def _job(experiment: ResolvedNeuron, graph: GraphToCompile, bindings: Bindings) 
         resources=resources(
             cpus=COMPILE_CPUS,
             memory_gib=COMPILE_MEMORY_GIB,
-            ephemeral_storage_gib=SCRATCH_GIB + 10,
+            ephemeral_storage_gib=SCRATCH_GIB + TEMPORARY_GIB + 10,
         ),
         volumes=[
             empty_folder("scratch", size_gib=SCRATCH_GIB),
             empty_folder("shared-memory", size_gib=SHARED_MEMORY_GIB, medium="Memory"),
             empty_folder("programs", size_gib=1),
+            # A server may write there; the rest of this container is read-only.
+            empty_folder("tmp", size_gib=TEMPORARY_GIB),
             *(empty_folder(name, size_gib=1) for name, _, _ in _configurations(variant)),
         ],
         mounts=[
             k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH),
             k8s.VolumeMount(name="shared-memory", mount_path=SHARED_MEMORY_PATH),
             k8s.VolumeMount(name="programs", mount_path=PROGRAMS_PATH, read_only=True),
+            k8s.VolumeMount(name="tmp", mount_path="/tmp"),  # noqa: S108 (a volume of this pod)
             *(
                 k8s.VolumeMount(name=name, mount_path=folder, read_only=True)
                 for name, folder, _ in _configurations(variant)

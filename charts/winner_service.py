@@ -24,7 +24,10 @@ def stays(experiment: ResolvedNeuron) -> bool:
 
 def add_winner_service(chart: cdk8s.Chart) -> None:
     """It selects nothing until the measuring Job says which pods: while the run lasts, whoever
-    asked a server that is measured would be in its figures."""
+    asked a server that is measured would be in its figures.
+
+    A selector given here would be put back by each deploy, also while a winner serves.
+    """
     k8s.KubeService(
         chart,
         "service-winner",

@@ -15,6 +15,9 @@ from draftworth.records.results import LIVE_FOLDER, MAX_VARIANTS, check_unix_s
 
 # In the run's folder, written before `run.json`: whoever finds the run complete finds this too.
 KEPT_FILE = "kept.json"
+# Beside it, when the measuring Job lets the winner go: nothing is looked at any more, and its
+# Service leads nowhere.
+OVER_FILE = "over.json"
 # Of a variant's or a server's name.
 MAX_NAME = 100
 
@@ -49,6 +52,19 @@ class KeptWinner:
                 f"break_even_tokens_per_step: given {self.break_even_tokens_per_step}, allowed: "
                 "above 0, or none"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingOver:
+    """`over.json`: a winner serves no more. reason: in words."""
+
+    schema: str = "draftworth.serving-over/1"
+    run_id: str
+    reason: str
+    ended_at_unix_s: float
+
+    def __post_init__(self) -> None:
+        check_unix_s("ended_at_unix_s", self.ended_at_unix_s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +137,11 @@ class LiveProbe:
 def kept_key(run_id: str) -> str:
     """Below the runs' folder."""
     return f"{run_id}/{KEPT_FILE}"
+
+
+def over_key(run_id: str) -> str:
+    """Below the runs' folder."""
+    return f"{run_id}/{OVER_FILE}"
 
 
 def read_kept(folder: Path, run_id: str) -> KeptWinner | None:

@@ -15,8 +15,8 @@ from lambdas.capacity_controller.observation import (
 )
 from lambdas.capacity_controller.state import Deployment
 
-# While one of these holds, what is compiled is of use.
-_WORTH_IT = {
+# While the accelerator nodes' decision has one of these reasons, what is compiled is of use.
+WORTH_IT = {
     "waiting_for_models",
     "waiting_for_canary",
     "canary_failed",
@@ -26,18 +26,12 @@ _WORTH_IT = {
 }
 
 
-def compile_size(
-    deployment: Deployment, observation: Observation, *, reason: str, now: float
-) -> int | None:
-    """How many nodes must compile now; None: as many as there are, or there is no such group.
-
-    reason: of what was decided about the accelerator nodes.
-    """
+def compile_size(deployment: Deployment, observation: Observation, *, now: float) -> int | None:
+    """How many nodes must compile, while that is of use; None: as many as there are, or there is
+    no such group."""
     compiling = observation.compiling
-    if not isinstance(compiling, CompileNodes) or reason == "unknown":
+    if not isinstance(compiling, CompileNodes):
         return None
-    if reason not in _WORTH_IT:
-        return 0
     needed = sum(1 for _ in in_time(deployment, compiling, now))
     # Fewer, but not none: Auto Scaling chooses which node goes, and may take one that still
     # compiles. An idle one costs a few dollars an hour, and takes the next Job.
@@ -67,9 +61,11 @@ def is_unknown(deployment: Deployment, observation: Observation, now: float) -> 
 def in_time(deployment: Deployment, compiling: CompileNodes, now: float) -> Iterator[PendingGraph]:
     """Graphs that somebody needs, and whose Jobs have not had their time yet."""
     plan = deployment.plan.compiling
-    for graph in compiling.pending if plan else ():
+    if plan is None:
+        return
+    for graph in compiling.pending:
         # A time that is to come, as of another's clock, counts from now.
-        if graph.since_unix_s is not None and plan:
+        if graph.since_unix_s is not None:
             since = max(graph.since_unix_s, deployment.deployed_at_unix_s)
             if now - min(since, now) < 60 * plan.wait_minutes:
                 yield graph

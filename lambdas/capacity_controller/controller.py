@@ -25,7 +25,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.records.capacity import HEARTBEAT_MINUTES, STATE_KEY, CapacityPlan
 from lambdas.capacity_controller import actions, notifications
-from lambdas.capacity_controller.compiling import compile_size
+from lambdas.capacity_controller.compiling import WORTH_IT, compile_size
 from lambdas.capacity_controller.decision import limits_reached, utc
 from lambdas.capacity_controller.observation import CompileNodes, NodeGroup, Observation
 from lambdas.capacity_controller.observing import (
@@ -322,12 +322,29 @@ class Controller:
 
     def _resize_compile_nodes(self, step: Transition, observation: Observation, now: float) -> None:
         """Those that compile graphs: nothing depends on them, and a failure is only logged."""
-        plan, compiling = step.deployment.plan, observation.compiling
-        reason = step.decision.reason
-        size = compile_size(step.deployment, observation, reason=reason, now=now)
-        if size is None or not isinstance(compiling, CompileNodes) or plan.compiling is None:
+        plan, reason = step.deployment.plan, step.decision.reason
+        if reason == "unknown":
             return
-        if compiling.desired_size in (None, size):
+        if reason not in WORTH_IT:  # whatever could be learnt of the graphs
+            self._compile_nodes_to_zero(plan)
+            return
+        compiling = observation.compiling
+        size = compile_size(step.deployment, observation, now=now)
+        if size is None or not isinstance(compiling, CompileNodes):
+            return
+        if compiling.desired_size not in (None, size):
+            self._size_compile_nodes(plan, size)
+
+    def _compile_nodes_to_zero(self, plan: CapacityPlan) -> None:
+        """Where nobody needs graphs any more, or nothing else is known."""
+        try:
+            if compile_group_size(plan, self.clients):
+                self._size_compile_nodes(plan, 0)
+        except Exception as error:  # noqa: BLE001 - the accelerator nodes go, whatever it is
+            self.log_failure("compile nodes not seen", error)
+
+    def _size_compile_nodes(self, plan: CapacityPlan, size: int) -> None:
+        if plan.compiling is None:
             return
         name = plan.compiling.nodegroup_name
         resize = functools.partial(
@@ -335,13 +352,6 @@ class Controller:
         )
         if self._attempt(resize, "compile nodes not sized", desired_size=size) is None:
             self.log({"level": "INFO", "event": "compile nodes sized", "desired_size": size})
-
-    def _compile_nodes_to_zero(self, plan: CapacityPlan) -> None:
-        """Where nothing else is known any more."""
-        with contextlib.suppress(Exception):
-            if plan.compiling and compile_group_size(plan, self.clients):
-                name = plan.compiling.nodegroup_name
-                actions.set_desired_size(plan, self.clients, 0, nodegroup_name=name)
 
     def _end_drains(self, nodes: NodeGroup) -> None:
         for instance in nodes.draining:

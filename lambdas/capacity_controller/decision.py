@@ -19,7 +19,7 @@ from lambdas.capacity_controller.observation import (
     Observation,
     Unknown,
 )
-from lambdas.capacity_controller.state import Deployment, Status
+from lambdas.capacity_controller.state import Deployment, Serving, Status
 
 # As a mail's subject has them, with spaces; docs/operations.md has a row for each but `unknown`,
 # which is only logged.
@@ -106,8 +106,8 @@ def decide(
     return Decision(
         desired_size=nodes,
         reason="ready",
-        text=f"every model is staged{_compiled(deployment, observation)} and every canary is "
-        f"well: {size} at the latest",
+        text="every model is staged and every canary is well"
+        f"{_compiled(deployment, observation)}: {size} at the latest",
     )
 
 
@@ -119,8 +119,8 @@ def _compiled(deployment: Deployment, observation: Observation) -> str:
     late = [] if compiling is None or isinstance(compiling, Unknown) else compiling.pending
     jobs = ", ".join(graph.job_name for graph in late if graph.certain)
     if not jobs:
-        return ", every compile Job has ended"
-    return f", what servers compile themselves did not come in time ({jobs})"
+        return ", no certain graph is waited for"
+    return f", servers compile what these Jobs have not finished ({jobs})"
 
 
 def deadline_unix_s(deployment: Deployment, observation: Observation) -> float:
@@ -148,6 +148,7 @@ def _reasons_against(
     yield from _complete(deployment, observation)
     yield from _server_gave_up(deployment, observation)
     yield from _failed(observation)
+    yield from _let_go(deployment, observation)
     yield from limits_reached(deployment, now)
     yield from _not_begun(deployment, observation)
     yield from _no_server_ready(deployment, observation)
@@ -198,7 +199,7 @@ def _complete(deployment: Deployment, observation: Observation) -> Iterator[Deci
     run = observation.run
     if isinstance(run, Unknown) or run.state != "complete" or deployment.limits_of_serving:
         return
-    why = run.not_kept or "its time, or the run's, is over"
+    why = run.not_kept or "a limit is reached, or the run was over before this deploy"
     none = f", and no winner goes on serving: {why}" if deployment.plan.serving else ""
     yield _zero("complete", f"run {run.run_id} is complete{none}")
 
@@ -261,14 +262,25 @@ def _limits_of_serving(deployment: Deployment, now: float) -> Iterator[Decision]
     if serving is None:
         return
     (plan, begun), usd = serving, deployment.serving_usd
-    who = f"{begun.variant} of run {begun.run_id} served since {utc(begun.since_unix_s)}"
+    who = _who_served(begun)
     if plan.serve_until_unix_s is not None and now >= plan.serve_until_unix_s:
         yield _zero("serving_over", f"{who}, and until {utc(plan.serve_until_unix_s)}")
     if deployment.plan.reservation_id is None and usd >= plan.budget_usd:
         spent = f"its nodes have cost {usd:.2f} USD of {plan.budget_usd:.2f} USD"
         yield _zero("serving_over", f"{who}, and {spent}")
     if begun.over:
-        yield _zero("serving_over", f"{who}, and is over")
+        yield _zero("serving_over", f"{who}: a limit was reached, or its Job is gone")
+
+
+def _let_go(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
+    """By the Job that looked at it: its Service leads nowhere."""
+    serving, run = deployment.limits_of_serving, observation.run
+    if serving and not isinstance(run, Unknown) and run.over:
+        yield _zero("serving_over", f"{_who_served(serving[1])}: {run.over}")
+
+
+def _who_served(begun: Serving) -> str:
+    return f"{begun.variant} of run {begun.run_id} served since {utc(begun.since_unix_s)}"
 
 
 def _not_begun(deployment: Deployment, observation: Observation) -> Iterator[Decision]:

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, TypeVar
 from draftworth.records.canary import CanaryReport, canary_key
 from draftworth.records.capacity import CapacityPlan, ModelRef
 from draftworth.records.codec import RecordError, load_record
-from draftworth.records.live import KEPT_FILE, KeptWinner, kept_key
+from draftworth.records.live import (
+    KEPT_FILE,
+    OVER_FILE,
+    KeptWinner,
+    ServingOver,
+    kept_key,
+    over_key,
+)
 from draftworth.records.results import (
     BLOCKS_FOLDER,
     RESULT_SUFFIX,
@@ -197,7 +204,17 @@ def _with_kept(s3: S3Client, bucket: str, run: Run) -> Run:
         return replace(run, not_kept=f"it has no {KEPT_FILE}")
     if kept.run_id != run.run_id:
         return replace(run, not_kept=f"its {KEPT_FILE} is another run's")
-    return replace(run, kept=kept)
+    over = _why_over(s3, bucket, run)
+    return replace(run, over=over, not_kept=over) if over else replace(run, kept=kept)
+
+
+def _why_over(s3: S3Client, bucket: str, run: Run) -> str:
+    """Empty: its Job has not said so. What it says it with matters less than that it does."""
+    try:
+        over = read_record(ServingOver, s3, bucket, f"{RUNS_FOLDER}/{over_key(run.run_id)}")
+    except (RecordError, TooLargeError) as error:
+        return one_line(f"its {OVER_FILE} cannot be read: {error}")
+    return one_line(f"its Job has let it go: {over.reason}") if over else ""
 
 
 def _answer(s3: S3Client, bucket: str, folder: str) -> tuple[str, ...]:

@@ -65,6 +65,7 @@ class Run:
     measured_at_unix_s: of the newest result of a run that is not over; None: there is none.
     kept: of one that is complete, the winner that goes on serving; None: nothing does, and
         `not_kept` says why.
+    over: why its winner serves no more, once its Job has said so; then it is not `kept` either.
     """
 
     state: Literal["none", "begun", "complete", "failed"]
@@ -75,6 +76,7 @@ class Run:
     measured_at_unix_s: float | None = None
     kept: KeptWinner | None = None
     not_kept: str = ""
+    over: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

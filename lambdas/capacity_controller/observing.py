@@ -98,9 +98,6 @@ def observe_nodes(plan: CapacityPlan, clients: Clients, *, since: float) -> Obse
         stopped=_NOT_LOOKED_AT,
         block=None if plan.reservation_id is None else _NOT_LOOKED_AT,
         nodes=node_group(plan, clients, since=since),
-        compiling=_or_unknown(lambda: CompileNodes(desired_size=compile_group_size(plan, clients)))
-        if plan.compiling
-        else None,
     )
 
 

@@ -86,8 +86,8 @@ class Serving:
 
     servers: names of its servers.
     from_node_seconds: of the node time, what was paid when it began: its budget counts from there.
-    over: one of its limits was reached. It stays: a raised limit would start servers anew whose run
-        is long over.
+    over: one of its limits was reached, its Job has let it go, or another Job came in between. It
+        stays: a raised limit would start servers anew whose run is long over.
     """
 
     run_id: str

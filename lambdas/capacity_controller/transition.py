@@ -150,10 +150,11 @@ def _observed(
 
 
 def _with_serving(deployment: Deployment, observation: Observation, now: float) -> Deployment:
-    """With a winner that begins to serve, or whose limit is reached for the first time."""
+    """With a winner that begins to serve, or whose serving is over."""
     run, paid = observation.run, deployment.node_time.node_seconds
     if deployment.limits_of_serving:
-        over = any(limits_reached(deployment, now))
+        job_ended = not isinstance(run, Unknown) and bool(run.over)
+        over = job_ended or any(limits_reached(deployment, now))
         kept = deployment.serving and replace(deployment.serving, over=over)
         return replace(deployment, serving=kept)
     if isinstance(run, Unknown) or not run.kept or not serving_begins(deployment, observation, now):

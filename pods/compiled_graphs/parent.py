@@ -10,7 +10,8 @@ healthy, and one that takes longer than its start may take. One that was healthy
 again by the kubelet, as often as that happens: the measuring Job counts what it loses.
 
 Graphs that no device has loaded before are tried with a limit of their own. A server that does not
-get healthy with them, or does not answer, has its graphs rejected and compiles, in the same start.
+get healthy with them, or does not answer, has its graphs rejected and compiles, in the same start;
+one that was healthy in a new container, because the kubelet's startup probe succeeds once in each.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class Limits:
     load_seconds, compile_seconds: from the pod's first start without health, where there are graphs
         and where there are none. unproven_seconds: of one try with graphs that are unproven, its
         answer included; it is part of the compile_seconds.
+    answer_seconds: what an answer with unproven graphs may take.
     starts: without health; with_compiler_failure: where the compiler failed by itself.
     health_period_seconds: between two looks.
     grace_seconds: for vLLM to end when it is told to; then it is made to.
@@ -64,6 +66,7 @@ class Limits:
     load_seconds: float
     compile_seconds: float
     unproven_seconds: float
+    answer_seconds: float
     starts: int
     with_compiler_failure: int
     health_period_seconds: float
@@ -103,8 +106,8 @@ class Parent:
         self._told_to_end = False
         self._timed_out = False
         self._trial: _Trial | None = None
-        self._had_trial = False
         self.starts = begin(scratch)
+        self._had_trial = self.starts.goes_on
 
     def run(self, order: Order) -> int:
         """Prepare, serve, and the exit code that the container ends with.
@@ -144,7 +147,7 @@ class Parent:
         self._server.signal(number)
 
     def _tried(self, order: Order, prepared: Prepared, unproven: ArtifactManifest) -> int | None:
-        """One try with unproven graphs; None: they are rejected, and the pod goes on without.
+        """One try with unproven graphs; None: they are rejected, and the container goes on without.
 
         It counts as no start of its own: a wrong assumption must not take one away.
         """
@@ -165,7 +168,12 @@ class Parent:
         reject(order, unproven.folder, reason, self._reports.tail.lines())
         forget(self._scratch)
         self._had_trial = True
-        return None
+        if not trial.failure:
+            return None
+        # It was healthy, so the startup probe is over, and the liveness probe would end an hour of
+        # compiling without /health: the next container has a startup probe of its own.
+        self._keep(replace(self.starts, trial_ended=self.starts.number))
+        return code
 
     def _serve(self, order: Order, prepared: Prepared) -> int:
         environment = {**os.environ, **prepared.environment}
@@ -243,8 +251,9 @@ class Parent:
         graphs has compiled over them: then they are its own.
         """
         base_url = self._url.removesuffix("/health")
+        timeout_seconds = max(1.0, min(left_seconds, self._limits.answer_seconds))
         try:
-            tokens = answered_tokens(base_url, timeout_seconds=max(1.0, left_seconds))
+            tokens = answered_tokens(base_url, timeout_seconds=timeout_seconds)
         except NoAnswerError as error:
             trial.failure = f"the server was healthy and did not answer: {error}"
             return False
@@ -264,7 +273,8 @@ class Parent:
             return True
         reason = "the engine compiled over them, so it could not load them"
         reject(trial.order, trial.graphs.folder, reason, self._reports.tail.lines())
-        compiles_after_all(trial.order)
+        # It has compiled already.
+        compiles_after_all(trial.order, since_unix_s=record.started_at_unix_s)
         self._reports.of("rejected", reason)
         return True
 
@@ -272,7 +282,8 @@ class Parent:
         """The container ends, and is started again; raises GivenUpError where it should not be."""
         starts, failed = self.starts, self._reports.tail.compiler_failed
         allowed = self._limits.with_compiler_failure if failed else self._limits.starts
-        if starts.without_health >= allowed and not self._told_to_end:
+        goes_on = self._told_to_end or starts.trial_ended == starts.number
+        if starts.without_health >= allowed and not goes_on:
             compiler = "; the compiler failed by itself (exit code 70)" if failed else ""
             raise GivenUpError(self._too_often(f"with exit code {code}{compiler}"))
         self._reports.report("ended", starts, exit_code=code)

@@ -114,10 +114,16 @@ def prepare(order: Order, *, try_unproven: bool = True) -> Prepared:
     return replace(_prepared(order, root, own=True), compiles=True)
 
 
-def compiles_after_all(order: Order) -> None:
-    """What was restored is not what is served, so this is another start, with graphs of its own."""
+def compiles_after_all(order: Order, *, since_unix_s: float | None = None) -> None:
+    """What was restored is not what is served, so this is another start, with graphs of its own.
+
+    since_unix_s: when it began; None: now.
+    """
     if record := read_record(order.scratch):
-        write_record(order.scratch, replace(record, upload="", **_begun("compiled")))
+        begun = replace(record, upload="", **_begun("compiled"))
+        if since_unix_s is not None:
+            begun = replace(begun, started_at_unix_s=since_unix_s)
+        write_record(order.scratch, begun)
 
 
 def reject(order: Order, folder: str, reason: str, last_lines: tuple[str, ...] = ()) -> None:
@@ -187,7 +193,7 @@ def _copied_unproven(
     if graphs.folder in {r.folder for r in (own, rejected) if r}:
         say(f"{graphs.folder} was rejected before: not tried again")
         return None
-    say(f"{graphs.folder} was compiled without a device: tried for the first time")
+    say(f"{graphs.folder} was compiled without a device and is not proven yet: tried")
     problems = mismatches(
         order.artifacts, graphs, key=order.key, inputs=order.inputs, commits=commits
     )

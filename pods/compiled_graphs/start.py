@@ -28,6 +28,10 @@ from pods.compiled_graphs.state_reports import StateBucket, StateReports
 
 MAX_STARTS = 3
 GRACE_SECONDS = 30.0
+# 32 tokens take seconds. Well below the five minutes of the liveness probe, which ends a server
+# that hangs together with its `/health`: to this program that looks like a moved pod, and nothing
+# would be rejected.
+ANSWER_SECONDS = 120.0
 # For the last state to reach the bucket, before the container ends.
 FLUSH_SECONDS = 10.0
 _FORWARDED = (
@@ -81,6 +85,7 @@ def _limits(arguments: argparse.Namespace) -> Limits:
         load_seconds=60 * arguments.load_minutes,
         compile_seconds=60 * arguments.compile_minutes,
         unproven_seconds=60 * arguments.unproven_minutes,
+        answer_seconds=arguments.answer_seconds,
         starts=arguments.starts,
         with_compiler_failure=arguments.starts_with_compiler_failure,
         health_period_seconds=arguments.health_period_seconds,
@@ -115,6 +120,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
             UNPROVEN_LIMIT_MINUTES,
             "what a try with graphs compiled without a device may take",
         ),
+        "--answer-seconds": (ANSWER_SECONDS, "what an answer with such graphs may take"),
         "--health-period-seconds": (HEALTH_PERIOD_SECONDS, "time between two looks"),
         "--grace-seconds": (GRACE_SECONDS, "what vLLM may take to end when it has had its time"),
     }

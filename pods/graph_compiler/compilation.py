@@ -82,6 +82,13 @@ class Compilation(ABC):
         """The folder with what was made."""
         return self.folders.graphs(self.root)
 
+    def working_folder(self) -> Path:
+        """Where the engine may write beside its graphs, as into a server's working directory; this
+        container's own is read-only."""
+        folder = self.scratch / "work"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
     @abstractmethod
     def compile(self, tail: LogTail, memory: PodMemory) -> Mapping[str, str]:
         """Do it; versions of what took part, by name. Raises what `run` does."""
@@ -117,8 +124,7 @@ class StoppedBeforeLoading(Compilation):
         return said.packages
 
     def _run_child(self, tail: LogTail) -> int:
-        work = self.scratch / "work"
-        work.mkdir(parents=True, exist_ok=True)
+        work = self.working_folder()
         # -P: the child finds the image's modules and not those beside its own file.
         command = [
             *(sys.executable, "-P", str(SCRIPT), f"--said={self._said_path}", f"--work={work}"),

@@ -29,13 +29,14 @@ WORKER_VARIABLES = (
     "VLLM_NEURON_PARALLEL_TRACE_WORKERS",
 )
 GRACE_SECONDS = 30.0
-# Before vLLM takes its place: SIGTERM, which this program blocks for itself, and its CPUs, by which
-# what it starts may size its threads.
+# Before vLLM takes its place: its working directory, SIGTERM, which this program blocks for itself,
+# and its CPUs, by which what it starts may size its threads.
 _LAUNCH = (
     "import os, signal, sys; "
+    "os.chdir(sys.argv[2]); "
     "signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM}); "
     "os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(sys.argv[1])]); "
-    "os.execvp(sys.argv[2], sys.argv[2:])"
+    "os.execvp(sys.argv[3], sys.argv[3:])"
 )
 # vLLM's own, where the command says none.
 PORT = "8000"
@@ -57,7 +58,8 @@ class CpuMode(Compilation):
             self.folders.variable: str(self.root),
             **dict.fromkeys(WORKER_VARIABLES, str(self.workers)),
         }
-        command = [sys.executable, "-c", _LAUNCH, str(self.cpus), *self.command]
+        launch = [sys.executable, "-c", _LAUNCH, str(self.cpus), str(self.working_folder())]
+        command = [*launch, *self.command]
         server = ServerProcess(command, environment, tail)
         over = threading.Event()
         watching = threading.Thread(target=self._watch, args=(server, over), daemon=True)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from boto3.exceptions import Boto3Error
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -41,7 +42,6 @@ from draftworth.records.unproven_graphs import (
     rejected_key,
     unproven_key,
 )
-from draftworth.untrusted import TooLargeError
 from pods.compiled_graphs.engine_folders import add_folder_flags, folders_of
 from pods.compiled_graphs.graph_bucket import (
     GraphBucket,
@@ -180,7 +180,7 @@ def _outcome(job: Job) -> tuple[str, int, CompileOutcome, float | None]:
     except DraftworthError as error:
         code = UserInputError.exit_code if isinstance(error, RecordError) else error.exit_code
         return str(error), code, "failed", None
-    except (BotoCoreError, ClientError, OSError, TooLargeError, UnfinishedError) as error:
+    except (BotoCoreError, Boto3Error, ClientError, OSError, UnfinishedError) as error:
         return f"{type(error).__name__}: {error}", DraftworthError.exit_code, "failed", None
     return text, 0, outcome, seconds
 

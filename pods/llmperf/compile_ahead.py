@@ -23,6 +23,9 @@ from pods.llmperf.kubernetes_servers import KubernetesApi
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+# Denied: this role may not list where the object lies, and then S3 does not say that there is none.
+_NOTHING_THERE = {"NoSuchKey", "AccessDenied"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class CompileJob:
@@ -74,16 +77,22 @@ class CompileAhead:
             if job.key in self._since:
                 continue
             self.api.resume_job(job.job_name)
-            self._since[job.key] = self.clock()
-            self._write(self._since)
+            since = {**self._since, job.key: self.clock()}
+            self._write(since)
+            self._since = since  # only what the controller was told is asked for
             self.log(f"asked for on a CPU node: {job.job_name}")
 
     def _asked_before(self) -> dict[str, float]:
-        """By an earlier pod of this Job."""
+        """By an earlier pod of this Job; raises ClientError where it cannot be read now, because
+        the next write would drop it."""
         try:
             body = self.client.get_object(Bucket=self.bucket, Key=WANTED_KEY)["Body"]
             found = load_record(WantedGraphs, read_at_most(body))
-        except (RecordError, TooLargeError, self.client.exceptions.ClientError):
+        except (RecordError, TooLargeError):
+            return {}
+        except self.client.exceptions.ClientError as error:
+            if error.response["Error"]["Code"] not in _NOTHING_THERE:
+                raise
             return {}
         return dict(found.since_unix_s) if found.job_name == self.measuring_job else {}
 

@@ -1,9 +1,10 @@
 """Starts and stops the vLLM servers: their Deployments have one replica or none.
 
-All that this program may ask of Kubernetes is to change the `scale` of these Deployments, and where
-a winner goes on serving, which pods its Service selects (`charts/load_generator.py`). So it looks
-at nothing: the answer to a change says how many pods there are. urllib3, which boto3 brings, and
-not a client of Kubernetes: it is one request.
+All that this program may ask of Kubernetes is to change the `scale` of these Deployments; where a
+winner goes on serving, which pods its Service selects; and in a search, the suspended Jobs that
+compile graphs, which it lets go on (`charts/load_generator.py`). So it looks at nothing: the answer
+to a change says how many pods there are. urllib3, which boto3 brings, and not a client of
+Kubernetes: it is one request.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ _PASSING = (409, 429, 500, 502, 503, 504)
 STOPPED_WITHIN_SECONDS = 120.0
 STOPPED_POLL_SECONDS = 1.0
 _WORDS_BYTES = 16 * 1024
+# No server has this name. Where a selector is taken away, Kubernetes leaves the Service's endpoints
+# as they are, for somebody else to keep: clients would still be led to the last winner's pod.
+NO_SERVER = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,14 +102,14 @@ class KubernetesApi:
         path = f"apis/batch/v1/namespaces/{self.namespace}/jobs/{name}"
         self._patch(path, {"spec": {"suspend": False}}, "to go on")
 
-    def select(self, service: str, labels: Mapping[str, str | None] | None) -> None:
-        """Have a Service select the pods with these labels; None: no pod.
+    def select(self, service: str, labels: Mapping[str, str | None]) -> None:
+        """Have a Service select the pods with these labels; None: a label that does not matter.
 
         Raises:
             ServersError: refused, or not answered after all tries.
         """
         path = f"api/v1/namespaces/{self.namespace}/services/{service}"
-        self._patch(path, {"spec": {"selector": labels}}, f"to select {labels or 'nothing'}")
+        self._patch(path, {"spec": {"selector": labels}}, f"to select {labels}")
 
     @property
     def namespace(self) -> str:
@@ -228,12 +232,11 @@ class WinnerService:
         """Lead clients to a winner's servers, or nowhere; raises ServersError."""
         if self.api is None:
             return
-        if kept is None:
-            self.api.select(WINNER_SERVICE, None)
-            return
         # What a merge does not name stays as it was.
-        one = kept.servers[0] if len(kept.servers) == 1 else None
-        variant = None if one else kept.variant
+        one: str | None = NO_SERVER
+        if kept:
+            one = kept.servers[0] if len(kept.servers) == 1 else None
+        variant = kept.variant if kept and not one else None
         labels = {**SERVING_COMPONENT, SERVER_LABEL: one, VARIANT_LABEL: variant}
         self.api.select(WINNER_SERVICE, labels)
 
@@ -258,12 +261,13 @@ def _refusal(answer: urllib3.BaseHTTPResponse, path: str) -> str:
     """What Kubernetes said, and what to do."""
     said = f"HTTP {answer.status}: {_message(answer)}"
     namespace, kind, name, *part = path.partition("/namespaces/")[2].split("/")
+    role = "resume-graph-compilers" if kind == "jobs" else "scale-servers"
     match answer.status:
         case 401 | 403:
             return (
                 f"{said}; allowed: for a service account with `patch` on {'/'.join((kind, *part))} "
                 f"of {name}; next: kubectl get role,rolebinding --namespace {namespace}, and "
-                "deploy again where the role `scale-servers` is missing or does not name it"
+                f"deploy again where the role `{role}` is missing or does not name it"
             )
         case 404:
             return (

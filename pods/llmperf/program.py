@@ -37,7 +37,6 @@ from draftworth.measuring.job import (
     EXIT_NOT_RECORDED,
     JOB_NAME_VARIABLE,
     MAX_UNRECORDED_ENDS,
-    SERVING_POD_SECONDS,
     job_run_id,
 )
 from draftworth.measuring.journal import unrecorded_ends
@@ -97,7 +96,7 @@ def main(argv: Sequence[str]) -> int:
         if run_id is None:
             log_line("stopped by a signal; the run is over")
             return EXIT_FAILED
-        log_line(f"terminated; run {run_id} continues in the next pod")
+        log_line(f"terminated; {run_id} goes on in the next pod")
         return EXIT_INTERRUPTED
     except Exception as error:
         if run_id:
@@ -133,7 +132,7 @@ def _serving(arguments: argparse.Namespace, spec: RunSpec, started_s: float) -> 
         service=winner_service(spec, os.environ),
         server_state=_server_states(arguments.results),
         log=log_line,
-        pod_seconds=SERVING_POD_SECONDS - (time.monotonic() - started_s),
+        started_s=started_s,
     )
 
 

@@ -1,7 +1,8 @@
 """After the run: the winner serves and is looked at, until its time or its money is over.
 
-The run is over by then, with its `run.json`, verdict and report. What fails here is a line in the
-log: the capacity controller ends the winner's nodes by limits of its own.
+The run is over by then, with its `run.json`, verdict and report. A look, a Service or a server that
+cannot be changed is a line in the log; where the results cannot be read or written, another pod
+tries. The capacity controller ends the winner's nodes by limits of its own, whatever happens here.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,8 +27,8 @@ from draftworth.measuring.readiness import Readiness, ReadServerState
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.servers import Servers, ServersError
 from draftworth.measuring.sink import Store
-from draftworth.records.codec import RecordError, load_record
-from draftworth.records.live import KeptWinner
+from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.live import KeptWinner, ServingOver, over_key
 from draftworth.records.serving_limits import ServingLimits
 from draftworth.untrusted import TooLargeError, read_file
 from pods.llmperf.kubernetes_servers import WinnerService, go_home
@@ -38,7 +40,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """Lets the winner of a run serve. results: where the runs are. pod_seconds: of this pod."""
+    """Lets the winner of a run serve.
+
+    results: where the runs are. started_s: when this pod was, by the monotonic clock; measuring its
+    run is part of its life. pod_seconds: it may live.
+    """
 
     spec: RunSpec
     results: Store
@@ -47,18 +53,31 @@ class Serving:
     service: WinnerService
     server_state: ReadServerState
     log: Callable[[str], None]
+    started_s: float = field(default_factory=time.monotonic)
     pod_seconds: float = SERVING_POD_SECONDS
 
     def go_on(self, run_id: str) -> None:
-        """Until it is over; nothing where no winner was kept.
+        """Until it is over, which `over.json` says; nothing where no winner was kept.
 
         Raises:
             asyncio.CancelledError: a signal, or this pod has lived long enough: another goes on.
-            DraftworthError: what is there cannot be read.
+            DraftworthError: what is there cannot be read, or not written.
         """
         kept = kept_winner(self.results, run_id)
         if kept is None:
             return
+        if over_key(run_id) not in self.results.names(run_id):
+            reason = self._serve(kept)
+            self.log(f"{kept.variant} goes: {reason}")
+            # Before its Service leads nowhere: the capacity controller ends by a clock of its own,
+            # and would pay for nodes that nobody finds.
+            over = ServingOver(run_id=run_id, reason=reason, ended_at_unix_s=unix_clock())
+            self.results.write(over_key(run_id), dump_record(over, indent=2))
+        self._lead_clients_to(None)
+        asyncio.run(go_home(self.servers, self.spec, self.log))
+
+    def _serve(self, kept: KeptWinner) -> str:
+        """Until it is over; why it is."""
         self._lead_clients_to(kept)
         probes = LiveProbes(
             spec=self.spec,
@@ -75,14 +94,12 @@ class Serving:
             ),
             api_key=os.environ.get(API_KEY_VARIABLE),
         )
-        reason = asyncio.run(until_signal(self._as_long_as_this_pod(probes)))
-        self.log(f"{kept.variant} goes: {reason}")
-        self._lead_clients_to(None)
-        asyncio.run(go_home(self.servers, self.spec, self.log))
+        return asyncio.run(until_signal(self._as_long_as_this_pod(probes)))
 
     async def _as_long_as_this_pod(self, probes: LiveProbes) -> str:
         try:
-            async with asyncio.timeout(self.pod_seconds):
+            left_seconds = self.started_s + self.pod_seconds - time.monotonic()
+            async with asyncio.timeout(left_seconds):
                 return await probes.serve()
         except TimeoutError as error:
             raise asyncio.CancelledError from error

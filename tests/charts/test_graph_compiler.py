@@ -98,6 +98,7 @@ def test_what_it_reads_and_writes_has_the_servers_paths() -> None:
         assert models
         assert models <= mounted
         assert "/scratch" in mounted & of_server
+        assert "/tmp" in mounted, "a server may write there"  # noqa: S108 (a path in a pod)
         (download,) = (c for c in spec["initContainers"] if c["name"] == "configurations")
         assert {path for path in download["args"] if path.startswith("/")} == models
         assert {m["mountPath"] for m in download["volumeMounts"]} == {*models, "/scratch"}

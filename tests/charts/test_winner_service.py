@@ -11,6 +11,7 @@ import pytest
 from charts.winner_service import CLIENT_LABEL
 from draftworth.experiment.afterwards import ServeOnDevices
 from draftworth.planning.resolved import ResolvedNeuron
+from pods.llmperf.kubernetes_servers import NO_SERVER
 from tests.charts.rendering import Object, charts_of, render
 from tests.support.experiments import changed, resolved, with_rounds
 
@@ -56,6 +57,7 @@ def test_its_service_selects_nothing_until_there_is_a_winner(
     spec = one(charts, "Service", "winner")["spec"]
     assert spec["type"] == "ClusterIP"
     assert "selector" not in spec
+    assert NO_SERVER not in named(charts, "Deployment")
     assert [port["port"] for port in spec["ports"]] == [8000]
     assert "winner" not in named(charts_of(), "Service")
 

@@ -269,6 +269,7 @@ def test_the_winner_serves_alone_until_its_budget_is_spent(world: World) -> None
     assert len(world.names_of("accelerator")) == world.cloud.desired_nodes == 1
     world.until(lambda: not world.names_of("accelerator"))
     assert was_told(world, "serving over")
+    eventually(lambda: clients_reach(world) == [])
     destroy(world)
 
 

@@ -14,7 +14,7 @@ import requests
 from charts.names import LOAD_GENERATOR_SERVICE_ACCOUNT, NAMESPACE
 from draftworth.experiment.afterwards import ServeOnDevices
 from draftworth.records.live import KeptWinner
-from pods.llmperf.kubernetes_servers import KubernetesApi, WinnerService
+from pods.llmperf.kubernetes_servers import NO_SERVER, KubernetesApi, WinnerService
 from tests.charts.rendering import render
 from tests.cluster.api import Api, Object, path_of
 from tests.cluster.conftest import empty
@@ -78,7 +78,8 @@ def test_it_leads_to_one_server_to_a_variant_and_nowhere(
     service.select(kept(SERVER))
     assert selector(applied) == one
     service.select(None)
-    assert selector(applied) is None
+    assert selector(applied) == {**COMPONENT, "app.kubernetes.io/instance": NO_SERVER}
+    assert NO_SERVER not in {item["metadata"]["name"] for item in applied.all("Deployment")}
 
 
 def test_what_it_selects_are_the_winners_pods(applied: Api, service: WinnerService) -> None:

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from draftworth.records.canary import canary_key
 from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
 from draftworth.records.codec import dump_record, dump_text
+from draftworth.records.live import ServingOver
 from draftworth.records.server_state import server_state_key
 from draftworth.records.staging import failed_key, ready_key
 from lambdas.capacity_controller.controller import NotZeroError
@@ -33,6 +34,7 @@ from tests.lambdas.capacity_controller.plans import (
     DRAFT,
     JOB,
     MINUTE,
+    NOW,
     RUN_ID,
     SERVERS,
     TARGET,
@@ -60,6 +62,7 @@ KEYS = {
     "other run": (RESULTS, OTHER_RUN_KEY),
     "verdict": (RESULTS, f"runs/{RUN_ID}/verdict.json"),
     "kept": (RESULTS, f"runs/{RUN_ID}/kept.json"),
+    "over": (RESULTS, f"runs/{RUN_ID}/over.json"),
     "stop": (RESULTS, STOP_KEY),
     "target": (CHECKPOINTS, ready_key(TARGET.model, TARGET.revision)),
     "draft": (CHECKPOINTS, ready_key(DRAFT.model, DRAFT.revision)),
@@ -231,6 +234,7 @@ def state_of(aws: FakeAws) -> bytes:
     return aws.objects[KEYS["state"]][0]
 
 
+OVER = dump_record(ServingOver(run_id=RUN_ID, reason="its server is gone", ended_at_unix_s=NOW))
 ANY_BYTES = st.one_of(
     st.binary(max_size=200),
     st.sampled_from([b"", b"{}", b"null", DEEP, b'{"a":' * 50_000, b"9" * 5000, b" " * 2**21]),
@@ -241,6 +245,7 @@ CONTENTS = {
     "other run": mutated(dump_record(finished_run(f"{JOB}-ffffffff"))),
     "verdict": mutated(dump_record(make_verdict())),
     "kept": mutated(dump_record(make_kept())),
+    "over": mutated(OVER),
     "stop": ANY_BYTES,
     "target": mutated(dump_record(make_ready(TARGET))),
     "draft": mutated(dump_record(make_ready(DRAFT))),
@@ -342,6 +347,21 @@ def test_a_hostile_winner_keeps_nothing_up_and_is_told_in_a_few_printable_lines(
     heartbeat(aws, plan=SERVING_PLAN)
     assert aws.desired == 0
     assert "kept.json cannot be read" in aws.texts[-1]
+    assert len(aws.texts[-1].encode()) < 20_000
+    assert all(line.isprintable() for line in aws.texts[-1].split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [("\x1b[2J\r\n\u202e" + "x" * 9_000, "its Job has let it go"), ([], "cannot be read")],
+)
+def test_a_hostile_end_of_serving_is_told_in_a_few_printable_lines(reason: Any, words: str) -> None:
+    aws = with_nodes_up("serving")
+    over = json.dumps({**json.loads(OVER), "reason": reason}).encode()
+    aws.make_hostile(Hostility(contents={**COMPLETE, "over": over}))
+    heartbeat(aws, plan=SERVING_PLAN)
+    assert aws.desired == 0
+    assert words in aws.texts[-1]
     assert len(aws.texts[-1].encode()) < 20_000
     assert all(line.isprintable() for line in aws.texts[-1].split("\n"))
 

@@ -15,7 +15,7 @@ from draftworth.records.artifact_manifest import ArtifactManifest
 from draftworth.records.canary import CanaryReport
 from draftworth.records.capacity import CapacityPlan
 from draftworth.records.likelihoods import Likelihoods
-from draftworth.records.live import KeptWinner, LiveProbe
+from draftworth.records.live import KeptWinner, LiveProbe, ServingOver
 from draftworth.records.predictions import Predictions
 from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.search import SearchResult
@@ -31,7 +31,7 @@ RECORDS: tuple[Any, ...] = (
     *(BlockResult, RunResult, RunSpec, Entry, ArtifactManifest, CapacityPlan, ReadyModel),
     *(CanaryReport, FailedModel, ServerState, StepCostCard, Verdict),
     *(Likelihoods, Predictions, SearchResult, UnprovenManifest, Rejection, CompileReport),
-    *(KeptWinner, LiveProbe, ServingLimits),
+    *(KeptWinner, LiveProbe, ServingLimits, ServingOver),
 )
 FORMS = Path(__file__).parent / "snapshots" / "schemas.yaml"
 

@@ -112,8 +112,12 @@ def test_the_winner_of_a_complete_run_goes_on_serving_on_the_nodes_that_it_needs
     [
         (make_plan(nodes=2), COMPLETE, "is complete"),
         (make_serving_plan(), replace(COMPLETE, kept=None, not_kept="it has none"), "it has none"),
-        (make_serving_plan(), replace(COMPLETE, kept=make_kept(since_unix_s=NOW - 1)), "no winner"),
-        (make_serving_plan(serve_until_unix_s=THEN), COMPLETE, "is over"),
+        (
+            make_serving_plan(),
+            replace(COMPLETE, kept=make_kept(since_unix_s=NOW - 1)),
+            "before this deploy",
+        ),
+        (make_serving_plan(serve_until_unix_s=THEN), COMPLETE, "a limit is reached"),
     ],
     ids=["not asked for", "nothing kept", "kept before the deploy", "its time is over"],
 )
@@ -389,6 +393,53 @@ def test_make_stop_ends_it_and_it_comes_back_only_within_its_limits(account: Acc
 
 
 @pytest.mark.emulator
+def test_what_its_job_has_let_go_ends_and_does_not_come_back_after_a_stop(account: Account) -> None:
+    running(account)
+    complete(account)
+    account.stop()
+    account.heartbeat(after=MINUTE)
+    nodes_follow(account)
+    account.let_go()
+    account.heartbeat(after=8 * HOUR)
+    account.s3.delete_object(Bucket=RESULTS, Key=STOP_KEY)
+    account.heartbeat(after=MINUTE)
+    assert (account.desired, account.reason) == (0, "serving_over")
+    # The file is gone with an emptied bucket: what was over stays over.
+    account.s3.delete_object(Bucket=RESULTS, Key=f"runs/{RUN_ID}/over.json")
+    account.heartbeat(after=MINUTE)
+    assert (account.desired, account.reason) == (0, "serving_over")
+
+
+@pytest.mark.emulator
+def test_the_mail_says_why_its_job_has_let_it_go(account: Account) -> None:
+    running(account)
+    complete(account)
+    account.mail()
+    account.let_go(reason="its server is gone: no answer")
+    account.heartbeat(after=MINUTE)
+    assert (account.desired, account.reason) == (0, "serving_over")
+    assert "its server is gone: no answer" in account.mail()[0]["text"]
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("body", [None, b"{"])
+def test_a_winner_that_was_let_go_before_anybody_saw_it_never_serves(
+    account: Account, body: bytes | None
+) -> None:
+    running(account)
+    account.keep()
+    account.let_go()
+    if body is not None:
+        key = f"runs/{RUN_ID}/over.json"
+        account.s3.put_object(Bucket=RESULTS, Key=key, Body=body)
+    account.end_run()
+    account.handle(RUN_EVENT)
+    assert (account.desired, account.reason) == (0, "complete")
+    words = "its server is gone" if body is None else "over.json cannot be read"
+    assert words in account.mail()[0]["text"]
+
+
+@pytest.mark.emulator
 def test_of_a_kept_server_alone_the_words_count(account: Account) -> None:
     running(account)
     complete(account)
@@ -447,20 +498,32 @@ def test_a_state_that_cannot_be_read_ends_it_when_deadline_and_serving_must_be_o
 
 
 @pytest.mark.emulator
-def test_a_rollback_to_a_job_whose_winner_served_goes_on_with_what_is_left(
+def test_a_job_that_comes_back_has_no_winner_and_measures_only_with_a_raised_rerun(
     account: Account,
 ) -> None:
+    """The deploy in between has deleted it: its next pod would begin another run."""
     running(account)
     complete(account)
     nodes_follow(account)
     account.heartbeat(after=HOUR)
     account.update(make_plan(job_name="llmperf-qwen3-32b-other", nodes=2))
+    nodes_follow(account)
+    account.mail()
     account.update(make_serving_plan())
-    begun = account.state.deployment
-    assert begun is not None
-    assert begun.serving is not None
-    assert begun.serving_usd == pytest.approx(10.0)
-    assert account.reason == "serving"
+    assert (account.desired, account.reason) == (0, "serving_over")
+    (mail,) = account.mail()
+    assert "its Job is gone" in mail["text"]
+    assert "rerun" in mail["text"]
+    account.heartbeat(after=MINUTE)
+    assert account.desired == 0
+
+
+@pytest.mark.emulator
+def test_a_deploy_of_the_same_job_leaves_its_winner(account: Account) -> None:
+    running(account)
+    complete(account)
+    account.update(make_serving_plan(budget_usd=30.0))
+    assert (account.desired, account.reason) == (1, "serving")
 
 
 def test_a_server_of_the_winner_is_named_as_its_deployment() -> None:

@@ -3,7 +3,8 @@
 As the engines do: an artifact folder that holds a graph is loaded whatever the flags say, and what
 it holds has to be whole; a cache is looked through entry by entry. Behaviour by environment:
 `SECONDS_A_FILE` a compiled file takes, `CRASH_AFTER` so many files the process dies; `LOAD`: what
-goes wrong with graphs that are there; `ANSWER`: the status of completions with such graphs.
+goes wrong with graphs that are there; `ANSWER`: the status of completions with such graphs, or
+`hang`, and the server hangs too.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ class Handler(BaseHTTPRequestHandler):
         assert (asked["model"], asked["temperature"]) == ("a-name", 0)
         choice = {"text": "1", "finish_reason": "length"}
         usage = {"completion_tokens": asked["max_tokens"]}
+        if self.was_loaded and os.environ.get("ANSWER") == "hang":
+            time.sleep(600)
         status = int(os.environ.get("ANSWER", "200")) if self.was_loaded else 200
         self.answer(status, json.dumps({"choices": [choice], "usage": usage}).encode())
 

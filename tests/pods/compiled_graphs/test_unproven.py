@@ -116,6 +116,7 @@ def test_a_server_that_answers_makes_them_proven(
     before = keys(s3)
     with first.server(), first.uploader():
         assert first.what_vllm_did() == f"loaded {first.scratch}/graphs/{KEY}"
+        assert "not proven yet: tried" in first.log.read_text()
         manifest = eventually(lambda: stored_manifest(s3))
         assert healthy(s3, "unproven").rejection == ""
     assert manifest == unproven.graphs
@@ -157,9 +158,8 @@ def _happens_soon(condition: Any) -> bool:
     [
         ({"LOAD": "crash"}, "the server ended with exit code 7", "RuntimeError: nrt_load failed"),
         ({"LOAD": "hang"}, "the server was not healthy within 0.05 minutes", ""),
-        ({"ANSWER": "500"}, "the server was healthy and did not answer: completions", ""),
     ],
-    ids=["crash", "hang", "no answer"],
+    ids=["crash", "hang"],
 )
 def test_what_cannot_be_used_is_rejected_for_all_and_compiled_in_the_same_start(
     pod: PodFactory,
@@ -188,6 +188,35 @@ def test_what_cannot_be_used_is_rejected_for_all_and_compiled_in_the_same_start(
     assert what_is_not_whole(s3) == []
 
 
+def test_a_server_that_was_healthy_and_did_not_answer_compiles_in_a_new_container(
+    pod: PodFactory, s3: Any, unproven: UnprovenManifest
+) -> None:
+    """The startup probe of its container is over. It is no further start: there is one here."""
+    first = mounting(pod("first"), s3)
+    with first.server("--starts=1", ANSWER="500") as process:
+        process.wait(timeout=HANGS_AFTER_SECONDS)
+        assert phase(s3, "ended").start == 1
+    assert first.log.read_text().count("may take an hour or more") == 0
+    with first.server("--starts=1", ANSWER="500"), first.uploader():
+        assert first.what_vllm_did() == f"compiled {first.scratch}/graphs/{KEY}"
+        state = eventually(lambda: phase(s3, "healthy"))
+        eventually(lambda: stored_manifest(s3))
+    assert (state.graphs, state.start) == ("rejected", 2)
+    assert "the server was healthy and did not answer: completions" in state.rejection
+    found = rejection(s3)
+    assert found is not None
+    assert found.reason == state.rejection
+
+
+def test_a_server_that_hangs_with_its_answer_is_rejected_before_its_container_is_ended(
+    pod: PodFactory, s3: Any, unproven: UnprovenManifest
+) -> None:
+    first = mounting(pod("first"), s3)
+    with first.server("--answer-seconds=1", ANSWER="hang") as process:
+        process.wait(timeout=HANGS_AFTER_SECONDS)
+    assert "timed out" in (first.scratch / "rejection.json").read_text()
+
+
 def test_what_was_rejected_is_tried_by_nobody_again(
     pod: PodFactory, s3: Any, unproven: UnprovenManifest
 ) -> None:
@@ -202,7 +231,7 @@ def test_what_was_rejected_is_tried_by_nobody_again(
         assert second.what_vllm_did().startswith("compiled ")
         eventually(lambda: phase(s3, "healthy").pod == "second")
         assert "exit code 7" in healthy(s3, "rejected").rejection
-    assert "tried for the first time" not in second.log.read_text()
+    assert "not proven yet: tried" not in second.log.read_text()
 
 
 def test_a_rejection_that_nobody_can_be_told_of_holds_for_the_pod(
@@ -264,6 +293,7 @@ def test_an_engine_that_compiles_over_them_has_graphs_of_its_own(
         found = eventually(lambda: rejection(s3))
         healthy(s3, "rejected")
     assert "compiled over them" in found.reason
+    assert manifest.compile_seconds > 0
     assert manifest.folder != FOLDER
     assert what_is_not_whole(s3) == []
 

@@ -41,7 +41,8 @@ def main() -> None:
             (cache / name).mkdir(parents=True)
             (cache / name / "graph.neff").write_text(name)
         (cache / "decode.lock").touch()
-        Path(os.environ["SAID"]).write_text(json.dumps(dict(os.environ)))
+        told = {**os.environ, "working folder": os.getcwd()}
+        Path(os.environ["SAID"]).write_text(json.dumps(told))
     if TROUBLE == "ends":
         return
     (port,) = (int(part.partition("=")[2]) for part in sys.argv if part.startswith("--port="))

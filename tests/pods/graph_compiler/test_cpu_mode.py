@@ -62,6 +62,7 @@ def test_it_is_told_of_its_cache_and_of_its_workers(
     told = json.loads((pod.root.parent / "said").read_text())
     assert told["VLLM_CACHE_ROOT"] == str(pod.scratch / "graphs" / KEY)
     assert {told[name] for name in WORKER_VARIABLES} == {workers}
+    assert told["working folder"] == str(pod.scratch / "work")
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,17 @@ import os
 import signal
 import threading
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from boto3.exceptions import S3UploadFailedError
 
 from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
 from draftworth.records.codec import dump_record
 from draftworth.records.files import StoredFile
 from draftworth.records.unproven_graphs import Rejection, rejected_key
+from pods.graph_compiler.program import Job, _outcome
 from tests.pods.compiled_graphs.pods import (
     BUCKET,
     INPUTS,
@@ -277,6 +280,17 @@ def _is_sleeping(pid: int) -> bool:
         return Path(f"/proc/{pid}/comm").read_text().strip() == "sleep"
     except OSError:
         return False
+
+
+def test_an_upload_that_s3_refuses_is_no_defect_and_another_pod_may_do_better() -> None:
+    """boto3 has an error of its own for uploads, beside those of botocore."""
+
+    def run() -> None:
+        raise S3UploadFailedError("Failed to upload model.pt: SlowDown")
+
+    text, code, outcome, _ = _outcome(cast(Job, SimpleNamespace(run=run)))
+    assert text == "S3UploadFailedError: Failed to upload model.pt: SlowDown"
+    assert (code, outcome) == (1, "failed")
 
 
 # Signals

@@ -55,13 +55,15 @@ class StandInKubernetes:
     def other_patch(self, path: str, body: Any, authorization: str) -> tuple[int, bytes] | None:
         """Of what is not the scale of a Deployment; None: it is."""
         if "/batch/" in path:
-            return self.resume(path, body)
+            return self.resume(path, body, authorization)
         if path.startswith(f"/api/v1/namespaces/{NAMESPACE}/services/"):
             return self.select(path.rpartition("/")[2], body, authorization)
         return None
 
-    def resume(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+    def resume(self, path: str, body: Any, authorization: str) -> tuple[int, bytes]:
         """What Kubernetes answers to a Job that is to go on."""
+        if authorization != f"Bearer {TOKEN}":
+            return 401, status_of("Unauthorized")
         *folder, name = path.split("/")
         assert folder == ["", "apis", "batch", "v1", "namespaces", NAMESPACE, "jobs"]
         assert body == {"spec": {"suspend": False}}

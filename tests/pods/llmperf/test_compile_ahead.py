@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -98,6 +99,50 @@ def test_what_cannot_be_asked_for_is_a_line_in_the_log(
     assert "jobs.batch" in line
     with pytest.raises(s3.exceptions.NoSuchKey):
         wanted(s3)
+
+
+def test_a_right_that_is_missing_is_named_with_its_role(
+    kubernetes: StandInKubernetes, s3: Any
+) -> None:
+    lines: list[str] = []
+    (kubernetes.folder / "token").write_text("another")
+    asking(kubernetes, s3, log=lines.append)(["k5"])
+    (line,) = lines
+    assert "`patch` on jobs of compile-k5" in line
+    assert "role `resume-graph-compilers`" in line
+
+
+def refuse(s3: Any, operation: str, code: str) -> None:
+    """The next call is refused."""
+    left = [{"Error": {"Code": code, "Message": "refused"}}]
+
+    def respond(**_: Any) -> Any:
+        return (SimpleNamespace(status_code=400), left.pop()) if left else None
+
+    s3.meta.events.register_first(f"before-call.s3.{operation}", respond)
+
+
+def test_what_the_controller_could_not_be_told_is_asked_for_again(
+    kubernetes: StandInKubernetes, s3: Any
+) -> None:
+    ahead = asking(kubernetes, s3)
+    refuse(s3, "PutObject", "AccessDenied")
+    ahead(["k5"])
+    ahead(["k5"])
+    assert [*wanted(s3).since_unix_s] == [JOBS["k5"].key]
+
+
+@pytest.mark.parametrize(("code", "kept"), [("InternalError", 2), ("AccessDenied", 1)])
+def test_what_an_earlier_pod_asked_for_is_not_dropped_where_it_cannot_be_read_now(
+    kubernetes: StandInKubernetes, s3: Any, code: str, kept: int
+) -> None:
+    """Denied: as S3 answers where nothing is there and the role may not list."""
+    asking(kubernetes, s3)(["k5"])
+    ahead = asking(kubernetes, s3)
+    refuse(s3, "GetObject", code)
+    ahead(["k9"])
+    ahead(["k9"])
+    assert len(wanted(s3).since_unix_s) == kept
 
 
 def test_the_option_is_read_strictly() -> None:

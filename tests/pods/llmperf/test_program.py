@@ -269,7 +269,7 @@ def test_a_signal_while_ray_starts_ends_the_process(image: Path, tmp_path: Path)
     log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
 
     assert process.returncode == EXIT_INTERRUPTED, log
-    assert "continues in the next pod" in log
+    assert "goes on in the next pod" in log
 
 
 def test_a_run_whose_engine_cannot_start_is_over_and_says_so(image: Path, tmp_path: Path) -> None:

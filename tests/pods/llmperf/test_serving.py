@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,11 +15,12 @@ import boto3
 import pytest
 
 from draftworth.errors import UserInputError
+from draftworth.measuring.job import SERVING_POD_SECONDS
 from draftworth.measuring.run_specification import RunSpec, WinnerStays
 from draftworth.measuring.servers import ServersError
-from draftworth.measuring.sink import FolderSink
-from draftworth.records.codec import dump_record
-from draftworth.records.live import KeptWinner, kept_key
+from draftworth.measuring.sink import FolderSink, SinkError
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.live import KeptWinner, ServingOver, kept_key, over_key
 from draftworth.records.serving_limits import ServingLimits
 from pods.llmperf.kubernetes_servers import KubernetesApi, KubernetesServers, WinnerService
 from pods.llmperf.mounted_file import read_again
@@ -34,6 +36,8 @@ ONE = {
     "app.kubernetes.io/instance": "k7-1",
     "draftworth/variant": None,
 }
+
+NOWHERE = {**ONE, "app.kubernetes.io/instance": "none"}
 
 
 @pytest.fixture
@@ -88,7 +92,7 @@ class Pod:
         names = tuple(e.server for e in spec.endpoints)
         Serving(
             spec=spec,
-            results=FolderSink(self.folder),
+            results=overrides.pop("results", FolderSink(self.folder)),
             limits=lambda: self.limits,
             servers=KubernetesServers(
                 api=api, names=names, log=self.log.append, stopped_poll_seconds=0.001
@@ -103,8 +107,19 @@ class Pod:
         FolderSink(self.folder).write(kept_key(RUN_ID), dump_record(winner()))
 
     @property
+    def over(self) -> ServingOver:
+        return load_record(ServingOver, FolderSink(self.folder).read(over_key(RUN_ID)))
+
+    @property
     def looks(self) -> list[str]:
         return sorted(p.name for p in (self.folder / "live" / RUN_ID).glob("*"))
+
+
+class FullFolder(FolderSink):
+    """Nothing can be written."""
+
+    def write(self, name: str, data: bytes) -> None:
+        raise SinkError(f"{name}: no space left, {len(data)} bytes")
 
 
 @pytest.fixture
@@ -139,9 +154,31 @@ def test_clients_are_led_to_it_until_its_money_is_spent_and_then_the_servers_go_
 
     assert pod.looks == ["000001.json"]
     assert seen == [ONE]
-    assert pod.kubernetes.selectors == {"winner": None}
+    assert pod.kubernetes.selectors == {"winner": NOWHERE}
     assert pod.kubernetes.replicas == {"baseline-0": 1, "k7-1": 1}
     assert any(line.startswith("k7 goes: the budget of serving is spent") for line in pod.log)
+    assert pod.over.reason.startswith("the budget of serving is spent")
+
+
+def test_a_server_that_does_not_come_back_is_told_and_the_next_pod_waits_for_it_no_more(
+    pod: Pod,
+) -> None:
+    pod.keep()
+    pod.go_on("http://127.0.0.1:9")
+    assert pod.over.reason.startswith("its server is gone")
+    pod.kubernetes.selectors["winner"] = ONE
+    pod.log.clear()
+    pod.go_on("http://127.0.0.1:9")
+    assert pod.kubernetes.selectors["winner"] == NOWHERE
+    assert not any("goes:" in line for line in pod.log)
+
+
+def test_where_it_cannot_be_told_clients_are_led_there_until_another_pod_tells_it(pod: Pod) -> None:
+    pod.keep()
+    pod.limits = limits(budget_usd=1e-9)
+    with stream_server(served) as server, pytest.raises(SinkError):
+        pod.go_on(server.base_url, results=FullFolder(pod.folder))
+    assert pod.kubernetes.selectors["winner"] == ONE
 
 
 def test_a_service_that_cannot_be_changed_ends_nothing(pod: Pod) -> None:
@@ -171,13 +208,20 @@ def test_a_signal_leaves_the_winner_to_the_next_pod(pod: Pod, number: signal.Sig
         assert pod.kubernetes.replicas == {"baseline-0": 0, "k7-1": 1}
         pod.limits = limits(budget_usd=1e-9)
         pod.go_on(server.base_url)
-    assert pod.kubernetes.selectors["winner"] is None
+    assert pod.kubernetes.selectors["winner"] == NOWHERE
 
 
 def test_a_pod_that_has_lived_long_enough_leaves_it_to_the_next_one(pod: Pod) -> None:
     pod.keep()
     with stream_server(served) as server, pytest.raises(asyncio.CancelledError):
         pod.go_on(server.base_url, pod_seconds=0.2)
+    assert pod.kubernetes.selectors["winner"] == ONE
+
+
+def test_what_its_run_took_is_part_of_the_pods_life(pod: Pod) -> None:
+    pod.keep()
+    with stream_server(served) as server, pytest.raises(asyncio.CancelledError):
+        pod.go_on(server.base_url, started_s=time.monotonic() - SERVING_POD_SECONDS)
     assert pod.kubernetes.selectors["winner"] == ONE
 
 
