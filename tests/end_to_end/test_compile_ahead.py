@@ -67,8 +67,8 @@ class SlotsAndJobs(Slots):
     compiled: threading.Event = field(default_factory=threading.Event)
     pods: dict[str, int] = field(default_factory=dict)
 
-    def resume(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
-        answer = super().resume(path, body)
+    def resume(self, path: str, body: dict[str, Any], authorization: str) -> tuple[int, bytes]:
+        answer = super().resume(path, body, authorization)
         self.resumed.append(path.rpartition("/")[2])
         return answer
 
