@@ -19,8 +19,7 @@ def serving_sections(kept: KeptWinner | None, last: LiveProbe | None) -> tuple[S
     several = "s" if len(kept.servers) > 1 else ""
     names = ", ".join(map(one_line, kept.servers))
     stayed = f"{one_line(kept.variant)} stayed when the run was over, {_time(kept.since_unix_s)}"
-    until = "until its time, its budget or its Capacity Block is over"
-    sentences = [f"{stayed}, on the server{several} {names}, {until}."]
+    sentences = [f"{stayed}, on the server{several} {names}, until one of its limits is reached."]
     if kept.break_even_tokens_per_step is not None:
         sentences.append(
             f"With fewer than {kept.break_even_tokens_per_step:.2f} tokens a step, decoding "

@@ -115,9 +115,7 @@ def test_without_looks_it_says_what_stays(
     winner = kept(servers=("a", "b"), break_even_tokens_per_step=None)
     assert main(["report", str(written(tmp_path, winner))]) == 0
     output = capsys.readouterr().out
-    assert (
-        "on the servers a, b, until its time, its budget or its Capacity Block is over." in output
-    )
+    assert "on the servers a, b, until one of its limits is reached." in output
     assert "Look" not in output
     assert "With fewer" not in output
 
