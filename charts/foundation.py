@@ -24,7 +24,7 @@ from charts.names import (
     service_name,
 )
 from charts.pods import metadata
-from charts.winner_service import CLIENT_LABEL, stays
+from charts.winner_service import CLIENT_LABEL
 from draftworth.planning.cpu_compiling import graphs_to_compile
 from draftworth.planning.draft_reading import draft_reading
 from draftworth.planning.resolved import ResolvedNeuron
@@ -129,7 +129,7 @@ def _clients(experiment: ResolvedNeuron) -> list[k8s.NetworkPolicyPeer]:
         namespace_selector=k8s.LabelSelector(),
         pod_selector=k8s.LabelSelector(match_labels=dict(CLIENT_LABEL)),
     )
-    return [peer] if stays(experiment) else []
+    return [peer] if experiment.winner_stays else []
 
 
 def _addresses(cidr: str, *, except_: list[str] | None = None) -> k8s.NetworkPolicyPeer:

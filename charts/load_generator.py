@@ -22,7 +22,6 @@ from charts.names import (
 )
 from charts.pods import empty_folder, field_variable, metadata, resources
 from charts.serving import ServingChart
-from charts.winner_service import stays
 from draftworth.measuring.job import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -155,7 +154,7 @@ def _limits(experiment: ResolvedNeuron) -> dict[str, str]:
 
 def _winner_rules(experiment: ResolvedNeuron) -> list[k8s.PolicyRule]:
     """Which pods the winner's Service selects, where one goes on serving."""
-    if not stays(experiment):
+    if not experiment.winner_stays:
         return []
     return [
         k8s.PolicyRule(
@@ -174,7 +173,7 @@ def _job(
     likely: Mapping[str, Mapping[str, str]],
 ) -> ProgramJob:
     limits_file = f"{DEADLINE_FOLDER}/{SERVING_LIMITS_FILE}"
-    serving_argument = {"--serving-limits-file": limits_file} if stays(experiment) else {}
+    serving_argument = {"--serving-limits-file": limits_file} if experiment.winner_stays else {}
     return ProgramJob(
         prefix=measuring_job_prefix(experiment),
         container=CONTAINER_NAME,

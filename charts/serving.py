@@ -18,7 +18,7 @@ from charts.names import (
 )
 from charts.pods import metadata
 from charts.vllm_pod import pod_template, service_port
-from charts.winner_service import add_winner_service, stays
+from charts.winner_service import add_winner_service
 from draftworth.experiment.naming import dns_label
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
@@ -63,7 +63,7 @@ class ServingChart(cdk8s.Chart):
         self.candidates: list[CandidateChart] = []
         self.content: list[Any] = []
         self._claim_templates: dict[int | None, str] = {}
-        if stays(experiment):
+        if experiment.winner_stays:
             add_winner_service(self)
         for variant in experiment.variants:
             chart = self._chart_of(scope, variant)

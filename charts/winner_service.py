@@ -9,17 +9,10 @@ import cdk8s
 from charts import k8s
 from charts.pods import metadata
 from charts.vllm_pod import service_port
-from draftworth.experiment.afterwards import ServeOnDevices
 from draftworth.measuring.job import WINNER_SERVICE
-from draftworth.planning.resolved import ResolvedNeuron
 
 # On a pod of any namespace: it may ask the servers.
 CLIENT_LABEL: Mapping[str, str] = {"draftworth/client": "true"}
-
-
-def stays(experiment: ResolvedNeuron) -> bool:
-    """Whether the winner goes on serving when the run is over."""
-    return isinstance(experiment.spec.after, ServeOnDevices)
 
 
 def add_winner_service(chart: cdk8s.Chart) -> None:

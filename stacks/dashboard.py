@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
-from charts.winner_service import stays
 from draftworth.analysis import metrics
 from draftworth.analysis.live_metrics import ALARM_DIMENSIONS, LIVE, MARGIN
 from draftworth.analysis.metrics import Metric
@@ -200,7 +199,7 @@ def _live_sections(experiment: ResolvedNeuron) -> Sections:
     Which variant that is only the run knows, and lists to pick from take the place of the
     dimensions of lines: so the metrics are searched for.
     """
-    if not stays(experiment):
+    if not experiment.winner_stays:
         return {}
     latencies = (metrics.TTFT, metrics.INTER_TOKEN_LATENCY, metrics.END_TO_END_LATENCY)
     figures = (*latencies, metrics.TOKENS_PER_STEP, metrics.ACCEPTANCE_RATE)

@@ -9,7 +9,7 @@ from typing import Literal
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 
 # CloudFormation takes 1 MB of one template: so many compile Jobs, where a variant by itself, its
-# server and its role, is as large as two (tests/stacks/test_search.py).
+# server and its role, is as large as two (tests/stacks/test_every_stack.py).
 _TEMPLATE_ROOM_JOBS = 78
 
 

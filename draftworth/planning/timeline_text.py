@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from draftworth.analysis.live_metrics import charged_live
 from draftworth.analysis.metrics import FINDING_METRICS, charged
-from draftworth.experiment.afterwards import ServeOnDevices
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.cluster import COMPILE_WAIT_MINUTES
 from draftworth.planning.assumptions import (
@@ -325,7 +324,7 @@ def _metrics_line(experiment: ResolvedNeuron) -> str:
     of_variants = sum(len(charged(speculates=v.speculates)) for v in experiment.variants)
     of_verdict = len(FINDING_METRICS) * (len(experiment.variants) - 1)
     traffics = classes + (classes > 1)  # each class, and the mix of several
-    of_winner = charged_live(classes) if isinstance(experiment.spec.after, ServeOnDevices) else 0
+    of_winner = charged_live(classes) if experiment.winner_stays else 0
     count = of_variants * classes * loads + of_verdict * traffics * loads + of_winner
     serving = f"; {of_winner} of a winner that serves" if of_winner else ""
     usd_per_month = count * price.usd_per_month

@@ -18,7 +18,6 @@ from charts.names import (
     server_name,
     service_name,
 )
-from charts.winner_service import stays
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.cpu_compiling import compiles_on_cpu, graphs_to_compile
@@ -100,7 +99,7 @@ class WorkloadRoles(Construct):
         load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "read prompts, write results")
         servers = f"{SERVERS_FOLDER}*"
         # Probes of a winner that serves, where one does.
-        written = [f"{RUNS_PREFIX}*", *[f"{LIVE_FOLDER}/*"] * stays(experiment)]
+        written = [f"{RUNS_PREFIX}*", *[f"{LIVE_FOLDER}/*"] * experiment.winner_stays]
         objects = [*map(results.arn_for_objects, written)]
         grant(
             load_generator,

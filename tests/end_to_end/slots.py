@@ -37,14 +37,15 @@ class Slots(StandInKubernetes):
 
     def start(self, name: str) -> None:
         """A pod of a Deployment."""
-        (variant,) = (
-            variant.name
-            for variant in self.env.experiment.variants
-            if server_name(variant.slot) == name
-        )
-        pod = self.env.server(variant, self.number)
+        pod = self.env.server(self.variant_of(name), self.number)
         self.number += 1
         self.running[name] = self.env.start(pod, "vllm", SAID=str(pod.folder / "said"))
+
+    def variant_of(self, name: str) -> str:
+        """Whose server a Deployment has."""
+        variants = self.env.experiment.variants
+        (found,) = (variant.name for variant in variants if server_name(variant.slot) == name)
+        return found
 
     def lose_node(self) -> None:
         """Every server goes; Kubernetes makes other pods of those that should run."""

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from charts.names import server_name
 from draftworth.measuring.job import EXIT_COMPLETE
 from draftworth.records.codec import load_record
 from draftworth.records.search import SEARCH_FILE, SearchResult
@@ -75,8 +74,7 @@ class SlotsAndJobs(Slots):
     def start(self, name: str) -> None:
         if self.resumed:
             self.compiled.wait(HANGS_AFTER_SECONDS)
-        (variant,) = (v.name for v in self.env.experiment.variants if server_name(v.slot) == name)
-        self.pods[variant] = self.number
+        self.pods[self.variant_of(name)] = self.number
         super().start(name)
 
     def said(self, variant: str) -> str:
