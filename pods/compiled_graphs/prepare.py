@@ -120,10 +120,8 @@ def compiles_after_all(order: Order, *, since_unix_s: float | None = None) -> No
     since_unix_s: when it began; None: now.
     """
     if record := read_record(order.scratch):
-        begun = replace(record, upload="", **_begun("compiled"))
-        if since_unix_s is not None:
-            begun = replace(begun, started_at_unix_s=since_unix_s)
-        write_record(order.scratch, begun)
+        begun = _begun("compiled", since_unix_s)
+        write_record(order.scratch, replace(record, upload="", **begun))
 
 
 def reject(order: Order, folder: str, reason: str, last_lines: tuple[str, ...] = ()) -> None:
@@ -234,11 +232,11 @@ def _record(
     )
 
 
-def _begun(origin: Origin) -> dict[str, Any]:
+def _begun(origin: Origin, since_unix_s: float | None = None) -> dict[str, Any]:
     return {
         "start_id": uuid.uuid4().hex[:12],
         "origin": origin,
-        "started_at_unix_s": time.time(),
+        "started_at_unix_s": time.time() if since_unix_s is None else since_unix_s,
     }
 
 
