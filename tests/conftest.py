@@ -12,13 +12,18 @@ import pytest
 from tests.support import shared
 from tests.support.emulator import service_models_read_once
 
-# No test fails because the machine is busy: neither a slow example nor a slow draw is a failure.
-hypothesis.settings.register_profile(
-    "draftworth",
-    deadline=None,
-    suppress_health_check=[hypothesis.HealthCheck.too_slow],
-)
-hypothesis.settings.load_profile("draftworth")
+# A property test tries a few examples, always the same ones; `make fuzz` tries many random ones.
+# No test fails because the machine is slow: neither a slow example nor a slow draw is a failure.
+for name, examples, derandomize in (("test", 25, True), ("fuzz", 1_000, False)):
+    hypothesis.settings.register_profile(
+        name,
+        max_examples=examples,
+        derandomize=derandomize,
+        database=None,
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+hypothesis.settings.load_profile("fuzz" if os.environ.get("DRAFTWORTH_FUZZ") else "test")
 
 ROOT = Path(__file__).resolve().parents[1]
 _STRIPPED_PREFIXES = ("AWS_", "CDK_", "DRAFTWORTH_")

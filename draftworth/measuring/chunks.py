@@ -104,6 +104,8 @@ class ChunkReader:
     def feed(self, data: bytes, now_ns: int) -> None:
         """Take bytes that arrived at `now_ns`; raises BadStreamError."""
         data = self._newlines(data)
+        if not data:  # the second half of a line end that was cut in two
+            return
         if self._held:
             # Only what completes an event is put together: one byte at a time costs no more.
             if b"\n\n" not in self._held[-1][-1:] + data:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.ground_truth.timeline import (
@@ -184,7 +184,12 @@ def reference(body: bytes, pieces: list[bytes], end: bytes) -> tuple[list[int], 
     return times, text, events
 
 
+EVENT = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}'
+
+
 @given(transmissions())
+@example((EVENT + b"\r\n\r\n", [EVENT + b"\r", b"\n", b"\r", b"\n"], b"\r\n"))
+@example((EVENT + b"\r\r", [EVENT + b"\r", b"\r"], b"\r"))
 def test_any_line_ends_and_cuts_give_what_the_whole_body_gives(
     transmission: tuple[bytes, list[bytes], bytes],
 ) -> None:

@@ -1,8 +1,7 @@
-"""How much is tried, and what each try may cost."""
+"""How many examples are tried, and what each of them may cost."""
 
 from __future__ import annotations
 
-import os
 import resource
 import time
 from collections.abc import Iterator
@@ -11,19 +10,19 @@ from contextlib import contextmanager
 import hypothesis
 from hypothesis import strategies as st
 
-# Set by `make fuzz`; read when tests are collected.
-FUZZING = bool(os.environ.get("DRAFTWORTH_FUZZ"))
-MAX_CPU_SECONDS = 2.0
+from tests.support.reference_loop import reference_loop_cpu_seconds
+
+MAX_LOOPS = 4.0
 MAX_MIB = 300.0
 _KIB_PER_MIB = 1024
 
 
-def tries(quick: int, full: int) -> hypothesis.settings:
-    """`full` tries in `make fuzz`, `quick` ones in `make test`; the same ones each time."""
+def tries(full: int, *, few: int = 25) -> hypothesis.settings:
+    """`full` random examples in `make fuzz`; `few` elsewhere, and always the same ones."""
+    default = hypothesis.settings.default
+    assert default is not None
     return hypothesis.settings(
-        max_examples=full if FUZZING else quick,
-        derandomize=True,
-        database=None,
+        max_examples=few if default.derandomize else full,
         suppress_health_check=[
             hypothesis.HealthCheck.too_slow,
             hypothesis.HealthCheck.function_scoped_fixture,
@@ -34,13 +33,17 @@ def tries(quick: int, full: int) -> hypothesis.settings:
 
 
 @contextmanager
-def bounded(*, cpu_seconds: float = MAX_CPU_SECONDS, mib: float = MAX_MIB) -> Iterator[None]:
-    """Fail where one try takes more: CPU time, so that a busy machine fails nothing, and what the
-    peak of this process's memory grows by."""
+def bounded(*, loops: float = MAX_LOOPS, mib: float = MAX_MIB) -> Iterator[None]:
+    """Fail where one try takes more CPU time or memory than it may.
+
+    CPU time is counted in reference loops, so that neither a busy nor a slow machine fails. Memory
+    is what the peak of this process grows by.
+    """
     peak_before, cpu_before = _peak_mib(), time.process_time()
     yield
     cpu, grown = time.process_time() - cpu_before, _peak_mib() - peak_before
-    assert cpu <= cpu_seconds, f"took {cpu:.1f} CPU seconds"
+    taken = cpu / reference_loop_cpu_seconds()
+    assert taken <= loops, f"took {taken:.1f} times the CPU time of the reference loop"
     assert grown <= mib, f"took {grown:.0f} MiB"
 
 

@@ -231,7 +231,7 @@ def try_plan(path: Path) -> None:
     assert "workload    " in planned
 
 
-@tries(300, 20_000)
+@tries(20_000)
 @given(data=st.one_of(edited_files(), tuned_files(), cut_files()))
 def test_a_changed_experiment_is_planned_or_refused(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "experiment.yaml"
@@ -293,7 +293,7 @@ def prompt_files(draw: st.DrawFn) -> bytes:
     return b"\n".join(lines)
 
 
-@tries(500, 2_000)
+@tries(2_000)
 @given(data=prompt_files())
 def test_a_changed_prompt_file_is_read_or_refused(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "case.jsonl"

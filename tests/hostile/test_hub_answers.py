@@ -97,7 +97,7 @@ def altered(draw: st.DrawFn) -> dict[str, Any]:
     return answer
 
 
-@tries(quick=100, full=500)
+@tries(500)
 @given(altered())
 def test_whatever_a_hub_says_is_taken_or_refused(hub: LocalHub, answer: dict[str, Any]) -> None:
     with bounded():

@@ -144,7 +144,7 @@ LOGS = st.recursive(
 )
 
 
-@tries(quick=300, full=5_000)
+@tries(5_000)
 @given(form=st.sampled_from([*FORMATS]), records=st.lists(LOGS, max_size=4), array=st.booleans())
 @example(
     form="sharegpt", records=[{"conversations": [{"from": ["human"], "value": CANARY}]}], array=True
@@ -157,7 +157,7 @@ def test_any_records_are_prompts_or_counted(form: str, records: list[Any], array
     assert CANARY not in said
 
 
-@tries(quick=200, full=5_000)
+@tries(5_000)
 @given(
     form=st.sampled_from([*FORMATS]),
     data=st.binary(max_size=200),

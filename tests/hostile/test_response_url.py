@@ -39,14 +39,14 @@ def connected_to(url: str) -> str | None:
     return f"{request.type}://{request.host}"
 
 
-@tries(quick=300, full=20_000)
+@tries(20_000)
 @given(altered())
 def test_whatever_is_done_to_the_address_no_other_host_is_taken_for_it(url: str) -> None:
     if is_cloudformations(url, STACK_ID):
         assert connected_to(url) == f"https://{HOST}"
 
 
-@tries(quick=200, full=2_000)
+@tries(2_000)
 @given(SCALARS, st.one_of(st.just(STACK_ID), st.text(max_size=60)))
 def test_no_value_that_is_no_address_is_one(url: object, stack_id: str) -> None:
     assert not is_cloudformations(url, stack_id)

@@ -44,7 +44,7 @@ from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from tests.draftworth.report.runs import make_run
 from tests.draftworth.report.searches import make_search_result, write_search
-from tests.hostile.fuzzing import NUMBERS, TEXTS, VALUES, bounded, tries
+from tests.hostile.fuzzing import MAX_LOOPS, NUMBERS, TEXTS, VALUES, bounded, tries
 from tests.support.blocks import (
     START_UNIX_S,
     make_block,
@@ -192,11 +192,11 @@ def changed_run(draw: Draw, folder: Path) -> Path:
     return folder
 
 
-def report(folder: Path, *, cpu_seconds: float = 2.0) -> tuple[int, str]:
+def report(folder: Path, *, loops: float = MAX_LOOPS) -> tuple[int, str]:
     """The command's exit code and all that it printed; held to what every run is held to."""
     out, told = io.StringIO(), io.StringIO()
     with (
-        bounded(cpu_seconds=cpu_seconds),
+        bounded(loops=loops),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(told),
     ):
@@ -222,7 +222,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("draftworth.report.writing.render", lambda plot, theme: b"")
 
 
-@tries(200, 9_000)
+@tries(9_000)
 @given(data=st.data())
 @pytest.mark.usefixtures("undrawn")
 def test_a_run_of_anybody_is_a_report_or_one_message(data: st.DataObject) -> None:
@@ -231,18 +231,18 @@ def test_a_run_of_anybody_is_a_report_or_one_message(data: st.DataObject) -> Non
         event(f"exit code {code}")
 
 
-@tries(2, 30)
+@tries(30, few=2)
 @given(data=st.data())
 def test_a_run_of_anybody_can_be_drawn(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        code, _ = report(changed_run(data.draw, Path(folder) / "run"), cpu_seconds=20.0)
+        code, _ = report(changed_run(data.draw, Path(folder) / "run"), loops=20.0)
         assume(code == 0)
 
 
 SEARCH = json.loads(dump_record(make_search_result()))
 
 
-@tries(60, 3_000)
+@tries(3_000)
 @given(data=st.data())
 @pytest.mark.usefixtures("undrawn")
 def test_what_a_search_of_anybody_found_is_shown_or_refused(data: st.DataObject) -> None:
@@ -345,7 +345,7 @@ def publisher() -> Iterator[tuple[Publisher, list[dict[str, Any]]]]:
 BLOCK = json.loads(dump_record(make_block(requests=(make_record(), make_failed_record(1)))))
 
 
-@tries(300, 2_000)
+@tries(2_000)
 @given(data=st.data())
 def test_a_result_file_of_anybody_is_published_or_refused_with_its_reason(
     publisher: tuple[Publisher, list[dict[str, Any]]], data: st.DataObject

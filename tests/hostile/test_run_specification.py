@@ -42,7 +42,7 @@ def _no_client() -> Any:
     raise AssertionError("a file needs no client")
 
 
-@tries(200, 2_000)
+@tries(2_000)
 @given(contents=st.lists(WORDS, min_size=1, max_size=5), prompt_id=WORDS)
 def test_prompts_of_any_text_arrive_as_they_are(
     tmp_path: Path, contents: list[str], prompt_id: str
@@ -65,7 +65,7 @@ def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 PLACES = list(places(json.loads(dump_record(SPEC))))
 
 
-@tries(300, 3_000)
+@tries(3_000)
 @given(place=st.sampled_from(PLACES), value=VALUES)
 def test_any_value_anywhere_is_taken_or_refused(
     tmp_path: Path, place: tuple[Any, ...], value: Any
@@ -79,7 +79,7 @@ def test_any_value_anywhere_is_taken_or_refused(
     assert found is None or isinstance(found, RunSpec)
 
 
-@tries(300, 3_000)
+@tries(3_000)
 @given(
     data=st.one_of(
         st.binary(max_size=300),

@@ -272,7 +272,7 @@ def played() -> Iterator[tuple[str, list[bytes]]]:
         yield running.base_url, pieces
 
 
-@tries(quick=250, full=2_000)
+@tries(2_000)
 @given(head=HEADS, pieces=st.lists(PIECES, max_size=12), length=st.integers(0, 5_000))
 def test_any_bytes_are_a_record(
     played: tuple[str, list[bytes]], head: bytes, pieces: list[bytes], length: int
@@ -295,7 +295,7 @@ LINES = st.builds(
 )
 
 
-@tries(quick=250, full=5_000)
+@tries(5_000)
 @given(before=st.lists(LINES, max_size=20), after=st.lists(LINES, max_size=20))
 def test_any_metrics_are_read_or_nothing(before: list[str], after: list[str]) -> None:
     names = [

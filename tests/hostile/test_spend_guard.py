@@ -279,7 +279,7 @@ def far_integer(name: str) -> Hostility:
     return Hostility(contents={name: body.replace(b":1,", b":" + b"9" * 400 + b",")})
 
 
-@tries(150, 1_700)
+@tries(1_700)
 @given(hostility=hostilities())
 @example(hostility=Hostility(contents={"run": DEEP}))
 @example(hostility=Hostility(contents={"target": DEEP}))
@@ -306,7 +306,7 @@ def test_after_the_deadline_the_size_is_zero(hostility: Hostility) -> None:
 COMPLETE = {"run": dump_record(finished_run()), "kept": dump_record(make_kept())}
 
 
-@tries(100, 1_000)
+@tries(1_000)
 @given(hostility=hostilities())
 @example(hostility=Hostility())
 @example(hostility=Hostility(contents={"kept": DEEP}))
@@ -366,7 +366,7 @@ def test_a_hostile_end_of_serving_is_told_in_a_few_printable_lines(reason: Any, 
     assert all(line.isprintable() for line in aws.texts[-1].split("\n"))
 
 
-@tries(100, 1_000)
+@tries(1_000)
 @given(hostility=hostilities(NOT_STATE))
 @example(hostility=far_integer("draft"))
 def test_bytes_and_failures_alone_end_no_run_that_has_begun(hostility: Hostility) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from draftworth.experiment.search import Stop
@@ -163,7 +163,6 @@ stops = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=25, deadline=None)
 @given(stop=stops, longer=st.floats(min_value=0, max_value=200), second=st.booleans())
 def test_the_best_case_is_never_above_the_worst_and_a_longer_compile_never_cheaper(
     stop: dict[str, Any], longer: float, second: bool

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from draftworth.experiment.workload import LadderLoad, Workload
@@ -256,7 +256,6 @@ any_compiled = st.sets(st.sampled_from([variant.name for variant in QWEN.variant
 any_run = st.fixed_dictionaries({"compiled": any_compiled, "second": st.booleans()})
 
 
-@settings(max_examples=60, deadline=None)
 @given(experiment=any_limits, assumed=assumptions(), options=any_run)
 def test_the_best_case_is_never_above_the_worst(
     experiment: ResolvedNeuron, assumed: Assumptions, options: dict[str, Any]
@@ -268,7 +267,6 @@ def test_the_best_case_is_never_above_the_worst(
     assert first.billed_minutes.worst <= first.needed_minutes.worst + 1e-6
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     experiment=any_limits,
     assumed=assumptions(),
@@ -288,7 +286,6 @@ def test_a_longer_compile_never_makes_a_run_cheaper(
     assert short.worst <= long.worst + 1e-6
 
 
-@settings(max_examples=60, deadline=None)
 @given(experiment=any_limits, assumed=assumptions(), graphs=any_compiled, more=any_compiled)
 def test_graphs_that_are_there_never_make_a_run_more_expensive(
     experiment: ResolvedNeuron, assumed: Assumptions, graphs: set[str], more: set[str]
@@ -300,7 +297,6 @@ def test_graphs_that_are_there_never_make_a_run_more_expensive(
     assert with_more.worst <= without.worst + 1e-6
 
 
-@settings(max_examples=60, deadline=None)
 @given(experiment=any_limits, assumed=assumptions(), options=any_run)
 def test_every_node_is_released_by_the_deadline(
     experiment: ResolvedNeuron, assumed: Assumptions, options: dict[str, Any]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from draftworth.records.canary import canary_key
@@ -27,6 +27,7 @@ from draftworth.records.staging import failed_key, ready_key
 from lambdas.capacity_controller import decision as decision_module
 from lambdas.capacity_controller.deployment import DeploymentError, handle_request
 from lambdas.capacity_controller.state import Deployment
+from tests.hostile.fuzzing import tries
 from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, FOREIGN_TAGS, RESULTS, FakeAws
 from tests.lambdas.capacity_controller.plans import (
     BLOCK_ID,
@@ -384,10 +385,7 @@ def watch(aws: FakeAws) -> None:
     aws.asked = asked
 
 
-MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-@MANY
+@tries(2_000)
 @given(operations=st.lists(st.sampled_from(OPERATIONS), max_size=25))
 @example(operations=["Create first", "stage both", "ready event", "hours later", "hours later"])
 @example(operations=["Create block", "stage both", "hours later"])
@@ -407,7 +405,7 @@ def test_one_event_after_the_other(operations: list[str]) -> None:
     check_said_once(scenario.aws)
 
 
-@MANY
+@tries(2_000)
 @given(
     operations=st.lists(
         st.tuples(
@@ -436,7 +434,7 @@ def test_events_in_the_middle_of_others(
     check_said_once(scenario.aws)
 
 
-@MANY
+@tries(2_000)
 @given(
     operations=st.lists(st.sampled_from(OPERATIONS), max_size=12),
     doubled=st.lists(st.booleans(), min_size=12, max_size=12),
@@ -473,7 +471,7 @@ PASSING = (
 )
 
 
-@MANY
+@tries(2_000)
 @given(
     operations=st.lists(
         st.sampled_from(PASSING),

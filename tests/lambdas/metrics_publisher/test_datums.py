@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import botocore.session
 import pytest
 from botocore.serialize import create_serializer
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from draftworth.analysis.answer import verdict_of
@@ -96,7 +96,6 @@ def records(draw: st.DrawFn) -> RequestRecord:
     return make_record(started_at_unix_s=started_at_unix_s, **fields)
 
 
-@settings(max_examples=60, deadline=None)
 @given(requests=st.lists(records(), max_size=40), most_values=st.integers(1, 5))
 def test_the_calls_carry_every_figure_of_the_file_exactly_once(
     requests: list[RequestRecord], most_values: int
