@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,10 @@ for name, examples, derandomize in (("test", 25, True), ("fuzz", 1_000, False)):
         suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )
 hypothesis.settings.load_profile("fuzz" if os.environ.get("DRAFTWORTH_FUZZ") else "test")
+
+# In the background of a shell both are ignored, and a process that a test starts would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 ROOT = Path(__file__).resolve().parents[1]
 _STRIPPED_PREFIXES = ("AWS_", "CDK_", "DRAFTWORTH_")
