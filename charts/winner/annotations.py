@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from charts.winner.measured import Measured
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import Comparison
-from draftworth.analysis.window_schedule import Stretch
 from draftworth.analysis.winner import Winner, WinnerFigures
 from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment
 from draftworth.untrusted import one_line
@@ -23,24 +22,14 @@ _HEADLINE_CHARACTERS = 2000
 
 
 def annotations_of(
-    measured: Measured, experiment: ResolvedExperiment, image: str, schedule: Sequence[Stretch]
+    measured: Measured, experiment: ResolvedExperiment, image: str
 ) -> dict[str, str]:
     """Annotations of the exported object, by key."""
-    return {PREFIX + name: text for name, text in _named(measured, experiment, image, schedule)}
-
-
-def schedule_words(schedule: Sequence[Stretch]) -> str:
-    """`batch 1: window 7; batch 2 to 4: window 0`."""
-
-    def words(first: int, last: int, window: int) -> str:
-        sizes = f"{first}" if first == last else f"{first} to {last}"
-        return f"batch {sizes}: window {window}"
-
-    return "; ".join(words(*stretch) for stretch in schedule)
+    return {PREFIX + name: text for name, text in _named(measured, experiment, image)}
 
 
 def _named(
-    measured: Measured, experiment: ResolvedExperiment, image: str, schedule: Sequence[Stretch]
+    measured: Measured, experiment: ResolvedExperiment, image: str
 ) -> Iterator[tuple[str, str]]:
     winner, result, release = measured.winner, measured.result, experiment.spec.release_facts
     yield "winner", winner.variant if winner.speculates else f"{winner.variant} (no speculation)"
@@ -56,8 +45,6 @@ def _named(
     yield from _figures(winner)
     if winner.speculates:
         yield from _reach(winner)
-        if schedule:
-            yield "window-schedule", schedule_words(schedule)
     else:
         yield "others", "; ".join(_other(c) for c in winner.judged)
 

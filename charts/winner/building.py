@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from charts.bindings import Bindings
 from charts.files import placeholder
@@ -13,13 +13,12 @@ from charts.names import (
     experiment_labels,
     service_name,
 )
-from charts.winner.annotations import annotations_of, schedule_words
+from charts.winner.annotations import annotations_of
 from charts.winner.export import Export, Object
 from charts.winner.local_pod import local_command, local_pod
 from charts.winner.measured import Measured
 from charts.winner.neuron_pod import claim_template, neuron_pod, service_account, volumes
-from draftworth.analysis.window_schedule import Stretch, window_schedule
-from draftworth.experiment.variants import Speculative
+from draftworth.analysis.winner import Winner
 from draftworth.planning.resolved import (
     NeuronVariant,
     ResolvedExperiment,
@@ -27,7 +26,6 @@ from draftworth.planning.resolved import (
     ResolvedNeuron,
     ResolvedVariant,
 )
-from draftworth.serving.command import with_windows
 
 # Of the buckets that a server reads: fields of Bindings, and what stands in for each.
 BUCKETS: Mapping[str, str] = {
@@ -46,7 +44,7 @@ def export_of(
 ) -> Export:
     """What all files are made of; given: names of buckets, placeholders for the others."""
     variant = measured.variant
-    name, schedule = service_name(variant.name), _schedule(experiment, measured)
+    name = service_name(variant.name)
     templates: tuple[Object, ...] = ()
     if isinstance(experiment, ResolvedNeuron) and isinstance(variant, NeuronVariant):
         bindings = _bindings(experiment, given)
@@ -56,10 +54,6 @@ def export_of(
         devices = experiment.spec.serving.slot_devices
     else:
         pod, needs, devices = _local(experiment, variant, image, name), (), 0
-    (server,) = pod["containers"]
-    key = experiment.spec.release_facts.window_schedule
-    if key and schedule:
-        server["args"] = [*with_windows(server["args"], key, schedule)]
     return Export(
         name=name,
         namespace=namespace,
@@ -70,12 +64,12 @@ def export_of(
             VARIANT_LABEL: variant.name,
         },
         selector=_selector(name),
-        annotations=annotations_of(measured, experiment, image, schedule if key else ()),
+        annotations=annotations_of(measured, experiment, image),
         pod=pod,
         needs=(service_account(name, namespace), *needs),
         claim_templates=templates,
         devices=devices,
-        remarks=tuple(_remarks(experiment, measured, schedule)),
+        remarks=tuple(_remarks(measured.winner)),
     )
 
 
@@ -103,35 +97,9 @@ def _bindings(experiment: ResolvedNeuron, given: Mapping[str, str]) -> Bindings:
     )
 
 
-def _schedule(experiment: ResolvedExperiment, measured: Measured) -> tuple[Stretch, ...]:
-    """Windows by batch size, whether the release takes them or not; empty where one fits all."""
-    won = measured.variant.spec
-    if not isinstance(won, Speculative):
-        return ()
-    windows = {
-        variant.name: variant.spec.window
-        for variant in experiment.variants
-        if isinstance(variant.spec, Speculative)
-        and (variant.spec.method, variant.draft) == (won.method, measured.variant.draft)
-    }
-    most = experiment.spec.serving.max_num_seqs
-    return window_schedule(measured.winner, windows, max_num_seqs=most)
-
-
-def _remarks(
-    experiment: ResolvedExperiment, measured: Measured, schedule: Sequence[Stretch]
-) -> Iterator[str]:
-    winner, spec = measured.winner, experiment.spec
+def _remarks(winner: Winner) -> Iterator[str]:
     if not winner.speculates:
         yield "No variant is shown to be cheaper: the winner is the baseline, without speculation."
-    if schedule and spec.release_facts.window_schedule:
-        yield (
-            f"Windows follow the batch, as the run's loads showed: {schedule_words(schedule)}. "
-            "The run measured each window by itself, not the change between them."
-        )
-    elif schedule:
-        yield (
-            "Speculation is not shown to pay at every load, and release "
-            f"{spec.release} takes no schedule of windows; for an engine that does it would be: "
-            f"{schedule_words(schedule)}. Keep the load where it pays."
-        )
+    elif len(winner.cheaper_at) < len(winner.decisive):
+        loads = ", ".join(load.label for load in winner.cheaper_at)
+        yield f"It is shown to be cheaper at {loads} only: keep the load there."

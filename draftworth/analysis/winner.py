@@ -25,13 +25,12 @@ from draftworth.analysis.ladder import weighted
 from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, TTFT
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.step_costs import step_cost_ratio, step_costs_of
+from draftworth.analysis.step_costs import step_cost_ratio
 from draftworth.analysis.verdict import Comparison
 from draftworth.errors import DraftworthError
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED
-from draftworth.records.step_costs import StepCost
 from draftworth.records.verdict import Judgement
 from draftworth.untrusted import one_line
 
@@ -44,18 +43,15 @@ class NoWinnerError(DraftworthError):
 class WinnerFigures:
     """The winner in one traffic, a prompt class or the traffic mix, at one load.
 
-    choice: the variant that is shown to be cheapest here; the baseline where none is cheaper.
     judgement, cost_ratio, itl_speedup: of the winner against the baseline; None of the baseline.
     itl_s, ttft_s: each class's median, weighted like its output tokens, as the report's ladder is.
     tokens_per_step: measured. break_even_tokens_per_step: with so many a step takes as long as the
         baseline takes for as many tokens: the step's cost in baseline steps, over all classes at
         this load; None for the baseline, and where nothing shows its steps.
-    mean_context_tokens: of a step: a request's input and half of its output.
     """
 
     traffic: str
     load: Load
-    choice: str
     judgement: Judgement | None
     cost_ratio: Estimate | None
     itl_speedup: Estimate | None
@@ -63,7 +59,6 @@ class WinnerFigures:
     ttft_s: float | None
     tokens_per_step: float | None
     break_even_tokens_per_step: float | None
-    mean_context_tokens: float | None
 
     @property
     def label(self) -> str:
@@ -138,12 +133,9 @@ def _winner(facts: RunFacts, asked: Sequence[Comparison], variant: str, best: Tr
     # The traffic that the headline speaks of first; a traffic at a load has one comparison or more.
     traffics = dict.fromkeys((c.traffic.name, c.traffic.load) for c in compared)
     own_first = sorted(traffics, key=lambda place: place[0] != best.name)
-    costs = {(cost.variant, cost.load): cost for cost in step_costs_of(run).costs}
     figures = (
-        _figures(
-            run, variant, [c for c in compared if (c.traffic.name, c.traffic.load) == p], costs
-        )
-        for p in own_first
+        _figures(run, variant, [c for c in compared if (c.traffic.name, c.traffic.load) == place])
+        for place in own_first
     )
     reached = {
         ladder.input_tokens: rung.concurrency
@@ -168,23 +160,15 @@ def _comparisons(facts: RunFacts) -> list[Comparison]:
     return [c for c in (*facts.mixes, *of_classes) if AS_SHIPPED not in (c.variant, c.baseline)]
 
 
-def _figures(
-    run: Run,
-    variant: str,
-    compared: Sequence[Comparison],
-    costs: Mapping[tuple[str, Load], StepCost],
-) -> WinnerFigures:
+def _figures(run: Run, variant: str, compared: Sequence[Comparison]) -> WinnerFigures:
     """compared: the variants of one traffic at one load."""
-    traffic, baseline = compared[0].traffic, run.result.baseline
+    traffic = compared[0].traffic
     own = next((c for c in compared if c.variant == variant), None)
-    cheaper = [c for c in compared if c.judgement == CHEAPER]
     itl_s, ttft_s = (weighted(run, traffic, variant, m) for m in (INTER_TOKEN_LATENCY, TTFT))
-    step = costs.get((variant, traffic.load))
     break_even = step_cost_ratio(run, traffic.load, variant) if own else None
     return WinnerFigures(
         traffic=traffic.name,
         load=traffic.load,
-        choice=best_of(cheaper).variant if cheaper else baseline,
         judgement=own.judgement if own else None,
         cost_ratio=own.cost_ratio if own else None,
         itl_speedup=own.itl_speedup if own else None,
@@ -192,7 +176,6 @@ def _figures(
         ttft_s=ttft_s,
         tokens_per_step=tokens_per_step(run.blocks, traffic, variant),
         break_even_tokens_per_step=break_even.value if break_even else None,
-        mean_context_tokens=step.mean_context_tokens if step else None,
     )
 
 

@@ -113,8 +113,6 @@ class Release(StrictModel):
     """Set for every server."""
     per_request_acceptance: bool = False
     """Its servers can tell with each answer how many of its drafts were accepted."""
-    window_schedule: str | None = None
-    """Key of `--speculative-config` with windows by batch size; None: it takes none."""
     refuses_sampling: str = ""
     """Why nothing is measured on it at a temperature above 0; empty: it is."""
     doubtful_sampling: str = ""

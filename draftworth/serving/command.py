@@ -9,7 +9,7 @@ both sides (`DependentDefault`); `dialects` takes it out again for the baseline 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,27 +124,6 @@ def speculative_config(variant: Variant, paths: ModelPaths, **own: Any) -> list[
         return []
     settings = {"model": paths.draft, "num_speculative_tokens": variant.window, **own}
     return [json_flag(SPECULATIVE_CONFIG, settings)]
-
-
-def with_windows(
-    arguments: Sequence[str], key: str, stretches: Sequence[tuple[int, int, int]]
-) -> tuple[str, ...]:
-    """The arguments with a window for each batch size, of which the engine keeps the largest free.
-
-    Args:
-        key: the release's `window_schedule`.
-        stretches: first and last batch size and the window there, as the engine takes them.
-    """
-    most = max(window for *_, window in stretches)
-
-    def scheduled(argument: str) -> str:
-        flag, _, settings = argument.partition("=")
-        if flag != SPECULATIVE_CONFIG:
-            return argument
-        windows = {"num_speculative_tokens": most, key: [[*stretch] for stretch in stretches]}
-        return json_flag(flag, {**json.loads(settings), **windows})
-
-    return tuple(scheduled(argument) for argument in arguments)
 
 
 def per_request_acceptance(experiment: Experiment, variant: Variant) -> list[str]:

@@ -14,7 +14,6 @@ import yaml
 
 from charts.winner.building import export_of
 from charts.winner.deployment import deployment
-from charts.winner.export import Export
 from charts.winner.kserve import inference_service
 from charts.winner.measured import measured_winner
 from charts.winner.production_stack import production_stack_values
@@ -360,48 +359,22 @@ def test_a_local_winner_needs_an_image_that_does_not_move(
     assert said in capsys.readouterr().err
 
 
-def test_a_local_winner_has_the_ladder_as_a_schedule_with_zero_where_it_does_not_pay(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("pays", "said"), [(True, "cheaper at c1 only: keep the load"), (False, "the baseline")]
+)
+def test_the_files_say_where_the_winner_is_not_shown_to_be_cheaper(
+    tmp_path: Path, pays: bool, said: str
 ) -> None:
-    run = written_run(tmp_path, LOCAL)
-    assert manifests(LOCAL, run, tmp_path / "out", f"--image={IMAGE}") == 0
-    assert "Windows follow the batch" in capsys.readouterr().out
-    export = exported(tmp_path / "again", LOCAL)
-    settings = speculative_config(export)
-    assert settings["num_speculative_tokens_per_batch_size"] == [[1, 1, 7], [2, 4, 0]]
-    assert settings["num_speculative_tokens"] == 7
-    assert settings["method"] == "draft_model"
-    words = "batch 1: window 7; batch 2 to 4: window 0"
-    assert export.annotations["draftworth/window-schedule"] == words
+    (remark,) = exported(tmp_path, pays=pays).remarks
+    assert said in remark
 
 
-def test_a_release_that_takes_no_schedule_gets_none_and_the_files_say_what_it_would_be(
-    tmp_path: Path,
-) -> None:
-    export = exported(tmp_path)
-    assert "num_speculative_tokens_per_batch_size" not in json.dumps(export.pod)
-    assert "draftworth/window-schedule" not in export.annotations
-    (remark,) = export.remarks
-    assert "takes no schedule of windows" in remark
-    assert "batch 1: window 7; batch 2 to 4: window 0" in remark
-
-
-def test_one_measured_load_changes_no_flag(tmp_path: Path) -> None:
+def test_a_winner_that_is_cheaper_at_every_load_needs_no_remark(tmp_path: Path) -> None:
     experiment = load(experiment_path(LOCAL))
     run = write_run(built_run(experiment, 1), tmp_path / "run")
-    export = export_of(
-        experiment,
-        measured_winner(str(run), experiment),
-        namespace="serving",
-        image=IMAGE,
-        given=BUCKETS,
-    )
-    assert speculative_config(export).keys() == {"method", "model", "num_speculative_tokens"}
-
-
-def speculative_config(export: Export) -> Any:
-    (flag,) = [a for a in export.server["args"] if a.startswith("--speculative-config=")]
-    return json.loads(flag.partition("=")[2])
+    measured = measured_winner(str(run), experiment)
+    export = export_of(experiment, measured, namespace="serving", image=IMAGE, given=BUCKETS)
+    assert export.remarks == ()
 
 
 def test_the_files_are_yaml_that_any_reader_takes(tmp_path: Path) -> None:

@@ -8,10 +8,8 @@ import pytest
 
 from draftworth.analysis.answer import headline
 from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.window_schedule import window_schedule
 from draftworth.analysis.winner import NoWinnerError, Winner, WinnerFigures, winner_of
 from draftworth.records.load import ConcurrencyLoad, PoissonLoad
-from draftworth.records.verdict import Judgement
 from tests.draftworth.analysis.test_ladder import blocks_at, facts_at, in_flight
 from tests.draftworth.report.runs import (
     BASELINE,
@@ -65,10 +63,10 @@ def test_break_even_is_what_a_step_costs_in_baseline_steps() -> None:
     assert structured.break_even_tokens_per_step != pytest.approx(6.0, rel=0.1)
 
 
-def test_where_a_class_alone_loses_the_choice_there_is_the_baseline() -> None:
+def test_where_a_class_alone_loses_the_judgement_there_says_so() -> None:
     winner = winner_of(mixed())
-    assert at(winner, "structured").choice == VARIANT
-    assert at(winner, "open_ended").choice == BASELINE
+    assert at(winner, "structured").judgement == "cheaper per token"
+    assert at(winner, "open_ended").judgement == "dearer"
     assert at(winner, "open_ended").judgement == "dearer"
 
 
@@ -126,93 +124,6 @@ def test_it_says_up_to_which_load_it_is_shown_to_be_cheaper() -> None:
     assert winner.cheaper_up_to == {None: last.concurrency}
     assert last.concurrency in {getattr(load, "concurrency", 0) for load in winner.cheaper_at}
     assert ConcurrencyLoad(concurrency=4) not in winner.cheaper_at
-
-
-def judged(*judgements: tuple[int, Judgement], choice: str = VARIANT) -> Winner:
-    """A winner that was judged so at these concurrencies."""
-    winner = winner_of(facts_at(1, 2))
-    figures = [
-        replace(
-            winner.decisive[0],
-            load=ConcurrencyLoad(concurrency=concurrency),
-            judgement=judgement,
-            choice=choice if judgement == "cheaper per token" else BASELINE,
-        )
-        for concurrency, judgement in judgements
-    ]
-    return replace(winner, figures=tuple(figures))
-
-
-# Of the variants that one server can serve.
-WINDOWS = {VARIANT: 7, "k3": 3}
-
-
-@pytest.mark.parametrize(
-    ("judgements", "schedule"),
-    [
-        # Between a load that pays and one that does not, nobody has shown that it pays.
-        ([(1, "cheaper per token"), (4, "dearer")], ((1, 1, 7), (2, 8, 0))),
-        ([(2, "cheaper per token"), (4, "inconclusive")], ((1, 2, 7), (3, 8, 0))),
-        # Above the highest measured load nobody knows.
-        ([(1, "cheaper per token"), (4, "cheaper per token")], ((1, 4, 7), (5, 8, 0))),
-        (
-            [(1, "dearer"), (4, "cheaper per token"), (8, "dearer")],
-            ((1, 3, 0), (4, 4, 7), (5, 8, 0)),
-        ),
-        # More in flight than the server decodes at once makes its largest batch.
-        (
-            [(1, "cheaper per token"), (8, "cheaper per token"), (16, "dearer")],
-            ((1, 1, 7), (2, 8, 0)),
-        ),
-    ],
-)
-def test_the_ladder_becomes_a_schedule_with_zero_where_it_is_not_shown_to_pay(
-    judgements: list[tuple[int, Judgement]], schedule: tuple[tuple[int, int, int], ...]
-) -> None:
-    assert window_schedule(judged(*judgements), WINDOWS, max_num_seqs=8) == schedule
-
-
-def test_a_variant_that_pays_at_every_batch_needs_no_schedule() -> None:
-    winner = judged((1, "cheaper per token"), (8, "cheaper per token"))
-    assert window_schedule(winner, WINDOWS, max_num_seqs=8) == ()
-
-
-def test_one_load_is_no_ladder() -> None:
-    assert window_schedule(judged((1, "cheaper per token")), WINDOWS, max_num_seqs=8) == ()
-
-
-def test_another_window_of_the_same_draft_is_taken_where_it_is_cheapest() -> None:
-    winner = judged((1, "cheaper per token"), (4, "cheaper per token"))
-    other = replace(winner.figures[1], choice="k3")
-    both = replace(winner, figures=(winner.figures[0], other))
-    schedule = ((1, 1, 7), (2, 4, 3), (5, 8, 0))
-    assert window_schedule(both, WINDOWS, max_num_seqs=8) == schedule
-
-
-def test_another_drafts_gain_is_no_window_of_this_server() -> None:
-    winner = judged((1, "cheaper per token"), (4, "cheaper per token"))
-    foreign = replace(winner.figures[1], choice="eagle-k3", judgement="dearer")
-    both = replace(winner, figures=(winner.figures[0], foreign))
-    assert window_schedule(both, WINDOWS, max_num_seqs=4) == ((1, 1, 7), (2, 4, 0))
-
-
-def test_what_pays_with_short_prompts_alone_has_no_schedule_by_load() -> None:
-    winner = judged((1, "cheaper per token"), (2, "cheaper per token"))
-    longer = [
-        replace(
-            figures,
-            load=replace(figures.load, input_tokens=2000),
-            judgement="dearer",
-            choice=BASELINE,
-        )
-        for figures in winner.figures
-    ]
-    both = replace(winner, figures=(*winner.figures, *longer))
-    assert window_schedule(both, WINDOWS, max_num_seqs=8) == ()
-
-
-def test_the_baseline_has_no_schedule() -> None:
-    assert window_schedule(winner_of(dearer()), {}, max_num_seqs=8) == ()
 
 
 def test_loads_that_were_measured_are_all_in_the_figures() -> None:
