@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,11 +9,9 @@ from typing import Any
 
 from account.clients import client, explained, listed
 from draftworth.errors import UserInputError
-from draftworth.records.live import KEPT_FILE
 from draftworth.records.reading import is_file_name, parse_s3_url, read_end
 from draftworth.records.results import (
     BLOCKS_FOLDER,
-    LIVE_FOLDER,
     RESULT_LIMIT_BYTES,
     RESULT_SUFFIX,
     RUN_FILE,
@@ -25,7 +22,6 @@ from draftworth.records.transcripts import FILE_LIMIT_BYTES
 from draftworth.untrusted import DOCUMENT_LIMIT_BYTES
 
 _PARALLEL_DOWNLOADS = 8
-_LOOK = re.compile(r"[0-9]+\.json")
 # The first end that a name has.
 _LIMITS_BYTES = {
     RESULT_SUFFIX: RESULT_LIMIT_BYTES,
@@ -35,9 +31,7 @@ _LIMITS_BYTES = {
 
 
 def download_run(url: str, folder: Path) -> None:
-    """Download what `run.json` lists of the run at `s3://BUCKET/PREFIX`, what a search found, and
-    which winner goes on serving; the last look at that one comes beside the runs, as in its bucket
-    (`FOLDER/../../live/RUN_ID/`).
+    """Download what `run.json` lists of the run at `s3://BUCKET/PREFIX`, and what a search found.
 
     Of result files that it does not list the names come along, without their content. Credentials
     and region are those of boto3's own lookup. A prefix without a run leaves the folder empty: its
@@ -59,29 +53,6 @@ def download_run(url: str, folder: Path) -> None:
             list(pool.map(download, [name for name in sizes if name in listed_names]))
             for name in sizes.keys() - listed_names - {RUN_FILE}:
                 (folder / name).touch()
-            if KEPT_FILE in sizes:
-                _download_last_look(s3, bucket, folder)
-
-
-def _download_last_look(s3: Any, bucket: str, folder: Path) -> None:
-    """At the winner of the run in this folder, where there is one."""
-    try:
-        run_id = read_end(folder).run_id
-    except UserInputError:  # who reads the folder says why
-        return
-    if not is_file_name(run_id):
-        return
-    start = f"{LIVE_FOLDER}/{run_id}/"
-    sizes = {
-        entry["Key"]: entry["Size"]
-        for entry in listed(s3, "list_objects_v2", "Contents", Bucket=bucket, Prefix=start)
-        if _LOOK.fullmatch(entry["Key"].removeprefix(start))
-    }
-    if sizes:
-        last = max(sizes)
-        file = folder.parents[1] / last
-        file.parent.mkdir(parents=True, exist_ok=True)
-        _download(s3, bucket, last, sizes[last], file)
 
 
 def _download(s3: Any, bucket: str, key: str, size_bytes: int, file: Path) -> None:
@@ -96,7 +67,7 @@ def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
         name = entry["Key"].removeprefix(start)
         folder, _, file = name.rpartition("/")
         of_block = folder == BLOCKS_FOLDER and file.endswith((RESULT_SUFFIX, TRANSCRIPT_SUFFIX))
-        if name in (RUN_FILE, SEARCH_FILE, KEPT_FILE) or (of_block and is_file_name(file)):
+        if name in (RUN_FILE, SEARCH_FILE) or (of_block and is_file_name(file)):
             found[name] = entry["Size"]
     return found
 
@@ -109,7 +80,7 @@ def _listed_names(folder: Path) -> set[str]:
         return set()
     ends = (RESULT_SUFFIX, TRANSCRIPT_SUFFIX)
     of_blocks = {f"{BLOCKS_FOLDER}/{stem}{end}" for stem in stems for end in ends}
-    return {SEARCH_FILE, KEPT_FILE} | of_blocks
+    return {SEARCH_FILE} | of_blocks
 
 
 def _check_size(address: str, size_bytes: int) -> None:

@@ -43,7 +43,6 @@ from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
 from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.artifact_manifest import manifest_key
-from draftworth.records.results import LIVE_FOLDER
 from draftworth.records.unproven_graphs import (
     WANTED_KEY,
     compile_report_key,
@@ -190,7 +189,6 @@ def _cluster_needs() -> str:
         stager=f"{NAMESPACE}/{STAGER_SERVICE_ACCOUNT}",
         draft_reader=f"{NAMESPACE}/{DRAFT_READER_SERVICE_ACCOUNT}",
         graph_compiler=f"{NAMESPACE}/{GRAPH_COMPILER_SERVICE_ACCOUNT}",
-        live=f"{LIVE_FOLDER}/*",
         manifest=manifest_key("KEY"),
         rejected=rejected_key("KEY"),
         unproven=unproven_key("KEY"),

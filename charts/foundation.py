@@ -24,7 +24,6 @@ from charts.names import (
     service_name,
 )
 from charts.pods import metadata
-from charts.winner_service import CLIENT_LABEL
 from draftworth.planning.cpu_compiling import graphs_to_compile
 from draftworth.planning.draft_reading import draft_reading
 from draftworth.planning.resolved import ResolvedNeuron
@@ -71,12 +70,12 @@ class FoundationChart(cdk8s.Chart):
             self._policy("draft-reader", DRAFT_READER_COMPONENT, ingress=[], egress=out)
         if compiling:
             self._policy("graph-compiler", GRAPH_COMPILER_COMPONENT, ingress=[], egress=out)
-        self._serving_policy([_pods(LOAD_GENERATOR_COMPONENT), *_clients(experiment)])
+        self._serving_policy()
         # In: nobody. Out: names, the services, credentials, S3, and where servers are started and
         # stopped, the Kubernetes API.
         servers = _to(_pods(SERVING_COMPONENT), ports=[_port(SERVING_PORT)])
         out = [_dns(), servers, _credentials(), _public_https()]
-        out += [_kubernetes_api()] * experiment.spec.scales_servers
+        out += [_kubernetes_api()] * experiment.spec.changes_servers
         self._policy("load-generator", LOAD_GENERATOR_COMPONENT, ingress=[], egress=out)
 
     def _namespace(self) -> None:
@@ -84,8 +83,8 @@ class FoundationChart(cdk8s.Chart):
         level = {"pod-security.kubernetes.io/enforce": "baseline"}
         k8s.KubeNamespace(self, "namespace", metadata=k8s.ObjectMeta(name=NAMESPACE, labels=level))
 
-    def _serving_policy(self, clients: list[k8s.NetworkPolicyPeer]) -> None:
-        """In: the load generator, and a winner's clients. Out: names, credentials, S3.
+    def _serving_policy(self) -> None:
+        """In: the load generator. Out: names, credentials, S3.
 
         The kubelet's probes come from the pod's own node, which a network policy never shuts out.
         Checkpoints and artifacts are read by the S3 driver's pods, not through this pod's network.
@@ -93,7 +92,9 @@ class FoundationChart(cdk8s.Chart):
         may go where it may. The Neuron runtime reads the instance type from /sys: no metadata
         service, and with it no way to the node's credentials.
         """
-        ingress = k8s.NetworkPolicyIngressRule(from_=clients, ports=[_port(SERVING_PORT)])
+        ingress = k8s.NetworkPolicyIngressRule(
+            from_=[_pods(LOAD_GENERATOR_COMPONENT)], ports=[_port(SERVING_PORT)]
+        )
         egress = [_dns(), _credentials(), _public_https()]
         self._policy("serving", SERVING_COMPONENT, ingress=[ingress], egress=egress)
 
@@ -121,15 +122,6 @@ class FoundationChart(cdk8s.Chart):
 
 def _pods(labels: Mapping[str, str]) -> k8s.NetworkPolicyPeer:
     return k8s.NetworkPolicyPeer(pod_selector=k8s.LabelSelector(match_labels=labels))
-
-
-def _clients(experiment: ResolvedNeuron) -> list[k8s.NetworkPolicyPeer]:
-    """Pods of any namespace that say that they are, where a winner goes on serving."""
-    peer = k8s.NetworkPolicyPeer(
-        namespace_selector=k8s.LabelSelector(),
-        pod_selector=k8s.LabelSelector(match_labels=dict(CLIENT_LABEL)),
-    )
-    return [peer] if experiment.winner_stays else []
 
 
 def _addresses(cidr: str, *, except_: list[str] | None = None) -> k8s.NetworkPolicyPeer:

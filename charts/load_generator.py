@@ -1,4 +1,4 @@
-"""The measuring Job, its rights, and the limits that may be moved while it runs."""
+"""The measuring Job, its rights, and the deadline that may be moved while it runs."""
 
 from __future__ import annotations
 
@@ -32,12 +32,9 @@ from draftworth.measuring.job import (
     JOB_UID_VARIABLE,
     POD_DEADLINE_SECONDS,
     POD_RETRIES,
-    WINNER_SERVICE,
 )
 from draftworth.planning.cpu_compiling import graphs_to_compile
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.planning.run_specification import serving_limits
-from draftworth.records.codec import dump_text
 from draftworth.records.results import RUNS_FOLDER
 
 CONTAINER_NAME = "llmperf"
@@ -46,8 +43,6 @@ CONTAINER_NAME = "llmperf"
 DEADLINE_CONFIG_MAP = "llmperf-deadline"
 DEADLINE_FOLDER = "/etc/draftworth-deadline"
 DEADLINE_FILE = "deadline-minutes"
-# Beside it where the winner goes on serving: how long.
-SERVING_LIMITS_FILE = "serving-limits.json"
 HOME = "/home/llmperf"
 SCALING_ROLE = "scale-servers"
 RESUMING_ROLE = "resume-graph-compilers"
@@ -80,10 +75,13 @@ class LoadGeneratorChart(cdk8s.Chart):
             scope, id_, disable_resource_name_hashes=True, labels=load_generator_labels(experiment)
         )
         # First in the chart, and so in the cluster before the pod that needs it.
-        if experiment.spec.scales_servers:
-            self._let_scale(server_names(experiment), _winner_rules(experiment))
+        if experiment.spec.changes_servers:
+            self._let_scale(server_names(experiment))
         k8s.KubeConfigMap(
-            self, "deadline", metadata=metadata(DEADLINE_CONFIG_MAP), data=_limits(experiment)
+            self,
+            "deadline",
+            metadata=metadata(DEADLINE_CONFIG_MAP),
+            data={DEADLINE_FILE: str(experiment.spec.aws.deadline_minutes)},
         )
         likely = _likely_graphs(experiment, compile_jobs)
         if likely:
@@ -91,22 +89,15 @@ class LoadGeneratorChart(cdk8s.Chart):
         job = _job(experiment, bindings, serving, likely)
         self.job_name = add_job(self, job, bindings)
 
-    def _let_scale(self, deployments: Sequence[str], more: Sequence[k8s.PolicyRule]) -> None:
+    def _let_scale(self, deployments: Sequence[str]) -> None:
         """The scale of these Deployments and nothing else of them: not even to look at them."""
-        self._let_patch(SCALING_ROLE, "apps", "deployments/scale", deployments, more)
+        self._let_patch(SCALING_ROLE, "apps", "deployments/scale", deployments)
 
     def _let_resume(self, jobs: Sequence[str]) -> None:
         """These Jobs, which are suspended: they compile what a search will likely need."""
         self._let_patch(RESUMING_ROLE, "batch", "jobs", jobs)
 
-    def _let_patch(
-        self,
-        role: str,
-        group: str,
-        resource: str,
-        names: Sequence[str],
-        more: Sequence[k8s.PolicyRule] = (),
-    ) -> None:
+    def _let_patch(self, role: str, group: str, resource: str, names: Sequence[str]) -> None:
         k8s.KubeRole(
             self,
             f"role-{role}",
@@ -117,8 +108,7 @@ class LoadGeneratorChart(cdk8s.Chart):
                     resources=[resource],
                     resource_names=list(names),
                     verbs=["patch"],
-                ),
-                *more,
+                )
             ],
         )
         account = k8s.Subject(
@@ -145,35 +135,12 @@ def _likely_graphs(
     }
 
 
-def _limits(experiment: ResolvedNeuron) -> dict[str, str]:
-    """The files that the pod reads again and again."""
-    limits = serving_limits(experiment)
-    serving = {} if limits is None else {SERVING_LIMITS_FILE: dump_text(limits)}
-    return {DEADLINE_FILE: str(experiment.spec.aws.deadline_minutes), **serving}
-
-
-def _winner_rules(experiment: ResolvedNeuron) -> list[k8s.PolicyRule]:
-    """Which pods the winner's Service selects, where one goes on serving."""
-    if not experiment.winner_stays:
-        return []
-    return [
-        k8s.PolicyRule(
-            api_groups=[""],
-            resources=["services"],
-            resource_names=[WINNER_SERVICE],
-            verbs=["patch"],
-        )
-    ]
-
-
 def _job(
     experiment: ResolvedNeuron,
     bindings: Bindings,
     serving: ServingChart,
     likely: Mapping[str, Mapping[str, str]],
 ) -> ProgramJob:
-    limits_file = f"{DEADLINE_FOLDER}/{SERVING_LIMITS_FILE}"
-    serving_argument = {"--serving-limits-file": limits_file} if experiment.winner_stays else {}
     return ProgramJob(
         prefix=measuring_job_prefix(experiment),
         container=CONTAINER_NAME,
@@ -185,7 +152,6 @@ def _job(
             "--results": f"s3://{bindings.results_bucket}/{RUNS_FOLDER}",
             "--deadline-minutes-file": f"{DEADLINE_FOLDER}/{DEADLINE_FILE}",
             **({"--compile-jobs": json.dumps(likely, sort_keys=True)} if likely else {}),
-            **serving_argument,
         },
         environment={"HOME": HOME},
         more_variables=[
@@ -213,7 +179,7 @@ def _job(
         # Of pods that died on their own, out of memory for one: the next goes on where they were,
         # under one deadline. A run that failed says so by its exit code and is not retried.
         retries=POD_RETRIES,
-        calls_kubernetes=experiment.spec.scales_servers,
+        calls_kubernetes=experiment.spec.changes_servers,
         failure_rules=[
             on_exit("FailJob", CONTAINER_NAME, EXIT_FAILED, EXIT_WRONG_INPUT),
             # A pod that was told to end did not fail.

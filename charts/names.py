@@ -11,7 +11,6 @@ from typing import Any
 
 from draftworth.experiment.naming import PROJECT, content_hash, dns_label
 from draftworth.experiment.placement import PlacedSlot
-from draftworth.measuring import job
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.serving.command import SERVING_PORT
 
@@ -32,16 +31,16 @@ COMPILE_TAINT_KEY = "draftworth/compile"
 # Taint of the accelerator nodes (effect NoSchedule); the Neuron DRA driver tolerates it too.
 ACCELERATOR_TAINT_KEY = "aws.amazon.com/neuron"
 
-SERVING_COMPONENT = job.SERVING_COMPONENT
+SERVING_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "serving"}
 LOAD_GENERATOR_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "load-generator"}
 STAGER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "checkpoint-stager"}
 CANARY_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "canary"}
 DRAFT_READER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "draft-reader"}
 GRAPH_COMPILER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "graph-compiler"}
 
-VARIANT_LABEL = job.VARIANT_LABEL
+VARIANT_LABEL = "draftworth/variant"
 # Whose value is `server_name`.
-SERVER_LABEL = job.SERVER_LABEL
+SERVER_LABEL = "app.kubernetes.io/instance"
 
 CONTENT_HASH_LENGTH = 8
 # A CDK token's text is a number that moves when unrelated code does.

@@ -18,7 +18,6 @@ from charts.names import (
 )
 from charts.pods import metadata
 from charts.vllm_pod import pod_template, service_port
-from charts.winner_service import add_winner_service
 from draftworth.experiment.naming import dns_label
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
@@ -63,8 +62,6 @@ class ServingChart(cdk8s.Chart):
         self.candidates: list[CandidateChart] = []
         self.content: list[Any] = []
         self._claim_templates: dict[int | None, str] = {}
-        if experiment.winner_stays:
-            add_winner_service(self)
         for variant in experiment.variants:
             chart = self._chart_of(scope, variant)
             for slot in variant.slots:

@@ -16,10 +16,9 @@ from functools import partial
 from pathlib import Path
 
 from draftworth.cli.arguments import check_api_key, whole_number
-from draftworth.cli.report import print_verdict, read_serving
+from draftworth.cli.report import print_verdict
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.experiment.model import MAX_REPETITIONS, beside
-from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import (
     Progress,
     ReadRunsOutputs,
@@ -28,24 +27,21 @@ from draftworth.measuring.runner import (
 )
 from draftworth.measuring.sink import FolderSink, Tee
 from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
-from draftworth.planning.run_specification import serving_limits
 from draftworth.records.codec import dump_record
 from draftworth.records.likelihoods import LIKELIHOODS_FILE, Likelihoods
 from draftworth.records.predictions import PREDICTIONS_FILE, Prediction, Predictions
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUNS_FOLDER, RunResult
-from draftworth.records.serving_limits import ServingLimits
 from draftworth.records.transcripts import read_transcripts
 from pods.llmperf.s3_sink import S3Sink
 from pods.teacher_forcing.reader import Reader
-from rehearsal.emulator import RESULTS_BUCKET, Emulator, embedded_aws
+from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 from rehearsal.endpoints import local_engines, own_endpoints
 from rehearsal.estimate import predict
 from rehearsal.install import install_engine
 from rehearsal.likelihoods import likelihoods
-from rehearsal.publishing import publish, publish_probes
+from rehearsal.publishing import publish
 from rehearsal.search import DraftReader
-from rehearsal.serving import probe_cases, serve_winner, with_cases
 
 _REQUESTS_OF_A_RUN = ("min_requests", "max_requests")
 
@@ -77,13 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure the baseline against itself too, as `control: true` in the file",
     )
-    parser.add_argument(
-        "--probe-prompts",
-        type=Path,
-        metavar="DIR",
-        help="with `after: serve`: prompts for the probe of the winner in the place of the "
-        "experiment's, a folder of prompt classes: what traffic that drifts away looks like",
-    )
     parser.add_argument("--base-url", help="your own server without speculation, http://HOST:PORT")
     parser.add_argument("--speculative-url", help="your own server with speculation")
     parser.add_argument("--model", help="the model name that your own servers serve")
@@ -112,8 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         finally:  # the run is measured, whatever came after it
             completed = read_run(run_folder)
             texts = read_transcripts(run_folder, completed.blocks)
-            kept, last = read_serving(run_folder)
-            print_verdict(completed, predictions, transcripts=texts, kept=kept, last_probe=last)
+            print_verdict(completed, predictions, transcripts=texts)
             print(f"files: {run_folder}")  # noqa: T201
     return 0 if result.status == "complete" else 1
 
@@ -125,10 +113,7 @@ def _measure(
     readings: Path,
     progress: Progress,
 ) -> RunResult:
-    """Measure with servers of the engine or the user's own, and publish; let the winner serve."""
-    asked = arguments.probe_prompts
-    limits = None if arguments.base_url else serving_limits(experiment)
-    other_cases = () if asked is None else probe_cases(experiment, asked)
+    """Measure with servers of the engine or the user's own, and publish."""
     servers = (
         own_endpoints(
             experiment,
@@ -150,33 +135,7 @@ def _measure(
             read_outputs=_draft_reader(arguments, experiment, readings, progress),
         )
         publish(emulator, read_run(arguments.out / result.run_id), progress)
-        if limits:
-            probed = with_cases(spec, other_cases) if other_cases else spec
-            _serve(probed, limits, result.run_id, folder, emulator, progress)
     return result
-
-
-def _serve(
-    spec: RunSpec,
-    limits: ServingLimits,
-    run_id: str,
-    folder: FolderSink,
-    emulator: Emulator,
-    progress: Progress,
-) -> None:
-    """Let the winner serve until it is over or somebody ends it; the run is measured by then."""
-    bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix="")
-    try:
-        try:
-            if not serve_winner(
-                spec, limits, run_id, results=folder, bucket=bucket, progress=progress
-            ):
-                return
-        except KeyboardInterrupt:
-            progress("the winner goes: interrupted")
-        publish_probes(emulator, progress)
-    except DraftworthError as error:
-        progress(f"the winner goes: {error}")
 
 
 def _read_outputs(
@@ -286,10 +245,5 @@ def _check_endpoint_arguments(arguments: argparse.Namespace) -> None:
             "--repetitions and --control: allowed: without --base-url, because your own servers "
             "cannot be started again from here; next: measure several times, then "
             "`python -m draftworth report RUN1 RUN2 ...`"
-        )
-    if arguments.base_url and arguments.probe_prompts is not None:
-        raise UserInputError(
-            "--probe-prompts: allowed: without --base-url, because your own servers stay whoever "
-            "wins, and nothing probes them when the run is over"
         )
     check_api_key()

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from draftworth.cli import arguments
 from draftworth.errors import UserInputError
-from draftworth.experiment.afterwards import Nothing
 from draftworth.experiment.model import beside
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import Progress
@@ -40,13 +39,12 @@ def own_endpoints(
     They are measured as they are, once: nobody here can start them again. What serves them is not
     known: the file says what it would start.
     """
-    if experiment.spec.scales_servers:
+    if experiment.spec.changes_servers:
         progress(
-            f"{experiment.path}: repetitions and control are left out, and `after`: your own "
-            "servers cannot be started or stopped from here, and are measured once, as they are"
+            f"{experiment.path}: repetitions and control are left out: your own servers cannot be "
+            "started or stopped from here, and are measured once, as they are"
         )
-    nothing = Nothing(kind="nothing")
-    changes = {"repetitions": 1, "control": False, "search": None, "after": nothing}
+    changes = {"repetitions": 1, "control": False, "search": None}
     once = dataclasses.replace(experiment, spec=experiment.spec.model_copy(update=changes))
     plain = [variant for variant in experiment.variants if variant.is_baseline]
     speculating = [variant for variant in experiment.variants if not variant.is_baseline]

@@ -10,12 +10,7 @@ from draftworth.analysis.metrics import NAMESPACE, TTFT, dimension_values
 from draftworth.errors import DraftworthError
 from draftworth.measuring.runner import Progress
 from draftworth.records.reading import Run
-from draftworth.records.results import (
-    LIVE_FOLDER,
-    RESULT_SUFFIX,
-    BlockResult,
-    values_of,
-)
+from draftworth.records.results import RESULT_SUFFIX, BlockResult, values_of
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from rehearsal.emulator import RESULTS_BUCKET, Emulator, feed
@@ -40,16 +35,6 @@ def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
         series.setdefault(name, []).append(block)
     for name, blocks in series.items():
         progress(f"CloudWatch: {_compared(emulator, run, name, blocks)}")
-
-
-def publish_probes(emulator: Emulator, progress: Progress) -> None:
-    """The same for what was seen of a winner that serves, as far as it is published.
-
-    Raises:
-        DraftworthError: a file could not be published.
-    """
-    probes = [key for key in _feed(emulator, progress) if key.startswith(f"{LIVE_FOLDER}/")]
-    progress(f"publisher: {len(probes)} looks at the winner into CloudWatch")
 
 
 def _feed(emulator: Emulator, progress: Progress) -> list[str]:

@@ -15,7 +15,6 @@ from charts.canary import CanaryChart
 from charts.graph_compiler import GraphCompilerChart
 from charts.load_generator import LoadGeneratorChart
 from charts.run_specification import run_spec_file
-from draftworth.experiment.afterwards import ServeOnDevices
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.assets import load_generator_image, run_spec_asset
@@ -24,7 +23,6 @@ from stacks.capacity_plan import capacity_plan
 from stacks.cluster import Cluster
 from stacks.constructs.applied_charts import apply_chart
 from stacks.constructs.capacity_controller import CapacityController
-from stacks.constructs.drift_alarm import DriftAlarm
 from stacks.constructs.metrics_publisher import MetricsPublisher
 from stacks.constructs.workload_roles import WorkloadRoles
 from stacks.dashboard import dashboard_body
@@ -83,14 +81,6 @@ class Benchmark(Part):
             deployed_after=applied,
         )
         self._apply_charts(cluster.cluster, late, after=self.capacity.deployment)
-        if isinstance(experiment.spec.after, ServeOnDevices):
-            DriftAlarm(
-                self,
-                "DriftAlarm",
-                experiment=experiment.name,
-                after=experiment.spec.after,
-                topic=self.capacity.topic,
-            )
         self._build_capacity_outputs()
         self._build_dashboard()
 

@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from charts.names import server_name
-from draftworth.experiment.afterwards import ServeOnDevices
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.cluster import COMPILE_WAIT_MINUTES
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.cpu_compiling import graphs_to_compile
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.planning.run_specification import nodes_of_winner
-from draftworth.records.capacity import (
-    CapacityPlan,
-    CompilePlan,
-    DraftRef,
-    GraphRef,
-    ModelRef,
-    ServingPlan,
-)
+from draftworth.records.capacity import CapacityPlan, CompilePlan, DraftRef, GraphRef, ModelRef
 from draftworth.records.server_state import START_ALLOWANCE_MINUTES
 
 
@@ -54,7 +45,6 @@ def capacity_plan(
         availability_zone=aws.availability_zone,
         instance_type=experiment.spec.instance_type,
         compiling=_compiling(experiment, compile_jobs or {}),
-        serving=_serving(experiment),
     )
 
 
@@ -69,17 +59,6 @@ def _compiling(experiment: ResolvedNeuron, jobs: Mapping[str, str]) -> CompilePl
             for graph in graphs
         ),
         wait_minutes=COMPILE_WAIT_MINUTES,
-    )
-
-
-def _serving(experiment: ResolvedNeuron) -> ServingPlan | None:
-    after = experiment.spec.after
-    if not isinstance(after, ServeOnDevices):
-        return None
-    return ServingPlan(
-        nodes=nodes_of_winner(experiment),
-        budget_usd=after.budget_usd,
-        serve_until_unix_s=after.serve_until.timestamp() if after.serve_until else None,
     )
 
 

@@ -11,7 +11,6 @@ from itertools import product
 from typing import Any
 
 from draftworth.analysis import metrics
-from draftworth.analysis.live_metrics import ALARM_DIMENSIONS, LIVE, MARGIN
 from draftworth.analysis.metrics import Metric
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.planning.resolved import ResolvedNeuron
@@ -40,7 +39,6 @@ NEURON_GRAPHS = (
 COST_RATIO_TITLE = "Cost ratio so far = baseline's throughput / variant's, without an interval"
 WORDS_TITLE = "The last verdicts, in words: what a token costs, and what a million of them does"
 VERDICT_SECTION = "What a token costs with speculation / without: the last complete run's verdict"
-LIVE_SECTION = "The winner that serves, now: latency, and tokens per step beside the break-even"
 GUIDE = """\
 **Does speculation pay?** When a run is complete its cost ratios are here with their 95% \
 intervals, for your traffic and by class, and its verdict in words. What to know before \
@@ -103,7 +101,6 @@ def _sections_that_fit(
         verdict = [*_verdict(experiment, shown, picked)]
         sections = {
             **({VERDICT_SECTION: verdict} if verdict else {}),
-            **_live_sections(experiment),
             **{_heading(*of, picked): [*_comparisons(experiment, *of)] for of in shown},
             **others,
         }
@@ -191,36 +188,6 @@ def _verdict(
         title = "Picked prompt class" if "PromptClass" in picked else name
         place = "the picked load" if "Load" in picked else load.label
         yield {"title": f"{title} at {place}", "view": "singleValue", "metrics": lines}
-
-
-def _live_sections(experiment: ResolvedNeuron) -> Sections:
-    """Nothing where no winner goes on serving.
-
-    Which variant that is only the run knows, and lists to pick from take the place of the
-    dimensions of lines: so the metrics are searched for.
-    """
-    if not experiment.winner_stays:
-        return {}
-    latencies = (metrics.TTFT, metrics.INTER_TOKEN_LATENCY, metrics.END_TO_END_LATENCY)
-    figures = (*latencies, metrics.TOKENS_PER_STEP, metrics.ACCEPTANCE_RATE)
-    return {LIVE_SECTION: [_margin(experiment), *(_searched(experiment, one) for one in figures)]}
-
-
-def _margin(experiment: ResolvedNeuron) -> Graph:
-    """With a line where speculation begins to cost more than it saves."""
-    of_experiment = [*ALARM_DIMENSIONS, experiment.name]
-    line = [metrics.NAMESPACE, MARGIN.name, *of_experiment, {"stat": "Average", "label": "now"}]
-    break_even = {"value": 1, "label": "break-even: below it speculation costs more than it saves"}
-    return _graph(MARGIN.title, [line]) | {"annotations": {"horizontal": [break_even]}}
-
-
-def _searched(experiment: ResolvedNeuron, metric: Metric) -> Graph:
-    """Of every variant and class that the probes tell of."""
-    schema = ",".join((metrics.NAMESPACE, *metrics.DIMENSIONS))
-    terms = f'MetricName="{metric.name}" Experiment="{experiment.name}" Load="{LIVE}"'
-    expression = f"SEARCH('{{{schema}}} {terms}', 'Average', {PERIOD_SECONDS})"
-    label = "${PROP('Dim.Variant')} ${PROP('Dim.PromptClass')}"
-    return _graph(metric.title_and_unit, [[{"expression": expression, "id": "s", "label": label}]])
 
 
 def _traffics(

@@ -40,5 +40,5 @@ def _warn(stack: Stack, experiment: ResolvedNeuron) -> None:
     """What `plan` notes, for those who type `cdk deploy`; only `--strict` stops at it."""
     assumed = assumption_data().for_target(experiment.spec.target.model)
     run = forecast(experiment, assumed)
-    for note in notes(experiment, run=run, now=datetime.now(UTC)):
+    for note in notes(experiment, run=run, today=datetime.now(UTC).date()):
         Annotations.of(stack).add_warning(note)

@@ -100,16 +100,15 @@ class Metric:
         """A request's value as CloudWatch stores it; None if the request has none that counts."""
         if not (record.counts or self.every_request):
             return None
-        return self.stored(getattr(record, self.field))
+        return self._stored(getattr(record, self.field))
 
     def of_block(self, block: BlockResult) -> float | None:
         """The same of a figure that only whole blocks have."""
         if self.stands_in_for and _BY_FIELD[self.stands_in_for].of_block(block) is not None:
             return None
-        return self.stored(self.pooled([block], None)) if self.pooled else None
+        return self._stored(self.pooled([block], None)) if self.pooled else None
 
-    def stored(self, value: float | None) -> float | None:
-        """A record's figure as CloudWatch stores it."""
+    def _stored(self, value: float | None) -> float | None:
         if value is None:
             return None
         scaled = float(value * self.unit.scale)
@@ -198,10 +197,6 @@ FINDING_METRICS = tuple(
     Metric(**row | {"unit": UNITS[row["unit"]], "of_request": False})
     for row in _DECLARED["finding"]
 )
-# Of a probe of a winner that serves.
-LIVE_METRICS = tuple(
-    Metric(**row | {"unit": UNITS[row["unit"]], "of_request": False}) for row in _DECLARED["live"]
-)
 _BY_FIELD = {metric.field: metric for metric in METRICS}
 INTER_TOKEN_LATENCY = _BY_FIELD["inter_token_latency_s"]
 TTFT = _BY_FIELD["ttft_s"]
@@ -212,7 +207,6 @@ ACCEPTANCE_RATE_ESTIMATED = _BY_FIELD["acceptance_rate_estimated"]
 COST = _BY_FIELD["usd_per_million_output_tokens"]
 LLMPERF_INTER_TOKEN_LATENCY = _BY_FIELD["llmperf_inter_token_latency_s"]
 ERRORS = _BY_FIELD["failed"]
-END_TO_END_LATENCY = _BY_FIELD["end_to_end_latency_s"]
 
 
 def shown_latencies() -> tuple[Metric, ...]:

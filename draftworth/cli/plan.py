@@ -26,7 +26,6 @@ from draftworth.planning.resolved import (
     load,
 )
 from draftworth.planning.search_text import candidate_lines
-from draftworth.planning.serving_text import serving_lines
 from draftworth.planning.timeline import forecast
 from draftworth.planning.timeline_text import learnt_lines, time_lines
 from draftworth.records.reading import read_run
@@ -108,9 +107,7 @@ def _plan_lines(experiment: ResolvedExperiment, arguments: argparse.Namespace) -
             f"{experiment.spec.release}, allowed with a Neuron release: a local experiment uses no "
             "AWS nodes and has no time line"
         )
-    now = datetime.now(UTC)
-    yield from serving_lines(experiment, run=first, now=now)
-    if told := list(notes(experiment, run=first, now=now)):
+    if told := list(notes(experiment, run=first, today=datetime.now(UTC).date())):
         yield ""
         yield from (f"note: {line}" for line in told)
     if isinstance(experiment, ResolvedLocal):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from draftworth.analysis.facts import RunFacts, facts_of
@@ -13,7 +12,6 @@ from draftworth.analysis.run_comparison import changes, elsewhere, is_same_exper
 from draftworth.cli.runs import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.cli.scoring import score
 from draftworth.errors import UserInputError
-from draftworth.records.live import KeptWinner, LiveProbe, read_kept, read_last_probe
 from draftworth.records.predictions import Prediction, read_predictions
 from draftworth.records.reading import Run, read_end, read_run
 from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
@@ -69,15 +67,14 @@ def run(arguments: argparse.Namespace) -> int:
     out = None if arguments.out is None else _out_folder(arguments.runs, arguments.out)
     if arguments.handover:
         return _hand_over(arguments, out)
-    found = _read(arguments.runs, texts=True)
-    facts = found.facts
-    other = _read(arguments.against, texts=False).facts if arguments.against else None
+    facts, transcripts = _read(arguments.runs, texts=True)
+    other = _read(arguments.against, texts=False)[0] if arguments.against else None
     if other:
         _refuse_the_same_run(facts.run, other.run)
     same = other and is_same_experiment(facts.run, other.run)
     changed = changes(facts, other) if other and same else ()
     beside = elsewhere(facts, other) if other and not same else None
-    scores = score(arguments.score, facts, found.transcripts) if arguments.score is not None else ()
+    scores = score(arguments.score, facts, transcripts) if arguments.score is not None else ()
     name = other.run.result.run_id if other else ""
     document = document_of(
         facts,
@@ -86,8 +83,6 @@ def run(arguments: argparse.Namespace) -> int:
         scores=scores,
         elsewhere=beside,
         predictions=_predictions(arguments.runs),
-        kept=found.kept,
-        last_probe=found.last_probe,
     )
     if out is not None:
         # Before anything is printed: whoever reads that (`head`) may end early, and this with it.
@@ -108,7 +103,7 @@ def _hand_over(arguments: argparse.Namespace, out: Path | None) -> int:
                 f"--{option}: given with --handover, which is about one run's decision, allowed: "
                 "with the whole report; next: leave one of the two out"
             )
-    document = handover_document(_read(arguments.runs, texts=True).facts)
+    document = handover_document(_read(arguments.runs, texts=True)[0])
     if out is not None:  # first, and loaded here: as `run` does
         from draftworth.report.writing import write_handover
 
@@ -160,38 +155,16 @@ def _out_folder(runs_at: Sequence[str], out: str) -> Path:
     return Path(run_at) / "report"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Read:
-    """One run, or several put together; of one, the winner that goes on serving, where it does, and
-    the last look at it."""
-
-    facts: RunFacts
-    transcripts: Transcripts
-    kept: KeptWinner | None
-    last_probe: LiveProbe | None
-
-
-def _read(runs_at: Sequence[str], *, texts: bool) -> _Read:
-    """Each run's files once: in S3 they are downloaded. texts: what was answered too."""
+def _read(runs_at: Sequence[str], *, texts: bool) -> tuple[RunFacts, Transcripts]:
+    """Of one run, or of several put together. texts: what was answered too."""
     runs: list[Run] = []
     transcripts: dict[str, Transcript] = {}
-    kept, last_probe = None, None
     for run_at in runs_at:
         with local_run(run_at) as folder:
             runs.append(read_run(folder))
             if texts:
                 transcripts |= read_transcripts(folder, runs[-1].blocks)
-            if len(runs_at) == 1:
-                kept, last_probe = read_serving(folder)
-    facts = facts_of(pooled(runs), transcripts)
-    return _Read(facts=facts, transcripts=transcripts, kept=kept, last_probe=last_probe)
-
-
-def read_serving(folder: Path) -> tuple[KeptWinner | None, LiveProbe | None]:
-    """The winner of a run that goes on serving, and the last look at it, where they are."""
-    run_id = read_end(folder).run_id
-    kept = read_kept(folder, run_id)
-    return kept, read_last_probe(folder, run_id) if kept else None
+    return facts_of(pooled(runs), transcripts), transcripts
 
 
 def _predictions(runs_at: Sequence[str]) -> tuple[Prediction, ...]:
@@ -210,11 +183,7 @@ def print_verdict(
     predictions: Sequence[Prediction] = (),
     *,
     transcripts: Transcripts = _NO_TRANSCRIPTS,
-    kept: KeptWinner | None = None,
-    last_probe: LiveProbe | None = None,
 ) -> None:
     """Print the report of a run that was just measured."""
-    document = document_of(
-        facts_of(run, transcripts), predictions=predictions, kept=kept, last_probe=last_probe
-    )
+    document = document_of(facts_of(run, transcripts), predictions=predictions)
     print(*document_lines(document), sep="\n")

@@ -24,20 +24,16 @@ RUN_LIST_WORDS = f"s3://BUCKET, s3://BUCKET/{RUNS_FOLDER} or an experiment file:
 
 @contextmanager
 def local_run(run_at: str) -> Iterator[Path]:
-    """The run's folder; of a run in S3 a copy, while the context lasts, with the last look at its
-    winner beside it as in its bucket."""
+    """The run's folder; of a run in S3 a copy, while the context lasts."""
     if not run_at.startswith(S3_SCHEME):
         yield Path(run_at)
         return
-    with tempfile.TemporaryDirectory(prefix="draftworth-") as top:
-        folder = Path(top) / RUNS_FOLDER / "run"
-        importlib.import_module(_S3_SOURCE).download_run(run_at, folder)
+    with tempfile.TemporaryDirectory(prefix="draftworth-") as folder:
+        importlib.import_module(_S3_SOURCE).download_run(run_at, Path(folder))
         try:
-            yield folder
+            yield Path(folder)
         except UserInputError as error:
-            bucket, _ = parse_s3_url(run_at)
-            said = str(error).replace(str(folder), run_at.rstrip("/"))
-            raise UserInputError(said.replace(top, f"{S3_SCHEME}{bucket}")) from error
+            raise UserInputError(str(error).replace(folder, run_at.rstrip("/"))) from error
 
 
 def run_list(runs_at: str) -> Iterator[str] | None:

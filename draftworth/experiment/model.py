@@ -20,7 +20,6 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from draftworth.experiment.afterwards import AfterHere, AfterOnDevices, Nothing
 from draftworth.experiment.aws import Aws
 from draftworth.experiment.catalog import Accelerator, Release, catalog
 from draftworth.experiment.patterns import SET_NAME_PATTERN, Name, PositiveInt
@@ -96,8 +95,6 @@ class ExperimentBase(StrictModel):
     second time"""
     control: bool = False
     """true: measure the baseline against itself too: what that shows is no effect of speculation"""
-    after: AfterHere | AfterOnDevices = Nothing(kind="nothing")
-    """when the run is over: nothing, or the winner goes on serving, with limits of its own"""
 
     @property
     def release_facts(self) -> Release:
@@ -117,13 +114,8 @@ class ExperimentBase(StrictModel):
 
     @property
     def changes_servers(self) -> bool:
-        """Whether servers are started and stopped while the run lasts."""
+        """Whether the measuring program starts and stops servers."""
         return self.repetitions > 1 or self.control or self.search is not None
-
-    @property
-    def scales_servers(self) -> bool:
-        """Whether the measuring program starts or stops servers: in a run, or at its end."""
-        return self.changes_servers or self.after.kind == "serve"
 
     def max_tokens_per_step(self, variant: Variant) -> int:
         """Most output tokens a step can yield: 1 for the baseline, else by the release's rule."""
@@ -146,8 +138,6 @@ class NeuronExperiment(ExperimentBase):
     repetitions: Repetitions = 2
     """times that the run measures with servers that were started anew, in swapped slots every
     second time; with a search 1, which is its default then"""
-    after: AfterOnDevices = Nothing(kind="nothing")
-    """when the run is over: nothing, or the winner goes on serving, with limits of its own"""
     aws: Aws
 
     @property
@@ -199,8 +189,6 @@ class LocalExperiment(ExperimentBase):
     """two or more, with a search one or more; exactly one has method none"""
     search: LocalSearch | None = None
     """drafts and windows to try in turn, one server beside the baseline's"""
-    after: AfterHere = Nothing(kind="nothing")
-    """when the run is over: nothing, or the winner goes on serving, with limits of its own"""
 
 
 Experiment = NeuronExperiment | LocalExperiment

@@ -74,8 +74,6 @@ def _node_in_words(node: Node) -> str:
 def _type_in_words(node: Node) -> Iterator[str]:
     if node.get("format") == "date":
         yield "a date, YYYY-MM-DD"
-    elif node.get("format") == "date-time":
-        yield "a date, a time and its zone, YYYY-MM-DDTHH:MM:SSZ for UTC"
     else:
         yield _TYPES.get(str(node.get("type")), "a value")
     if required := node.get("required"):

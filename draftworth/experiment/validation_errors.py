@@ -43,8 +43,6 @@ _OTHER_TYPE = {
     "string_type": " (in quotes if it looks like a number)",
     **dict.fromkeys(("int_from_float", "bool_type", "tuple_type", "dict_type", "model_type"), ""),
     **dict.fromkeys(("date_from_datetime_parsing", "date_parsing", "date_type"), ""),
-    **dict.fromkeys(("datetime_from_date_parsing", "datetime_parsing", "datetime_type"), ""),
-    "timezone_aware": "",
 }
 
 # Keys of earlier versions whose nearest word today means something else.

@@ -14,17 +14,8 @@ JOB_NAME_VARIABLE = "DRAFTWORTH_JOB_NAME"
 JOB_UID_VARIABLE = "DRAFTWORTH_JOB_UID"
 _UID_CHARACTERS = 8
 
-# A pod that hangs is ended by then, for another to go on. One that looks at a winner that serves
-# ends by itself before, and the next one goes on.
+# A pod that hangs is ended by then, for another to go on.
 POD_DEADLINE_SECONDS = 24 * 3600
-SERVING_POD_SECONDS = 20 * 3600
-
-# The Service of the winner that goes on serving; it selects no pod until the Job says which.
-WINNER_SERVICE = "winner"
-# Labels that the servers' pods carry: which server one is, and of which variant.
-SERVING_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "serving"}
-SERVER_LABEL = "app.kubernetes.io/instance"
-VARIANT_LABEL = "draftworth/variant"
 
 # After so many pods that ended and recorded no reason, the next one does not try what may have
 # ended them: it records that the run has failed.

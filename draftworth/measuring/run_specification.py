@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from draftworth.records.load import Load, LoadGenerator
 from draftworth.records.prompts import Case
@@ -15,7 +14,7 @@ from draftworth.records.results import Limits, Price, check_temperature
 from draftworth.records.search import Search
 from draftworth.records.serving_facts import ServingFacts
 
-RUN_SPEC_SCHEMA = "draftworth.runspec/10"
+RUN_SPEC_SCHEMA = "draftworth.runspec/11"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,16 +75,6 @@ class Sampling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WinnerStays:
-    """The winner goes on serving when the run is over; how long, `ServingLimits` says.
-
-    replicas: its server where it runs, or one in every slot that the variant has.
-    """
-
-    replicas: Literal["one", "every_slot"]
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunSpec:
     """What to measure: every case against every variant, in every load and repetition.
 
@@ -94,7 +83,6 @@ class RunSpec:
     control: the baseline is measured against itself in its other slot too.
     search: which of the other variants are measured, in turn, beside the baseline; None: all.
     serving: what serves the endpoints; None: nobody knows.
-    after: None: every server goes when the run is over.
     ready_deadline_seconds: how long servers are waited for; None: as the run's deadline says.
     start_allowance_seconds: how long servers that have never answered are waited for, from the
         run's start; None: as long as any.
@@ -118,7 +106,6 @@ class RunSpec:
     control: bool = False
     search: Search | None = None
     serving: ServingFacts | None = None
-    after: WinnerStays | None = None
 
     def __post_init__(self) -> None:
         self._check_servers()
@@ -134,20 +121,19 @@ class RunSpec:
         """Servers that change must be such that somebody here can start and stop them."""
         if self.repetitions < 1:
             raise ValueError(f"repetitions: given {self.repetitions}, allowed: 1 or more")
-        if self.scales_servers and not all(endpoint.server for endpoint in self.endpoints):
+        if self.changes_servers and not all(endpoint.server for endpoint in self.endpoints):
             raise ValueError(
                 f"repetitions: given {self.repetitions}, control: given {self.control}, allowed: 1 "
-                "and false, no search, and no winner that stays, where an endpoint has no `server` "
-                "that can be started and stopped"
+                "and false, and no search, where an endpoint has no `server` that can be started "
+                "and stopped"
             )
         names = {e.variant for e in self.endpoints if not e.is_baseline}
         if self.search and names != {c.variant for c in self.search.candidates}:
             raise ValueError("search: allowed: every variant but the baseline as a candidate")
-        if self.control and len(self.servers_of(self.baseline)) < 2:
+        if self.control and len(self._servers_of(self.baseline)) < 2:
             raise ValueError("control: given True, allowed: with two endpoints of the baseline")
 
-    def servers_of(self, variant: str) -> tuple[Endpoint, ...]:
-        """All of them, the one in its first slot first."""
+    def _servers_of(self, variant: str) -> tuple[Endpoint, ...]:
         return tuple(e for e in self.endpoints if e.variant == variant)
 
     @property
@@ -155,26 +141,21 @@ class RunSpec:
         """Whether servers are started and stopped while the run lasts."""
         return self.repetitions > 1 or self.control or self.search is not None
 
-    @property
-    def scales_servers(self) -> bool:
-        """Whether any is started or stopped: while the run lasts, or at its end."""
-        return self.changes_servers or self.after is not None
-
     def beside_baseline(self, variant: str) -> RunSpec:
         """A run of the baseline and one other variant, without a search."""
         pair = tuple(e for e in self.endpoints if e.is_baseline or e.variant == variant)
-        return replace(self, endpoints=pair, search=None, after=None)
+        return replace(self, endpoints=pair, search=None)
 
     @property
     def variants(self) -> tuple[Endpoint, ...]:
         """One endpoint of each variant, in the order of the experiment."""
         return tuple(
-            self.servers_of(name)[0] for name in dict.fromkeys(e.variant for e in self.endpoints)
+            self._servers_of(name)[0] for name in dict.fromkeys(e.variant for e in self.endpoints)
         )
 
     def in_repetition(self, repetition: int) -> tuple[Endpoint, ...]:
         """Each variant's server in a repetition: in every second one, in its other slot."""
-        own = [self.servers_of(endpoint.variant) for endpoint in self.variants]
+        own = [self._servers_of(endpoint.variant) for endpoint in self.variants]
         return tuple(servers[(repetition - 1) % len(servers)] for servers in own)
 
     @property

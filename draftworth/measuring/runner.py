@@ -3,10 +3,9 @@
 A run measures its stages one after the other (`stages`), and in each first what every load and
 class gets, then more where intervals are too wide (`rounds`). Result files are written as each
 block completes; `run.json` comes last, when the run is over, and just before it, of a run that is
-complete, which winner goes on serving (`keeping`), and its findings. With a `history` the run is
-one that several pods share: what is measured already is taken as it is, in its place, so every
-decision is that of a run without interruptions; and a pod that is terminated leaves the run open
-for the next one.
+complete, its findings. With a `history` the run is one that several pods share: what is measured
+already is taken as it is, in its place, so every decision is that of a run without interruptions;
+and a pod that is terminated leaves the run open for the next one.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from draftworth.measuring.findings import write_findings
 from draftworth.measuring.history import BlockKey, History
 from draftworth.measuring.http import API_KEY_VARIABLE
 from draftworth.measuring.journal import Entry, Journal
-from draftworth.measuring.keeping import Keeper
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.measurer import Measurer
 from draftworth.measuring.precision import Precision
@@ -46,7 +44,6 @@ from draftworth.measuring.spending import Spending
 from draftworth.measuring.stages import first_stage, stages
 from draftworth.measuring.threads import in_thread
 from draftworth.records.codec import dump_record
-from draftworth.records.live import KEPT_FILE
 from draftworth.records.reading import Run
 from draftworth.records.readings import Reading
 from draftworth.records.results import RUN_FILE, BlockResult, RunResult
@@ -198,8 +195,6 @@ class Runner:
         self._begin()
         try:
             reason = await self._measure_until_deadline()
-            if not reason:
-                await self._keep_winner()
         except DraftworthError as error:
             reason = str(error)
         except asyncio.CancelledError:
@@ -305,33 +300,16 @@ class Runner:
         spending = Spending(spec=self.spec, elapsed_s=self._servers.elapsed_seconds)
         return spending.why_over(expected, state)
 
-    async def _keep_winner(self) -> None:
-        """Of a run that is complete; an earlier pod may have done it."""
-        is_kept = self.history is not None and KEPT_FILE in self.history.names
-        if self.spec.after is None or is_kept or self._files.flush():
-            return
-        keeper = Keeper(
-            spec=self.spec,
-            after=self.spec.after,
-            servers=self.servers,
-            files=self._files,
-            progress=self.progress,
-            clock=self.wall_clock,
-        )
-        stage = self._measurer.stage
-        await keeper.keep(self._complete_run, running=stage.running if stage else ())
-
-    def _complete_run(self) -> Run:
-        found = self._search.result(self.run_id) if self._search else None
-        return self._listed(self._result(""), found)
-
     def _finish(self, reason: str) -> RunResult:
         if unwritten := self._files.flush():
             lost = f"result files that could not be written: {', '.join(unwritten)}"
             reason = f"{reason}; {lost}" if reason else lost
         result = self._result(reason)
         if result.status == "complete":
-            write_findings(self._listed(result, self._write_search()), self._files)
+            measured = {block.stem: block for block in self._blocks}
+            listed = tuple(measured[stem] for stem in sorted(result.blocks))
+            found = self._write_search()
+            write_findings(Run(result=result, blocks=listed, search=found), self._files)
         self._files.write_now(RUN_FILE, dump_record(result))
         return result
 
@@ -351,12 +329,6 @@ class Runner:
             scheduling=self.scheduling,
             shortened=self._shortened,
         )
-
-    def _listed(self, result: RunResult, found: SearchResult | None) -> Run:
-        """As who reads its files has it."""
-        measured = {block.stem: block for block in self._blocks}
-        listed = tuple(measured[stem] for stem in sorted(result.blocks))
-        return Run(result=result, blocks=listed, search=found)
 
     def _write_search(self) -> SearchResult | None:
         """What the search found; the run ends whatever becomes of that."""

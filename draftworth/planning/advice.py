@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import date
 
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
@@ -17,7 +17,6 @@ from draftworth.planning.draft_reading import unread_drafts
 from draftworth.planning.example_values import example_values
 from draftworth.planning.price_age import price_doubt, price_renewal
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
-from draftworth.planning.serving_text import serving_advice
 from draftworth.planning.timeline import (
     BUDGET,
     DEADLINE,
@@ -31,12 +30,11 @@ from draftworth.serving.dialects import neuron_dialect
 
 
 def notes(
-    experiment: ResolvedExperiment, *, run: Forecast | None = None, now: datetime
+    experiment: ResolvedExperiment, *, run: Forecast | None = None, today: date
 ) -> Iterator[str]:
-    """All that is to be said; `run`: the forecast of one that runs on AWS, from `now` on, UTC."""
+    """All that is to be said; `run`: the forecast of one that runs on AWS."""
     yield from advice_lines(experiment)
-    yield from serving_advice(experiment, run=run, now=now)
-    if isinstance(experiment, ResolvedNeuron) and (doubt := price_doubt(experiment, now.date())):
+    if isinstance(experiment, ResolvedNeuron) and (doubt := price_doubt(experiment, today)):
         yield (
             f"aws.price is of {experiment.node_price.as_of.isoformat()}, which is {doubt}: cost "
             f"and budget are calculated with it; {price_renewal(experiment.node_price)}"

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.errors import UserInputError
-from draftworth.experiment.afterwards import ServeOnDevices
 from draftworth.experiment.aws import Price as NodePrice
 from draftworth.experiment.loading import LoadedExperiment, load_experiment
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment, loads_of
@@ -156,11 +155,6 @@ class ResolvedNeuron(ResolvedExperiment):
     def in_block(self) -> bool:
         """Whether its nodes are of a Capacity Block: paid for up front, used or not."""
         return self.spec.aws.capacity.kind == "capacity_block"
-
-    @property
-    def winner_stays(self) -> bool:
-        """Whether the winner goes on serving when the run is over."""
-        return isinstance(self.spec.after, ServeOnDevices)
 
     @property
     def canaries(self) -> tuple[NeuronVariant, ...]:

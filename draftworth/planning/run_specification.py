@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from draftworth.experiment.afterwards import Nothing, ServeHere, ServeOnDevices
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment
 from draftworth.experiment.variants import Speculative
 from draftworth.experiment.workload import Workload
@@ -14,17 +13,14 @@ from draftworth.measuring.run_specification import (
     RequestShape,
     RunSpec,
     Sampling,
-    WinnerStays,
 )
 from draftworth.planning.resolved import (
     NeuronVariant,
     ResolvedExperiment,
-    ResolvedNeuron,
     ResolvedVariant,
 )
 from draftworth.records.results import Limits
 from draftworth.records.serving_facts import Decoding, ServingFacts
-from draftworth.records.serving_limits import ServingLimits
 from draftworth.serving.command import served_model_name
 
 
@@ -85,58 +81,7 @@ def run_spec(
         repetitions=experiment.spec.repetitions,
         control=experiment.spec.control,
         search=experiment.search,
-        after=_winner_stays(experiment),
     )
-
-
-def serving_limits(experiment: ResolvedExperiment) -> ServingLimits | None:
-    """How long the winner may stay; None: it goes with the run.
-
-    Raises:
-        UserInputError: the experiment leaves the price out, and none was looked up.
-    """
-    after = experiment.spec.after
-    if isinstance(after, Nothing):
-        return None
-    until = after.serve_until
-    return ServingLimits(
-        serve_until_unix_s=None if until is None else until.timestamp(),
-        budget_usd=after.budget_usd,
-        usd_per_hour=usd_per_hour_of_winner(experiment, after),
-        probe_seconds=after.probe_seconds,
-    )
-
-
-def nodes_of_winner(experiment: ResolvedNeuron) -> int:
-    """Accelerator nodes that stay while a winner serves: one server's slot lies on one node; for a
-    server in every slot all nodes of the run stay."""
-    after = experiment.spec.after
-    everywhere = isinstance(after, ServeOnDevices) and after.replicas == "every_slot"
-    return experiment.placement.nodes if everywhere else 1
-
-
-def usd_per_hour_of_winner(
-    experiment: ResolvedExperiment, after: ServeHere | ServeOnDevices
-) -> dict[str, float]:
-    """By each variant's name, if it wins and goes on serving; empty where the time is paid for.
-
-    Raises:
-        UserInputError: the experiment leaves the price out, and none was looked up.
-    """
-    if isinstance(after, ServeHere):
-        usd = after.usd_per_hour
-    elif isinstance(experiment, ResolvedNeuron) and not experiment.in_block:
-        usd = nodes_of_winner(experiment) * experiment.node_price.usd_per_hour
-    else:
-        return {}  # as for the capacity controller: what goes brings nothing back
-    return {variant.name: usd for variant in experiment.variants}
-
-
-def _winner_stays(experiment: ResolvedExperiment) -> WinnerStays | None:
-    after = experiment.spec.after
-    if isinstance(after, Nothing):
-        return None
-    return WinnerStays(replicas=after.replicas if isinstance(after, ServeOnDevices) else "one")
 
 
 def serving_facts(experiment: ResolvedExperiment) -> ServingFacts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from draftworth.analysis.live_metrics import charged_live
 from draftworth.analysis.metrics import FINDING_METRICS, charged
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.cluster import COMPILE_WAIT_MINUTES
@@ -324,15 +323,13 @@ def _metrics_line(experiment: ResolvedNeuron) -> str:
     of_variants = sum(len(charged(speculates=v.speculates)) for v in experiment.variants)
     of_verdict = len(FINDING_METRICS) * (len(experiment.variants) - 1)
     traffics = classes + (classes > 1)  # each class, and the mix of several
-    of_winner = charged_live(classes) if experiment.winner_stays else 0
-    count = of_variants * classes * loads + of_verdict * traffics * loads + of_winner
-    serving = f"; {of_winner} of a winner that serves" if of_winner else ""
+    count = of_variants * classes * loads + of_verdict * traffics * loads
     usd_per_month = count * price.usd_per_month
     return (
         f"  metrics     {count} in CloudWatch ({of_variants} of all variants x {classes} prompt "
         f"{'classes' if classes > 1 else 'class'} x {loads} load{'s' if loads > 1 else ''}; once "
-        f"{of_verdict} of a verdict x {traffics} traffic{'s' if traffics > 1 else ''} x {loads}"
-        f"{serving}): at most "
+        f"{of_verdict} of a verdict x {traffics} traffic{'s' if traffics > 1 else ''} x {loads}): "
+        "at most "
         f"{usd_per_month / HOURS_A_MONTH:.3f} USD an hour while results come in "
         f"({price.usd_per_month:.2f} each a month, {price.as_of.isoformat()}); "
         f"{usd_per_month:.2f} USD in a month that measures all the time"

@@ -12,7 +12,7 @@ from typing import Literal
 
 from draftworth.records.control import CONTROL_PREFIX
 
-PLAN_SCHEMA = "draftworth.capacity-plan/5"
+PLAN_SCHEMA = "draftworth.capacity-plan/6"
 # What the controller knows: deployments, their spend, the last decision.
 STATE_KEY = f"{CONTROL_PREFIX}capacity.json"
 # While an object of this name exists, the accelerator nodes stay at zero.
@@ -27,8 +27,6 @@ DEADLINE_SCHEDULE = "deadline"
 # minutes before ("Create a managed node group with Capacity Blocks for ML", Amazon EKS User Guide).
 BLOCK_MARGIN_SECONDS = 40 * 60
 
-# Of times that are none: 2100-01-01, Unix seconds.
-YEAR_2100 = 4_102_444_800.0
 # A run takes hours; in a week the smallest node costs thousands of dollars.
 MAX_DEADLINE_MINUTES = 7 * 24 * 60
 
@@ -86,26 +84,6 @@ class CompilePlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServingPlan:
-    """The winner goes on serving when its run is over.
-
-    nodes: accelerator nodes that stay.
-    budget_usd: of what nodes cost since then.
-    serve_until_unix_s: None: until the budget is spent.
-    """
-
-    nodes: int
-    budget_usd: float
-    serve_until_unix_s: float | None
-
-    def __post_init__(self) -> None:
-        if not min(self.nodes, self.budget_usd) > 0:
-            raise ValueError("nodes and budget_usd of serving: allowed: above 0")
-        if self.serve_until_unix_s is not None and not 0 <= self.serve_until_unix_s < YEAR_2100:
-            raise ValueError("serve_until_unix_s: allowed: seconds since 1970, before 2100")
-
-
-@dataclass(frozen=True, kw_only=True)
 class CapacityPlan:
     """When the accelerator nodes of one deployment may exist, and how many of them.
 
@@ -120,7 +98,6 @@ class CapacityPlan:
     deadline_minutes: from the deployment of this Job to the end of its nodes.
     reservation_id: of the Capacity Block, None for other kinds.
     compiling: None: servers compile by themselves.
-    serving: None: nothing goes on when the run is over.
     """
 
     schema: str = PLAN_SCHEMA
@@ -144,7 +121,6 @@ class CapacityPlan:
     availability_zone: str
     instance_type: str
     compiling: CompilePlan | None = None
-    serving: ServingPlan | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.deadline_minutes <= MAX_DEADLINE_MINUTES:
@@ -163,23 +139,6 @@ class CapacityPlan:
     def models(self) -> tuple[ModelRef, ...]:
         """Every checkpoint that must be staged, each once."""
         return tuple(dict.fromkeys((self.target, *(draft.checkpoint for draft in self.drafts))))
-
-    def serving_ends_unix_s(self, since_unix_s: float) -> float:
-        """When a winner that serves since then is over: at `serve_until`, or where its nodes, up
-        all the time, have spent its budget.
-
-        A Capacity Block is paid for up front: there no budget is spent by serving.
-        """
-        if self.serving is None:
-            return since_unix_s
-        usd_per_hour = self.serving.nodes * self.price_usd_per_node_hour
-        spent = since_unix_s + 3600 * self.serving.budget_usd / usd_per_hour
-        until = self.serving.serve_until_unix_s
-        limits = (
-            YEAR_2100 if until is None else until,
-            YEAR_2100 if self.reservation_id else spent,
-        )
-        return min(*limits, YEAR_2100)
 
 
 def spent_usd(

@@ -48,13 +48,10 @@ INTERRUPTED_FOLDER = "interrupted"
 # Not RESULT_SUFFIX: files that end so are published.
 INTERRUPTED_SUFFIX = ".block.json"
 RUN_FILE = "run.json"
-# A folder of the results bucket, beside the runs: what is seen of winners that serve.
-LIVE_FOLDER = "live"
 # Keys of what the metrics publisher publishes.
 PUBLISHED_FILES = (
     f"{RUNS_FOLDER}/*{RESULT_SUFFIX}",
     f"{RUNS_FOLDER}/*/{VERDICT_FILE}",
-    f"{LIVE_FOLDER}/*.json",
 )
 # EventBridge's word for an object that is there now.
 OBJECT_CREATED = "Object Created"
@@ -90,8 +87,7 @@ InterruptionKind = Literal["servers", "load generator"]
 
 
 def result_file_events(bucket: str) -> dict[str, Any]:
-    """EventBridge's pattern of the events that a bucket's result files, verdicts and probes of
-    winners raise."""
+    """EventBridge's pattern of the events that a bucket's result files and verdicts raise."""
     files = [{"wildcard": name} for name in PUBLISHED_FILES]
     return {
         "source": ["aws.s3"],

@@ -15,7 +15,6 @@ from draftworth.analysis.run_comparison import Change, Elsewhere
 from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.search_answer import search_answer
 from draftworth.analysis.statistics import CONFIDENCE
-from draftworth.records.live import KeptWinner, LiveProbe
 from draftworth.records.predictions import Prediction
 from draftworth.records.results import AS_SHIPPED, RUN_FILE
 from draftworth.report.against import against_section, elsewhere_section
@@ -26,7 +25,6 @@ from draftworth.report.plots import group_plots
 from draftworth.report.predicted import predicted_sections
 from draftworth.report.repetitions import repetition_sections
 from draftworth.report.search import search_sections
-from draftworth.report.serving import serving_sections
 from draftworth.report.spending import interruption_count, spending_section
 from draftworth.report.verdict_section import compared, verdict_section
 from draftworth.report.words import (
@@ -51,13 +49,10 @@ def document_of(
     scores: Sequence[ScoreComparison] = (),
     elsewhere: Elsewhere | None = None,
     predictions: Sequence[Prediction] = (),
-    kept: KeptWinner | None = None,
-    last_probe: LiveProbe | None = None,
 ) -> Document:
     """The report of a run, with another run beside it when there are changes.
 
-    predictions: what was predicted of its drafts without a server. kept: the winner that goes on
-    serving. last_probe: what was last seen of it.
+    predictions: what was predicted of its drafts without a server.
     """
     result = facts.run.result
     sections = [*search_sections(facts), verdict_section(facts), *repetition_sections(facts)]
@@ -68,7 +63,6 @@ def document_of(
     sections += [figures(facts), quantiles(facts), *_groups(facts), cross_checks(facts)]
     sections += predicted_sections(predictions)
     sections += [*outputs(facts), *score_sections(scores), spending_section(result)]
-    sections += serving_sections(kept, last_probe)
     sections += handover_sections(facts)
     return Document(
         title=f"{result.experiment}: {_QUESTION if facts.run.search is None else _WHICH}",

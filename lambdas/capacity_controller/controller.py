@@ -143,10 +143,9 @@ class Controller:
         """Take nodes to zero whose deadline must be over, where the state cannot be read for a
         minute: not for one read that fails.
 
-        Counted from the last change of the node group, which comes after the deploy that led to it;
-        a winner may have begun to serve as late as at the deadline. Only a deploy that found the
-        nodes up has a later deadline: its run would be interrupted, and go on with the next
-        heartbeat that can read the state. So would a winner whose nodes came late.
+        Counted from the last change of the node group, which comes after the deploy that led to it.
+        Only a deploy that found the nodes up has a later deadline: its run would be interrupted,
+        and go on with the next heartbeat that can read the state.
         """
         for _ in range(STATE_READS):
             with contextlib.suppress(Exception):
@@ -158,9 +157,7 @@ class Controller:
             return
         if nodes.modified_at_unix_s is None:
             self._tell_hourly(notifications.of_lost_state(plan, why, zero=False, now=now))
-            return
-        deadline = nodes.modified_at_unix_s + plan.deadline_minutes * 60
-        if now >= max(deadline, plan.serving_ends_unix_s(deadline)):
+        elif now - nodes.modified_at_unix_s >= plan.deadline_minutes * 60:
             since = utc(nodes.modified_at_unix_s)
             self.scale_to_zero_without_state(plan, f"{why}; they have been up since {since}")
 

@@ -19,14 +19,12 @@ from lambdas.capacity_controller.observation import (
     Observation,
     Unknown,
 )
-from lambdas.capacity_controller.state import Deployment, Serving, Status
+from lambdas.capacity_controller.state import Deployment, Status
 
 # As a mail's subject has them, with spaces; docs/operations.md has a row for each but `unknown`,
 # which is only logged.
 Reason = Literal[
     "ready",
-    "serving",
-    "serving_over",
     "ended",
     "stopped",
     "complete",
@@ -97,12 +95,9 @@ def decide(
     unknowns = [part.why for part in parts.values() if isinstance(part, Unknown)]
     if unknowns:
         return Decision(desired_size=None, reason="unknown", text="; ".join(unknowns))
-    nodes = deployment.nodes
+    nodes = deployment.plan.nodes
     until = utc(deadline_unix_s(deployment, observation))
     size = f"{nodes} accelerator node{'s' if nodes > 1 else ''} until {until}"
-    if serving := deployment.limits_of_serving:
-        text = f"run {serving[1].run_id} is complete, {serving[1].variant} goes on serving: {size}"
-        return Decision(desired_size=nodes, reason="serving", text=text)
     return Decision(
         desired_size=nodes,
         reason="ready",
@@ -125,7 +120,7 @@ def _compiled(deployment: Deployment, observation: Observation) -> str:
 
 def deadline_unix_s(deployment: Deployment, observation: Observation) -> float:
     """The experiment's own end, or that of a Capacity Block's nodes if it is sooner."""
-    own = deployment.ends_unix_s
+    own = deployment.own_deadline_unix_s
     if isinstance(observation.block, CapacityBlock):
         return min(own, observation.block.ends_at_unix_s - BLOCK_MARGIN_SECONDS)
     return own
@@ -145,10 +140,9 @@ def _reasons_against(
         yield _zero("ended", "the deployment was deleted")
     if observation.stopped is True:
         yield _zero("stopped", "the object control/stop is in the results bucket")
-    yield from _complete(deployment, observation)
+    yield from _complete(observation)
     yield from _server_gave_up(deployment, observation)
     yield from _failed(observation)
-    yield from _let_go(deployment, observation)
     yield from limits_reached(deployment, now)
     yield from _not_begun(deployment, observation)
     yield from _no_server_ready(deployment, observation)
@@ -156,8 +150,6 @@ def _reasons_against(
         yield _zero("no_block", observation.block.why)
     if isinstance(observation.block, CapacityBlock):
         yield from _outside_the_block(observation.block, now)
-    if deployment.limits_of_serving:
-        return  # what serves has been measured: it was staged and tried
     yield from _not_staged(observation)
     yield from _not_tried(deployment, observation, now)
     yield from _not_compiled(deployment, observation, now)
@@ -195,13 +187,10 @@ def _without_a_node_group(deployment: Deployment, observation: Observation) -> I
         yield Decision(desired_size=None, reason="foreign_node_group", text=text)
 
 
-def _complete(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
+def _complete(observation: Observation) -> Iterator[Decision]:
     run = observation.run
-    if isinstance(run, Unknown) or run.state != "complete" or deployment.limits_of_serving:
-        return
-    why = run.not_kept or "a limit is reached, or the run was over before this deploy"
-    none = f", and no winner goes on serving: {why}" if deployment.plan.serving else ""
-    yield _zero("complete", f"run {run.run_id} is complete{none}")
+    if not isinstance(run, Unknown) and run.state == "complete":
+        yield _zero("complete", f"run {run.run_id} is complete")
 
 
 def _failed(observation: Observation) -> Iterator[Decision]:
@@ -219,14 +208,10 @@ def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterato
 
 
 def limits_reached(deployment: Deployment, now: float) -> Iterator[Decision]:
-    """The deadline and the budget, which follow from what is remembered alone: those of serving
-    from when it has begun, those of the run before.
+    """The deadline and the budget, which follow from what is remembered alone.
 
     A Capacity Block is paid for up front: no node that goes brings anything of it back.
     """
-    if deployment.limits_of_serving:
-        yield from _limits_of_serving(deployment, now)
-        return
     plan, own = deployment.plan, deployment.own_deadline_unix_s
     if now >= own:
         yield _zero(
@@ -239,48 +224,6 @@ def limits_reached(deployment: Deployment, now: float) -> Iterator[Decision]:
             f"the nodes have cost {deployment.spent_usd:.2f} USD of a budget of "
             f"{plan.budget_usd:.2f} USD",
         )
-
-
-def serving_begins(deployment: Deployment, observation: Observation, now: float) -> bool:
-    """Whether the winner of a run that is complete goes on serving from now on.
-
-    Not where a limit of the run or of serving is reached already, nor for a run that was over
-    before this deploy: its servers went with the deployment before.
-    """
-    run = observation.run
-    if deployment.plan.serving is None or deployment.serving or isinstance(run, Unknown):
-        return False
-    if run.kept is None or run.kept.since_unix_s < deployment.deployed_at_unix_s:
-        return False
-    until = deployment.plan.serving.serve_until_unix_s
-    return not any(limits_reached(deployment, now)) and (until is None or now < until)
-
-
-def _limits_of_serving(deployment: Deployment, now: float) -> Iterator[Decision]:
-    """Once reached they are for good."""
-    serving = deployment.limits_of_serving
-    if serving is None:
-        return
-    (plan, begun), usd = serving, deployment.serving_usd
-    who = _who_served(begun)
-    if plan.serve_until_unix_s is not None and now >= plan.serve_until_unix_s:
-        yield _zero("serving_over", f"{who}, and until {utc(plan.serve_until_unix_s)}")
-    if deployment.plan.reservation_id is None and usd >= plan.budget_usd:
-        spent = f"its nodes have cost {usd:.2f} USD of {plan.budget_usd:.2f} USD"
-        yield _zero("serving_over", f"{who}, and {spent}")
-    if begun.over:
-        yield _zero("serving_over", f"{who}: a limit was reached, or its Job is gone")
-
-
-def _let_go(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """By the Job that looked at it: its Service leads nowhere."""
-    serving, run = deployment.limits_of_serving, observation.run
-    if serving and not isinstance(run, Unknown) and run.over:
-        yield _zero("serving_over", f"{_who_served(serving[1])}: {run.over}")
-
-
-def _who_served(begun: Serving) -> str:
-    return f"{begun.variant} of run {begun.run_id} served since {utc(begun.since_unix_s)}"
 
 
 def _not_begun(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
@@ -300,7 +243,7 @@ def _no_server_ready(deployment: Deployment, observation: Observation) -> Iterat
     plan, waited = deployment.plan, deployment.without_server_seconds
     if isinstance(observation.servers, Unknown) or isinstance(observation.run, Unknown):
         return
-    if waited >= plan.startup_minutes * 60 * deployment.nodes:
+    if waited >= plan.startup_minutes * 60 * deployment.plan.nodes:
         yield _zero(
             "no_server_ready",
             f"{waited / 60:.0f} node minutes are paid for since a server was last ready or a node "

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from draftworth.records.capacity import CapacityPlan
 from draftworth.records.codec import RecordError, load_record
 from lambdas.capacity_controller.controller import Controller, NotZeroError
-from lambdas.capacity_controller.state import Deployment, NodeTime, ServerWait, Serving, State
+from lambdas.capacity_controller.state import Deployment, NodeTime, ServerWait, State
 from lambdas.s3_document import ConflictError
 
 RequestType = Literal["Create", "Update", "Delete"]
@@ -73,18 +73,8 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
         deployed_at_unix_s=known.deployed_at_unix_s if known and not created_anew else now,
         node_time=node_time,
         servers=_server_wait(state, None if created_anew else known, plan, node_time, now),
-        serving=_serving(state, None if created_anew else known, plan),
     )
     return replace(state.with_deployment(deployment), status="active")
-
-
-def _serving(state: State, known: Deployment | None, plan: CapacityPlan) -> Serving | None:
-    """Over, where another Job was deployed meanwhile: that deploy deleted this one, and what comes
-    back under its name is another object, which knows of no winner and would measure anew."""
-    serving = known.serving if known else None
-    if serving is None or state.current == plan.job_name:
-        return serving
-    return replace(serving, over=True)
 
 
 def _server_wait(

@@ -51,8 +51,6 @@ NEXT: Mapping[Reason, str] = {
     "ready": "nothing. The nodes start, the servers compile or load, the run begins.",
     "ended": "nothing.",
     "stopped": "python -m draftworth stop EXPERIMENT --resume, to go on.",
-    "serving": "nothing. It answers in the cluster; `make stop` ends it sooner.",
-    "serving_over": f"nothing. {_RUN_AGAIN}",
     "complete": f"read the report. {_RUN_AGAIN}",
     "failed": f"read run.json and the Job's log. {_RUN_AGAIN}",
     "server_gave_up": "what the lines above name; `make logs` has the rest. Refused graphs: "
@@ -94,7 +92,7 @@ def of_decision(
     was = "-" if before is None or before.desired_size is None else before.desired_size
     size = "unchanged" if decision.desired_size is None else str(decision.desired_size)
     lines = [
-        *(_answer(observation) if decision.reason in ("complete", "serving") else ()),
+        *(_answer(observation) if decision.reason == "complete" else ()),
         f"Accelerator nodes of {deployment.plan.experiment}: {was} -> {size}",
         f"Reason: {decision.text}",
         *_quoted(decision.last_lines),
@@ -125,7 +123,7 @@ def of_problem(deployment: Deployment, problem: Problem, *, now: float) -> Notif
     lines = [
         f"The accelerator nodes of {deployment.plan.experiment} do not start: {problem.text}",
         "",
-        *_facts(deployment, deployment.ends_unix_s),
+        *_facts(deployment, deployment.own_deadline_unix_s),
     ]
     return _notification(deployment.plan, problem.kind.replace("_", " "), lines, now)
 
@@ -136,10 +134,10 @@ def of_lost_nodes(
     """Nodes were terminated although they were desired."""
     plan = deployment.plan
     lines = [
-        f"{plan.experiment} lost {lost} of {deployment.nodes} accelerator nodes:",
+        f"{plan.experiment} lost {lost} of {plan.nodes} accelerator nodes:",
         "a Spot interruption, or an instance that failed.",
         "Auto Scaling starts another one as soon as there is capacity;",
-        _goes_on(deployment),
+        "the run goes on at the next block that is not measured yet.",
         f"Next: nothing. Reason: activity history of {observation.nodes.auto_scaling_group}",
         "",
         *_facts(deployment, deadline_unix_s(deployment, observation)),
@@ -182,10 +180,10 @@ def of_more_nodes(deployment: Deployment, observation: Observation, *, now: floa
     plan, nodes = deployment.plan, observation.nodes
     lines = [
         f"{nodes.instances} accelerator nodes of {plan.experiment} exist and are paid for,",
-        f"{deployment.nodes} desired.",
+        f"{plan.nodes} desired.",
         "Where EC2 expects to take a Spot node it starts another one first, above the group's",
         "maximum; EKS then drains the old one for about a quarter of an hour. Its servers start",
-        f"again on the new one; {_goes_on(deployment)}",
+        "again on the new one, and the run goes on at the next block that is not measured yet.",
         f"Next: nothing. Reason: activity history of {nodes.auto_scaling_group}",
         "",
         *_facts(deployment, deadline_unix_s(deployment, observation)),
@@ -204,7 +202,7 @@ def of_remaining_nodes(
         f"Next: see why in the activity history of {nodes.auto_scaling_group} (a lifecycle hook of",
         "another's, scale-in protection), or terminate the instances by hand.",
         "",
-        *_facts(deployment, deployment.ends_unix_s),
+        *_facts(deployment, deployment.own_deadline_unix_s),
     ]
     return _notification(deployment.plan, Subject.REMAINING_NODES, lines, now)
 
@@ -218,7 +216,7 @@ def of_nodes_not_seen(deployment: Deployment, error: str, *, now: float) -> Noti
         "It is tried again every two minutes. Until then what runs is paid for. By hand:",
         _size_command(plan, 0),
         "",
-        *_facts(deployment, deployment.ends_unix_s),
+        *_facts(deployment, deployment.own_deadline_unix_s),
     ]
     return _notification(plan, Subject.NODES_NOT_SEEN, lines, now)
 
@@ -244,12 +242,6 @@ def of_lost_state(plan: CapacityPlan, why: str, *, now: float, zero: bool = True
     return _notification(plan, subject, lines, now)
 
 
-def _goes_on(deployment: Deployment) -> str:
-    if deployment.limits_of_serving:
-        return "the winner's server loads its graphs and answers again."
-    return "the run goes on at the next block that is not measured yet."
-
-
 def _quoted(lines: tuple[str, ...]) -> list[str]:
     return ["The last lines of its log:", *(f"    {line}" for line in lines)] if lines else []
 
@@ -260,8 +252,7 @@ def _facts(deployment: Deployment, deadline: float) -> list[str]:
     bought = f"{plan.instance_type}, {plan.capacity}, {plan.availability_zone}"
     spent = f"{deployment.spent_usd:.2f} USD"
     if deployment.block_node_seconds is None:
-        of = "" if deployment.limits_of_serving else f" of {plan.budget_usd:.2f} USD"
-        spent = f"Spent on accelerator nodes: {spent}{of}"
+        spent = f"Spent on accelerator nodes: {spent} of {plan.budget_usd:.2f} USD"
     else:
         used = f"{deployment.node_time.node_seconds / 3600:.1f}"
         whole = f"{deployment.block_node_seconds / 3600:.1f}"
@@ -269,24 +260,10 @@ def _facts(deployment: Deployment, deadline: float) -> list[str]:
     return [
         spent,
         f"Price: {price}",
-        *(_facts_of_serving(deployment, deadline) or [f"Deadline: {utc(deadline)}"]),
+        f"Deadline: {utc(deadline)}",
         f"Job: {plan.job_name}",
         f"Node group: {plan.cluster_name}/{plan.nodegroup_name}, {bought}",
     ]
-
-
-def _facts_of_serving(deployment: Deployment, end: float) -> list[str]:
-    """Empty while the limits are those of the run."""
-    if not (serving := deployment.limits_of_serving):
-        return []
-    limits, begun = serving
-    since = f"{begun.variant}, since {utc(begun.since_unix_s)}"
-    until = f"Served: {since}" if begun.over else f"Serves: {since}, until {utc(end)}"
-    if deployment.block_node_seconds is not None:  # which is paid for, whoever serves
-        return [until]
-    sooner = "" if begun.over else " or until its budget is spent"
-    spent = f"{deployment.serving_usd:.2f} USD of {limits.budget_usd:.2f} USD"
-    return [f"Spent since it serves: {spent}", f"{until}{sooner}"]
 
 
 def _notification(plan: CapacityPlan, subject: str, lines: list[str], now: float) -> Notification:

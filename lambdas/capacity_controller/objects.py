@@ -7,21 +7,12 @@ said of it is printable. What cannot be read at this moment (S3 refuses, a timeo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from draftworth.records.canary import CanaryReport, canary_key
 from draftworth.records.capacity import CapacityPlan, ModelRef
 from draftworth.records.codec import RecordError, load_record
-from draftworth.records.live import (
-    KEPT_FILE,
-    OVER_FILE,
-    KeptWinner,
-    ServingOver,
-    kept_key,
-    over_key,
-)
 from draftworth.records.results import (
     BLOCKS_FOLDER,
     RESULT_SUFFIX,
@@ -159,13 +150,13 @@ def _quoted(lines: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(one_line(line) for line in lines[-QUOTED_LINES:])
 
 
-def run_of(s3: S3Client, bucket: str, plan: CapacityPlan) -> Run:
+def run_of(s3: S3Client, bucket: str, job_name: str) -> Run:
     """The first of the Job's runs that is over. It may have several: one for each Job object.
 
     `run.json` is written last: its presence alone means that the run is over.
     """
     pages = s3.get_paginator("list_objects_v2").paginate(
-        Bucket=bucket, Prefix=f"{RUNS_FOLDER}/{plan.job_name}-", Delimiter="/"
+        Bucket=bucket, Prefix=f"{RUNS_FOLDER}/{job_name}-", Delimiter="/"
     )
     first = islice(pages, MAX_PAGES)
     folders = [entry["Prefix"] for page in first for entry in page.get("CommonPrefixes", [])]
@@ -177,44 +168,18 @@ def run_of(s3: S3Client, bucket: str, plan: CapacityPlan) -> Run:
             text = one_line(f"its {RUN_FILE} cannot be read: {error}")
             return Run(state="failed", run_id=run_id, text=text)
         if run is not None:
-            over = Run(
+            return Run(
                 state=run.status,
                 run_id=run_id,
                 text=one_line(run.reason),
                 address=one_line(f"s3://{bucket}/{folder.rstrip('/')}"),
                 answer=_answer(s3, bucket, folder) if run.status == "complete" else (),
             )
-            asked = run.status == "complete" and plan.serving is not None
-            return _with_kept(s3, bucket, over) if asked else over
     if len(folders) > MAX_RUNS:
-        raise ValueError(f"Job {plan.job_name} has more than {MAX_RUNS} runs")
+        raise ValueError(f"Job {job_name} has more than {MAX_RUNS} runs")
     measured = [_newest_result(s3, bucket, folder) for folder in folders]
     newest = max((at for at in measured if at is not None), default=None)
     return Run(state="begun" if folders else "none", measured_at_unix_s=newest)
-
-
-def _with_kept(s3: S3Client, bucket: str, run: Run) -> Run:
-    """With its winner that stays. What is no word of this run keeps nothing up."""
-    try:
-        key = f"{RUNS_FOLDER}/{kept_key(run.run_id)}"
-        kept = read_record(KeptWinner, s3, bucket, key)
-    except (RecordError, TooLargeError) as error:
-        return replace(run, not_kept=one_line(f"its {KEPT_FILE} cannot be read: {error}"))
-    if kept is None:
-        return replace(run, not_kept=f"it has no {KEPT_FILE}")
-    if kept.run_id != run.run_id:
-        return replace(run, not_kept=f"its {KEPT_FILE} is another run's")
-    over = _why_over(s3, bucket, run)
-    return replace(run, over=over, not_kept=over) if over else replace(run, kept=kept)
-
-
-def _why_over(s3: S3Client, bucket: str, run: Run) -> str:
-    """Empty: its Job has not said so. What it says it with matters less than that it does."""
-    try:
-        over = read_record(ServingOver, s3, bucket, f"{RUNS_FOLDER}/{over_key(run.run_id)}")
-    except (RecordError, TooLargeError) as error:
-        return one_line(f"its {OVER_FILE} cannot be read: {error}")
-    return one_line(f"its Job has let it go: {over.reason}") if over else ""
 
 
 def _answer(s3: S3Client, bucket: str, folder: str) -> tuple[str, ...]:

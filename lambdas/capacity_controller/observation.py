@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from draftworth.records.live import KeptWinner
-
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown:
@@ -63,9 +61,6 @@ class Run:
     address: of its files, of a run that is over. answer: of one that is complete, what its verdict
         says, a sentence a line, or why that is not known.
     measured_at_unix_s: of the newest result of a run that is not over; None: there is none.
-    kept: of one that is complete, the winner that goes on serving; None: nothing does, and
-        `not_kept` says why.
-    over: why its winner serves no more, once its Job has said so; then it is not `kept` either.
     """
 
     state: Literal["none", "begun", "complete", "failed"]
@@ -74,9 +69,6 @@ class Run:
     address: str = ""
     answer: tuple[str, ...] = ()
     measured_at_unix_s: float | None = None
-    kept: KeptWinner | None = None
-    not_kept: str = ""
-    over: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,6 @@ from lambdas.capacity_controller.observation import (
     NoCapacityBlock,
     NodeGroup,
     Observation,
-    Run,
     Unknown,
 )
 from lambdas.capacity_controller.problems import problems_of
@@ -62,13 +61,11 @@ def observe(
     plan, deployed = deployment.plan, deployment.deployed_at_unix_s
     s3, results = clients.s3, settings.results_bucket
     checkpoints = settings.checkpoints_bucket
-    run = _or_unknown(lambda: run_of(s3, results, plan))
-    servers = _needed_servers(deployment, run)
     return Observation(
         models=_or_unknown(lambda: models_of(s3, checkpoints, plan, since=deployed)),
         canaries=_or_unknown(lambda: canaries_of(s3, results, plan, since=deployed)),
-        servers=_or_unknown(lambda: servers_of(s3, results, servers, since=deployed)),
-        run=run,
+        servers=_or_unknown(lambda: servers_of(s3, results, plan.servers, since=deployed)),
+        run=_or_unknown(lambda: run_of(s3, results, plan.job_name)),
         stopped=_or_unknown(lambda: read_object(s3, results, STOP_KEY) is not None),
         block=None if plan.reservation_id is None else _or_unknown(lambda: _block(clients, plan)),
         nodes=node_group(plan, clients, since=since),
@@ -78,14 +75,6 @@ def observe(
             else None
         ),
     )
-
-
-def _needed_servers(deployment: Deployment, run: Run | Unknown) -> tuple[str, ...]:
-    """Those of the winner where only it is left; the others' last words end nothing any more."""
-    if serving := deployment.limits_of_serving:
-        return serving[1].servers
-    kept = None if isinstance(run, Unknown) else run.kept
-    return kept.servers if kept else deployment.plan.servers
 
 
 def observe_nodes(plan: CapacityPlan, clients: Clients, *, since: float) -> Observation:

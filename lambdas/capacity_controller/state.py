@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from draftworth.records.capacity import YEAR_2100, CapacityPlan, ServingPlan, spent_usd
+from draftworth.records.capacity import CapacityPlan, spent_usd
 from lambdas.s3_document import Document
 
 Status = Literal["active", "ended"]
 # A rollback returns to the one before. The state is read up to 1 MiB: 30 of them take 30 KiB.
 MAX_OTHER_DEPLOYMENTS = 30
+_YEAR_2100_UNIX_S = 4_102_444_800
 
 
 def _check_time(unix_s: float) -> None:
-    if not 0 <= unix_s < YEAR_2100:
+    if not 0 <= unix_s < _YEAR_2100_UNIX_S:
         raise ValueError(f"a time: given {unix_s:g}, allowed: seconds since 1970, before 2100")
 
 
@@ -81,34 +82,10 @@ class ServerWait:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serving:
-    """A winner that goes on serving since its run was over.
-
-    servers: names of its servers.
-    from_node_seconds: of the node time, what was paid when it began: its budget counts from there.
-    over: one of its limits was reached, its Job has let it go, or another Job came in between. It
-        stays: a raised limit would start servers anew whose run is long over.
-    """
-
-    run_id: str
-    variant: str
-    servers: tuple[str, ...]
-    since_unix_s: float
-    from_node_seconds: float
-    over: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.servers or self.from_node_seconds < 0:
-            raise ValueError("servers: allowed: one or more; from_node_seconds: 0 or more")
-        _check_time(self.since_unix_s)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Deployment:
     """One measuring Job's deployment; its deadline counts from `deployed_at_unix_s`.
 
     block_node_seconds: of the whole Capacity Block, once it was seen; None for other capacity.
-    serving: None: it has not begun.
     """
 
     plan: CapacityPlan
@@ -116,46 +93,14 @@ class Deployment:
     node_time: NodeTime
     servers: ServerWait
     block_node_seconds: float | None = None
-    serving: Serving | None = None
 
     def __post_init__(self) -> None:
         _check_time(self.deployed_at_unix_s)
 
     @property
-    def limits_of_serving(self) -> tuple[ServingPlan, Serving] | None:
-        """Those that hold now, and since when; None while those of the run do."""
-        plan, serving = self.plan.serving, self.serving
-        return (plan, serving) if plan and serving else None
-
-    @property
-    def nodes(self) -> int:
-        """Accelerator nodes that are needed now."""
-        serving = self.limits_of_serving
-        return serving[0].nodes if serving else self.plan.nodes
-
-    @property
     def own_deadline_unix_s(self) -> float:
         """The experiment's deadline, before a Capacity Block shortens it."""
         return self.deployed_at_unix_s + self.plan.deadline_minutes * 60
-
-    @property
-    def ends_unix_s(self) -> float:
-        """When its nodes go, before a Capacity Block shortens it; of a winner that serves until its
-        budget is spent, if they are up until then."""
-        serving = self.limits_of_serving
-        if serving is None:
-            return self.own_deadline_unix_s
-        return self.plan.serving_ends_unix_s(serving[1].since_unix_s)
-
-    @property
-    def serving_usd(self) -> float:
-        """What the nodes have cost since the winner serves, at the plan's price; 0 before."""
-        seconds = self.node_time.node_seconds
-        return spent_usd(
-            self.plan.price_usd_per_node_hour,
-            node_seconds=seconds - (self.serving.from_node_seconds if self.serving else seconds),
-            block_node_seconds=None,
-        )
 
     @property
     def spent_usd(self) -> float:
@@ -208,7 +153,7 @@ class State(Document):
     requests: CloudFormation requests that were done.
     """
 
-    schema: str = "draftworth.capacity-state/5"
+    schema: str = "draftworth.capacity-state/6"
     status: Status = "ended"
     current: str | None = None
     deployments: Mapping[str, Deployment]

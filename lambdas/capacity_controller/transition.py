@@ -12,8 +12,6 @@ from lambdas.capacity_controller.decision import (
     canary_is_silent,
     deadline_unix_s,
     decide,
-    limits_reached,
-    serving_begins,
 )
 from lambdas.capacity_controller.observation import CapacityBlock, Observation, Unknown
 from lambdas.capacity_controller.state import (
@@ -21,7 +19,6 @@ from lambdas.capacity_controller.state import (
     LastDecision,
     Notification,
     ServerWait,
-    Serving,
     State,
 )
 
@@ -43,7 +40,7 @@ REMAIN_AFTER_SECONDS = 30 * 60
 MAX_OUTBOX = 50
 # What a limit that is reached later does not change. It is not looked at any more, either.
 _RUN_OVER = {"complete", "failed", "server_gave_up"}
-_LIMITS = {"deadline", "budget", "serving_over"}
+_LIMITS = {"deadline", "budget"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +71,6 @@ def transition(
     were_desired = (last.desired_size if last else None) or 0
     lost = _nodes_lost(deployment, nodes.instances, of=were_desired)
     deployment = _observed(deployment, observation, were_desired=bool(were_desired), now=now)
-    deployment = _with_serving(deployment, observation, now)
     decision = decide(deployment, state.status, observation, now=now)
     current, is_new = _current_decision(last, deployment, decision, now)
     if is_new and decision.desired_size:
@@ -138,7 +134,7 @@ def _observed(
     whole_block = deployment.block_node_seconds
     if isinstance(block, CapacityBlock):
         whole_block = (block.ends_at_unix_s - block.starts_at_unix_s) * block.instances
-    gone = _nodes_lost(deployment, nodes.instances, of=deployment.nodes)
+    gone = _nodes_lost(deployment, nodes.instances, of=deployment.plan.nodes)
     servers = _server_wait(deployment.servers, observation, nodes_went_at_unix_s=now if gone else 0)
     seen = replace(deployment, node_time=node_time, servers=servers, block_node_seconds=whole_block)
     # Nodes that went because they were not desired any more are no loss.
@@ -147,32 +143,6 @@ def _observed(
         servers, observation, last_seen_unix_s=deployment.node_time.observed_at_unix_s
     )
     return seen.with_whole_allowance() if lost or ready else seen
-
-
-def _with_serving(deployment: Deployment, observation: Observation, now: float) -> Deployment:
-    """With a winner that begins to serve, or whose serving is over."""
-    run, paid = observation.run, deployment.node_time.node_seconds
-    if deployment.limits_of_serving:
-        job_ended = not isinstance(run, Unknown) and bool(run.over)
-        over = job_ended or any(limits_reached(deployment, now))
-        kept = deployment.serving and replace(deployment.serving, over=over)
-        return replace(deployment, serving=kept)
-    if isinstance(run, Unknown) or not run.kept or not serving_begins(deployment, observation, now):
-        return deployment
-    servers, wait = observation.servers, deployment.servers
-    gave_up = "" if isinstance(servers, Unknown) else servers.gave_up
-    return replace(
-        deployment,
-        serving=Serving(
-            run_id=run.run_id,
-            variant=run.kept.variant,
-            servers=run.kept.servers,
-            since_unix_s=now,
-            from_node_seconds=paid,
-        ),
-        # What other servers said before is of the run that is over.
-        servers=replace(wait, from_node_seconds=paid, gave_up=gave_up),
-    )
 
 
 def _server_wait(
@@ -217,10 +187,8 @@ def _problems(
         waiting = decision.reason == "waiting_for_canary"
         silent = waiting and canary_is_silent(deployment, observation, now)
         unset = SIZE_NOT_SET in state.problems and nodes.desired_size != desired
-        long = _unchanged_for_long(state, desired, now)
-        remain = desired == 0 and nodes.instances and long
-        # A run's other nodes go when a winner that needs fewer begins to serve.
-        more = desired and nodes.instances > desired and (long or desired == deployment.plan.nodes)
+        remain = desired == 0 and nodes.instances and _zero_for_long(state, now)
+        more = desired and nodes.instances > desired
         kinds: dict[str, object] = {SIZE_NOT_SET: unset, NODES_REMAIN: remain}
         kinds |= {MORE_NODES: more, CANARY_SILENT: silent}
         return tuple(kind for kind, holds in kinds.items() if holds)
@@ -238,10 +206,9 @@ def _of_new_problems(
             yield of_kind(deployment, observation, now=now)
 
 
-def _unchanged_for_long(state: State, desired: int | None, now: float) -> bool:
+def _zero_for_long(state: State, now: float) -> bool:
     last = state.last_decision
-    same = last is not None and last.desired_size == desired
-    return bool(last and same and now - last.since_unix_s >= REMAIN_AFTER_SECONDS)
+    return bool(last and last.desired_size == 0 and now - last.since_unix_s >= REMAIN_AFTER_SECONDS)
 
 
 def _schedule(
@@ -251,6 +218,6 @@ def _schedule(
     if decision.reason == "unknown":
         return state.schedule_at_unix_s
     end = deadline_unix_s(deployment, observation)
-    if state.status == "ended" or decision.reason == "serving_over" or now >= end:
+    if state.status == "ended" or now >= end:
         return None
     return math.ceil(end / _MINUTE_SECONDS) * _MINUTE_SECONDS

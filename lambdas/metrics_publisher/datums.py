@@ -1,4 +1,4 @@
-"""A result file, a verdict or a probe as PutMetricData calls, within CloudWatch's limits.
+"""A result file or a verdict as PutMetricData calls, within CloudWatch's limits.
 
 CloudWatch keeps standard-resolution metrics a minute at a time, so values are grouped by metric and
 by the minute in which their request started; a group becomes arrays of unique values and how often
@@ -25,9 +25,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from draftworth.analysis import metrics
-from draftworth.analysis.live_metrics import published_live
 from draftworth.analysis.metrics import Metric, dimension_values
-from draftworth.records.live import LiveProbe
 from draftworth.records.results import BlockResult
 from draftworth.records.verdict import Verdict
 from lambdas.metrics_publisher.errors import UnusableError
@@ -82,19 +80,6 @@ def plan_verdict(verdict: Verdict, *, written_at_unix_s: float) -> Plan:
     )
     words = (verdict.headline, *(finding.sentence for finding in verdict.findings))
     return replace(_plan(data, [minute] if found else []), words=words)
-
-
-def plan_probe(probe: LiveProbe) -> Plan:
-    """The same of a look at a winner that serves, at its end."""
-    minute = _minute(probe.ended_at_unix_s)
-    data = (
-        datum
-        for names, groups in published_live(probe)
-        for datum in _data(
-            {(minute, metric): counted for metric, counted in groups.items()}, _dimensions(names)
-        )
-    )
-    return _plan(data, [minute])
 
 
 def _plan(data: Iterator[MetricDatumTypeDef], minutes: list[int]) -> Plan:

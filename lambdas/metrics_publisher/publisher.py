@@ -28,9 +28,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.analysis.metrics import NAMESPACE
 from draftworth.records.codec import RecordError, load_record
-from draftworth.records.live import LiveProbe
 from draftworth.records.results import (
-    LIVE_FOLDER,
     PUBLISHED_FILES,
     RESULT_LIMIT_BYTES,
     RESULT_SUFFIX,
@@ -40,7 +38,7 @@ from draftworth.records.results import (
 from draftworth.records.verdict import Verdict
 from draftworth.untrusted import TooLargeError, read_at_most
 from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS, Claim, claim_document
-from lambdas.metrics_publisher.datums import Plan, plan_block, plan_probe, plan_verdict
+from lambdas.metrics_publisher.datums import Plan, plan_block, plan_verdict
 from lambdas.metrics_publisher.errors import ClaimedError, NotNowError, PublishError, UnusableError
 from lambdas.metrics_publisher.events import ObjectCreated
 from lambdas.s3_document import ConflictError, DocumentError, S3Document, Stored
@@ -55,7 +53,7 @@ NEWEST_SECONDS = 2 * 3600 - 60
 # No call is begun later than this before the invocation ends.
 RESERVE_SECONDS = 5.0
 
-F = TypeVar("F", BlockResult, Verdict, LiveProbe)
+F = TypeVar("F", BlockResult, Verdict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,8 +207,6 @@ class Publisher:
 
 
 def _plan(key: str, data: bytes, written_at_unix_s: float) -> Plan:
-    if key.startswith(f"{LIVE_FOLDER}/"):
-        return plan_probe(_load(LiveProbe, key, data))
     if key.endswith(RESULT_SUFFIX):
         return plan_block(_load(BlockResult, key, data))
     return plan_verdict(_load(Verdict, key, data), written_at_unix_s=written_at_unix_s)

@@ -1,10 +1,9 @@
 """Starts and stops the vLLM servers: their Deployments have one replica or none.
 
-All that this program may ask of Kubernetes is to change the `scale` of these Deployments; where a
-winner goes on serving, which pods its Service selects; and in a search, the suspended Jobs that
-compile graphs, which it lets go on (`charts/load_generator.py`). So it looks at nothing: the answer
-to a change says how many pods there are. urllib3, which boto3 brings, and not a client of
-Kubernetes: it is one request.
+All that this program may ask of Kubernetes is to change the `scale` of these Deployments; and in a
+search, the suspended Jobs that compile graphs, which it lets go on (`charts/load_generator.py`). So
+it looks at nothing: the answer to a change says how many pods there are. urllib3, which boto3
+brings, and not a client of Kubernetes: it is one request.
 """
 
 from __future__ import annotations
@@ -20,17 +19,10 @@ from typing import Any
 import urllib3
 from urllib3.util import Retry, Timeout
 
-from draftworth.measuring.job import (
-    SERVER_LABEL,
-    SERVING_COMPONENT,
-    VARIANT_LABEL,
-    WINNER_SERVICE,
-)
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.servers import FixedServers, Servers, ServersError
 from draftworth.measuring.stages import first_stage
 from draftworth.measuring.threads import in_thread
-from draftworth.records.live import KeptWinner
 from draftworth.untrusted import one_line
 
 # What Kubernetes gives a pod that may call it. The token is replaced while the pod lives.
@@ -48,9 +40,6 @@ _PASSING = (409, 429, 500, 502, 503, 504)
 STOPPED_WITHIN_SECONDS = 120.0
 STOPPED_POLL_SECONDS = 1.0
 _WORDS_BYTES = 16 * 1024
-# No server has this name. Where a selector is taken away, Kubernetes leaves the Service's endpoints
-# as they are, for somebody else to keep: clients would still be led to the last winner's pod.
-NO_SERVER = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +65,7 @@ class KubernetesApi:
                 f"servers cannot be started and stopped here: there is no {HOST_VARIABLE}, or no "
                 f"token in {folder}; allowed: in a pod of the cluster whose service account may "
                 "patch deployments/scale (the manifests of this experiment make one); next: "
-                "`repetitions: 1`, `control: false` and no `after` in the experiment where servers "
-                "stay"
+                "`repetitions: 1` and `control: false` in the experiment where servers stay"
             )
         shown = f"[{host}]" if ":" in host else host
         return cls(url=f"https://{shown}:{port}", folder=folder)
@@ -101,15 +89,6 @@ class KubernetesApi:
         """
         path = f"apis/batch/v1/namespaces/{self.namespace}/jobs/{name}"
         self._patch(path, {"spec": {"suspend": False}}, "to go on")
-
-    def select(self, service: str, labels: Mapping[str, str | None]) -> None:
-        """Have a Service select the pods with these labels; None: a label that does not matter.
-
-        Raises:
-            ServersError: refused, or not answered after all tries.
-        """
-        path = f"api/v1/namespaces/{self.namespace}/services/{service}"
-        self._patch(path, {"spec": {"selector": labels}}, f"to select {labels}")
 
     @property
     def namespace(self) -> str:
@@ -216,34 +195,10 @@ def servers_of(
     spec: RunSpec, environment: Mapping[str, str], log: Callable[[str], None]
 ) -> Servers:
     """Who starts and stops the servers of a run; raises ServersError where nobody can."""
-    if not spec.scales_servers:
+    if not spec.changes_servers:
         return FixedServers()
     names = tuple(dict.fromkeys(endpoint.server for endpoint in spec.endpoints))
     return KubernetesServers(api=KubernetesApi.of_this_pod(environment), names=names, log=log)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WinnerService:
-    """The Service under whose name clients find the winner. api: None: there is none."""
-
-    api: KubernetesApi | None
-
-    def select(self, kept: KeptWinner | None) -> None:
-        """Lead clients to a winner's servers, or nowhere; raises ServersError."""
-        if self.api is None:
-            return
-        # What a merge does not name stays as it was.
-        one: str | None = NO_SERVER
-        if kept:
-            one = kept.servers[0] if len(kept.servers) == 1 else None
-        variant = kept.variant if kept and not one else None
-        labels = {**SERVING_COMPONENT, SERVER_LABEL: one, VARIANT_LABEL: variant}
-        self.api.select(WINNER_SERVICE, labels)
-
-
-def winner_service(spec: RunSpec, environment: Mapping[str, str]) -> WinnerService:
-    """Of a run whose winner goes on serving; raises ServersError where it cannot be reached."""
-    return WinnerService(api=KubernetesApi.of_this_pod(environment) if spec.after else None)
 
 
 async def go_home(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -> None:

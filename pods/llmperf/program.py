@@ -1,24 +1,21 @@
 """The measuring Job's program: reads the run specification, measures, uploads, reports, ends.
 
-Where the winner goes on serving, it looks at it before it ends (`serving`).
-
 In a Job's pod the run belongs to the Job: a pod that is terminated leaves it open, and the next one
 continues at the first block that is not measured. Whatever else ends it, `run.json` says so: the
 capacity controller keeps the servers' nodes until it does. Elsewhere a run ends with its process.
 
 Exit codes: 0 the run is complete, 1 it failed (its `run.json` says why), 2 the input is wrong,
-3 the specification or the results cannot be read or written, 75 terminated before the run was over,
-or while its winner served.
+3 the specification or the results cannot be read or written, 75 terminated before the run was over.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -40,9 +37,7 @@ from draftworth.measuring.job import (
     job_run_id,
 )
 from draftworth.measuring.journal import unrecorded_ends
-from draftworth.measuring.keeping import kept_winner
 from draftworth.measuring.readiness import ReadServerState
-from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import DEFECT, Runner, new_run_id
 from draftworth.measuring.search import AskForGraphs, asks_for_nothing
 from draftworth.measuring.sink import FolderSink, SinkError, Store
@@ -52,17 +47,11 @@ from draftworth.records.results import RUN_FILE, RunResult
 from pods.llmperf.compile_ahead import CompileAhead, compile_jobs
 from pods.llmperf.draft_outputs import draft_outputs
 from pods.llmperf.engines import open_engine
-from pods.llmperf.kubernetes_servers import (
-    KubernetesApi,
-    go_home,
-    servers_of,
-    winner_service,
-)
+from pods.llmperf.kubernetes_servers import KubernetesApi, go_home, servers_of
 from pods.llmperf.mounted_file import read_again
 from pods.llmperf.report import add_report
 from pods.llmperf.s3_sink import S3Sink
 from pods.llmperf.server_states import ServerStates
-from pods.llmperf.serving import Serving, read_limits, until_signal
 from pods.llmperf.specification import read_spec
 from pods.log import log_line
 
@@ -75,16 +64,12 @@ _RETRIES = Config(retries={"mode": "standard", "max_attempts": 8})
 def main(argv: Sequence[str]) -> int:
     """Run once."""
     arguments = _parser().parse_args(argv)
-    run_id, started_s = job_run_id(os.environ), time.monotonic()
+    run_id = job_run_id(os.environ)
     try:
         _end_on_signal()
-        spec = read_spec(arguments.run_spec, arguments.run_spec_sha256, _s3)
-        serving = _serving(arguments, spec, started_s)
-        result = _measure(arguments, spec, serving, run_id)
+        result = _measure(arguments, run_id)
         _end_on_signal()  # the run's own handlers went with it
         add_report(_store(arguments.results), result.run_id, log_line)
-        if serving:
-            serving.go_on(result.run_id)
     except SinkError as error:
         log_line(f"{error}; another pod may succeed")
         return EXIT_NOT_RECORDED
@@ -115,30 +100,8 @@ def _end_on_signal() -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
 
 
-def _serving(arguments: argparse.Namespace, spec: RunSpec, started_s: float) -> Serving | None:
-    """What comes after the run; None: nothing."""
-    if spec.after is None:
-        return None
-    if arguments.serving_limits_file is None:
-        raise UserInputError(
-            "--serving-limits-file: given nothing, allowed: a file, where the run specification "
-            "has a winner that goes on serving: it says for how long"
-        )
-    return Serving(
-        spec=spec,
-        results=_store(arguments.results),
-        limits=read_again(arguments.serving_limits_file, read_limits),
-        servers=servers_of(spec, os.environ, log_line),
-        service=winner_service(spec, os.environ),
-        server_state=_server_states(arguments.results),
-        log=log_line,
-        started_s=started_s,
-    )
-
-
-def _measure(
-    arguments: argparse.Namespace, spec: RunSpec, serving: Serving | None, run_id: str | None
-) -> RunResult:
+def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
+    spec = read_spec(arguments.run_spec, arguments.run_spec_sha256, _s3)
     store = _store(arguments.results)
     history = read_history(store, run_id) if run_id else None
     servers = servers_of(spec, os.environ, log_line)
@@ -163,23 +126,30 @@ def _measure(
         return make_runner().fail(
             f"{ends} pods ended and recorded no reason, as when they need more memory than they get"
         )
-    if serving:  # what an earlier Job's winner was found by
-        serving.service.select(None)
     # Before the event loop: Ray sets signal handlers, and the run's own must be the last.
     opened = open_engine(arguments.ray_address, spec, log_line)
     try:
         with opened as (engine, scheduling):
             runner = make_runner(engine=engine, scheduling=scheduling)
-            result = asyncio.run(until_signal(runner.run()))
+            result = asyncio.run(_until_signal(runner))
     except SinkError:
         raise
     except DraftworthError as error:  # of the engine: the run's own are in its result
         if history is None:
             raise
         return make_runner().fail(str(error))
-    if kept_winner(store, result.run_id) is None:
-        asyncio.run(go_home(servers, spec, log_line))
+    asyncio.run(go_home(servers, spec, log_line))
     return result
+
+
+async def _until_signal(runner: Runner) -> RunResult:
+    """Run, until SIGTERM or SIGINT cancels it."""
+    running = asyncio.ensure_future(runner.run())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, running.cancel)
+    return await running
 
 
 def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> bool:
@@ -220,12 +190,6 @@ def _parser() -> argparse.ArgumentParser:
         "--compile-jobs",
         help="JSON: of variants whose graphs CPU nodes compile when they are likely to be needed, "
         "key and job_name",
-    )
-    parser.add_argument(
-        "--serving-limits-file",
-        type=Path,
-        help="of a run whose winner goes on serving: a file with its limits, JSON; read again "
-        "while it serves",
     )
     parser.add_argument(
         "--ray-address",

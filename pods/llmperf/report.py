@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 
 from draftworth.analysis.facts import facts_of
 from draftworth.measuring.sink import Store
-from draftworth.records.live import KEPT_FILE, read_kept
 from draftworth.records.reading import read_end, read_run
 from draftworth.records.results import BLOCKS_FOLDER, RESULT_SUFFIX, RUN_FILE, TRANSCRIPT_SUFFIX
 from draftworth.records.search import SEARCH_FILE
@@ -50,7 +49,7 @@ def _render(store: Store, run_id: str, names: Iterable[str], folder: Path, log: 
     copy = partial(_copy, store, run_id, folder)
     copy(RUN_FILE)
     stems = read_end(folder).blocks
-    files = {SEARCH_FILE, KEPT_FILE} | {
+    files = {SEARCH_FILE} | {
         f"{BLOCKS_FOLDER}/{s}{end}" for s in stems for end in (RESULT_SUFFIX, TRANSCRIPT_SUFFIX)
     }
     with ThreadPoolExecutor(_PARALLEL_FILES) as pool:
@@ -63,8 +62,7 @@ def _render(store: Store, run_id: str, names: Iterable[str], folder: Path, log: 
 
     run = read_run(folder)
     facts = facts_of(run, read_transcripts(folder, run.blocks) if _fit(folder, log) else {})
-    kept = read_kept(folder, run.result.run_id)
-    write_report(document_of(facts, kept=kept), facts, folder / REPORT_FOLDER)
+    write_report(document_of(facts), facts, folder / REPORT_FOLDER)
     return True
 
 

@@ -23,10 +23,6 @@ class S3Sink:
         self.bucket = bucket
         self.prefix = prefix.strip("/")
 
-    def at(self, prefix: str) -> S3Sink:
-        """Another folder of the same bucket."""
-        return S3Sink(self._client, bucket=self.bucket, prefix=prefix)
-
     def write(self, name: str, data: bytes) -> None:
         """Put one object; S3 refuses a name that is taken (`If-None-Match: *`).
 

@@ -11,7 +11,6 @@ from aws_cdk import Stack, Token, aws_iam, aws_s3
 from draftworth.experiment.naming import RUNS_PREFIX, Names
 from draftworth.records.canary import CANARIES_FOLDER
 from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
-from draftworth.records.live import KEPT_FILE, OVER_FILE
 from draftworth.records.results import RUN_FILE
 from draftworth.records.server_state import SERVERS_FOLDER
 from draftworth.records.staging import failed_key, ready_key
@@ -20,9 +19,7 @@ from draftworth.records.verdict import VERDICT_FILE
 from stacks.constructs.accepted_findings import accept, accept_folders
 from stacks.constructs.roles import allow, grant
 
-RUN_FILES = tuple(
-    f"{RUNS_PREFIX}*/{name}" for name in (RUN_FILE, VERDICT_FILE, KEPT_FILE, OVER_FILE)
-)
+RUN_FILES = tuple(f"{RUNS_PREFIX}*/{name}" for name in (RUN_FILE, VERDICT_FILE))
 # Of every Job and variant: a deploy changes these rights before the plan, a rollback after it, and
 # what the plan of that moment names must be readable.
 REPORTS = (f"{CANARIES_FOLDER}*", f"{SERVERS_FOLDER}*", f"{COMPILING_FOLDER}*")

@@ -26,7 +26,6 @@ from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.artifact_manifest import manifest_key
 from draftworth.records.canary import canary_key
 from draftworth.records.readings import OUTPUTS_FILE, READINGS_FILE
-from draftworth.records.results import LIVE_FOLDER
 from draftworth.records.server_state import SERVERS_FOLDER, server_state_key
 from draftworth.records.unproven_graphs import (
     WANTED_KEY,
@@ -61,7 +60,7 @@ class WorkloadRoles(Construct):
             if compiles_on_cpu(experiment, variant):
                 _let_reject_graphs(server, artifacts, variant.artifact_key)
             _let_report(server, variant, results)
-        load_generator = self._build_load_generator(experiment, results, run_spec_arn)
+        load_generator = self._build_load_generator(results, run_spec_arn)
         if any(not graph.certain for graph in graphs_to_compile(experiment)):
             _let_ask_for_graphs(load_generator, results)
         self._build_draft_reader(experiment, checkpoints, results)
@@ -91,16 +90,12 @@ class WorkloadRoles(Construct):
         _let_upload_graphs(server, artifacts, {key: manifest_key(key)})
         return server
 
-    def _build_load_generator(
-        self, experiment: ResolvedNeuron, results: aws_s3.IBucket, run_spec_arn: str
-    ) -> aws_iam.Role:
+    def _build_load_generator(self, results: aws_s3.IBucket, run_spec_arn: str) -> aws_iam.Role:
         """Get and list as well: a pod goes on where the one before it was, and where the answer to
         a put was lost, the writer looks whether it was its own."""
         load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "read prompts, write results")
-        servers = f"{SERVERS_FOLDER}*"
-        # Probes of a winner that serves, where one does.
-        written = [f"{RUNS_PREFIX}*", *[f"{LIVE_FOLDER}/*"] * experiment.winner_stays]
-        objects = [*map(results.arn_for_objects, written)]
+        runs, servers = f"{RUNS_PREFIX}*", f"{SERVERS_FOLDER}*"
+        objects = [results.arn_for_objects(runs)]
         grant(
             load_generator,
             # This deploy's alone. The bucket's key needs no right: the policies of S3's own and of
@@ -114,10 +109,10 @@ class WorkloadRoles(Construct):
                 "ListRuns",
                 ["s3:ListBucket"],
                 [results.bucket_arn],
-                {"StringLike": {"s3:prefix": written}},
+                {"StringLike": {"s3:prefix": runs}},
             ),
         )
-        accept_folders(load_generator, results, *written, servers)
+        accept_folders(load_generator, results, runs, servers)
         return load_generator
 
     def _build_draft_reader(

@@ -64,7 +64,6 @@ def test_the_files_hold_the_objects_that_the_charts_make(
         "creates KEY/_UNPROVEN.json, puts control/compiling/KEY.json into the results",
         "x86 nodes labelled draftworth/node-group=compile, with room for one pod of 60 CPUs and",
         "448 GiB each, and with the taint draftworth/compile",
-        "with `after: serve` draftworth/llmperf creates, lists and reads live/*",
         "of a search with it draftworth/llmperf reads and puts control/compiling/wanted.json",
     ],
 )

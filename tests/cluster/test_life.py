@@ -21,12 +21,10 @@ from charts.load_generator import SCALING_ROLE
 from charts.names import server_names
 from charts.run_specification import run_spec_file
 from draftworth.cli import main
-from draftworth.measuring.job import WINNER_SERVICE
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.records.codec import load_record
-from draftworth.records.live import KEPT_FILE, KeptWinner
 from draftworth.records.readings import OUTPUTS_FILE, READINGS_FILE, DraftReadings
-from draftworth.records.results import LIVE_FOLDER, RESULT_SUFFIX, BlockResult, RunResult
+from draftworth.records.results import RESULT_SUFFIX, BlockResult, RunResult
 from draftworth.records.search import SEARCH_FILE, SearchResult
 from draftworth.records.server_state import ServerState
 from draftworth.records.staging import FAILURES_ANNOTATION, READY_MARKER
@@ -49,8 +47,6 @@ REQUESTS = 16  # of each variant and class, in rounds of 4 a case
 VARIANTS = 2
 BLOCKS_A_ROUND = 2 * VARIANTS  # of each case one a variant
 ENGINE = "vllm"
-SERVICE_NAME = "kubernetes.io/service-name"
-LOOKS = 2
 
 
 @pytest.fixture(scope="module")
@@ -130,12 +126,6 @@ def test_a_run_from_its_deploy_to_its_verdict_and_its_end(
         r"at c\d+, [a-z0-9.-]+: (cheaper per token|inconclusive)", capsys.readouterr().out
     )
     destroy(world)
-
-
-def kept_by(world: World) -> KeptWinner:
-    """The winner that stays."""
-    (key,) = world.keys("results", f"/{KEPT_FILE}")
-    return load_record(KeptWinner, world.get("results", key))
 
 
 def blocks_of(world: World) -> list[BlockResult]:
@@ -221,71 +211,6 @@ def test_a_run_outlives_the_loss_of_every_node_that_it_uses(world: World) -> Non
     # What the first servers compiled the second ones loaded.
     assert "are in the bucket" in world.kubelet.log("vllm-", ENGINE)
     assert len(world.keys("artifacts", "_ARTIFACTS.json")) == VARIANTS
-    destroy(world)
-
-
-# A winner that stays.
-
-# Seven minutes of a node: some thirty turns of the controller's clock, and by the pods' own, which
-# is the real one, longer than the test.
-SHORT_USD = 1.0
-
-
-def stays(*, budget_usd: float) -> dict[str, object]:
-    return {"after": {"kind": "serve", "budget_usd": budget_usd, "probe_seconds": 1}}
-
-
-def looks_at(world: World, run_id: str) -> list[str]:
-    """The probes of a winner."""
-    return [key for key in world.keys("results") if key.startswith(f"{LIVE_FOLDER}/{run_id}/")]
-
-
-def clients_reach(world: World) -> list[str]:
-    """The pods behind the Service of the winner, as Kubernetes' own controller finds them."""
-    slices = world.api.all("EndpointSlice", labelSelector=f"{SERVICE_NAME}={WINNER_SERVICE}")
-    return [
-        endpoint["targetRef"]["name"]
-        for found in slices
-        for endpoint in found["endpoints"] or ()
-        if endpoint["conditions"]["ready"]
-    ]
-
-
-@pytest.mark.parametrize("synthesis", [stays(budget_usd=SHORT_USD)], indirect=True)
-def test_the_winner_serves_alone_until_its_budget_is_spent(world: World) -> None:
-    world.deploy()
-    world.until(lambda: len(servers(world)) == VARIANTS)
-    assert clients_reach(world) == []
-    run = world.until(lambda: run_of(world))
-    assert run.status == "complete"
-    kept = kept_by(world)
-    assert kept.run_id == run.run_id
-    world.until(partial(was_told, world, "goes on serving", kept.variant))
-    # The controller's clock stands still meanwhile: its budget lasts, whatever a look takes here.
-    eventually(lambda: len(looks_at(world, run.run_id)) >= LOOKS)
-    # The loser is gone, and clients reach the winner.
-    assert running(world) == {*kept.servers}
-    assert clients_reach(world) == [pod_of(world, *kept.servers)["metadata"]["name"]]
-    assert len(world.names_of("accelerator")) == world.cloud.desired_nodes == 1
-    world.until(lambda: not world.names_of("accelerator"))
-    assert was_told(world, "serving over")
-    eventually(lambda: clients_reach(world) == [])
-    destroy(world)
-
-
-@pytest.mark.parametrize("synthesis", [stays(budget_usd=1000.0)], indirect=True)
-def test_the_winner_comes_back_on_another_node(world: World) -> None:
-    world.deploy()
-    run = world.until(lambda: run_of(world))
-    eventually(lambda: looks_at(world, run.run_id))
-    (lost,) = world.names_of("accelerator")
-    world.nodes.terminate(lost)
-    world.until(lambda: any(pod["spec"]["nodeName"] != lost for pod in servers(world)))
-    seen = len(looks_at(world, run.run_id))
-    eventually(lambda: len(looks_at(world, run.run_id)) >= seen + LOOKS)
-    kept = kept_by(world)
-    assert running(world) == {*kept.servers}
-    assert clients_reach(world) == [pod_of(world, *kept.servers)["metadata"]["name"]]
     destroy(world)
 
 

@@ -40,7 +40,6 @@ NAMES = (
     "llama-3.1-8b-eagle3",
     "rehearsal",
     "rehearsal-search",
-    "rehearsal-serve",
 )
 # Where a path of the files counts from.
 FOLDER = ROOT / "experiments"

@@ -11,7 +11,7 @@ import contextlib
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,9 +21,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from draftworth.records.canary import canary_key
-from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
+from draftworth.records.capacity import STATE_KEY, STOP_KEY
 from draftworth.records.codec import dump_record, dump_text
-from draftworth.records.live import ServingOver
 from draftworth.records.server_state import server_state_key
 from draftworth.records.staging import failed_key, ready_key
 from lambdas.capacity_controller.controller import NotZeroError
@@ -34,7 +33,6 @@ from tests.lambdas.capacity_controller.plans import (
     DRAFT,
     JOB,
     MINUTE,
-    NOW,
     RUN_ID,
     SERVERS,
     TARGET,
@@ -42,18 +40,15 @@ from tests.lambdas.capacity_controller.plans import (
     finished_run,
     make_failed_model,
     make_given_up,
-    make_kept,
     make_plan,
     make_ready,
     make_report,
     make_server,
-    make_serving_plan,
     make_verdict,
 )
 from tests.lambdas.capacity_controller.test_invariants import Scenario
 
 PLAN = make_plan()
-SERVING_PLAN = make_serving_plan()
 RUN_KEY = f"runs/{RUN_ID}/run.json"
 OTHER_RUN_KEY = f"runs/{JOB}-ffffffff/run.json"
 KEYS = {
@@ -61,8 +56,6 @@ KEYS = {
     "run": (RESULTS, RUN_KEY),
     "other run": (RESULTS, OTHER_RUN_KEY),
     "verdict": (RESULTS, f"runs/{RUN_ID}/verdict.json"),
-    "kept": (RESULTS, f"runs/{RUN_ID}/kept.json"),
-    "over": (RESULTS, f"runs/{RUN_ID}/over.json"),
     "stop": (RESULTS, STOP_KEY),
     "target": (CHECKPOINTS, ready_key(TARGET.model, TARGET.revision)),
     "draft": (CHECKPOINTS, ready_key(DRAFT.model, DRAFT.revision)),
@@ -179,23 +172,21 @@ class HostileAws(FakeAws):
         return super().describe_capacity_reservations(**request)
 
 
-def with_nodes_up(plan: str = "first") -> HostileAws:
+def with_nodes_up() -> HostileAws:
     aws = HostileAws()
     scenario = Scenario(aws=aws)
     begun = ("nodes follow", "a server is healthy", "begin")
-    for operation in (f"Create {plan}", "stage both", "ready event", *begun):
+    for operation in ("Create first", "stage both", "ready event", *begun):
         scenario.do(operation)
     assert aws.desired == 2
     heartbeat(aws)
     return aws
 
 
-def heartbeat(
-    aws: FakeAws, *, after_seconds: float = 0.0, plan: CapacityPlan | None = None
-) -> None:
+def heartbeat(aws: FakeAws, *, after_seconds: float = 0.0) -> None:
     """As the schedule invokes the function; its errors are Lambda's to count."""
     aws.now += after_seconds
-    event = {"trigger": "heartbeat", "plan": dump_text(plan or make_plan(nodes=2))}
+    event = {"trigger": "heartbeat", "plan": dump_text(make_plan(nodes=2))}
     context = SimpleNamespace(
         invoked_function_arn="arn", get_remaining_time_in_millis=lambda: 300_000
     )
@@ -234,7 +225,6 @@ def state_of(aws: FakeAws) -> bytes:
     return aws.objects[KEYS["state"]][0]
 
 
-OVER = dump_record(ServingOver(run_id=RUN_ID, reason="its server is gone", ended_at_unix_s=NOW))
 ANY_BYTES = st.one_of(
     st.binary(max_size=200),
     st.sampled_from([b"", b"{}", b"null", DEEP, b'{"a":' * 50_000, b"9" * 5000, b" " * 2**21]),
@@ -244,8 +234,6 @@ CONTENTS = {
     "run": mutated(dump_record(finished_run())),
     "other run": mutated(dump_record(finished_run(f"{JOB}-ffffffff"))),
     "verdict": mutated(dump_record(make_verdict())),
-    "kept": mutated(dump_record(make_kept())),
-    "over": mutated(OVER),
     "stop": ANY_BYTES,
     "target": mutated(dump_record(make_ready(TARGET))),
     "draft": mutated(dump_record(make_ready(DRAFT))),
@@ -301,69 +289,6 @@ def test_after_the_deadline_the_size_is_zero(hostility: Hostility) -> None:
             assert len(json.dumps(entry)) < 20_000
         if aws.objects[KEYS["state"]][1] != "etag":
             assert len(state_of(aws)) < 2**20
-
-
-COMPLETE = {"run": dump_record(finished_run()), "kept": dump_record(make_kept())}
-
-
-@tries(1_000)
-@given(hostility=hostilities())
-@example(hostility=Hostility())
-@example(hostility=Hostility(contents={"kept": DEEP}))
-@example(hostility=Hostility(failing_keys={"kept": "denied"}))
-@example(hostility=Hostility(endless=frozenset({"kept"})))
-@example(hostility=Hostility(breaking_off={"state": "timeout"}))
-@example(hostility=Hostility(writes_fail=True))
-def test_after_the_deadline_and_the_budget_of_serving_the_size_is_zero(
-    hostility: Hostility,
-) -> None:
-    """Of a run that is complete and keeps its winner, but for what is hostile of it."""
-    with bounded():
-        aws = with_nodes_up("serving")
-        aws.make_hostile(replace(hostility, contents={**COMPLETE, **hostility.contents}))
-        heartbeat(aws, after_seconds=2 * MINUTE, plan=SERVING_PLAN)
-        assert aws.desired <= 2
-        heartbeat(aws, after_seconds=SERVING_PLAN.deadline_minutes * MINUTE, plan=SERVING_PLAN)
-        heartbeat(aws, after_seconds=120 * MINUTE, plan=SERVING_PLAN)
-        assert aws.desired == 0
-
-
-HOSTILE_WINNERS: dict[str, dict[str, Any]] = {
-    "control characters": {"variant": "\x1b[2J\r\n"},
-    "a name without end": {"variant": "x" * 100_000},
-    "a hundred thousand servers": {"servers": ["vllm"] * 100_000},
-    "no server": {"servers": []},
-    "a server without a name": {"servers": [""]},
-}
-
-
-@pytest.mark.parametrize("changed", HOSTILE_WINNERS.values(), ids=HOSTILE_WINNERS)
-def test_a_hostile_winner_keeps_nothing_up_and_is_told_in_a_few_printable_lines(
-    changed: dict[str, Any],
-) -> None:
-    aws = with_nodes_up("serving")
-    kept = {**json.loads(COMPLETE["kept"]), **changed}
-    aws.make_hostile(Hostility(contents={**COMPLETE, "kept": json.dumps(kept).encode()}))
-    heartbeat(aws, plan=SERVING_PLAN)
-    assert aws.desired == 0
-    assert "kept.json cannot be read" in aws.texts[-1]
-    assert len(aws.texts[-1].encode()) < 20_000
-    assert all(line.isprintable() for line in aws.texts[-1].split("\n"))
-
-
-@pytest.mark.parametrize(
-    ("reason", "words"),
-    [("\x1b[2J\r\n\u202e" + "x" * 9_000, "its Job has let it go"), ([], "cannot be read")],
-)
-def test_a_hostile_end_of_serving_is_told_in_a_few_printable_lines(reason: Any, words: str) -> None:
-    aws = with_nodes_up("serving")
-    over = json.dumps({**json.loads(OVER), "reason": reason}).encode()
-    aws.make_hostile(Hostility(contents={**COMPLETE, "over": over}))
-    heartbeat(aws, plan=SERVING_PLAN)
-    assert aws.desired == 0
-    assert words in aws.texts[-1]
-    assert len(aws.texts[-1].encode()) < 20_000
-    assert all(line.isprintable() for line in aws.texts[-1].split("\n"))
 
 
 @tries(1_000)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,12 +13,6 @@ from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.analysis.verdict import compare
 from draftworth.cli import main
-from draftworth.experiment.afterwards import Nothing
-from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.servers import FixedServers
-from draftworth.measuring.sink import SinkError
-from draftworth.planning.resolved import ResolvedLocal
-from draftworth.planning.run_specification import Server, run_spec
 from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult
 from draftworth.records.verdict import Judgement
@@ -92,74 +82,6 @@ def test_own_endpoints_go_through_files_queue_publisher_and_metrics(
     run = read_run(folder)
     assert len(run.blocks) == 4
     assert run.result.status == "complete"
-
-
-@contextmanager
-def two_engines(experiment: ResolvedLocal) -> Iterator[tuple[RunSpec, FixedServers]]:
-    """In the place of the local engines; as fixed servers they cannot be told to stay."""
-    update = {"after": Nothing(kind="nothing")}
-    experiment = replace(experiment, spec=experiment.spec.model_copy(update=update))
-    with (
-        stream_server(server(*[1] * 8)) as slow,  # type: ignore[arg-type]
-        stream_server(server(4, 4)) as fast,  # type: ignore[arg-type]
-    ):
-        plain, drafted = (variant.name for variant in experiment.variants)
-        urls = {plain: [Server(base_url=slow.base_url)], drafted: [Server(base_url=fast.base_url)]}
-        yield run_spec(experiment, servers=urls, ready_deadline_seconds=60), FixedServers()
-
-
-def interrupted(number: signal.Signals) -> bool:
-    async def serve() -> None:
-        signal.raise_signal(number)
-        await asyncio.sleep(60)
-
-    asyncio.run(serve())
-    return True
-
-
-def disk_is_full() -> bool:
-    raise SinkError("runs/live: cannot be written: No space left on device")
-
-
-@pytest.mark.emulator
-@pytest.mark.parametrize(
-    ("serve", "said"),
-    [
-        (lambda: interrupted(signal.SIGINT), "the winner goes: interrupted"),
-        (lambda: interrupted(signal.SIGTERM), "the winner goes: interrupted"),
-        (disk_is_full, "the winner goes: runs/live: cannot be written"),
-    ],
-)
-def test_whatever_ends_the_winner_its_run_is_read_and_printed(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    serve: Callable[[], bool],
-    said: str,
-) -> None:
-    experiment = short_rehearsal(tmp_path)
-    after = "after: {kind: serve, budget_usd: 1, usd_per_hour: 1, probe_seconds: 1}"
-    experiment.write_text(f"{experiment.read_text()}\n{after}\n")
-    read: list[str] = []
-
-    def read_outputs(_arguments: object, _experiment: object, run_id: str, *_: object) -> tuple[()]:
-        read.append(run_id)
-        return ()
-
-    monkeypatch.setattr("rehearsal.command.local_engines", lambda e, *_, **__: two_engines(e))
-    monkeypatch.setattr("rehearsal.command.serve_winner", lambda *_, **__: serve())
-    monkeypatch.setattr("rehearsal.command._read_outputs", read_outputs)
-
-    out = tmp_path / "runs"
-    code = main(["rehearse", "--experiment", str(experiment), "--out", str(out)])
-
-    output = capsys.readouterr()
-    assert code == 0, output.err
-    assert said in output.err
-    assert ("looks at the winner into CloudWatch" in output.err) == ("interrupted" in said)
-    assert read
-    assert "does speculation pay?" in output.out
-    assert f"files: {out / read[0]}" in output.out
 
 
 @pytest.mark.emulator

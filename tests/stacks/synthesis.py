@@ -10,14 +10,12 @@ import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
-from draftworth.experiment.afterwards import ServeOnDevices
 from draftworth.experiment.aws import OnDemand, Spot
 from draftworth.experiment.naming import PARTS, Names
 from draftworth.planning.resolved import ResolvedNeuron
@@ -34,7 +32,6 @@ from tests.support.shared import shared_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ("qwen3-32b", "llama-3.1-8b-eagle3")
-SERVE_UNTIL = datetime(2026, 12, 1, 8, tzinfo=UTC)
 REPORT = "validation-report.json"
 
 # What CloudFormation, CDK, cdk8s and the shell would read something into.
@@ -81,12 +78,7 @@ def experiments() -> dict[str, ResolvedNeuron]:
     small = on_small_nodes(llama)
     on_demand = dataclasses.replace(on_demand, cases=(hostile_case(),))
     search = resolved("qwen3-32b-search")
-    serving = changed(
-        qwen,
-        name="serving",
-        after=ServeOnDevices(kind="serve", budget_usd=40.0, serve_until=SERVE_UNTIL),
-    )
-    return {e.name: e for e in (qwen, llama, on_demand, spot, small, search, serving)}
+    return {e.name: e for e in (qwen, llama, on_demand, spot, small, search)}
 
 
 def hostile_case() -> Case:

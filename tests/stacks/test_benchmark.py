@@ -166,7 +166,7 @@ def test_each_service_account_has_a_role_of_its_own(name: str) -> None:
 
 
 ONCE = '{"Null": {"s3:if-none-match": "false"}}'
-ONLY_RUNS = '{"StringLike": {"s3:prefix": ["runs/*"]}}'
+ONLY_RUNS = '{"StringLike": {"s3:prefix": "runs/*"}}'
 
 
 def test_the_load_generator_reads_prompts_creates_results_and_replaces_none() -> None:

@@ -143,7 +143,6 @@ def test_new_result_files_come_into_the_queue_by_eventbridge() -> None:
                 "key": [
                     {"wildcard": "runs/*.result.json"},
                     {"wildcard": "runs/*/verdict.json"},
-                    {"wildcard": "live/*.json"},
                 ]
             },
         },

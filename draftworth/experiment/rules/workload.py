@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from draftworth.errors import Key, Problem
 from draftworth.experiment.model import Experiment, LocalExperiment, loads_of
-from draftworth.experiment.workload import PoissonLoad, RatesLoad, Workload
+from draftworth.experiment.workload import Workload
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT, ConcurrencyLoad
 from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE
 
@@ -151,18 +151,6 @@ def _by_default(experiment: Experiment) -> str:
     return f"; load is left out: the ladder to serving.max_num_seqs {most}"
 
 
-def _a_winner_can_be_found(experiment: Experiment) -> Iterator[Problem]:
-    load = experiment.workload.load
-    if experiment.after.kind == "serve" and isinstance(load, PoissonLoad | RatesLoad):
-        yield Problem(
-            key=("workload", "load"),
-            given=f"kind {load.kind} with after.kind serve",
-            allowed="kind concurrency or ladder, or no `load`; or after.kind nothing",
-            reason="a variant wins by its cost per token, which requests that arrive at a rate do "
-            "not have: the run would be paid for, and no variant that pays would go on serving",
-        )
-
-
 def _classes_once(experiment: Experiment) -> Iterator[Problem]:
     counts = Counter(c.name for c in experiment.workload.classes)
     for index, prompt_class in enumerate(experiment.workload.classes):
@@ -182,6 +170,5 @@ COMMON = (
     _load_generator_can_send,
     _budget_reaches_everywhere,
     _each_load_is_worth_its_warm_up,
-    _a_winner_can_be_found,
     _classes_once,
 )

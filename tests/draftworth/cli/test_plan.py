@@ -359,14 +359,6 @@ def test_what_was_copied_of_an_example_is_noted(
             ),
             "0.014",
         ),
-        (
-            put("after", value={"kind": "serve", "budget_usd": 40}),
-            (
-                "63 in CloudWatch (19 of all variants x 2 prompt classes x 1 load; "
-                "once 3 of a verdict x 3 traffics x 1; 16 of a winner that serves)"
-            ),
-            "0.026",
-        ),
     ],
 )
 def test_every_load_class_and_variant_has_metrics_that_cost(

@@ -33,13 +33,6 @@ DFLASH_ON_QWEN = both(
 )
 
 # edit, key, given, allowed, reason: pieces of the message, all of which must be there
-
-
-def serving(until: object) -> dict[str, object]:
-    """A winner that goes on serving until then."""
-    return {"kind": "serve", "budget_usd": 40, "serve_until": until}
-
-
 REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
     "no baseline": (
         put("variants", 0, value=SPECULATIVE),
@@ -543,7 +536,7 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "budget_usd",
         "unknown key, 'budget_usd'",
         "rerun",
-        "belongs into after or aws",
+        "belongs into aws",
     ),
     "a rerun inside aws": (
         put("aws", "rerun", value=2),
@@ -897,70 +890,6 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "nothing",
         "a date, YYYY-MM-DD",
         "required; the day this price was looked up",
-    ),
-    "an end of serving without its zone": (
-        put("after", value=serving("2026-12-01T08:00:00")),
-        "after.serve_until",
-        '"2026-12-01T08:00:00"',
-        "a date, a time and its zone",
-        "as in 2026-12-01T08:00:00Z",
-    ),
-    "an end of serving without its time": (
-        put("after", value=serving("2026-12-01")),
-        "after.serve_until",
-        '"2026-12-01"',
-        "a date, a time and its zone",
-        "as in 2026-12-01T08:00:00Z",
-    ),
-    "an end of serving in words": (
-        put("after", value=serving("tomorrow")),
-        "after.serve_until",
-        '"tomorrow"',
-        "a date, a time and its zone",
-        "as in 2026-12-01T08:00:00Z",
-    ),
-    "an end of serving that is a number": (
-        put("after", value=serving(5)),
-        "after.serve_until",
-        "5",
-        "a date, a time and its zone",
-        "as in 2026-12-01T08:00:00Z",
-    ),
-    **{
-        f"an end of serving in {until[:4]}": (
-            put("after", value=serving(until)),
-            "after.serve_until",
-            f'"{until}"',
-            "after 1970-01-01 00:00 and before 2100-01-01 00:00 UTC",
-            "as in 2026-12-01T08:00:00Z",
-        )
-        for until in (
-            *("1969-06-01T00:00:00Z", "1970-01-01T00:00:00Z", "0001-01-01T00:00:00+05:00"),
-            *("2100-01-01T00:00:00Z", "9999-12-31T23:59:59-05:00"),
-        )
-    },
-    **{
-        f"serving the winner of a {load['kind']}": (
-            both(
-                put("workload", "load", value=load),
-                put("after", value={"kind": "serve", "budget_usd": 40}),
-            ),
-            "workload.load",
-            f"kind {load['kind']} with after.kind serve",
-            "kind concurrency or ladder, or no `load`; or after.kind nothing",
-            "a variant wins by its cost per token, which requests that arrive at a rate do not",
-        )
-        for load in (
-            {"kind": "poisson", "requests_per_second": 2.0},
-            {"kind": "poisson_ladder", "rates": [1.0, 2.0]},
-        )
-    },
-    "serving without a budget": (
-        put("after", value={"kind": "serve"}),
-        "after.budget_usd",
-        "nothing",
-        "a number, 0.001 or more",
-        "this key is required; US dollars that serving may cost, counted from the end of the run",
     ),
     "a list of methods": (
         put("variants", 1, "method", value=["eagle"]),
@@ -1546,7 +1475,6 @@ def test_every_shipped_experiment_loads() -> None:
         "qwen3-32b-search": NeuronExperiment,
         "rehearsal": LocalExperiment,
         "rehearsal-search": LocalExperiment,
-        "rehearsal-serve": LocalExperiment,
     }
     for name, kind in shipped.items():
         assert type(load_experiment(ROOT / "experiments" / f"{name}.yaml").spec) is kind

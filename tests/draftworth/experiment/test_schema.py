@@ -10,7 +10,6 @@ import jsonschema
 import pytest
 import yaml
 
-from draftworth.experiment.afterwards import ServeOnDevices
 from draftworth.experiment.loading import experiment_json_schema
 from draftworth.experiment.patterns import PATTERN_WORDS
 from tests.conftest import ROOT
@@ -24,18 +23,6 @@ def test_the_json_schema_accepts_the_shipped_experiments(file: Path) -> None:
     typed = json.loads(json.dumps(yaml.safe_load(file.read_text()), default=str))
     assert data
     jsonschema.validate(typed, experiment_json_schema())
-
-
-def test_the_manual_has_every_key_of_a_winner_that_stays() -> None:
-    section = (ROOT / "docs" / "operations.md").read_text().partition("## The winner stays")[2]
-    shown = yaml.safe_load(section.split("```")[1])["after"]
-    serves = ServeOnDevices.model_validate_json(json.dumps(shown, default=str))
-    assert set(shown) == set(ServeOnDevices.model_fields)
-    given = {name: field.get_default() for name, field in ServeOnDevices.model_fields.items()}
-    assert all(shown[name] == given[name] for name in ("replicas", "probe_seconds"))
-    assert serves.serve_until
-    about = section.partition("\n## ")[0]
-    assert "`usd_per_hour` is required" in about
 
 
 def test_the_json_schema_refuses_what_the_loader_refuses() -> None:

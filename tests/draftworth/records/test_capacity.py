@@ -13,7 +13,6 @@ from tests.lambdas.capacity_controller.plans import (
     TARGET,
     make_block_plan,
     make_plan,
-    make_serving_plan,
 )
 
 
@@ -49,9 +48,3 @@ def test_a_model_that_is_target_and_draft_is_waited_for_once() -> None:
 def test_cost_is_hours_times_price() -> None:
     assert spent_usd(8.6, node_seconds=5400, block_node_seconds=None) == pytest.approx(12.9)
     assert spent_usd(8.6, node_seconds=5400, block_node_seconds=7200) == pytest.approx(17.2)
-
-
-@pytest.mark.parametrize("until", [0.0, 60.0])
-def test_serving_ends_at_its_time_also_where_that_is_the_first_second(until: float) -> None:
-    plan = make_serving_plan(serve_until_unix_s=until)
-    assert plan.serving_ends_unix_s(1e9) == until

@@ -15,12 +15,10 @@ from draftworth.records.artifact_manifest import ArtifactManifest
 from draftworth.records.canary import CanaryReport
 from draftworth.records.capacity import CapacityPlan
 from draftworth.records.likelihoods import Likelihoods
-from draftworth.records.live import KeptWinner, LiveProbe, ServingOver
 from draftworth.records.predictions import Predictions
 from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.search import SearchResult
 from draftworth.records.server_state import ServerState
-from draftworth.records.serving_limits import ServingLimits
 from draftworth.records.staging import FailedModel, ReadyModel
 from draftworth.records.step_costs import StepCostCard
 from draftworth.records.unproven_graphs import CompileReport, Rejection, UnprovenManifest
@@ -31,7 +29,6 @@ RECORDS: tuple[Any, ...] = (
     *(BlockResult, RunResult, RunSpec, Entry, ArtifactManifest, CapacityPlan, ReadyModel),
     *(CanaryReport, FailedModel, ServerState, StepCostCard, Verdict),
     *(Likelihoods, Predictions, SearchResult, UnprovenManifest, Rejection, CompileReport),
-    *(KeptWinner, LiveProbe, ServingLimits, ServingOver),
 )
 FORMS = Path(__file__).parent / "snapshots" / "schemas.yaml"
 

@@ -109,7 +109,6 @@ NOT_IN_THE_KEY = {
     "aws.pins.node_release",
     "aws.pins.add_ons",
     "aws.compile_where",
-    *(f"after.{n}" for n in ("kind", "serve_until", "budget_usd", "probe_seconds", "replicas")),
     "aws.capacity.kind",
     "aws.capacity.reservation_id",
     "aws.capacity.hours",

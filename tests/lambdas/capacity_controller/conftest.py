@@ -27,7 +27,6 @@ from moto import mock_aws
 from draftworth.records.canary import canary_key
 from draftworth.records.capacity import STOP_KEY, CapacityPlan, ModelRef
 from draftworth.records.codec import dump_record, dump_text
-from draftworth.records.live import ServingOver
 from draftworth.records.server_state import ServerState, server_state_key
 from draftworth.records.staging import failed_key, ready_key
 from lambdas.capacity_controller.controller import Controller
@@ -45,7 +44,6 @@ from tests.lambdas.capacity_controller.plans import (
     VOCABULARY,
     finished_run,
     make_failed_model,
-    make_kept,
     make_plan,
     make_ready,
     make_report,
@@ -308,18 +306,6 @@ class Account:
     def end_run(self, run_id: str = RUN_ID, **overrides: Any) -> None:
         body = dump_record(finished_run(run_id, **overrides))
         self.s3.put_object(Bucket=RESULTS, Key=f"runs/{run_id}/run.json", Body=body)
-
-    def keep(self, run_id: str = RUN_ID, *, folder: str = "", **overrides: Any) -> None:
-        """The measuring Job writes which winner stays, before the end of the run."""
-        body = dump_record(make_kept(run_id, **{"since_unix_s": self.now, **overrides}))
-        key = f"runs/{folder or run_id}/kept.json"
-        self.s3.put_object(Bucket=RESULTS, Key=key, Body=body)
-
-    def let_go(self, run_id: str = RUN_ID, reason: str = "its server is gone") -> None:
-        """The measuring Job writes that the winner serves no more."""
-        over = ServingOver(run_id=run_id, reason=reason, ended_at_unix_s=self.now)
-        key = f"runs/{run_id}/over.json"
-        self.s3.put_object(Bucket=RESULTS, Key=key, Body=dump_record(over))
 
     def give_verdict(self, body: bytes | None = None, run_id: str = RUN_ID) -> None:
         data = dump_record(make_verdict()) if body is None else body

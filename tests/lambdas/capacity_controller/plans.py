@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from draftworth.records.canary import CanaryReport
-from draftworth.records.capacity import CapacityPlan, DraftRef, ModelRef, ServingPlan
+from draftworth.records.capacity import CapacityPlan, DraftRef, ModelRef
 from draftworth.records.files import StoredFile
-from draftworth.records.live import KeptWinner
 from draftworth.records.results import RunResult
 from draftworth.records.server_state import ServerState
 from draftworth.records.staging import FailedModel, ReadyModel
@@ -70,23 +69,6 @@ def make_plan(**overrides: Any) -> CapacityPlan:
 
 def make_block_plan(**overrides: Any) -> CapacityPlan:
     return make_plan(**{"capacity": "capacity_block", "reservation_id": BLOCK_ID, **overrides})
-
-
-def make_serving_plan(**overrides: Any) -> CapacityPlan:
-    """Two nodes measure; the winner stays on one of them, for two hours of its price."""
-    limits: dict[str, Any] = {"nodes": 1, "budget_usd": 20.0, "serve_until_unix_s": None}
-    limits |= {name: overrides.pop(name) for name in tuple(limits) if name in overrides}
-    measured_on = overrides.pop("measured_on", 2)
-    return make_plan(nodes=measured_on, serving=ServingPlan(**limits), **overrides)
-
-
-def make_kept(run_id: str = RUN_ID, **overrides: Any) -> KeptWinner:
-    fields: dict[str, Any] = {
-        "variant": VARIANTS[1],
-        "servers": (SERVERS[2],),
-        "since_unix_s": NOW + HOUR,
-    }
-    return KeptWinner(run_id=run_id, **{**fields, **overrides})
 
 
 def make_deployment(plan: CapacityPlan | None = None, **overrides: Any) -> Deployment:

@@ -36,19 +36,16 @@ from tests.lambdas.capacity_controller.plans import (
     JOB,
     MINUTE,
     NOW,
-    SERVERS,
     TAGS,
     TARGET,
     VARIANTS,
     finished_run,
     make_failed_model,
     make_given_up,
-    make_kept,
     make_plan,
     make_ready,
     make_report,
     make_server,
-    make_serving_plan,
 )
 
 OTHER_JOB = "llmperf-qwen3-32b-11112222"
@@ -62,15 +59,6 @@ PLANS = {
     "other": make_plan(nodes=3, job_name=OTHER_JOB),
     "block": make_plan(
         nodes=1, capacity="capacity_block", reservation_id=BLOCK_ID, deadline_minutes=1440
-    ),
-    "serving": make_serving_plan(),
-    "serving-until": make_serving_plan(serve_until_unix_s=NOW + 4 * HOUR, budget_usd=1e4),
-    "serving-block": make_serving_plan(
-        measured_on=1,
-        capacity="capacity_block",
-        reservation_id=BLOCK_ID,
-        deadline_minutes=1440,
-        serve_until_unix_s=NOW + 8 * HOUR,
     ),
 }
 TRIGGERS = ("ready event", "run event", "deadline event", "heartbeat")
@@ -178,19 +166,6 @@ def _end(job: str, status: str) -> Callable[[FakeAws], None]:
     return end
 
 
-def _keep(**overrides: Any) -> Callable[[FakeAws], None]:
-    """The run is complete, and says which winner stays."""
-
-    def keep(aws: FakeAws) -> None:
-        run_id = f"{JOB}-89abcdef"
-        fields = {"run_id": run_id, "servers": (SERVERS[0],), "since_unix_s": aws.now, **overrides}
-        body = dump_record(make_kept(**fields))
-        aws.objects[RESULTS, f"runs/{run_id}/kept.json"] = (body, "e")
-        _end(JOB, "complete")(aws)
-
-    return keep
-
-
 def _begin(job: str) -> Callable[[FakeAws], None]:
     def begin(aws: FakeAws) -> None:
         aws.objects[RESULTS, f"runs/{job}-89abcdef/journal/0001-0000-started.json"] = (b"", "e")
@@ -232,9 +207,6 @@ CHANGES: dict[str, Callable[[FakeAws], Any]] = {
     "begin": _begin(JOB),
     "begin other": _begin(OTHER_JOB),
     "complete": _end(JOB, "complete"),
-    "complete and kept": _keep(),
-    "kept long ago": _keep(since_unix_s=NOW - HOUR),
-    "of another run": _keep(run_id=f"{JOB}-ffffffff"),
     "fail": _end(JOB, "failed"),
     "complete other": _end(OTHER_JOB, "complete"),
     "a minute later": _later(MINUTE),
@@ -306,47 +278,25 @@ def against(aws: FakeAws) -> list[str]:
         aws.objects.get((CHECKPOINTS, f"{m.model}/{m.revision}/_READY.json"))
         for m in (TARGET, DRAFT)
     ]
-    # From when it has begun, the limits of serving stand where the run's did.
-    serving = deployment.serving if plan.serving else None
     rules = {
         "deleted": status == "ended",
-        "complete": b'"complete"' in run and not serving,
+        "complete": b'"complete"' in run,
         "failed": b'"failed"' in run,
         "gave up": gave_up(aws, deployment),
-        "deadline": aws.now >= deadline and not serving,
-        "budget": spent >= plan.budget_usd and plan.capacity != "capacity_block" and not serving,
-        "serving": is_over(aws, deployment),
-        "no server": paid - deployment.servers.from_node_seconds
-        >= 130 * MINUTE * needed(deployment),
+        "deadline": aws.now >= deadline,
+        "budget": spent >= plan.budget_usd and plan.capacity != "capacity_block",
+        "no server": paid - deployment.servers.from_node_seconds >= 130 * MINUTE * plan.nodes,
         "not begun": paid >= 45 * MINUTE * plan.nodes
         and not any(key.startswith(f"runs/{plan.job_name}-") for _, key in aws.objects),
         "stopped": (RESULTS, STOP_KEY) in aws.objects,
-        "not staged": None in ready and not serving,
-        "canary": canaries(aws, deployment) != [True] * len(VARIANTS) and not serving,
-        "tokenizers": any(b"bb" * 32 in body[0] for body in ready if body) and not serving,
+        "not staged": None in ready,
+        "canary": canaries(aws, deployment) != [True] * len(VARIANTS),
+        "tokenizers": any(b"bb" * 32 in body[0] for body in ready if body),
         "block": plan.capacity == "capacity_block"
         and not BLOCK_STARTS <= aws.now < BLOCK_ENDS - 40 * MINUTE,
     }
     found += [name for name, holds in rules.items() if holds]
     return found
-
-
-def needed(deployment: Deployment) -> int:
-    """Nodes of the run, or of the winner that serves."""
-    plan = deployment.plan
-    return plan.serving.nodes if plan.serving and deployment.serving else plan.nodes
-
-
-def is_over(aws: FakeAws, deployment: Deployment) -> bool:
-    """A winner serves, and has had its time or its money, now or before."""
-    plan, begun = deployment.plan, deployment.serving
-    if plan.serving is None or begun is None:
-        return False
-    seconds = deployment.node_time.node_seconds - begun.from_node_seconds
-    spent = seconds / 3600 * plan.price_usd_per_node_hour
-    late = plan.serving.serve_until_unix_s and aws.now >= plan.serving.serve_until_unix_s
-    poor = spent >= plan.serving.budget_usd and plan.capacity != "capacity_block"
-    return bool(late or poor or begun.over)
 
 
 def check_settled(aws: FakeAws) -> None:
@@ -355,7 +305,7 @@ def check_settled(aws: FakeAws) -> None:
     if aws.tags != TAGS or deployment is None:
         return
     if not may_stay(aws, reasons):
-        assert aws.desired == (0 if reasons else needed(deployment)), reasons
+        assert aws.desired == (0 if reasons else deployment.plan.nodes), reasons
 
 
 def check_said_once(aws: FakeAws) -> None:
@@ -374,12 +324,12 @@ def new_scenario() -> Scenario:
 
 def watch(aws: FakeAws) -> None:
     """At the moment of each request to EKS: never a foreign group, never up against a rule, never
-    more than the run needs, or the winner that serves."""
+    more than the run needs."""
 
     def asked(size: int) -> None:
         assert aws.tags == TAGS, "a foreign node group was touched"
         deployment, _ = current(aws)
-        assert not size or (deployment and size <= needed(deployment)), f"{size} nodes"
+        assert not size or (deployment and size <= deployment.plan.nodes), f"{size} nodes"
         assert not (size and against(aws)), f"{size} nodes in spite of {against(aws)}"
 
     aws.asked = asked
@@ -390,8 +340,6 @@ def watch(aws: FakeAws) -> None:
 @example(operations=["Create first", "stage both", "ready event", "hours later", "hours later"])
 @example(operations=["Create block", "stage both", "hours later"])
 @example(operations=["stage both", "Create first", "Delete", "ready event", "Create first"])
-@example(operations=["stage both", "Create serving", "complete and kept", *["hours later"] * 2])
-@example(operations=["stage both", "Create serving", "complete and kept", "run event", "Delete"])
 def test_one_event_after_the_other(operations: list[str]) -> None:
     scenario = new_scenario()
     watch(scenario.aws)
@@ -533,10 +481,6 @@ RULES = {
     "_no_server_ready": ["nodes follow", "begin", *LONG_AFTER, "heartbeat"],
     "_server_gave_up": ["a server gives up", "heartbeat"],
     "_complete": ["complete", "run event"],
-    "_limits_of_serving": [
-        *("Update serving", "nodes follow", "complete and kept", "run event"),
-        *("nodes follow", "a server is healthy", *["half an hour later", "heartbeat"] * 5),
-    ],
     "_failed": ["fail", "run event"],
     "_not_tried": ["the canary fails", "heartbeat"],
     "_not_staged": ["stage a draft that does not fit", "heartbeat"],

@@ -1,4 +1,4 @@
-"""An API server that knows Deployments, Jobs and Services, over TLS, and may misbehave."""
+"""An API server that knows Deployments and Jobs, over TLS, and may misbehave."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DROPPED: Trouble = (0, b"")
 
 @dataclass(kw_only=True)
 class StandInKubernetes:
-    """Deployments by name, with the replicas that they should have; selectors of Services.
+    """Deployments by name, with the replicas that they should have.
 
     slow: to so many questions one that was stopped still says that it has a pod. trouble: asked at
         each change of a scale, with its number from 1. asked: every one of them, in its order.
@@ -32,7 +32,6 @@ class StandInKubernetes:
     """
 
     replicas: dict[str, int]
-    selectors: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     slow: int = 0
     trouble: Callable[[int], Trouble] = lambda _: None
     asked: list[tuple[str, int]] = field(default_factory=list)
@@ -52,14 +51,6 @@ class StandInKubernetes:
         scale = {"spec": {"replicas": replicas}, "status": {"replicas": pods}}
         return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, **scale}
 
-    def other_patch(self, path: str, body: Any, authorization: str) -> tuple[int, bytes] | None:
-        """Of what is not the scale of a Deployment; None: it is."""
-        if "/batch/" in path:
-            return self.resume(path, body, authorization)
-        if path.startswith(f"/api/v1/namespaces/{NAMESPACE}/services/"):
-            return self.select(path.rpartition("/")[2], body, authorization)
-        return None
-
     def resume(self, path: str, body: Any, authorization: str) -> tuple[int, bytes]:
         """What Kubernetes answers to a Job that is to go on."""
         if authorization != f"Bearer {TOKEN}":
@@ -70,15 +61,6 @@ class StandInKubernetes:
         if name not in self.suspended:
             return 404, status_of(f'jobs.batch "{name}" not found')
         self.suspended[name] = False
-        return 200, b"{}"
-
-    def select(self, name: str, body: Any, authorization: str) -> tuple[int, bytes]:
-        """What is asked, as it is: a merge patch has a null for what goes."""
-        if authorization != f"Bearer {TOKEN}":
-            return 401, status_of("Unauthorized")
-        if name not in self.selectors:
-            return 404, status_of(f'services "{name}" not found')
-        self.selectors[name] = body["spec"]["selector"]
         return 200, b"{}"
 
 
@@ -108,8 +90,8 @@ def _handler(api: StandInKubernetes) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             assert self.headers["Content-Type"] == _MERGE
             authorization = self.headers["Authorization"]
-            if other := api.other_patch(self.path, json.loads(body), authorization):
-                self._say(*other)
+            if "/batch/" in self.path:
+                self._say(*api.resume(self.path, json.loads(body), authorization))
                 return
             *folder, name, last = self.path.split("/")
             assert folder == ["", "apis", "apps", "v1", "namespaces", NAMESPACE, "deployments"]
