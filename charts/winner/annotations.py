@@ -54,12 +54,13 @@ def _figures(winner: Winner) -> Iterator[tuple[str, str]]:
     yield "ttft-seconds", _each(winner.figures, lambda f: _number(f.ttft_s))
     yield "tokens-per-step", _each(winner.figures, lambda f: _number(f.tokens_per_step))
     if winner.speculates:
-        yield "cost-ratio", _each(winner.figures, lambda f: _ratio(f.cost_ratio))
-        yield "itl-speedup", _each(winner.figures, lambda f: _ratio(f.itl_speedup))
+        yield "cost-ratio", _each(winner.figures, lambda f: ratio_words(f.cost_ratio))
+        yield "itl-speedup", _each(winner.figures, lambda f: ratio_words(f.itl_speedup))
         yield (
             "break-even-tokens-per-step",
             "; ".join(
-                f"{f.load.label}: {_number(f.break_even_tokens_per_step)}" for f in winner.decisive
+                f"{f.load.label}: {ratio_words(f.break_even_tokens_per_step)}"
+                for f in winner.decisive
             ),
         )
     yield "loads-measured", ", ".join(f.load.label for f in winner.decisive)
@@ -85,8 +86,8 @@ def _number(value: float | None) -> str:
     return NOT_MEASURED if value is None else f"{value:.4g}"
 
 
-def _ratio(ratio: Estimate | None) -> str:
-    """The figure and its 95% interval."""
+def ratio_words(ratio: Estimate | None) -> str:
+    """The figure and its 95% interval, in brackets."""
     if ratio is None:
         return NOT_MEASURED
     interval = "no interval"
@@ -96,7 +97,7 @@ def _ratio(ratio: Estimate | None) -> str:
 
 
 def _other(c: Comparison) -> str:
-    return f"{c.variant}, {c.traffic.label}: {c.judgement}, cost ratio {_ratio(c.cost_ratio)}"
+    return f"{c.variant}, {c.traffic.label}: {c.judgement}, cost ratio {ratio_words(c.cost_ratio)}"
 
 
 def _utc(unix_s: float) -> str:

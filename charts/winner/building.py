@@ -13,12 +13,12 @@ from charts.names import (
     experiment_labels,
     service_name,
 )
+from charts.winner.alarms import watched, why_no_alarm
 from charts.winner.annotations import annotations_of
 from charts.winner.export import Export, Object
 from charts.winner.local_pod import local_command, local_pod
 from charts.winner.measured import Measured
 from charts.winner.neuron_pod import claim_template, neuron_pod, service_account, volumes
-from draftworth.analysis.winner import Winner
 from draftworth.planning.resolved import (
     NeuronVariant,
     ResolvedExperiment,
@@ -26,6 +26,7 @@ from draftworth.planning.resolved import (
     ResolvedNeuron,
     ResolvedVariant,
 )
+from draftworth.serving.command import served_model_name
 
 # Of the buckets that a server reads: fields of Bindings, and what stands in for each.
 BUCKETS: Mapping[str, str] = {
@@ -69,7 +70,8 @@ def export_of(
         needs=(service_account(name, namespace), *needs),
         claim_templates=templates,
         devices=devices,
-        remarks=tuple(_remarks(measured.winner)),
+        model=served_model_name(experiment.spec),
+        remarks=tuple(_remarks(measured)),
     )
 
 
@@ -97,9 +99,12 @@ def _bindings(experiment: ResolvedNeuron, given: Mapping[str, str]) -> Bindings:
     )
 
 
-def _remarks(winner: Winner) -> Iterator[str]:
+def _remarks(measured: Measured) -> Iterator[str]:
+    winner = measured.winner
     if not winner.speculates:
         yield "No variant is shown to be cheaper: the winner is the baseline, without speculation."
     elif len(winner.cheaper_at) < len(winner.decisive):
         loads = ", ".join(load.label for load in winner.cheaper_at)
         yield f"It is shown to be cheaper at {loads} only: keep the load there."
+    if winner.speculates and watched(measured) is None:
+        yield why_no_alarm(measured)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from charts.files import placeholder, write_files, yaml_text
+from charts.winner.alarms import break_even_words, cloudwatch_alarm, prometheus_rule, watched
 from charts.winner.building import BUCKETS, export_of
 from charts.winner.deployment import deployment
 from charts.winner.export import Export, Object
@@ -27,6 +28,7 @@ from draftworth.untrusted import one_line
 
 COMMON_FILE, DEPLOYMENT_FILE = "common.yaml", "deployment.yaml"
 KSERVE_FILE, STACK_FILE = "kserve.yaml", "production-stack-values.yaml"
+RULE_FILE, ALARM_FILE = "prometheus-rule.yaml", "cloudwatch-alarm.yaml"
 # Options that mean something with `--winner` alone.
 WINNER_OPTIONS = ("namespace", "image")
 DEFAULT_NAMESPACE = "default"
@@ -70,7 +72,10 @@ def write_winner(arguments: argparse.Namespace) -> str:
         )
     measured = measured_winner(arguments.winner, experiment)
     export = export_of(experiment, measured, namespace=namespace, image=image, given=given)
-    texts = {name: _text(export, measured, name) for name in _FILES}
+    texts = {
+        name: _header(export, measured, name) + yaml_text(objects)
+        for name, objects in _objects(export, measured).items()
+    }
     files = write_files(arguments.out, {name: text.encode() for name, text in texts.items()})
     return "\n".join([*_next_steps(export, measured, files, "".join(texts.values())), ""])
 
@@ -141,6 +146,8 @@ def _header(export: Export, measured: Measured, name: str) -> str:
             "The chart has no place for a resource claim: devices are asked of the Neuron device "
             f"plugin ({DEVICE_RESOURCE}), which the run did not use."
         )
+    if name in (RULE_FILE, ALARM_FILE) and (found := watched(measured)):
+        lines.append(break_even_words(*found))
     return "".join(f"# {line}\n" for line in lines)
 
 
@@ -149,29 +156,36 @@ _FILES: Mapping[str, str] = {
     DEPLOYMENT_FILE: "As a Deployment behind a ClusterIP Service",
     KSERVE_FILE: "As an InferenceService of KServe",
     STACK_FILE: "As values of the vLLM production-stack's chart vllm/vllm-stack",
+    RULE_FILE: "An alarm for a Prometheus that scrapes it in any of these forms",
+    ALARM_FILE: "The same alarm for CloudWatch, where its agent scrapes it",
 }
 
 
-def _text(export: Export, measured: Measured, name: str) -> str:
-    objects: Mapping[str, Sequence[Object]] = {
+def _objects(export: Export, measured: Measured) -> dict[str, Sequence[Object]]:
+    """What is written, by file; alarms only where there is something to watch."""
+    found: dict[str, Sequence[Object]] = {
         COMMON_FILE: export.needs,
         DEPLOYMENT_FILE: tuple(deployment(export)),
         KSERVE_FILE: (*export.claim_templates, inference_service(export)),
         STACK_FILE: (production_stack_values(export),),
     }
-    return _header(export, measured, name) + yaml_text(objects[name])
+    if at := watched(measured):
+        _, break_even = at
+        found[RULE_FILE] = (prometheus_rule(export, break_even),)
+        found[ALARM_FILE] = (cloudwatch_alarm(export, break_even),)
+    return found
 
 
 def _next_steps(
     export: Export, measured: Measured, files: Sequence[Path], text: str
 ) -> Iterator[str]:
-    common, plain, kserve, stack = files
+    common, plain, kserve, stack, *alarms = files
     yield f"Winner of run {one_line(measured.result.run_id)}: {measured.winner.variant}."
     yield measured.winner.headline
     yield from export.remarks
     yield ""
     yield "Wrote:"
-    yield from (f"  {file}: {words}" for file, words in zip(files, _FILES.values(), strict=True))
+    yield from (f"  {file}: {_FILES[file.name]}" for file in files)
     yield ""
     missing = [v for v in BUCKETS.values() if placeholder(v) in text]
     if missing:
@@ -200,4 +214,12 @@ def _next_steps(
         f"helm install NAME vllm/vllm-stack --version {CHART_VERSION} {namespace} --values {stack}"
     )
     yield "NAME must not begin with vllm: its Services' variables would be taken for vLLM's own."
+    if alarms:
+        rule, alarm = alarms
+        yield "And where its metrics go, an alarm for traffic that is no longer what was measured:"
+        yield f"  kubectl apply -f {rule}"
+        yield (
+            f"  aws cloudformation deploy --template-file {alarm} --stack-name NAME "
+            "--parameter-overrides ClusterName=CLUSTER TopicArn=TOPIC_ARN"
+        )
     yield f"What the cluster needs for each: {_DOCUMENT}"

@@ -18,6 +18,7 @@ class Export:
     needs: objects that must be there before any pod: its service account, volumes.
     claim_templates: of its device claims, where it makes any: the chart's pod does not.
     devices: Neuron devices that the pod claims; 0: none.
+    model: the name by which requests ask for it, and which its metrics carry.
     remarks: what a reader must know before applying a file, a sentence each.
     """
 
@@ -30,6 +31,7 @@ class Export:
     needs: tuple[Object, ...]
     claim_templates: tuple[Object, ...]
     devices: int
+    model: str
     remarks: tuple[str, ...]
 
     @property

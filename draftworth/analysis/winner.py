@@ -58,7 +58,7 @@ class WinnerFigures:
     itl_s: float | None
     ttft_s: float | None
     tokens_per_step: float | None
-    break_even_tokens_per_step: float | None
+    break_even_tokens_per_step: Estimate | None
 
     @property
     def label(self) -> str:
@@ -76,6 +76,7 @@ class Winner:
     cheaper_up_to: by length of prompts (None: as they are), the highest concurrency up to which the
         winner is shown to be cheaper at each one measured; empty for the baseline.
     longest_context_tokens: input and output of the longest request that counts; None: not counted.
+    has_counters: its server tells how many drafted tokens were accepted.
     """
 
     variant: str
@@ -86,6 +87,7 @@ class Winner:
     judged: tuple[Comparison, ...]
     cheaper_up_to: Mapping[int | None, int]
     longest_context_tokens: int | None
+    has_counters: bool
 
     @property
     def speculates(self) -> bool:
@@ -151,6 +153,7 @@ def _winner(facts: RunFacts, asked: Sequence[Comparison], variant: str, best: Tr
         judged=tuple(asked),
         cheaper_up_to=reached,
         longest_context_tokens=max(_context_tokens(run, variant), default=None),
+        has_counters=any(b.speculation for b in run.blocks if b.variant == variant),
     )
 
 
@@ -165,7 +168,6 @@ def _figures(run: Run, variant: str, compared: Sequence[Comparison]) -> WinnerFi
     traffic = compared[0].traffic
     own = next((c for c in compared if c.variant == variant), None)
     itl_s, ttft_s = (weighted(run, traffic, variant, m) for m in (INTER_TOKEN_LATENCY, TTFT))
-    break_even = step_cost_ratio(run, traffic.load, variant) if own else None
     return WinnerFigures(
         traffic=traffic.name,
         load=traffic.load,
@@ -175,7 +177,7 @@ def _figures(run: Run, variant: str, compared: Sequence[Comparison]) -> WinnerFi
         itl_s=itl_s,
         ttft_s=ttft_s,
         tokens_per_step=tokens_per_step(run.blocks, traffic, variant),
-        break_even_tokens_per_step=break_even.value if break_even else None,
+        break_even_tokens_per_step=step_cost_ratio(run, traffic.load, variant) if own else None,
     )
 
 

@@ -28,9 +28,9 @@ _COUNT_LIMIT = 2.0**63
 # Totals at one moment, by metric, summed over labels; positions apart. Empty: nothing to read.
 Reading = Mapping[str, float]
 
-_DRAFTS = "vllm:spec_decode_num_drafts_total"
+DRAFTS = "vllm:spec_decode_num_drafts_total"
 _DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens_total"
-_ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
+ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
 _ACCEPTED_AT = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 _TPOT = "vllm:request_time_per_output_token_seconds"
 _TTFT = "vllm:time_to_first_token_seconds"
@@ -40,7 +40,7 @@ _LOAD = "vllm_neuron:model_load_time_seconds"
 _LOAD_BYTES = "vllm_neuron:model_load_size_bytes"
 _GAUGES = (_STARTUP, _COMPILATION, _LOAD, _LOAD_BYTES)
 _GRAPHS = f"{_COMPILATION} lines"
-_COUNTERS = (_DRAFTS, _DRAFT_TOKENS, _ACCEPTED)
+_COUNTERS = (DRAFTS, _DRAFT_TOKENS, ACCEPTED)
 _TIMINGS = tuple(f"{name}_{part}" for name in (_TPOT, _TTFT) for part in ("sum", "count"))
 _NAMES = frozenset((*_COUNTERS, *_TIMINGS, *_GAUGES, _ACCEPTED_AT))
 
@@ -140,9 +140,9 @@ def speculation_between(before: Reading, after: Reading) -> SpeculationCounters 
         return None
     try:
         return SpeculationCounters(
-            drafts=int(added[_DRAFTS]),
+            drafts=int(added[DRAFTS]),
             draft_tokens=int(added[_DRAFT_TOKENS]),
-            accepted_tokens=int(added[_ACCEPTED]),
+            accepted_tokens=int(added[ACCEPTED]),
             accepted_per_position=tuple(map(int, at)),
         )
     except ValueError:

@@ -39,7 +39,8 @@ from tests.support.snapshot import assert_snapshot
 pytestmark = pytest.mark.synth
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-FILES = ["common.yaml", "deployment.yaml", "kserve.yaml", "production-stack-values.yaml"]
+FORMS = ["common.yaml", "deployment.yaml", "kserve.yaml", "production-stack-values.yaml"]
+ALARMS = ["cloudwatch-alarm.yaml", "prometheus-rule.yaml"]
 NAMED = ["--checkpoints-bucket=example-checkpoints", "--artifacts-bucket=example-artifacts"]
 
 
@@ -54,10 +55,10 @@ def test_the_files_and_what_is_left_to_do_are_as_in_the_snapshot(
     run, out = written_run(tmp_path), tmp_path / "out"
     assert manifests(NEURON, run, out, "--namespace=serving") == 0
     said = capsys.readouterr().out.replace(str(out), "OUT")
-    assert sorted(path.name for path in out.iterdir()) == FILES
+    assert sorted(path.name for path in out.iterdir()) == sorted([*FORMS, *ALARMS])
     headers = [
         line
-        for name in FILES
+        for name in (*FORMS, *ALARMS)
         for line in (out / name).read_text(encoding="utf-8").splitlines()
         if line.startswith("#")
     ]
@@ -147,10 +148,10 @@ def test_the_device_claim_is_in_the_files_whose_pods_make_it(tmp_path: Path) -> 
     assert manifests(NEURON, written_run(tmp_path), out) == 0
     kinds = {
         name: [o.get("kind") for o in yaml.safe_load_all((out / name).read_text(encoding="utf-8"))]
-        for name in FILES
+        for name in FORMS
     }
-    assert [name for name in FILES if "ResourceClaimTemplate" in kinds[name]] == FILES[1:3]
-    assert {*kinds[FILES[0]]} == {"ServiceAccount", "PersistentVolume", "PersistentVolumeClaim"}
+    assert [name for name in FORMS if "ResourceClaimTemplate" in kinds[name]] == FORMS[1:3]
+    assert {*kinds[FORMS[0]]} == {"ServiceAccount", "PersistentVolume", "PersistentVolumeClaim"}
 
 
 def test_annotations_say_what_was_measured_and_where_it_holds(tmp_path: Path) -> None:
@@ -175,7 +176,8 @@ def test_where_nothing_is_cheaper_the_baseline_is_exported_and_says_so(
     run, out = written_run(tmp_path, pays=False), tmp_path / "out"
     assert manifests(NEURON, run, out) == 0
     assert "the winner is the baseline, without speculation" in capsys.readouterr().out
-    for name in FILES:
+    assert sorted(path.name for path in out.iterdir()) == FORMS, "a baseline needs no alarm"
+    for name in FORMS:
         text = (out / name).read_text(encoding="utf-8")
         assert "# No variant is shown to be cheaper: the winner is the baseline" in text
         assert "--speculative-config" not in text
@@ -369,6 +371,17 @@ def test_the_files_say_where_the_winner_is_not_shown_to_be_cheaper(
     assert said in remark
 
 
+def test_a_server_that_counted_nothing_has_no_alarm_and_every_file_says_why(tmp_path: Path) -> None:
+    run = built_run(load(experiment_path(NEURON)))
+    blocks = tuple(replace(block, speculation=None) for block in run.blocks)
+    folder = write_run(replace(run, blocks=blocks), tmp_path / "run")
+    out = tmp_path / "out"
+    assert manifests(NEURON, folder, out) == 0
+    assert sorted(path.name for path in out.iterdir()) == FORMS
+    for name in FORMS:
+        assert "# No alarm is written: in the run the server" in (out / name).read_text()
+
+
 def test_a_winner_that_is_cheaper_at_every_load_needs_no_remark(tmp_path: Path) -> None:
     experiment = load(experiment_path(LOCAL))
     run = write_run(built_run(experiment, 1), tmp_path / "run")
@@ -379,5 +392,5 @@ def test_a_winner_that_is_cheaper_at_every_load_needs_no_remark(tmp_path: Path) 
 
 def test_the_files_are_yaml_that_any_reader_takes(tmp_path: Path) -> None:
     assert manifests(NEURON, written_run(tmp_path), tmp_path / "out") == 0
-    for name in FILES:
+    for name in (*FORMS, *ALARMS):
         assert all(yaml.safe_load_all((tmp_path / "out" / name).read_text(encoding="utf-8")))

@@ -59,8 +59,12 @@ def test_a_variant_that_is_cheaper_wins_with_the_figures_of_each_class_and_of_th
 
 def test_break_even_is_what_a_step_costs_in_baseline_steps() -> None:
     structured = at(winner_of(mixed()), "structured")
-    assert structured.break_even_tokens_per_step == pytest.approx(STEP_S / PLAIN_ITL_S, rel=0.25)
-    assert structured.break_even_tokens_per_step != pytest.approx(6.0, rel=0.1)
+    break_even = structured.break_even_tokens_per_step
+    assert break_even
+    assert break_even.value == pytest.approx(STEP_S / PLAIN_ITL_S, rel=0.25)
+    assert break_even.value != pytest.approx(6.0, rel=0.1)
+    assert break_even.low
+    assert break_even.low < break_even.value
 
 
 def test_where_a_class_alone_loses_the_judgement_there_says_so() -> None:

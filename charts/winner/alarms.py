@@ -1,0 +1,142 @@
+"""Alarms for the place where the winner serves: its traffic yields fewer tokens a step than needed.
+
+Tokens a step are 1 + accepted tokens / drafts, by vLLM's own counters. Where they stay below the
+measured break-even, a token costs more than without a draft: the traffic is no longer what was
+measured. Nothing of ours runs there: each file is for a monitoring system that scrapes the server.
+
+One Prometheus rule is for every form. Plain Deployments, KServe and the production-stack are
+usually scraped by a Prometheus Operator, which reads this object; Prometheus itself and Amazon
+Managed Service for Prometheus take what stands below `spec` as a rule file.
+"""
+
+from __future__ import annotations
+
+import json
+
+from charts.winner.annotations import ratio_words
+from charts.winner.export import Export, Object
+from charts.winner.measured import Measured
+from draftworth.analysis.handover import CHEAPER
+from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.winner import WinnerFigures
+from draftworth.measuring.counters import ACCEPTED, DRAFTS
+
+RULE_NAME = "SpeculationBelowBreakEven"
+# Tokens a step scatter from prompt to prompt by a quarter and more: an hour of traffic is judged,
+# unless it is only some requests, and twice in a row.
+WINDOW_HOURS = 1
+LEAST_STEPS = 1000
+# Where the CloudWatch agent puts what it scrapes: of a counter the deltas ("Prometheus metric type
+# conversion by the CloudWatch Agent"). Two dimensions of its own examples, and vLLM's own label.
+AGENT_NAMESPACE = "ContainerInsights/Prometheus"
+CLUSTER_DIMENSION, NAMESPACE_DIMENSION, MODEL_DIMENSION = "ClusterName", "Namespace", "model_name"
+
+
+def watched(measured: Measured) -> tuple[WinnerFigures, Estimate] | None:
+    """The load with the lowest break-even of those at which the winner is shown to be cheaper.
+
+    How many requests are in flight later is not known, and break-even rises with them: fewer tokens
+    a step than this do not pay at any of those loads. None: there is no draft, or nothing to watch.
+    """
+    winner = measured.winner
+    if not winner.speculates or not winner.has_counters:
+        return None
+    known = [
+        (figures, figures.break_even_tokens_per_step)
+        for figures in winner.decisive
+        if figures.judgement == CHEAPER and figures.break_even_tokens_per_step
+    ]
+    return min(known, key=lambda found: found[1].value, default=None)
+
+
+def why_no_alarm(measured: Measured) -> str:
+    """A sentence for a winner that speculates and has no alarm."""
+    if measured.winner.has_counters:
+        return "No alarm is written: the run could not count steps, so break-even is not known."
+    return (
+        "No alarm is written: in the run the server published no counters of accepted tokens (the "
+        "V0 engine need not have them), by which its tokens a step could be watched."
+    )
+
+
+def break_even_words(figures: WinnerFigures, break_even: Estimate) -> str:
+    """What the alarm is held against, for a comment."""
+    measured = figures.tokens_per_step
+    own = "" if measured is None else f"; the run had {measured:.2f}"
+    return (
+        f"Break-even, with its 95% interval: {ratio_words(break_even)} tokens a step at "
+        f"{figures.load.label}, the lowest of the loads at which the winner is cheaper{own}."
+    )
+
+
+def prometheus_rule(export: Export, break_even: Estimate) -> Object:
+    """A PrometheusRule of the Prometheus Operator."""
+    labels = f"namespace={json.dumps(export.namespace)},model_name={json.dumps(export.model)}"
+    accepted, steps = (
+        f"sum(increase({name}{{{labels}}}[{WINDOW_HOURS}h]))" for name in (ACCEPTED, DRAFTS)
+    )
+    alert: Object = {
+        "alert": RULE_NAME,
+        "expr": f"1 + {accepted} / {steps} < {break_even.value:.3f} and {steps} >= {LEAST_STEPS}",
+        "for": f"{WINDOW_HOURS}h",
+        "labels": {"severity": "warning"},
+        "annotations": {
+            "summary": f"{export.name}: a token costs more than it would without a draft model",
+            "description": f"{{{{ $value }}}} tokens a step, {_words(break_even)}",
+        },
+    }
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": export.metadata(export.annotations),
+        "spec": {"groups": [{"name": export.name, "rules": [alert]}]},
+    }
+
+
+def cloudwatch_alarm(export: Export, break_even: Estimate) -> Object:
+    """A CloudFormation template with the same alarm over what the CloudWatch agent scrapes."""
+    steps, accepted = _metric("steps", DRAFTS, export), _metric("accepted", ACCEPTED, export)
+    expression = f"IF(steps >= {LEAST_STEPS}, 1 + accepted / steps, {break_even.value:.3f})"
+    alarm = {
+        "AlarmDescription": f"{export.name}: tokens a step are {_words(break_even)}",
+        "Metrics": [
+            {"Id": "tokens", "Label": "tokens a step", "Expression": expression},
+            steps,
+            accepted,
+        ],
+        "Threshold": round(break_even.value, 3),
+        "ComparisonOperator": "LessThanThreshold",
+        "EvaluationPeriods": 2,
+        "TreatMissingData": "notBreaching",
+        "AlarmActions": [{"Ref": "TopicArn"}],
+    }
+    return {
+        "AWSTemplateFormatVersion": "2010-09-09",
+        "Parameters": {
+            "ClusterName": {"Type": "String", "Description": "EKS cluster that serves the winner"},
+            "TopicArn": {"Type": "String", "Description": "SNS topic that the alarm tells"},
+        },
+        "Resources": {RULE_NAME: {"Type": "AWS::CloudWatch::Alarm", "Properties": alarm}},
+    }
+
+
+def _metric(id_: str, name: str, export: Export) -> Object:
+    dimensions = {
+        CLUSTER_DIMENSION: {"Ref": "ClusterName"},
+        NAMESPACE_DIMENSION: export.namespace,
+        MODEL_DIMENSION: export.model,
+    }
+    metric = {
+        "Namespace": AGENT_NAMESPACE,
+        "MetricName": name,
+        "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions.items()],
+    }
+    stat = {"Metric": metric, "Period": WINDOW_HOURS * 3600, "Stat": "Sum"}
+    return {"Id": id_, "MetricStat": stat, "ReturnData": False}
+
+
+def _words(break_even: Estimate) -> str:
+    return (
+        f"below the measured break-even of {break_even.value:.3f}: the traffic is no longer what "
+        "was measured. Measure with prompts of today; meanwhile serve without the draft."
+    )

@@ -1,0 +1,195 @@
+"""The winner's alarms: they ring below the measured break-even, in the words of each system."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import promql_parser
+import pytest
+import yaml
+
+from charts.winner.alarms import (
+    LEAST_STEPS,
+    break_even_words,
+    cloudwatch_alarm,
+    prometheus_rule,
+    watched,
+    why_no_alarm,
+)
+from charts.winner.measured import Measured
+from draftworth.analysis.facts import facts_of
+from draftworth.analysis.winner import winner_of
+from draftworth.measuring.counters import ACCEPTED, DRAFTS
+from draftworth.planning.resolved import load
+from tests.charts.winner.runs import NEURON, as_read, built_run, experiment_path, exported
+
+pytestmark = pytest.mark.synth
+
+SCHEMA = Path(__file__).parent / "fixtures/prometheus-rule.schema.yaml"
+MODEL = "Qwen/Qwen3-32B"
+LINT = ("cfn-lint", "--regions", "us-east-2", "--format", "json")
+
+
+@cache
+def measured(*, pays: bool = True, counted: bool = True) -> Measured:
+    experiment = load(experiment_path(NEURON))
+    run = built_run(experiment, pays=pays)
+    if not counted:
+        run = replace(run, blocks=tuple(replace(b, speculation=None) for b in run.blocks))
+    winner = winner_of(facts_of(run, {}))
+    variant = next(v for v in experiment.variants if v.name == winner.variant)
+    return Measured(winner=winner, result=run.result, variant=variant)
+
+
+def break_even() -> float:
+    found = watched(measured())
+    assert found
+    return found[1].value
+
+
+def rule(tmp_path: Path) -> Any:
+    found = watched(measured())
+    assert found
+    (item,) = as_read([prometheus_rule(exported(tmp_path), found[1])])
+    return item
+
+
+def template(tmp_path: Path) -> Any:
+    found = watched(measured())
+    assert found
+    (item,) = as_read([cloudwatch_alarm(exported(tmp_path), found[1])])
+    return item
+
+
+def alert_of(item: Any) -> Any:
+    ((alert,),) = (group["rules"] for group in item["spec"]["groups"])
+    return alert
+
+
+def alarm_of(item: Any) -> Any:
+    (resource,) = item["Resources"].values()
+    return resource["Properties"]
+
+
+def rings_in_prometheus(item: Any, *, accepted: float, steps: float) -> bool:
+    """The expression with numbers in the place of its sums, which is arithmetic."""
+    expression = alert_of(item)["expr"]
+    for name, value in ((ACCEPTED, accepted), (DRAFTS, steps)):
+        expression = re.sub(rf"sum\(increase\({name}{{[^}}]*}}\[1h\]\)\)", str(value), expression)
+    return bool(eval(expression, {}, {}))  # noqa: S307 (numbers and operators of our own)
+
+
+def rings_in_cloudwatch(item: Any, *, accepted: float, steps: float) -> bool:
+    alarm = alarm_of(item)
+    (returned,) = [m for m in alarm["Metrics"] if m.get("ReturnData", True)]
+    names = {"IF": lambda yes, a, b: a if yes else b, "accepted": accepted, "steps": steps}
+    value = eval(returned["Expression"], {}, names)  # noqa: S307 (numbers and operators of our own)
+    assert alarm["ComparisonOperator"] == "LessThanThreshold"
+    return bool(value < alarm["Threshold"])
+
+
+@pytest.mark.parametrize(
+    ("made", "rings"), [(rule, rings_in_prometheus), (template, rings_in_cloudwatch)]
+)
+def test_it_rings_below_break_even_and_not_above_nor_for_some_requests(
+    tmp_path: Path, made: Callable[[Path], Any], rings: Callable[..., bool]
+) -> None:
+    item = made(tmp_path)
+
+    def at(tokens: float, steps: float) -> bool:
+        return rings(item, accepted=(tokens - 1) * steps, steps=steps)
+
+    assert at(break_even() * 0.99, LEAST_STEPS)
+    assert not at(break_even() * 1.01, LEAST_STEPS)
+    assert not at(break_even() * 0.5, LEAST_STEPS - 1)
+
+
+def test_it_is_held_against_the_lowest_break_even_of_the_loads_where_the_winner_is_cheaper() -> (
+    None
+):
+    found = watched(measured())
+    assert found
+    figures, needed = found
+    assert figures.load in measured().winner.cheaper_at
+    words = break_even_words(figures, needed)
+    assert re.match(r"Break-even, .*: [\d.]+ \([\d.]+ to [\d.]+\) tokens a step at c1, the", words)
+    assert "the run had" in words
+
+
+def test_the_rule_is_one_that_the_operator_takes(tmp_path: Path) -> None:
+    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
+    item = rule(tmp_path)
+    jsonschema.validate(item, schema)
+    wrong = copy.deepcopy(item)
+    alert_of(wrong)["four"] = alert_of(wrong).pop("for")
+    with pytest.raises(jsonschema.ValidationError, match="four"):
+        jsonschema.validate(wrong, schema)
+
+
+def test_the_rules_query_is_one_of_this_servers_counters(tmp_path: Path) -> None:
+    query = alert_of(rule(tmp_path))["expr"]
+    promql_parser.parse(query)
+    with pytest.raises(ValueError, match="parenthesis"):
+        promql_parser.parse(query.replace("))", ")", 1))
+    selected = set(re.findall(r"([a-z:_]+){([^}]*)}", query))
+    labels = f'namespace="serving",model_name="{MODEL}"'
+    assert selected == {(ACCEPTED, labels), (DRAFTS, labels)}
+
+
+def test_the_template_is_one_that_cloudformation_takes(tmp_path: Path) -> None:
+    file = tmp_path / "cloudwatch-alarm.yaml"
+    item = template(tmp_path / "run")
+    assert lint(file, item) == []
+    alarm_of(item)["TreatMissing"] = alarm_of(item).pop("TreatMissingData")
+    assert "TreatMissing" in json.dumps(lint(file, item))
+
+
+def lint(file: Path, item: Any) -> list[dict[str, Any]]:
+    file.write_text(yaml.safe_dump(item), encoding="utf-8")
+    done = subprocess.run([*LINT, "-t", str(file)], capture_output=True, text=True, check=False)
+    found: list[dict[str, Any]] = json.loads(done.stdout or "[]")
+    return found
+
+
+def test_cloudwatch_is_asked_for_what_its_agent_scrapes_of_this_server(tmp_path: Path) -> None:
+    of_servers = [m["MetricStat"] for m in alarm_of(template(tmp_path))["Metrics"][1:]]
+    assert {m["Metric"]["MetricName"] for m in of_servers} == {ACCEPTED, DRAFTS}
+    for stat in of_servers:
+        dimensions = {d["Name"]: d["Value"] for d in stat["Metric"]["Dimensions"]}
+        assert dimensions == {
+            "ClusterName": {"Ref": "ClusterName"},
+            "Namespace": "serving",
+            "model_name": MODEL,
+        }
+        assert (stat["Metric"]["Namespace"], stat["Stat"], stat["Period"]) == (
+            *("ContainerInsights/Prometheus", "Sum"),
+            3600,
+        )
+
+
+def test_a_server_without_counters_has_no_alarm_and_is_told_why() -> None:
+    uncounted = measured(counted=False)
+    assert uncounted.winner.speculates
+    assert watched(uncounted) is None
+    assert "published no counters of accepted tokens" in why_no_alarm(uncounted)
+
+
+def test_steps_that_nobody_could_count_have_no_break_even_to_be_held_against() -> None:
+    winner = measured().winner
+    figures = tuple(replace(f, break_even_tokens_per_step=None) for f in winner.figures)
+    uncounted = replace(measured(), winner=replace(winner, figures=figures))
+    assert watched(uncounted) is None
+    assert "could not count steps" in why_no_alarm(uncounted)
+
+
+def test_the_baseline_needs_no_alarm() -> None:
+    assert watched(measured(pays=False)) is None
