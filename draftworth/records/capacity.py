@@ -12,7 +12,7 @@ from typing import Literal
 
 from draftworth.records.control import CONTROL_PREFIX
 
-PLAN_SCHEMA = "draftworth.capacity-plan/5"
+PLAN_SCHEMA = "draftworth.capacity-plan/6"
 # What the controller knows: deployments, their spend, the last decision.
 STATE_KEY = f"{CONTROL_PREFIX}capacity.json"
 # While an object of this name exists, the accelerator nodes stay at zero.
@@ -58,34 +58,6 @@ class DraftRef:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphRef:
-    """A graph that is compiled on a CPU node, and the Job that does it.
-
-    certain: the accelerator nodes wait for it, so long as they wait for any.
-    """
-
-    key: str
-    job_name: str
-    certain: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompilePlan:
-    """CPU nodes of their own that compile graphs, one each.
-
-    wait_minutes: from the deployment; of a graph that is not certain, from when it was asked for.
-    """
-
-    nodegroup_name: str
-    graphs: tuple[GraphRef, ...]
-    wait_minutes: int
-
-    def __post_init__(self) -> None:
-        if not self.graphs or self.wait_minutes <= 0:
-            raise ValueError("graphs: allowed: one or more; wait_minutes: above 0")
-
-
-@dataclass(frozen=True, kw_only=True)
 class ServingPlan:
     """The winner goes on serving when its run is over.
 
@@ -119,7 +91,6 @@ class CapacityPlan:
     nodegroup_tags: tags by which the controller knows that the node group is its own.
     deadline_minutes: from the deployment of this Job to the end of its nodes.
     reservation_id: of the Capacity Block, None for other kinds.
-    compiling: None: servers compile by themselves.
     serving: None: nothing goes on when the run is over.
     """
 
@@ -143,7 +114,6 @@ class CapacityPlan:
     reservation_id: str | None
     availability_zone: str
     instance_type: str
-    compiling: CompilePlan | None = None
     serving: ServingPlan | None = None
 
     def __post_init__(self) -> None:

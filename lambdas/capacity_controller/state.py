@@ -208,7 +208,7 @@ class State(Document):
     requests: CloudFormation requests that were done.
     """
 
-    schema: str = "draftworth.capacity-state/5"
+    schema: str = "draftworth.capacity-state/6"
     status: Status = "ended"
     current: str | None = None
     deployments: Mapping[str, Deployment]

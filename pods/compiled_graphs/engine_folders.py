@@ -5,7 +5,6 @@ Which release does it how stands in the catalogue (`draftworth/experiment/catalo
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +39,7 @@ class EngineFolders:
         return root / (self.cache or "")
 
     def take_over(self, mounted: Path, manifest: ArtifactManifest, root: Path) -> Path:
-        """Make proven graphs of the mounted bucket usable; returns the root to work below.
+        """Make graphs of the mounted bucket usable; returns the root to work below.
 
         Raises:
             RefusedGraphsError: a file is not the one that was uploaded.
@@ -48,15 +47,6 @@ class EngineFolders:
         """
         if self.cache is None:
             return mounted
-        return self.copy(mounted, manifest, root)
-
-    def copy(self, mounted: Path, manifest: ArtifactManifest, root: Path) -> Path:
-        """Copy graphs of the mounted bucket below a root that the engine may write in.
-
-        Raises:
-            RefusedGraphsError: a file is not the one that was uploaded.
-            OSError: a file cannot be copied.
-        """
         graphs = self.graphs(root)
         partial = graphs.with_name(f"{graphs.name}.partial")
         for file in manifest.files:
@@ -70,26 +60,3 @@ class EngineFolders:
                 )
         partial.rename(graphs)
         return root
-
-
-def add_folder_flags(parser: argparse.ArgumentParser) -> None:
-    """How the engine is told of compiled graphs: one of two ways."""
-    way = parser.add_mutually_exclusive_group(required=True)
-    way.add_argument("--artifact-folder", metavar="VARIABLE", help="the engine reads a folder")
-    way.add_argument(
-        "--compiler-cache",
-        nargs=2,
-        metavar=("VARIABLE", "FOLDER"),
-        help="the engine keeps a cache, with the graphs in FOLDER below it",
-    )
-    parser.add_argument(
-        "--proof",
-        metavar="VARIABLE",
-        help="of a cache: makes the engine end where a graph is not found in it",
-    )
-
-
-def folders_of(arguments: argparse.Namespace) -> EngineFolders:
-    """What the flags say."""
-    variable, cache = arguments.compiler_cache or (arguments.artifact_folder, None)
-    return EngineFolders(variable=variable, cache=cache, proof=arguments.proof)

@@ -1,9 +1,8 @@
 """What `start` tells `upload`: a record on the pod's scratch volume.
 
 The volume is an emptyDir: it outlives its containers, so a record may be of an earlier start. The
-record says what is being served; the marks beside it that what it compiled is whole, once the
-server was healthy, and that graphs compiled without a device are proven, once it has answered. A
-rejection is kept as long as the pod.
+record says what is being served; the mark beside it, made once the server was healthy, that what it
+compiled is whole.
 """
 
 from __future__ import annotations
@@ -11,31 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.files import replace_file
-from draftworth.records.unproven_graphs import Rejection
 from draftworth.untrusted import TooLargeError, read_file
-
-R = TypeVar("R")
 
 RECORD_NAME = "start.json"
 MARK_NAME = "compiled-whole.json"
-PROOF_NAME = "proof.json"
-REJECTION_NAME = "rejection.json"
 
-Origin = Literal["bucket", "unproven", "compiled"]
+Origin = Literal["bucket", "compiled"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StartRecord:
     """One start of the server.
 
-    origin: `bucket`: the graphs were there; `unproven`: no device had loaded them before;
-        `compiled`: the server compiles them, or did.
-    graphs: folder with the graphs, in the pod. upload: their folder in the bucket, where they are
-        unproven; empty elsewhere.
+    origin: `bucket`: the graphs were there; `compiled`: the server compiles them, or did.
+    graphs: folder with the graphs, in the pod.
     """
 
     start_id: str
@@ -44,16 +36,7 @@ class StartRecord:
     checkpoints: Mapping[str, str]
     origin: Origin
     graphs: str
-    upload: str = ""
     started_at_unix_s: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Proof:
-    """A start's server has answered with its unproven graphs. tokens: of that answer."""
-
-    start_id: str
-    tokens: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,38 +54,8 @@ def write_record(scratch: Path, record: StartRecord) -> None:
 
 def read_record(scratch: Path) -> StartRecord | None:
     """The record; None when there is none, or none of this version."""
-    return _read(StartRecord, scratch / RECORD_NAME)
-
-
-def forget(scratch: Path) -> None:
-    """Take the record away: its start was ended from outside and says nothing of its graphs."""
-    (scratch / RECORD_NAME).unlink(missing_ok=True)
-
-
-def mark_proven(scratch: Path, record: StartRecord, tokens: int) -> None:
-    """Say that the server of this start has answered."""
-    replace_file(scratch / PROOF_NAME, dump_record(Proof(start_id=record.start_id, tokens=tokens)))
-
-
-def is_proven(scratch: Path, record: StartRecord) -> bool:
-    """Whether the server of this start has answered."""
-    proof = _read(Proof, scratch / PROOF_NAME)
-    return proof is not None and proof.start_id == record.start_id
-
-
-def write_rejection(scratch: Path, rejection: Rejection) -> None:
-    """Keep a rejection for this pod, and for who tells the others."""
-    replace_file(scratch / REJECTION_NAME, dump_record(rejection))
-
-
-def read_rejection(scratch: Path) -> Rejection | None:
-    """What this pod has rejected; None: nothing."""
-    return _read(Rejection, scratch / REJECTION_NAME)
-
-
-def _read(kind: type[R], path: Path) -> R | None:
     try:
-        return load_record(kind, read_file(path))
+        return load_record(StartRecord, read_file(scratch / RECORD_NAME))
     except (OSError, RecordError, TooLargeError):
         return None
 

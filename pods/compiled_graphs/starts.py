@@ -28,8 +28,6 @@ class Starts:
     without_health: starts since the server was last healthy, the present one included. One that was
         killed without a word counts: it is counted when it begins.
     first_at_seconds: when the first of those began.
-    trial_ended: number of the last start that ended itself after a try with unproven graphs; 0:
-        none did. The next start goes on for it, and is no further one without health.
     cache_missed: restored graphs were not hit; further starts do not try again whether they are.
     given_up: why; empty: it is not.
     """
@@ -37,14 +35,8 @@ class Starts:
     number: int
     without_health: int
     first_at_seconds: float
-    trial_ended: int = 0
     cache_missed: bool = False
     given_up: str = ""
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether the present start goes on for one that ended itself after a try."""
-        return 0 < self.trial_ended == self.number - 1
 
 
 def begin(scratch: Path, clock: Callable[[], float] = time.monotonic) -> Starts:
@@ -62,8 +54,6 @@ def begin(scratch: Path, clock: Callable[[], float] = time.monotonic) -> Starts:
         without_health=earlier.without_health + 1,
         first_at_seconds=first,
     )
-    if begun.goes_on:
-        begun = replace(begun, without_health=earlier.without_health)
     keep(scratch, begun)
     return begun
 

@@ -61,7 +61,7 @@ def env(serving: Synthesis, first_run: FirstRun, tmp_path: Path) -> Iterator[Env
 @pytest.fixture
 def slots(env: Environment, tmp_path: Path) -> Iterator[Slots]:
     """Both servers run, and no client finds a winner."""
-    with slots_of(Slots, env, tmp_path, selectors={WINNER_SERVICE: None}) as made:
+    with slots_of(env, tmp_path, selectors={WINNER_SERVICE: None}) as made:
         for name, count in made.replicas.items():
             if count:
                 made.start(name)

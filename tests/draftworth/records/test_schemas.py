@@ -23,14 +23,13 @@ from draftworth.records.server_state import ServerState
 from draftworth.records.serving_limits import ServingLimits
 from draftworth.records.staging import FailedModel, ReadyModel
 from draftworth.records.step_costs import StepCostCard
-from draftworth.records.unproven_graphs import CompileReport, Rejection, UnprovenManifest
 from draftworth.records.verdict import Verdict
 from tests.support.snapshot import assert_snapshot
 
 RECORDS: tuple[Any, ...] = (
     *(BlockResult, RunResult, RunSpec, Entry, ArtifactManifest, CapacityPlan, ReadyModel),
     *(CanaryReport, FailedModel, ServerState, StepCostCard, Verdict),
-    *(Likelihoods, Predictions, SearchResult, UnprovenManifest, Rejection, CompileReport),
+    *(Likelihoods, Predictions, SearchResult),
     *(KeptWinner, LiveProbe, ServingLimits, ServingOver),
 )
 FORMS = Path(__file__).parent / "snapshots" / "schemas.yaml"

@@ -108,7 +108,6 @@ NOT_IN_THE_KEY = {
     "aws.admin_principal_arns",
     "aws.pins.node_release",
     "aws.pins.add_ons",
-    "aws.compile_where",
     *(f"after.{n}" for n in ("kind", "serve_until", "budget_usd", "probe_seconds", "replicas")),
     "aws.capacity.kind",
     "aws.capacity.reservation_id",

@@ -85,12 +85,12 @@ def test_a_reason_fits_into_the_4096_bytes_of_an_answer(account: Account) -> Non
 def test_a_state_of_another_version_fails_the_deploy_with_both_schemas(account: Account) -> None:
     account.deploy()
     state = account.s3.get_object(Bucket=RESULTS, Key=STATE_KEY)["Body"].read()
-    older = state.replace(b"capacity-state/5", b"capacity-state/4")
+    older = state.replace(b"capacity-state/6", b"capacity-state/5")
     assert older != state
     account.s3.put_object(Bucket=RESULTS, Key=STATE_KEY, Body=older)
     account.update(make_plan())
     assert last_answer(account)["Status"] == "FAILED"
-    for words in (STATE_KEY, "capacity-state/4", "capacity-state/5", "deploy again"):
+    for words in (STATE_KEY, "capacity-state/5", "capacity-state/6", "deploy again"):
         assert words in last_answer(account)["Reason"]
 
 

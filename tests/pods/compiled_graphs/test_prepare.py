@@ -41,8 +41,6 @@ def an_order(root: Path, *, commit: str | None = COMMIT) -> Order:
         artifacts=root / "mounted",
         scratch=root / "scratch",
         checkpoints={"target": target, "draft": root / "models" / "draft"},
-        server="slot1-vllm-k7",
-        pod="pod-a",
     )
 
 

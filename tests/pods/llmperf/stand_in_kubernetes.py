@@ -28,7 +28,6 @@ class StandInKubernetes:
 
     slow: to so many questions one that was stopped still says that it has a pod. trouble: asked at
         each change of a scale, with its number from 1. asked: every one of them, in its order.
-    suspended: Jobs by name, whether they are.
     """
 
     replicas: dict[str, int]
@@ -38,7 +37,6 @@ class StandInKubernetes:
     asked: list[tuple[str, int]] = field(default_factory=list)
     folder: Path = Path()
     url: str = ""
-    suspended: dict[str, bool] = field(default_factory=dict)
     _ending: dict[str, int] = field(default_factory=dict)
 
     def scale(self, name: str, replicas: int) -> dict[str, Any]:
@@ -54,23 +52,9 @@ class StandInKubernetes:
 
     def other_patch(self, path: str, body: Any, authorization: str) -> tuple[int, bytes] | None:
         """Of what is not the scale of a Deployment; None: it is."""
-        if "/batch/" in path:
-            return self.resume(path, body, authorization)
         if path.startswith(f"/api/v1/namespaces/{NAMESPACE}/services/"):
             return self.select(path.rpartition("/")[2], body, authorization)
         return None
-
-    def resume(self, path: str, body: Any, authorization: str) -> tuple[int, bytes]:
-        """What Kubernetes answers to a Job that is to go on."""
-        if authorization != f"Bearer {TOKEN}":
-            return 401, status_of("Unauthorized")
-        *folder, name = path.split("/")
-        assert folder == ["", "apis", "batch", "v1", "namespaces", NAMESPACE, "jobs"]
-        assert body == {"spec": {"suspend": False}}
-        if name not in self.suspended:
-            return 404, status_of(f'jobs.batch "{name}" not found')
-        self.suspended[name] = False
-        return 200, b"{}"
 
     def select(self, name: str, body: Any, authorization: str) -> tuple[int, bytes]:
         """What is asked, as it is: a merge patch has a null for what goes."""
