@@ -1,13 +1,13 @@
-"""The parent of vLLM in its container: prepares its graphs, runs it, and says what becomes of it.
+"""The parent of vLLM in its container prepares graphs, runs vLLM and reports what becomes of it.
 
-It stays, so that somebody can tell why a server does not come: each change goes into the results
-bucket (`draftworth/records/server_state.py`), with the last lines of the log. A server that is not
-worth another start is given up: then nothing runs here any more, and the container waits to be
-ended. Its nodes are the capacity controller's to take away.
+It stays while vLLM runs, so that somebody can tell why a server does not come: each change goes
+into the results bucket (`draftworth/records/server_state.py`), with the last lines of the log. A
+server that is not worth another start is given up. Then nothing runs here any more, and the
+container waits to be ended; the capacity controller takes its nodes away.
 
-Given up are graphs that must not be served, a server that ended too often without ever having been
-healthy, and one that takes longer than its start may take. One that was healthy and ends is started
-again by the kubelet, as often as that happens: the measuring Job counts what it loses.
+A server is given up where its graphs must not be served, where it ended too often and was never
+healthy, and where a start takes too long. A server that was healthy and ends is started again by
+the kubelet, as often as that happens: the measuring Job counts what it loses.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from pathlib import Path
 from draftworth.records.mounted_graphs import RefusedGraphsError
 from pods.compiled_graphs.prepare import Order, Prepared, compiles_after_all, prepare
 from pods.compiled_graphs.reports import Reports
+from pods.compiled_graphs.scratch import Starts, begin, healthy, keep
 from pods.compiled_graphs.server_process import EXIT_NOT_FOUND, ServerProcess, is_healthy
-from pods.compiled_graphs.starts import Starts, begin, healthy, keep
 
 EXIT_NOT_PREPARED = 1
 
@@ -38,11 +38,12 @@ class GivenUpError(Exception):
 class Limits:
     """How long and how often a server may start.
 
-    load_seconds, compile_seconds: from the pod's first start without health, where there are graphs
-        and where there are none.
-    starts: without health; with_compiler_failure: where the compiler failed by itself.
-    health_period_seconds: between two looks.
-    grace_seconds: for vLLM to end when it is told to; then it is made to.
+    load_seconds: from the pod's first start without health, where there are graphs.
+    compile_seconds: the same where there are none.
+    starts: how often it may start without having been healthy.
+    with_compiler_failure: the same where the compiler failed by itself.
+    health_period_seconds: the time between two looks at its health.
+    grace_seconds: how long vLLM may take to end when it is told to; then it is killed.
     """
 
     load_seconds: float
@@ -53,7 +54,7 @@ class Limits:
     grace_seconds: float
 
     def seconds(self, *, compiles: bool) -> float:
-        """What a start may take."""
+        """How long a start may take."""
         return self.compile_seconds if compiles else self.load_seconds
 
 
@@ -74,7 +75,7 @@ class Parent:
         self.starts = begin(scratch)
 
     def run(self, order: Order) -> int:
-        """Prepare, serve, and the exit code that the container ends with.
+        """Prepare and serve; returns the exit code that the container ends with.
 
         Raises:
             GivenUpError: it is not worth another start.
@@ -91,7 +92,7 @@ class Parent:
         return self._serve(order, prepared)
 
     def forward(self, number: int) -> None:
-        """Pass a signal on; without a server there is nothing to do but end."""
+        """Pass a signal on to the server; end where there is none."""
         if self._server is None or self._server.ended.is_set():
             sys.exit(128 + number)
         self._told_to_end |= number in (signal.SIGTERM, signal.SIGINT)
@@ -113,7 +114,7 @@ class Parent:
         return self._ended(self._attempt(environment, compiles=compiles))
 
     def _attempt(self, environment: Mapping[str, str], *, compiles: bool) -> int:
-        """Run vLLM to its end; its exit code."""
+        """Run vLLM to its end, and return its exit code."""
         limit_seconds = self._limits.seconds(compiles=compiles)
         left_seconds = limit_seconds - (time.monotonic() - self.starts.first_at_seconds)
         self._timed_out = False
@@ -136,7 +137,7 @@ class Parent:
         return code
 
     def _watch(self, server: ServerProcess, left_seconds: float) -> None:
-        """Until it is healthy, has ended, or has had its time."""
+        """Watch the server until it is healthy, has ended, or has used up its time."""
         until = time.monotonic() + left_seconds
         while not server.ended.wait(self._limits.health_period_seconds):
             if is_healthy(self._url):
@@ -149,7 +150,7 @@ class Parent:
                 return
 
     def _ended(self, code: int) -> int:
-        """The container ends, and is started again; raises GivenUpError where it should not be."""
+        """End the container, which is started again; raises GivenUpError where it should not be."""
         starts, failed = self.starts, self._reports.tail.compiler_failed
         allowed = self._limits.with_compiler_failure if failed else self._limits.starts
         if starts.without_health >= allowed and not self._told_to_end:
@@ -159,7 +160,7 @@ class Parent:
         return code
 
     def give_up(self, reason: str) -> None:
-        """Say so, here, in the bucket and to this pod's later containers."""
+        """Give the server up, and say so in the log, in the bucket and to later containers."""
         self._keep(replace(self.starts, given_up=reason))
         self._reports.say(f"given up: {reason}")
         self._reports.report("given_up", self.starts, reason=reason)

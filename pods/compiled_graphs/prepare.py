@@ -1,9 +1,11 @@
-"""What happens before vLLM runs: finds compiled graphs or makes room for new ones.
+"""Before vLLM runs, this finds compiled graphs or makes room for new ones.
 
-- The bucket has the key: its manifest is compared with what is asked for, and the sizes of its
-  files with what is mounted. Good: serve from it. Not good: REFUSED, with the differences; nothing
-  is compiled over it, because then nobody would learn that it is wrong.
-- It has not: vLLM compiles onto the node's disk and serves at once; `upload` does the rest.
+- Where the bucket has the key, its manifest is compared with what is asked for, and the sizes of
+  its files with what is mounted. Graphs that match are served. Graphs that do not are REFUSED, with
+  the differences: nothing is compiled over them, because then nobody would learn that they are
+  wrong.
+- Where the bucket lacks the key, vLLM compiles onto the node's disk and serves at once; `upload`
+  does the rest.
 """
 
 from __future__ import annotations
@@ -17,17 +19,71 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.records.artifact_manifest import ArtifactManifest
-from draftworth.records.mounted_graphs import checked_manifest, mounted_commits
-from pods.compiled_graphs.engine_folders import EngineFolders
-from pods.compiled_graphs.handover import (
+from draftworth.records.files import sha256_of
+from draftworth.records.mounted_graphs import (
+    NEXT,
+    RefusedGraphsError,
+    checked_manifest,
+    mounted_commits,
+)
+from pods.compiled_graphs.scratch import (
+    STARTS_NAME,
     Origin,
     StartRecord,
     is_whole,
     read_record,
     write_record,
 )
-from pods.compiled_graphs.starts import STARTS_NAME
 from pods.log import log_line
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineFolders:
+    """How one engine is told of compiled graphs, as its release has it in the catalogue
+    (`draftworth/experiment/catalog.yaml`).
+
+    variable: names the root folder that the engine works below.
+    cache: None: graphs are loaded from the root itself, also from one that is read-only, so they
+        are read in place in the mounted bucket: loading reads them once, and a copy would only cost
+        its time. When they cannot be loaded the engine compiles into the same folder, which the
+        mount refuses: it ends with an error instead of compiling over them.
+        Else a folder below the root: a cache that the engine writes and locks, so it works on a
+        copy. Each entry is addressed by the engine's own hash of the graph: one that does not fit
+        is compiled again, not used.
+    proof: of a cache: names the variable that makes the engine end where a graph is not found in
+        it; None: the engine has none.
+    """
+
+    variable: str
+    cache: str | None = None
+    proof: str | None = None
+
+    def graphs(self, root: Path) -> Path:
+        """The folder with the graphs, when the engine works below `root`."""
+        return root / (self.cache or "")
+
+    def take_over(self, mounted: Path, manifest: ArtifactManifest, root: Path) -> Path:
+        """Make graphs of the mounted bucket usable, and return the root to work below.
+
+        Raises:
+            RefusedGraphsError: a file is not the one that was uploaded.
+            OSError: a file cannot be copied.
+        """
+        if self.cache is None:
+            return mounted
+        graphs = self.graphs(root)
+        partial = graphs.with_name(f"{graphs.name}.partial")
+        for file in manifest.files:
+            copy = partial / file.path
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(mounted / file.path, copy)
+            if sha256_of(copy) != file.sha256:
+                raise RefusedGraphsError(
+                    f"{manifest.folder}: {file.path}: its content is not what was uploaded "
+                    f"(SHA-256). {NEXT}"
+                )
+        partial.rename(graphs)
+        return root
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +106,9 @@ class Prepared:
     """What vLLM is given.
 
     environment: says where the graphs are.
-    compiles: there are none yet.
+    compiles: there are no graphs yet.
     proof: further environment with which vLLM ends where a restored graph is not found; empty where
-        there is nothing to prove.
+        nothing was restored.
     """
 
     environment: Mapping[str, str]
@@ -61,7 +117,7 @@ class Prepared:
 
 
 def prepare(order: Order) -> Prepared:
-    """Graphs on disk or in the bucket, or room for new ones.
+    """Find graphs on the disk or in the bucket, or make room for new ones.
 
     Raises:
         RefusedGraphsError: the bucket has the key, and its graphs must not be served.
@@ -89,13 +145,13 @@ def prepare(order: Order) -> Prepared:
 
 
 def compiles_after_all(order: Order) -> None:
-    """What was restored was not hit, so this is another start, and its graphs are its own."""
+    """Write down another start, with graphs of its own: the restored ones were not found."""
     if record := read_record(order.scratch):
         write_record(order.scratch, replace(record, **_begun("compiled")))
 
 
 def say(line: str) -> None:
-    """A line of the container's log."""
+    """Write a line into the container's log."""
     log_line(f"compiled graphs: {line}")
 
 
@@ -128,7 +184,7 @@ def _begun(origin: Origin) -> dict[str, Any]:
 
 
 def _empty(folder: Path) -> None:
-    """Everything goes but the count of this pod's starts."""
+    """Remove everything but the count of this pod's starts."""
     folder.mkdir(parents=True, exist_ok=True)
     for item in folder.iterdir():
         if item.name == STARTS_NAME:

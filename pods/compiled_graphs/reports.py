@@ -1,4 +1,4 @@
-"""What a container says of its server: in its own log, and as the server's state in the bucket."""
+"""A container reports what its server does: in its own log and as a state in the bucket."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from draftworth.records.codec import dump_record
 from draftworth.records.server_state import ServerPhase, ServerState, server_state_key
 from draftworth.untrusted import one_line
 from pods.compiled_graphs.prepare import say
+from pods.compiled_graphs.scratch import Starts
 from pods.compiled_graphs.server_process import LogTail
-from pods.compiled_graphs.starts import Starts
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -23,7 +23,7 @@ REASON_CHARACTERS = 1000
 
 
 class Reports:
-    """Of one container."""
+    """The reports of one container."""
 
     def __init__(self, *, server: str, variant: str, pod: str, states: StateReports) -> None:
         self.tail = LogTail()
@@ -33,14 +33,14 @@ class Reports:
         self._states = states
 
     def say(self, line: str) -> None:
-        """A line of the container's log, which the states to come have too."""
+        """Write a line into the container's log; the states to come have it too."""
         say(line)
         self.tail.note(line)
 
     def report(
         self, phase: ServerPhase, starts: Starts, *, exit_code: int | None = None, reason: str = ""
     ) -> None:
-        """A new phase, since now."""
+        """Report a phase that begins now."""
         state = ServerState(
             server=self._server,
             variant=self._variant,
@@ -78,7 +78,7 @@ class StateReports:
         threading.Thread(target=self._work, daemon=True).start()
 
     def report(self, state: ServerState) -> None:
-        """Put this state, some time soon."""
+        """Have this state put soon."""
         with self._changed:
             self._newest = state
             self._changed.notify_all()

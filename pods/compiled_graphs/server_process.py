@@ -1,8 +1,7 @@
-"""vLLM as a child process: its log, which is passed on, its health, its signals, its end and that
-of all that it started.
+"""vLLM as a child process: its log, its health, its signals, and the end of all that it started.
 
-As process 1 of its container this program is given every orphan there; elsewhere it asks for those
-of its own family (`PR_SET_CHILD_SUBREAPER`), so it behaves the same.
+As process 1 of its container this program is given every orphan there. Elsewhere it asks for those
+of its own family (`PR_SET_CHILD_SUBREAPER`), so that it behaves the same.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _PIECE_BYTES = 64 * 1024
 # For orphans to go, and for the log of a child that has ended to come through.
 _PATIENCE_SECONDS = 5.0
-# Between two looks at its health.
+# The time between two looks at its health.
 HEALTH_PERIOD_SECONDS = 5.0
 _HEALTH_TIMEOUT_SECONDS = 5.0
 # Of a line that has not ended; a record keeps less.
@@ -42,9 +41,9 @@ _COMPILER_FAILED = re.compile(
 
 
 class LogTail:
-    """Takes a log piece by piece.
+    """The end of a log that comes piece by piece.
 
-    `compiler_failed`: it says that the compiler ended with exit code 70.
+    compiler_failed: the log says that the compiler ended with exit code 70.
     """
 
     def __init__(self) -> None:
@@ -54,7 +53,7 @@ class LogTail:
         self._lock = threading.Lock()
 
     def feed(self, data: bytes) -> None:
-        """The next piece; lines may end anywhere."""
+        """Take the next piece, which may end in the middle of a line."""
         text = self._rest + data
         if not self.compiler_failed and b"neuronx-cc" in text:
             self.compiler_failed = _COMPILER_FAILED.search(text) is not None
@@ -64,7 +63,7 @@ class LogTail:
             self._lines.extend(ended[-LAST_LINES:])
 
     def note(self, line: str) -> None:
-        """A line that the server did not write."""
+        """Add a line that the server did not write."""
         with self._lock:
             self._lines.append(line.encode())
 
@@ -81,7 +80,7 @@ def adopt_orphans() -> None:
 
 
 class ServerProcess:
-    """One run of a command. Waited for in the main thread, once."""
+    """One run of a command. The main thread waits for it, once."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], tail: LogTail
@@ -111,7 +110,7 @@ class ServerProcess:
         self._reader.start()
 
     def wait(self) -> int:
-        """Its exit code, 128 + the number of a signal, once it and all it started have ended.
+        """Wait until it and all that it started have ended; returns its exit code or 128 + signal.
 
         Orphans are reaped meanwhile; signal handlers run.
         """
@@ -133,13 +132,13 @@ class ServerProcess:
             os.killpg(self._process.pid, number)
 
     def end(self, *, grace_seconds: float) -> None:
-        """Ask it to end, and make it. From another thread than the one that waits."""
+        """Ask it to end, then kill it. Not to be called from the thread that waits."""
         self.signal(signal.SIGTERM)
         if not self.ended.wait(grace_seconds):
             self.signal(signal.SIGKILL)
 
     def _pass_on(self, reading: int) -> None:
-        """Read as fast as it writes, also where nobody takes what is passed on."""
+        """Read as fast as it writes, also where nobody reads what is passed on."""
         while data := os.read(reading, _PIECE_BYTES):
             self._tail.feed(data)
             with suppress(OSError):
@@ -159,7 +158,7 @@ def is_healthy(url: str) -> bool:
 
 
 def _exit_code(returncode: int) -> int:
-    """As a shell and Kubernetes count it."""
+    """The exit code as a shell and Kubernetes count it."""
     return returncode if returncode >= 0 else 128 - returncode
 
 
@@ -193,6 +192,6 @@ def _children() -> Iterator[int]:
 
 
 def _shown(line: bytes) -> str:
-    """Of a line that was written over and over, as progress bars are, what stood there last."""
+    """The last text of a line that was written over and over, as a progress bar is."""
     shown = line.rstrip(b"\r").rpartition(b"\r")[2]
     return shown.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""What runs in vLLM's container: reads its command line and becomes the parent of vLLM."""
+"""The program of vLLM's container reads its command line and becomes the parent of vLLM."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from draftworth.records.server_state import (
     SERVER_VARIABLE,
     VARIANT_VARIABLE,
 )
-from pods.compiled_graphs.engine_folders import EngineFolders
 from pods.compiled_graphs.parent import GivenUpError, Limits, Parent
-from pods.compiled_graphs.prepare import Order, say
+from pods.compiled_graphs.prepare import EngineFolders, Order, say
 from pods.compiled_graphs.reports import Reports, StateBucket, StateReports
 from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, adopt_orphans
 
 MAX_STARTS = 3
 GRACE_SECONDS = 30.0
-# For the last state to reach the bucket, before the container ends.
+# How long the last state may take to reach the bucket before the container ends.
 FLUSH_SECONDS = 10.0
 _FORWARDED = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT),
@@ -52,7 +51,7 @@ def main(argv: list[str]) -> int:
         scratch=arguments.scratch,
         reports=reports,
     )
-    # As process 1 without a handler this one would not get these signals at all.
+    # Process 1 gets a signal only if it has a handler for it.
     for number in _FORWARDED:
         signal.signal(number, lambda number, _: parent.forward(number))
     if earlier := parent.starts.given_up:
@@ -68,7 +67,7 @@ def main(argv: list[str]) -> int:
 
 
 def _stay() -> NoReturn:
-    """Without a server, until a signal ends it: what ended would be started again, for nothing."""
+    """Stay without a server until a signal comes: a container that ends would be started again."""
     while True:
         signal.pause()
 

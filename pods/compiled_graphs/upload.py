@@ -1,10 +1,10 @@
-"""The container beside vLLM: uploads what it compiled, once it is healthy, and then does nothing.
+"""The container beside vLLM uploads what vLLM compiled, once it is healthy, and then does nothing.
 
 It must not disturb the server: a container that ends or restarts makes its pod not ready. So every
 failure is logged, an upload is tried again a bounded number of times, and the process stays.
 
-Files go into a folder of their own, the manifest comes last and is written once: whoever dies
-where, there is no manifest without all of its files.
+Files go into a folder of their own, and the manifest is written last and once: wherever an upload
+breaks off, there is no manifest without all of its files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from draftworth.records.artifact_manifest import (
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.files import StoredFile, sha256_of
 from draftworth.untrusted import read_at_most
-from pods.compiled_graphs.handover import StartRecord, compiled_files, mark_whole, read_record
+from pods.compiled_graphs.scratch import StartRecord, compiled_files, mark_whole, read_record
 from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, is_healthy
 
 if TYPE_CHECKING:
@@ -56,7 +56,10 @@ class UnfinishedError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class GraphBucket:
-    """The artifacts bucket. transfer: how files are cut into parts; None: boto3's way."""
+    """The artifacts bucket.
+
+    transfer: how files are cut into parts; None takes boto3's defaults.
+    """
 
     client: S3Client
     name: str
@@ -120,13 +123,16 @@ class GraphBucket:
 
 @dataclass(frozen=True, kw_only=True)
 class Uploader:
-    """Uploads graphs of one pod. scratch: where the server writes down its starts."""
+    """Uploads the graphs of one pod.
+
+    scratch: the folder where the server writes down its starts.
+    """
 
     bucket: GraphBucket
     scratch: Path
 
     def upload(self, record: StartRecord) -> str:
-        """Upload, or find that it is done; one sentence about the outcome. Safe to repeat.
+        """Upload unless it is done; returns one sentence about the outcome. It is safe to repeat.
 
         Raises:
             NothingToUploadError: there are no graphs.
@@ -144,9 +150,9 @@ class Uploader:
         return self._settle(record) or "the manifest was written and is gone again"
 
     def _settle(self, record: StartRecord) -> str | None:
-        """What there is to say when the key has its manifest; None when it has none.
+        """One sentence where the key has its manifest; None where it has none.
 
-        Another pod's graphs are as good as ours: ours go.
+        Another pod's graphs are as good as ours, so ours are removed.
         """
         manifest = self.bucket.manifest(record.key)
         if manifest is None:
@@ -188,7 +194,7 @@ def last_written_unix_s(folder: Path) -> float:
 def wait_for_health(
     scratch: Path, url: str, stop: threading.Event, *, period_seconds: float
 ) -> StartRecord | None:
-    """The record of the start that is healthy; None when this process has to end first."""
+    """Wait for health; returns the healthy start, or None when this process has to end first."""
     while not stop.is_set():
         before = read_record(scratch)
         # Read again after the answer: it may have been an older server's.
@@ -204,7 +210,7 @@ def upload_with_retries(
     stop: threading.Event,
     delays_seconds: Sequence[float] = RETRY_DELAYS_SECONDS,
 ) -> bool:
-    """Upload; whether it is done. Gives up after the last delay, or when the pod ends."""
+    """Whether the upload succeeded. It is given up after the last delay, or when the pod ends."""
     for delay in (*delays_seconds, None):
         try:
             _LOG.info(uploader.upload(record))
@@ -222,7 +228,7 @@ def upload_with_retries(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Wait, upload, stay until SIGTERM. What is being uploaded then may still be finished."""
+    """Wait, upload and stay until SIGTERM. An upload that goes on then may still be finished."""
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     arguments = _parser().parse_args(argv)
     stop = threading.Event()

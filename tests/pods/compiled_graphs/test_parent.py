@@ -14,8 +14,8 @@ import pytest
 
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.server_state import LAST_LINES, ServerState, server_state_key
+from pods.compiled_graphs.scratch import STARTS_NAME, Starts, begin, healthy, keep
 from pods.compiled_graphs.server_process import LogTail
-from pods.compiled_graphs.starts import STARTS_NAME, Starts, begin, healthy, keep
 from tests.pods.compiled_graphs.conftest import PodFactory
 from tests.pods.compiled_graphs.pods import (
     CACHE_FLAGS,

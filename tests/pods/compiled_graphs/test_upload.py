@@ -19,7 +19,7 @@ from moto import mock_aws
 
 from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
 from pods.compiled_graphs import upload
-from pods.compiled_graphs.handover import StartRecord, write_record
+from pods.compiled_graphs.scratch import StartRecord, write_record
 from pods.compiled_graphs.upload import (
     RETRY_DELAYS_SECONDS,
     GraphBucket,
