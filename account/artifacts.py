@@ -1,8 +1,8 @@
 """`draftworth artifacts`: which compiled graphs exist, which variants would compile, what can go.
 
 Lists; with `--run` it also removes what no given experiment uses, graphs that a server would
-refuse or has rejected, and uploads that were cut off. Exit code 0: done; 1: AWS refused or has no
-such bucket; 2: an experiment file is wrong.
+refuse, and uploads that were cut off. Exit code 0: done; 1: AWS refused or has no such bucket; 2:
+an experiment file is wrong.
 """
 
 from __future__ import annotations
@@ -57,8 +57,6 @@ class Wanted:
             return "be refused"
         if self.stored and self.stored.manifest:
             return "load"
-        if self.stored and self.stored.may_be_tried:
-            return "try (unproven)"
         if self.stored and self.stored.being_uploaded(now):
             return "compile (one is being uploaded)"
         return "compile"
@@ -193,7 +191,6 @@ def listing_lines(listing: Listing, *, run: bool) -> Iterator[str]:
     for wanted in listing.wanted:
         for reason in wanted.refusal:
             yield f"{wanted.experiment} {wanted.variant}: refused: {reason}"
-        yield from _without_device_lines(wanted)
     if listing.others:
         yield f"not a compiled graph, left alone: {listing.others} objects"
     yield ""
@@ -208,33 +205,11 @@ def listing_lines(listing: Listing, *, run: bool) -> Iterator[str]:
         yield f"{size_text(listing.removable_bytes)} can go; --run removes it"
 
 
-def _without_device_lines(wanted: Wanted) -> Iterator[str]:
-    """Of graphs that were compiled without a device: how, and why a server could not use them."""
-    stored, name = wanted.stored, f"{wanted.experiment} {wanted.variant}"
-    if stored is None or stored.unproven is None:
-        return
-    host = stored.unproven.compiled_on
-    peak = host.peak_memory_bytes
-    took = duration_text(stored.unproven.graphs.compile_seconds)
-    state = "proven" if stored.is_proven else "rejected" if stored.is_rejected else "unproven"
-    yield (
-        f"{name}: {state}: compiled without a device on {host.instance_type} in {took}, attempt "
-        f"{host.attempt}, {host.workers} workers, peak memory "
-        f"{'not known' if peak is None else size_text(peak)}"
-    )
-    if stored.is_rejected and stored.rejection:
-        yield f"{name}: rejected by {stored.rejection.server}: {stored.rejection.reason}"
-
-
 def _row(wanted: Wanted, now: datetime) -> tuple[str, ...]:
     cells = (wanted.experiment, wanted.variant, wanted.key, wanted.start(now))
-    if wanted.stored is None:
+    if wanted.stored is None or wanted.stored.manifest is None:
         return cells
-    manifest, unproven = wanted.stored.manifest, wanted.stored.unproven
-    if unproven and wanted.stored.may_be_tried:
-        manifest = unproven.graphs
-    if manifest is None:
-        return cells
+    manifest = wanted.stored.manifest
     age = duration_text(max(0.0, now.timestamp() - manifest.uploaded_at_unix_s))
     compiled_in = duration_text(manifest.compile_seconds)
     return (*cells, size_text(manifest.size_bytes), compiled_in, f"{age} ago")

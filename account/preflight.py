@@ -40,7 +40,6 @@ CHECKS: Sequence[Check] = (
     Check(name="capacity block", run=capacity.capacity_block),
     Check(name="control plane", run=cluster.control_plane_zones),
     Check(name="cpu nodes", run=cluster.cpu_nodes),
-    Check(name="compile nodes", run=cluster.compile_nodes),
     Check(name="add-ons", run=cluster.add_ons),
     Check(name="node image", run=cluster.node_image),
     Check(name="bootstrap", run=deployment.bootstrap),

@@ -12,7 +12,6 @@ from charts.canary import CanaryChart
 from charts.checkpoint_stager import StagingChart
 from charts.draft_reader import DraftReaderChart
 from charts.foundation import FoundationChart
-from charts.graph_compiler import GraphCompilerChart, graph_compiler_charts
 from charts.graph_scripts import GraphScriptsChart
 from charts.load_generator import LoadGeneratorChart
 from charts.serving import CandidateChart, ServingChart
@@ -23,20 +22,12 @@ from draftworth.planning.resolved import ResolvedNeuron
 
 def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cdk8s.Chart, ...]:
     """Foundation, storage, staging, programs, serving, candidates, load generator, draft reader
-    where drafts read, graph compilers where CPU nodes compile, canary: each needs those before it,
-    but for candidates and compilers, which do not need each other (`in_steps`)."""
+    where drafts read, canary: each needs those before it, but for candidates, which do not need
+    each other (`in_steps`)."""
     scope = cdk8s.App()
     serving = ServingChart(scope, "serving", experiment=experiment, bindings=bindings)
-    compilers = [
-        *graph_compiler_charts(scope, "graph-compiler", experiment=experiment, bindings=bindings)
-    ]
     measuring = LoadGeneratorChart(
-        scope,
-        "load-generator",
-        experiment=experiment,
-        bindings=bindings,
-        serving=serving,
-        compile_jobs={key: job for c in compilers for key, job in c.job_names.items()},
+        scope, "load-generator", experiment=experiment, bindings=bindings, serving=serving
     )
     reading = draft_reading(experiment)
     readers = [
@@ -59,7 +50,6 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
         *serving.candidates,
         measuring,
         *readers,
-        *compilers,
         CanaryChart(
             scope,
             "canary",
@@ -72,6 +62,5 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
 
 def in_steps(charts: Sequence[cdk8s.Chart]) -> Iterator[list[cdk8s.Chart]]:
     """The charts of each step need those of the step before, and nothing of each other."""
-    side_by_side = (CandidateChart, GraphCompilerChart)
-    for _, step in groupby(charts, lambda c: type(c) if type(c) in side_by_side else c.node.id):
+    for _, step in groupby(charts, lambda c: isinstance(c, CandidateChart) or c.node.id):
         yield [*step]

@@ -17,13 +17,9 @@ from pathlib import Path
 from charts.app import benchmark_charts
 from charts.bindings import Bindings
 from charts.files import placeholder, write_files, yaml_text
-from charts.graph_compiler import COMPILE_CPUS, COMPILE_MEMORY_GIB
 from charts.names import (
-    COMPILE_NODE_LABELS,
-    COMPILE_TAINT_KEY,
     CPU_NODE_LABELS,
     DRAFT_READER_SERVICE_ACCOUNT,
-    GRAPH_COMPILER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
@@ -42,13 +38,6 @@ from draftworth.errors import UserInputError
 from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
 from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from draftworth.records.artifact_manifest import manifest_key
-from draftworth.records.unproven_graphs import (
-    WANTED_KEY,
-    compile_report_key,
-    rejected_key,
-    unproven_key,
-)
 from draftworth.untrusted import one_line
 
 # Fields of Bindings that a user may give, and the environment variable that stands in for each.
@@ -188,19 +177,5 @@ def _cluster_needs() -> str:
         load_generator=f"{NAMESPACE}/{LOAD_GENERATOR_SERVICE_ACCOUNT}",
         stager=f"{NAMESPACE}/{STAGER_SERVICE_ACCOUNT}",
         draft_reader=f"{NAMESPACE}/{DRAFT_READER_SERVICE_ACCOUNT}",
-        graph_compiler=f"{NAMESPACE}/{GRAPH_COMPILER_SERVICE_ACCOUNT}",
-        manifest=manifest_key("KEY"),
-        rejected=rejected_key("KEY"),
-        unproven=unproven_key("KEY"),
-        report=compile_report_key("KEY"),
-        wanted=WANTED_KEY,
-        label=_label(CPU_NODE_LABELS),
-        compile_label=_label(COMPILE_NODE_LABELS),
-        compile_taint=COMPILE_TAINT_KEY,
-        compile_cpus=COMPILE_CPUS,
-        compile_memory_gib=COMPILE_MEMORY_GIB,
+        label=",".join(f"{key}={value}" for key, value in CPU_NODE_LABELS.items()),
     )
-
-
-def _label(labels: Mapping[str, str]) -> str:
-    return ",".join(f"{key}={value}" for key, value in labels.items())

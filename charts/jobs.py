@@ -1,4 +1,4 @@
-"""Jobs on CPU nodes and compile nodes, named by their content and never changed in place."""
+"""Jobs on CPU nodes, named by their content and never changed in place."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ class ProgramJob:
     failure_rules: beside the one for pods that lost their node, which does not count.
     calls_kubernetes: its pod holds a token of its service account.
     image: another one than our own. working_folder: another one than the image's.
-    node_labels: of the nodes that it may run on.
     job_settings, pod_settings: further fields of JobSpec and PodSpec.
     """
 
@@ -56,7 +55,6 @@ class ProgramJob:
     calls_kubernetes: bool = False
     image: str = ""
     working_folder: str | None = None
-    node_labels: Mapping[str, str] = field(default_factory=lambda: dict(CPU_NODE_LABELS))
     job_settings: Mapping[str, Any] = field(default_factory=dict)
     pod_settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -137,8 +135,8 @@ def _pod_spec(job: ProgramJob, bindings: Bindings) -> k8s.PodSpec:
         service_account_name=job.service_account,
         automount_service_account_token=job.calls_kubernetes,
         enable_service_links=False,
-        # And no toleration of its taint: never on an accelerator node.
-        node_selector=job.node_labels,
+        # And no toleration: never on an accelerator node.
+        node_selector=CPU_NODE_LABELS,
         security_context=job.security_context,
         containers=[_container(job, bindings)],
         volumes=list(job.volumes),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import cdk8s
 from constructs import Construct
@@ -33,7 +32,6 @@ from draftworth.measuring.job import (
     POD_DEADLINE_SECONDS,
     POD_RETRIES,
 )
-from draftworth.planning.cpu_compiling import graphs_to_compile
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.results import RUNS_FOLDER
 
@@ -45,7 +43,6 @@ DEADLINE_FOLDER = "/etc/draftworth-deadline"
 DEADLINE_FILE = "deadline-minutes"
 HOME = "/home/llmperf"
 SCALING_ROLE = "scale-servers"
-RESUMING_ROLE = "resume-graph-compilers"
 
 # Time to finish an upload and write the journal after SIGTERM.
 TERMINATION_GRACE_SECONDS = 60
@@ -69,7 +66,6 @@ class LoadGeneratorChart(cdk8s.Chart):
         experiment: ResolvedNeuron,
         bindings: Bindings,
         serving: ServingChart,
-        compile_jobs: Mapping[str, str],
     ) -> None:
         super().__init__(
             scope, id_, disable_resource_name_hashes=True, labels=load_generator_labels(experiment)
@@ -83,64 +79,37 @@ class LoadGeneratorChart(cdk8s.Chart):
             metadata=metadata(DEADLINE_CONFIG_MAP),
             data={DEADLINE_FILE: str(experiment.spec.aws.deadline_minutes)},
         )
-        likely = _likely_graphs(experiment, compile_jobs)
-        if likely:
-            self._let_resume([job["job_name"] for job in likely.values()])
-        job = _job(experiment, bindings, serving, likely)
-        self.job_name = add_job(self, job, bindings)
+        self.job_name = add_job(self, _job(experiment, bindings, serving), bindings)
 
     def _let_scale(self, deployments: Sequence[str]) -> None:
         """The scale of these Deployments and nothing else of them: not even to look at them."""
-        self._let_patch(SCALING_ROLE, "apps", "deployments/scale", deployments)
-
-    def _let_resume(self, jobs: Sequence[str]) -> None:
-        """These Jobs, which are suspended: they compile what a search will likely need."""
-        self._let_patch(RESUMING_ROLE, "batch", "jobs", jobs)
-
-    def _let_patch(self, role: str, group: str, resource: str, names: Sequence[str]) -> None:
         k8s.KubeRole(
             self,
-            f"role-{role}",
-            metadata=metadata(role),
+            "role",
+            metadata=metadata(SCALING_ROLE),
             rules=[
                 k8s.PolicyRule(
-                    api_groups=[group],
-                    resources=[resource],
-                    resource_names=list(names),
+                    api_groups=["apps"],
+                    resources=["deployments/scale"],
+                    resource_names=list(deployments),
                     verbs=["patch"],
                 )
             ],
         )
+        role = k8s.RoleRef(api_group="rbac.authorization.k8s.io", kind="Role", name=SCALING_ROLE)
         account = k8s.Subject(
             kind="ServiceAccount", name=LOAD_GENERATOR_SERVICE_ACCOUNT, namespace=NAMESPACE
         )
         k8s.KubeRoleBinding(
             self,
-            f"role-binding-{role}",
-            metadata=metadata(role),
-            role_ref=k8s.RoleRef(api_group="rbac.authorization.k8s.io", kind="Role", name=role),
+            "role-binding",
+            metadata=metadata(SCALING_ROLE),
+            role_ref=role,
             subjects=[account],
         )
 
 
-def _likely_graphs(
-    experiment: ResolvedNeuron, compile_jobs: Mapping[str, str]
-) -> dict[str, dict[str, str]]:
-    """Of variants that may be measured and whose graphs CPU nodes compile then: key and Job."""
-    certain = {graph.key for graph in graphs_to_compile(experiment) if graph.certain}
-    return {
-        variant.name: {"key": key, "job_name": compile_jobs[key]}
-        for variant in experiment.variants
-        if (key := variant.artifact_key) in compile_jobs and key not in certain
-    }
-
-
-def _job(
-    experiment: ResolvedNeuron,
-    bindings: Bindings,
-    serving: ServingChart,
-    likely: Mapping[str, Mapping[str, str]],
-) -> ProgramJob:
+def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) -> ProgramJob:
     return ProgramJob(
         prefix=measuring_job_prefix(experiment),
         container=CONTAINER_NAME,
@@ -151,7 +120,6 @@ def _job(
             "--run-spec-sha256": bindings.run_spec_sha256,
             "--results": f"s3://{bindings.results_bucket}/{RUNS_FOLDER}",
             "--deadline-minutes-file": f"{DEADLINE_FOLDER}/{DEADLINE_FILE}",
-            **({"--compile-jobs": json.dumps(likely, sort_keys=True)} if likely else {}),
         },
         environment={"HOME": HOME},
         more_variables=[

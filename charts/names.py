@@ -20,14 +20,10 @@ NAMESPACE = PROJECT
 LOAD_GENERATOR_SERVICE_ACCOUNT = "llmperf"
 STAGER_SERVICE_ACCOUNT = "stager"
 DRAFT_READER_SERVICE_ACCOUNT = "draft-reader"
-GRAPH_COMPILER_SERVICE_ACCOUNT = "graph-compiler"
 
 # Labels that the node groups carry.
 CPU_NODE_LABELS: Mapping[str, str] = {"draftworth/node-group": "cpu"}
 ACCELERATOR_NODE_LABELS: Mapping[str, str] = {"draftworth/node-group": "accelerator"}
-COMPILE_NODE_LABELS: Mapping[str, str] = {"draftworth/node-group": "compile"}
-# Nothing else is to be on a node that goes when its graphs are compiled.
-COMPILE_TAINT_KEY = "draftworth/compile"
 # Taint of the accelerator nodes (effect NoSchedule); the Neuron DRA driver tolerates it too.
 ACCELERATOR_TAINT_KEY = "aws.amazon.com/neuron"
 
@@ -36,7 +32,6 @@ LOAD_GENERATOR_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "l
 STAGER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "checkpoint-stager"}
 CANARY_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "canary"}
 DRAFT_READER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "draft-reader"}
-GRAPH_COMPILER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "graph-compiler"}
 
 VARIANT_LABEL = "draftworth/variant"
 # Whose value is `server_name`.
@@ -114,11 +109,6 @@ def canary_labels(experiment: ResolvedNeuron) -> dict[str, str]:
 def draft_reader_labels(experiment: ResolvedNeuron) -> dict[str, str]:
     """Labels of the draft reader's objects."""
     return _labels("draft-reader", DRAFT_READER_COMPONENT, experiment)
-
-
-def graph_compiler_labels(experiment: ResolvedNeuron) -> dict[str, str]:
-    """Labels of the graph compilers' objects."""
-    return _labels("graph-compiler", GRAPH_COMPILER_COMPONENT, experiment)
 
 
 def measuring_job_prefix(experiment: ResolvedNeuron) -> str:

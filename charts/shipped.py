@@ -48,14 +48,13 @@ SERVING_POD = (
     "draftworth/records/mounted_graphs.py",
     "draftworth/records/server_state.py",
     "draftworth/records/staging.py",
-    "draftworth/records/unproven_graphs.py",
     "pods/__init__.py",
     "pods/flat_folder.py",
     "pods/log.py",
     "pods/compiled_graphs",
 )
-# One image for the load generator, the checkpoint stager and the canary. The draft reader and the
-# graph compiler, which run in the serving image, copy their programs from it.
+# One image for the load generator, the checkpoint stager and the canary. The draft reader, which
+# runs in the serving image, copies its programs from it.
 MEASURING_IMAGE = (
     *_RECORDS,
     "draftworth/speculation.py",
@@ -71,7 +70,6 @@ MEASURING_IMAGE = (
     "pods/checkpoint_stager",
     "pods/compiled_graphs",
     "pods/draft_reader",
-    "pods/graph_compiler",
     "pods/llmperf",
     "pods/teacher_forcing",
 )
@@ -80,7 +78,7 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
     "capacity controller": CAPACITY_CONTROLLER,
     "metrics publisher": METRICS_PUBLISHER,
     "serving pods": SERVING_POD,
-    "load generator, checkpoint stager, canary, draft reader and graph compiler": MEASURING_IMAGE,
+    "load generator, checkpoint stager, canary and draft reader": MEASURING_IMAGE,
 }
 
 _ENDINGS = ("*.py", "*.toml", "*.jinja", "*.mplstyle")

@@ -143,7 +143,7 @@ def _container(
         command=_start_command(experiment, bindings),
         args=list(variant.command.arguments),
         env=[
-            *variables(engine_environment(variant)),
+            *variables(_engine_environment(variant)),
             # Not written out: two variants' pods differ in nothing that they need not.
             field_variable(VARIANT_VARIABLE, f"metadata.labels['{VARIANT_LABEL}']"),
             field_variable(SERVER_VARIABLE, f"metadata.labels['{SERVER_LABEL}']"),
@@ -195,12 +195,12 @@ def _start_command(experiment: ResolvedNeuron, bindings: Bindings) -> list[str]:
         f"--load-minutes={LOAD_LIMIT_MINUTES}",
         f"--compile-minutes={COMPILE_LIMIT_MINUTES}",
         f"--starts-with-compiler-failure={compiler_failures}",
-        *compiled_graphs_flags(experiment),
+        *_compiled_graphs_flags(experiment),
         *("--", "vllm", "serve"),
     ]
 
 
-def compiled_graphs_flags(experiment: ResolvedNeuron) -> list[str]:
+def _compiled_graphs_flags(experiment: ResolvedNeuron) -> list[str]:
     """How this release's engine is given compiled graphs."""
     match experiment.spec.release_facts.compiled_graphs:
         case ArtifactFolder(variable=variable):
@@ -252,8 +252,7 @@ def graph_environment(variant: NeuronVariant) -> dict[str, str]:
     return {"ARTIFACT_KEY": variant.artifact_key, "ARTIFACT_INPUTS": inputs}
 
 
-def engine_environment(variant: NeuronVariant) -> dict[str, str]:
-    """What vLLM finds in its environment, and what says which graphs are the variant's."""
+def _engine_environment(variant: NeuronVariant) -> dict[str, str]:
     return {
         **_COMMON_ENVIRONMENT,
         **graph_environment(variant),

@@ -13,7 +13,6 @@ from draftworth.planning.resolved import ResolvedNeuron
 from stacks.base import stands_on
 from stacks.benchmark import Benchmark
 from stacks.cluster import Cluster
-from stacks.constructs.accepted_findings import accept_template_size
 from stacks.network import Network
 from stacks.storage import Storage
 
@@ -36,8 +35,6 @@ def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
         # An eighth of a template; CloudFormation takes 1 MB, and a search comes near to it.
         suppress_template_indentation=experiment.spec.search is not None,
     )
-    if experiment.spec.search is not None:
-        accept_template_size(stack, reason="So many candidates; as many compile Jobs as fit.")
     network = Network(stack, experiment=experiment)
     storage = Storage(stack, experiment=experiment)
     cluster = Cluster(stack, experiment=experiment, network=network)

@@ -11,8 +11,6 @@ from constructs import IConstruct
 
 from charts.app import benchmark_charts, in_steps
 from charts.bindings import Bindings
-from charts.canary import CanaryChart
-from charts.graph_compiler import GraphCompilerChart
 from charts.load_generator import LoadGeneratorChart
 from charts.run_specification import run_spec_file
 from draftworth.experiment.naming import RUNS_PREFIX
@@ -59,28 +57,20 @@ class Benchmark(Part):
             run_spec_arn=run_spec.bucket.arn_for_objects(run_spec.s3_object_key),
         )
         bindings = self._bindings(run_spec_url=run_spec.s3_object_url, run_spec_sha256=file.sha256)
-        charts = benchmark_charts(experiment, bindings)
-        # After the controller knows of this deploy: what they report is then of it.
-        late = [c for c in charts if isinstance(c, CanaryChart | GraphCompilerChart)]
-        early = [c for c in charts if c not in late]
-        compilers = (c for c in late if isinstance(c, GraphCompilerChart))
-        applied = self._apply_charts(cluster.cluster, early, after=self.roles)
+        *charts, canary = benchmark_charts(experiment, bindings)
+        applied = self._apply_charts(cluster.cluster, charts, after=self.roles)
         (measuring,) = (chart for chart in charts if isinstance(chart, LoadGeneratorChart))
         self.capacity = CapacityController(
             self,
             "CapacityController",
-            plan=capacity_plan(
-                experiment,
-                job_name=measuring.job_name,
-                compile_jobs={key: name for c in compilers for key, name in c.job_names.items()},
-            ),
+            plan=capacity_plan(experiment, job_name=measuring.job_name),
             notify_email=experiment.spec.aws.notify_email,
             checkpoints=storage.checkpoints,
-            artifacts=storage.artifacts,
             results=storage.results,
             deployed_after=applied,
         )
-        self._apply_charts(cluster.cluster, late, after=self.capacity.deployment)
+        # After the controller knows of this deploy: what a canary reports is then of it.
+        self._apply_charts(cluster.cluster, [canary], after=self.capacity.deployment)
         self._build_capacity_outputs()
         self._build_dashboard()
 

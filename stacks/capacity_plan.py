@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from charts.names import server_name
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.cluster import COMPILE_WAIT_MINUTES
 from draftworth.experiment.variants import HubModel
-from draftworth.planning.cpu_compiling import graphs_to_compile
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.records.capacity import CapacityPlan, CompilePlan, DraftRef, GraphRef, ModelRef
+from draftworth.records.capacity import CapacityPlan, DraftRef, ModelRef
 from draftworth.records.server_state import START_ALLOWANCE_MINUTES
 
 
-def capacity_plan(
-    experiment: ResolvedNeuron, *, job_name: str, compile_jobs: Mapping[str, str] | None = None
-) -> CapacityPlan:
-    """When the accelerator nodes of this experiment's Job may exist, and how many.
-
-    compile_jobs: names of the Jobs that compile graphs, by artifact key.
-    """
+def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
+    """When the accelerator nodes of this experiment's Job may exist, and how many."""
     aws, names = experiment.spec.aws, experiment.names
     capacity = aws.capacity
     return CapacityPlan(
@@ -44,21 +37,6 @@ def capacity_plan(
         reservation_id=(capacity.reservation_id if isinstance(capacity, CapacityBlock) else None),
         availability_zone=aws.availability_zone,
         instance_type=experiment.spec.instance_type,
-        compiling=_compiling(experiment, compile_jobs or {}),
-    )
-
-
-def _compiling(experiment: ResolvedNeuron, jobs: Mapping[str, str]) -> CompilePlan | None:
-    graphs = graphs_to_compile(experiment)
-    if not graphs:
-        return None
-    return CompilePlan(
-        nodegroup_name=experiment.names.compile_nodes,
-        graphs=tuple(
-            GraphRef(key=graph.key, job_name=jobs[graph.key], certain=graph.certain)
-            for graph in graphs
-        ),
-        wait_minutes=COMPILE_WAIT_MINUTES,
     )
 
 

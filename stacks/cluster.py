@@ -8,12 +8,10 @@ from aws_cdk import Stack
 from aws_cdk import aws_eks_v2 as eks
 
 from charts.names import NAMESPACE
-from draftworth.planning.cpu_compiling import graphs_to_compile
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.base import Part
 from stacks.constructs.accelerator_nodes import AcceleratorNodes
 from stacks.constructs.add_ons import InsightsLogs, NodeAddOns, PodAddOns
-from stacks.constructs.compile_nodes import CompileNodes
 from stacks.constructs.control_plane import ControlPlane
 from stacks.constructs.cpu_nodes import CpuNodes
 from stacks.constructs.neuron_driver import neuron_driver
@@ -43,7 +41,7 @@ class Cluster(Part):
         node_add_ons = NodeAddOns(self, "NodeAddOns", cluster=self.cluster, versions=pins.add_ons)
         logs = InsightsLogs(self, "InsightsLogs", cluster_name=self.names.cluster)
         self._build_nodes(experiment, network)
-        for nodes in (self.cpu_nodes, self.accelerator_nodes, *self.compile_nodes):
+        for nodes in (self.cpu_nodes, self.accelerator_nodes):
             nodes.node.add_dependency(node_add_ons, logs)
         pod_add_ons = PodAddOns(
             self,
@@ -67,10 +65,6 @@ class Cluster(Part):
             release=experiment.spec.aws.pins.node_release,
         )
         self.cpu_nodes = CpuNodes(self, "CpuNodes", name=f"{self.names.cluster}-cpu", place=place)
-        self.compile_nodes: list[CompileNodes] = []
-        if graphs_to_compile(experiment):
-            name = self.names.compile_nodes
-            self.compile_nodes.append(CompileNodes(self, "CompileNodes", name=name, place=place))
         self.accelerator_nodes = AcceleratorNodes(
             self, "AcceleratorNodes", experiment=experiment, place=place
         )

@@ -26,7 +26,7 @@ for name, examples, derandomize in (("test", 25, True), ("fuzz", 1_000, False)):
     )
 hypothesis.settings.load_profile("fuzz" if os.environ.get("DRAFTWORTH_FUZZ") else "test")
 
-# In the background of a shell both are ignored, and a process that a test starts would inherit that.
+# Both are ignored in the background of a shell, and processes that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 

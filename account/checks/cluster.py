@@ -8,19 +8,15 @@ from typing import Any
 
 from account.checks import quotas
 from account.checks.capacity import zones_that_offer
-from account.checks.check import Outcome, Situation, failed, passed, skipped, warned
+from account.checks.check import Outcome, Situation, failed, passed, warned
 from account.region import Region
 from draftworth.experiment.aws import ADD_ONS, S3_ADD_ON, Aws
 from draftworth.experiment.cluster import (
-    COMPILE_INSTANCE_TYPES,
-    COMPILE_INSTANCE_VCPUS,
-    COMPILE_WAIT_MINUTES,
     CPU_INSTANCE_TYPE,
     CPU_INSTANCE_VCPUS,
     CPU_NODES,
     second_zone,
 )
-from draftworth.planning.cpu_compiling import graphs_to_compile
 
 # Zones whose subnets EKS refuses for a control plane, by id: their letters differ by account
 # (Amazon EKS User Guide, VPC and subnet requirements).
@@ -82,33 +78,6 @@ def cpu_nodes(situation: Situation) -> Outcome:
             "choose another aws.availability_zone that offers it and the accelerators",
         )
     return quotas.room(situation, quotas.STANDARD, CPU_NODES * CPU_INSTANCE_VCPUS)
-
-
-def compile_nodes(situation: Situation) -> Outcome:
-    """The nodes that compile graphs can be had; a run goes without them, 90 minutes later."""
-    graphs = sum(graph.certain for graph in graphs_to_compile(situation.experiment))
-    if not graphs:
-        return skipped("servers compile by themselves (aws.compile_where: accelerator)")
-    otherwise = (
-        f"or set aws.compile_where to accelerator: without such nodes a run waits "
-        f"{COMPILE_WAIT_MINUTES} minutes for nothing"
-    )
-    offered = [
-        kind
-        for kind in COMPILE_INSTANCE_TYPES
-        if situation.zone in zones_that_offer(situation.here, kind)
-    ]
-    if not offered:
-        return warned(
-            f"{', '.join(COMPILE_INSTANCE_TYPES)} of the nodes that compile: none is offered in "
-            f"{situation.zone}",
-            f"choose another aws.availability_zone, {otherwise}",
-        )
-    need = graphs * COMPILE_INSTANCE_VCPUS
-    outcome = quotas.room(situation, quotas.STANDARD_SPOT, need)
-    if outcome.status == "fail":
-        return warned(outcome.found, f"{outcome.next_step}, {otherwise}")
-    return outcome
 
 
 def add_ons(situation: Situation) -> Outcome:

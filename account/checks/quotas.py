@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from account.checks.check import Outcome, Situation, failed, passed, warned
 from account.clients import DeniedError, tags_of
@@ -48,12 +48,6 @@ STANDARD = VcpuQuota(
     types=tuple(f"{letter}*" for letter in "acdhimrtz"),
     # Not inf, trn, hpc, dl or mac, which have quotas of their own.
     family=r"([acdhimrtz]|im|is)\d",
-)
-STANDARD_SPOT = replace(
-    STANDARD,
-    code="L-34B43A08",
-    name="All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests",
-    spot=True,
 )
 
 

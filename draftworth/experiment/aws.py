@@ -131,9 +131,6 @@ class Aws(StrictModel):
     second_zone: str | None = None
     """the EKS control plane's other zone, where no node runs; left out: zone a, or b beside a"""
     capacity: Capacity = Field(description="how accelerator nodes are bought")
-    compile_where: Literal["accelerator", "cpu_nodes"] = "accelerator"
-    """where graphs are compiled that the bucket lacks: by the servers themselves, or before an
-    accelerator node exists, on large CPU nodes; those have to be proven by a server then"""
     price: Price | None = Field(
         default=None,
         description="price of one accelerator node; left out: `python -m draftworth price` asks "

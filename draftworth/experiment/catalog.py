@@ -80,17 +80,6 @@ class CompilerCache(StrictModel):
     """Set to 1, the engine ends where a graph is not in the cache; None: it has no such way."""
 
 
-class CpuCompile(StrictModel):
-    """How a release's graphs are compiled without a device. What comes of it has to be proven."""
-
-    methods: tuple[str, ...]
-    """Of which variants; `none`: the baseline."""
-    environment: dict[str, str]
-    """What the engine is told, beside what every server is."""
-    others: str = ""
-    """Why those of other methods are not."""
-
-
 CompiledGraphs = Annotated[ArtifactFolder | CompilerCache, Field(discriminator="kind")]
 
 
@@ -105,8 +94,6 @@ class Release(StrictModel):
     methods: dict[str, MethodFacts]
     compiled_graphs: CompiledGraphs | None
     """How compiled graphs are saved and found again; None: nothing is compiled."""
-    cpu_compile: CpuCompile | None = None
-    """How graphs are compiled without a device; None: nothing is known to do it."""
     lnc: tuple[int, ...] | None = None
     """Logical core sizes that its engine runs with; None: those that the instance has."""
     environment: dict[str, str] = Field(default_factory=dict)

@@ -16,19 +16,6 @@ CPU_INSTANCE_MEMORY_GIB = 16
 CPU_NODE_SYSTEM_GIB = 4
 CPU_NODES = 2
 
-# Where graphs are compiled without a device. 64 vCPUs and 512 GiB, the class that is known to do;
-# x86, as the serving image is. Several types, because Spot may lack any one of them.
-COMPILE_INSTANCE_TYPES = ("r7i.16xlarge", "r6i.16xlarge", "r7a.16xlarge", "r6a.16xlarge")
-COMPILE_INSTANCE_VCPUS = 64
-COMPILE_INSTANCE_MEMORY_GIB = 512
-# Of them, what kernel, kubelet and the cluster's own pods take.
-COMPILE_NODE_SYSTEM_VCPUS = 4
-COMPILE_NODE_SYSTEM_GIB = 64
-# From the deploy. Then the accelerator nodes come up without the graphs, and compile. A node that
-# joins (10), pulls the image (8) and compiles (60), by the worst of docs/timeline.md, and a retry
-# of what ran out of memory early.
-COMPILE_WAIT_MINUTES = 90
-
 
 def second_zone(aws: Aws) -> str:
     """The other zone that EKS wants for its control plane; no node runs there.

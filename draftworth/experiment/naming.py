@@ -77,11 +77,6 @@ class Names:
         """
         return f"{self.cluster}-accelerator"
 
-    @property
-    def compile_nodes(self) -> str:
-        """The node group whose nodes compile graphs, and its launch template."""
-        return f"{self.cluster}-compile"
-
     def node_group(self, capacity: CapacityKind) -> str:
         """`CLUSTER-accelerator-spot`: another way of buying is another node group.
 

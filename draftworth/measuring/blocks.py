@@ -99,16 +99,8 @@ class BlockSender:
             requests=tuple(m.record for m in outcome.measured),
         )
         lost = await self._why_lost(endpoint, block, before, after)
-        start = await self._start(endpoint, after)
-        return Sent(block=block, measured=outcome.measured, lost=lost, start=start)
-
-    async def _start(self, endpoint: Endpoint, after: Reading) -> ServerStart | None:
-        """What the server says of its start, and its parent of where its graphs are from."""
         start = server_start(after)
-        state = await self.readiness.state(endpoint)
-        if state is None or state.phase != "healthy" or state.graphs is None:
-            return start
-        return replace(start or ServerStart(), graphs_from=state.graphs, rejection=state.rejection)
+        return Sent(block=block, measured=outcome.measured, lost=lost, start=start)
 
     async def _why_lost(
         self, endpoint: Endpoint, block: BlockResult, before: Reading, after: Reading

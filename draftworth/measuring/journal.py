@@ -9,23 +9,19 @@ are wall-clock time (UTC), because those of several machines are compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count, groupby, pairwise
 from typing import Literal
 
 from draftworth.measuring.clock import WallClock
 from draftworth.records.results import Interruption, ServerStart, TimeAccount
-from draftworth.records.server_state import GraphsFrom
 
-JOURNAL_SCHEMA = "draftworth.journal/2"
+JOURNAL_SCHEMA = "draftworth.journal/3"
 JOURNAL_FOLDER = "journal"
 
 # started: the pod began; waited: for servers; measured: blocks that count, with their warm-ups;
 # lost: blocks whose servers were lost; ended: the pod was terminated before the run was over.
 EntryKind = Literal["started", "waited", "measured", "lost", "ended"]
-
-# A later start finds in the bucket what such a start has left there.
-_BEFORE_PROVEN: tuple[GraphsFrom, ...] = ("unproven", "rejected", "compiled")
 
 UNRECORDED_END = "its pod ended and recorded no reason: killed, out of memory, or its node was lost"
 
@@ -116,16 +112,8 @@ def subject_of(stem: str) -> str:
 
 
 def server_starts(entries: Sequence[Entry]) -> dict[str, ServerStart]:
-    """By variant the last start, with where its graphs are from at the first one that met them."""
-    found: dict[str, ServerStart] = {}
-    for entry in entries:
-        for variant, start in entry.starts.items():
-            known = found.get(variant, start)
-            is_first = known.graphs_from in _BEFORE_PROVEN and start.graphs_from != "rejected"
-            told = known if is_first else start
-            graphs_from, rejection = told.graphs_from, told.rejection
-            found[variant] = replace(start, graphs_from=graphs_from, rejection=rejection)
-    return found
+    """By variant, what its servers say of their last start."""
+    return {variant: start for entry in entries for variant, start in entry.starts.items()}
 
 
 def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> TimeAccount:

@@ -81,7 +81,7 @@ class Readiness:
         """Look whether a server was given up, until it was; raises GivenUpError."""
         while True:
             for endpoint in endpoints:
-                state = await self.state(endpoint)
+                state = await asyncio.to_thread(self.server_state, endpoint.server)
                 if state and state.phase == "given_up" and state.since_unix_s >= since_unix_s:
                     raise GivenUpError(_words_of(state))
             await asyncio.sleep(STATE_SECONDS)
@@ -98,10 +98,6 @@ class Readiness:
                         f"{wait_seconds:g} s; last answer: {answer}"
                     )
                 await asyncio.sleep(self.poll_seconds)
-
-    async def state(self, endpoint: Endpoint) -> ServerState | None:
-        """What a server says of itself; None where nothing is known."""
-        return await asyncio.to_thread(self.server_state, endpoint.server)
 
     async def health(self, endpoint: Endpoint) -> str:
         """`READY`, or the answer of a server that is not; raises NotReadyError without a key."""

@@ -37,7 +37,7 @@ from draftworth.measuring.rounds import Rounds
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runfiles import RunFiles
 from draftworth.measuring.scheduling import raise_scheduling_class
-from draftworth.measuring.search import AskForGraphs, SearchRounds, asks_for_nothing
+from draftworth.measuring.search import SearchRounds
 from draftworth.measuring.servers import FixedServers, Servers, StageServers
 from draftworth.measuring.sink import Sink, SinkError
 from draftworth.measuring.spending import Spending
@@ -100,8 +100,7 @@ class Runner:
         that it may be moved while the run lasts. None: without an end.
     server_state: what servers say of themselves, where they do.
     servers: starts and stops them, where the run repeats, has a control or searches.
-    read_outputs: of a search, what its drafts say of the baseline's outputs. compile_ahead: asked
-        for the graphs of candidates that it will likely measure.
+    read_outputs: of a search, what its drafts say of the baseline's outputs.
     """
 
     spec: RunSpec
@@ -120,7 +119,6 @@ class Runner:
     server_state: ReadServerState = lambda _: None
     servers: Servers = field(default_factory=FixedServers)
     read_outputs: ReadRunsOutputs = reads_nothing
-    compile_ahead: AskForGraphs = asks_for_nothing
     _shortened: str = ""
 
     def __post_init__(self) -> None:
@@ -169,7 +167,6 @@ class Runner:
                 blocks=self._measurer.blocks,
                 progress=self.progress,
                 read_outputs=partial(self.read_outputs, self.run_id),
-                compile_ahead=self.compile_ahead,
                 why_over=self._why_over,
                 begun=[*dict.fromkeys(b.variant for b in known.blocks if b.variant in candidates)],
             )

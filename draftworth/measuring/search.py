@@ -23,13 +23,7 @@ from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
 from draftworth.records.search import Candidate, Search, SearchResult
 from draftworth.searching.observed import class_times, longer_than, measured_of
-from draftworth.searching.policy import (
-    LEAST_CHANCE,
-    ClassTimes,
-    Forecast,
-    Measured,
-    State,
-)
+from draftworth.searching.policy import ClassTimes, Forecast, Measured, State
 from draftworth.searching.result import search_result
 from draftworth.searching.yields import Yield, from_measured
 
@@ -39,21 +33,10 @@ ReadOutputs = Callable[[Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
 # Why no further candidate may be begun, by what is expected of the next one; empty: it may.
 WhyOver = Callable[[Forecast | None, State], str]
 
-# Asked for the graphs of these variants, the one that is expected to be cheapest first: they may be
-# compiled meanwhile.
-AskForGraphs = Callable[[Sequence[str]], None]
-
-# Of those that may be measured after the next one: each occupies a node for as long as a compile,
-# and may not be needed after all.
-COMPILED_AHEAD = 2
 # Each may take as long as a server is waited for, at the price of the nodes.
 MAX_FAILURES_IN_A_ROW = 2
 SURE = "no other candidate is likely to be cheaper by more than {within:.0%}"
 ALL_MEASURED = "every candidate that could be is measured"
-
-
-def asks_for_nothing(_: Sequence[str]) -> None:
-    """Where servers compile by themselves."""
 
 
 @dataclass(kw_only=True)
@@ -71,7 +54,6 @@ class SearchRounds:
     progress: Callable[[str], None]
     read_outputs: ReadOutputs
     why_over: WhyOver
-    compile_ahead: AskForGraphs = asks_for_nothing
     begun: Sequence[str] = ()
     order: list[Candidate] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
@@ -189,16 +171,7 @@ class SearchRounds:
                 f"next: {due.variant}, whose token is expected to cost {told.cost:.3f} "
                 f"({told.low:.3f} to {told.high:.3f}) of the baseline's"
             )
-        if due:
-            self._compile_ahead(state, due)
         return due
-
-    def _compile_ahead(self, state: State, due: Candidate) -> None:
-        """What is due itself is not asked for: its server compiles before a node would be there."""
-        likely = [f for f in state.forecasts if f.chance > LEAST_CHANCE and f.candidate != due]
-        cheapest = sorted(likely, key=lambda f: f.cost)[:COMPILED_AHEAD]
-        if cheapest:
-            self.compile_ahead([f.candidate.variant for f in cheapest])
 
     def _next(self, state: State) -> Candidate | None:
         done = {candidate.variant for candidate in self.order} | self.failed.keys()

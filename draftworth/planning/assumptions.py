@@ -81,7 +81,6 @@ class Assumptions(AssumptionSet):
     node_start_minutes: Assumption
     image_pull_minutes: Assumption
     compile_minutes: Assumption
-    cpu_compile_ratio: Assumption
     load_gbit_per_s: Assumption
     warm_up_minutes: Assumption
     baseline_ms_per_token: Assumption
@@ -142,15 +141,6 @@ class StandingCost(StrictModel):
     source: str
 
 
-class NodeCost(StrictModel):
-    """A node that compiles graphs, while it exists."""
-
-    what: str
-    usd_per_hour: Annotated[float, Field(gt=0)]
-    as_of: date
-    source: str
-
-
 class MetricPrice(StrictModel):
     """A custom metric that is sent in every hour of a month."""
 
@@ -166,7 +156,6 @@ class AssumptionData(StrictModel):
     targets: dict[str, dict[str, Assumption]]
     published_sequence: PublishedAssumptions
     standing: tuple[StandingCost, ...]
-    compile_node: NodeCost
     custom_metric: MetricPrice
 
     @field_validator("targets")

@@ -4,68 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from draftworth.experiment.cluster import COMPILE_WAIT_MINUTES
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds, exactly, total
 from draftworth.planning.phases import Phase
 from draftworth.planning.resolved import NeuronVariant
-from draftworth.records.server_state import UNPROVEN_LIMIT_MINUTES
 
 GBIT_PER_GIB = 8 * 2**30 / 1e9
 
 
 def starting_phases(
-    variant: NeuronVariant,
-    assumed: Assumptions,
-    *,
-    is_compiled: bool,
-    on_cpu: bool,
-    after: str,
+    variant: NeuronVariant, assumed: Assumptions, *, is_compiled: bool, after: str
 ) -> Iterator[Phase]:
-    """A compile where no graph is there, then a load.
-
-    on_cpu: a CPU node compiles it before, where it does so in time.
-    """
+    """A compile where no graph is there, then a load."""
     if not is_compiled:
-        minutes = compile_minutes(assumed, on_cpu=on_cpu)
+        minutes = assumed.bounds("compile_minutes")
         yield Phase(name=f"compile {variant.name}", minutes=minutes, after=(after,))
         after = f"compile {variant.name}"
     loading = load_minutes(variant, assumed)
     yield Phase(name=f"load {variant.name}", minutes=loading, after=(after,))
-
-
-def compile_minutes(assumed: Assumptions, *, on_cpu: bool) -> Bounds:
-    """Of a server that finds no proven graphs; on_cpu: a CPU node compiles them before.
-
-    Nothing where what the CPU node made loads; else a start that rejects it, and a compile. A
-    compile where it has made nothing in time.
-    """
-    minutes = assumed.bounds("compile_minutes")
-    if not on_cpu or not compiled_in_time(assumed):
-        return minutes
-    words = f"0 where they load, else unproven start {UNPROVEN_LIMIT_MINUTES} + {minutes.how}"
-    return Bounds(0.0, UNPROVEN_LIMIT_MINUTES + minutes.worst, (words,))
-
-
-def cpu_compile_minutes(assumed: Assumptions) -> Bounds:
-    """From the deploy to graphs in the bucket, or to the end of a CPU node's time for them."""
-    taken, limit = _on_cpu_node(assumed), COMPILE_WAIT_MINUTES
-    cut = f", at most {limit}" if taken.worst > limit else ""
-    late = "" if compiled_in_time(assumed) else ": no graph is there by then"
-    return Bounds(min(taken.best, limit), min(taken.worst, limit), (f"{taken.how}{cut}{late}",))
-
-
-def compiled_in_time(assumed: Assumptions) -> bool:
-    """Whether a CPU node has made a graph before the wait for it ends, at best."""
-    return _on_cpu_node(assumed).best <= COMPILE_WAIT_MINUTES
-
-
-def _on_cpu_node(assumed: Assumptions) -> Bounds:
-    minutes = assumed.bounds
-    node = minutes("scale_up_minutes") + minutes("node_start_minutes")
-    compiling = minutes("compile_minutes") * minutes("cpu_compile_ratio")
-    return node + minutes("image_pull_minutes") + compiling
 
 
 def load_minutes(variant: NeuronVariant, assumed: Assumptions) -> Bounds:

@@ -14,8 +14,7 @@ from functools import cached_property
 from draftworth.experiment.search import Stop
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds
-from draftworth.planning.cpu_compiling import compiles_on_cpu
-from draftworth.planning.loading_time import compile_minutes, load_minutes, starting_phases
+from draftworth.planning.loading_time import load_minutes, starting_phases
 from draftworth.planning.measuring_time import RoundCounts, round_minutes
 from draftworth.planning.phases import Phase
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
@@ -42,7 +41,6 @@ class SearchTime:
                 variant,
                 self.assumed,
                 is_compiled=variant.name in self.compiled,
-                on_cpu=compiles_on_cpu(self.experiment, variant),
                 after=after,
             )
             after = f"measure {variant.name}"
@@ -80,8 +78,7 @@ class SearchTime:
         starting = loading + self._measuring
         if all(variant.name in self.compiled for variant in self._others):
             return starting
-        on_cpu = all(compiles_on_cpu(self.experiment, variant) for variant in self._others)
-        return compile_minutes(self.assumed, on_cpu=on_cpu) + starting
+        return self.assumed.bounds("compile_minutes") + starting
 
     def others_minutes(self, candidates: float) -> Bounds:
         """Beside the certain ones, of so many candidates in all; `search.stop` left out."""

@@ -11,12 +11,7 @@ from dataclasses import dataclass
 
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds, exactly
-from draftworth.planning.cpu_compiling import compiles_on_cpu
-from draftworth.planning.loading_time import (
-    cpu_compile_minutes,
-    starting_phases,
-    transfer_minutes,
-)
+from draftworth.planning.loading_time import starting_phases, transfer_minutes
 from draftworth.planning.measuring_phases import measuring_phases
 from draftworth.planning.phases import Limit, Phase, Schedule, Timeline
 from draftworth.planning.resolved import ResolvedNeuron
@@ -37,7 +32,7 @@ class Forecast:
     """A run's time line: `limited` ends at the deadline or the budget, `unlimited` does not.
 
     Of a search, both are of the certain candidates in the best case, and in the worst of all that
-    `search.stop` lets begin. compiled: variants whose graph is in the bucket.
+    `search.stop` lets begin.
     """
 
     experiment: ResolvedNeuron
@@ -45,7 +40,6 @@ class Forecast:
     limited: Timeline
     unlimited: Timeline
     search: SearchTime | None = None
-    compiled: frozenset[str] = frozenset()
 
     @property
     def billed_minutes(self) -> Bounds:
@@ -125,7 +119,6 @@ def forecast(
         limited=Timeline.of(phases, _limits(experiment, assumed)),
         unlimited=Timeline.of(phases),
         search=search,
-        compiled=frozenset(compiled),
     )
 
 
@@ -148,31 +141,13 @@ def _phases(
         stage = transfer + minutes("stager_start_minutes")
     yield Phase(name=DEPLOY, minutes=deploy, billed=False)
     yield Phase(name=STAGE, minutes=stage, after=(DEPLOY,), billed=False)
-    starting = [variant for variant in experiment.variants if experiment.starts_up(variant)]
-    on_cpu = [
-        Phase(
-            name=f"compile {variant.name} on a CPU node",
-            minutes=cpu_compile_minutes(assumed),
-            after=(DEPLOY,),
-            billed=False,
-        )
-        for variant in starting
-        if variant.name not in compiled and compiles_on_cpu(experiment, variant)
-    ]
-    yield from on_cpu
-    # A Capacity Block's nodes are paid for, and may as well compile.
-    ready = (STAGE, *(phase.name for phase in on_cpu if not experiment.in_block))
-    yield Phase(name=SCALE_UP, minutes=minutes("scale_up_minutes"), after=ready, billed=False)
+    yield Phase(name=SCALE_UP, minutes=minutes("scale_up_minutes"), after=(STAGE,), billed=False)
     yield Phase(name=NODE_START, minutes=minutes("node_start_minutes"), after=(SCALE_UP,))
     yield Phase(name=IMAGE_PULL, minutes=minutes("image_pull_minutes"), after=(NODE_START,))
+    starting = [variant for variant in experiment.variants if experiment.starts_up(variant)]
     for variant in starting:  # each on its own slot, all at once
-        yield from starting_phases(
-            variant,
-            assumed,
-            is_compiled=variant.name in compiled,
-            on_cpu=compiles_on_cpu(experiment, variant),
-            after=IMAGE_PULL,
-        )
+        is_compiled = variant.name in compiled
+        yield from starting_phases(variant, assumed, is_compiled=is_compiled, after=IMAGE_PULL)
     loaded = tuple(f"load {variant.name}" for variant in starting)
     yield from measuring_phases(experiment, assumed, after=loaded)
 

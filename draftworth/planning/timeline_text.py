@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from draftworth.analysis.metrics import FINDING_METRICS, charged
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.experiment.cluster import COMPILE_WAIT_MINUTES
 from draftworth.planning.assumptions import (
     HOURS_A_MONTH,
     OPTION,
@@ -14,14 +13,8 @@ from draftworth.planning.assumptions import (
     Assumptions,
     assumption_data,
 )
-from draftworth.planning.bounds import CASES, Bounds, exactly
+from draftworth.planning.bounds import CASES, Bounds
 from draftworth.planning.capacity_block import PaidBlock, free_slots
-from draftworth.planning.cpu_compiling import (
-    GraphToCompile,
-    compiled_where,
-    graphs_to_compile,
-)
-from draftworth.planning.loading_time import compiled_in_time, cpu_compile_minutes
 from draftworth.planning.measuring_time import (
     block_seconds,
     control_round_minutes,
@@ -30,7 +23,7 @@ from draftworth.planning.measuring_time import (
 from draftworth.planning.phases import Phase, Timeline
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.search_text import search_lines
-from draftworth.planning.timeline import BUDGET, NODE_START, TEARDOWN, Forecast, forecast
+from draftworth.planning.timeline import BUDGET, NODE_START, TEARDOWN, Forecast
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
 from draftworth.terminal import table_lines
 
@@ -49,99 +42,11 @@ def time_lines(first: Forecast, second: Forecast) -> Iterator[str]:
     yield f"  measured for {measured.text(digits=0)} minutes{certain}"
     yield from _round_lines(first)
     yield from search_lines(first)
-    yield from compile_lines(first)
     yield ""
     priced = first.experiment.spec.aws.price is not None
     yield from (_cost_lines if priced else _minutes_lines)(first, second)
-
-
-_NOTHING_SAVED = (
-    "; it saves nothing: servers start side by side, and one that compiles on the accelerator "
-    "takes as long as all of them"
-)
-_TOO_LATE = (
-    f"; it saves nothing: {COMPILE_WAIT_MINUTES} minutes after the deploy no graph is there, "
-    "and the servers compile"
-)
-_IN_BLOCK = (
-    "; at best, where the graphs are there when the Capacity Block begins: once it has begun, its "
-    "nodes wait for no graph, and the servers compile"
-)
-_REJECTED = "; at the worst what they make is rejected, and compiled again"
-
-
-def compile_lines(first: Forecast) -> Iterator[str]:
-    """Both ways to compile: what accelerators are billed for, and what CPU nodes cost besides."""
-    experiment, assumed, compiled = first.experiment, first.assumed, first.compiled
-    yield ""
-    yield (
-        "compiling   minutes that an accelerator node is billed before the first measured token, "
-        "and what the whole first run costs, by aws.compile_where"
-    )
-    cannot = experiment.spec.release_facts.cpu_compile is None
-    on_accelerator = Bounds(0.0, 0.0)
-    for where in ("accelerator", "cpu_nodes"):
-        if where == "cpu_nodes" and cannot:
-            yield f"  compile_where cpu_nodes    not on {experiment.spec.release}"
-            continue
-        run = forecast(compiled_where(experiment, where), assumed, compiled=compiled)
-        billed = run.unlimited.bounds(lambda run: run.billed_minutes_before_first_token)
-        this = ", as here" if where == experiment.spec.aws.compile_where else ""
-        words = _cpu_words(run, saves=billed.best < on_accelerator.best)
-        on_accelerator = billed
-        minutes = f"{billed.text(digits=1)} minutes"
-        yield f"  compile_where {where:<12} {minutes}{this}{_first_run_usd(run)}{words}"
-        yield from _cpu_node_lines(run)
-
-
-def _cpu_words(run: Forecast, *, saves: bool) -> str:
-    """What graphs from CPU nodes are good for, and what the worst case is made of."""
-    if not _compiled_on_cpu(run):
-        return ""
-    if not compiled_in_time(run.assumed):
-        return _TOO_LATE
-    block = _IN_BLOCK if run.experiment.in_block else ""
-    return f"{'' if saves else _NOTHING_SAVED}{_REJECTED}{block}"
-
-
-def _first_run_usd(run: Forecast) -> str:
-    """CPU nodes alone where accelerators cost the same both ways, or nobody knows what."""
-    experiment, cpu = run.experiment, _cpu_nodes_usd(run)
-    beside = f"at most {cpu.text(digits=2)} USD of CPU nodes" if cpu else ""
-    if experiment.spec.aws.price is None or experiment.in_block:
-        return f", with {beside}" if cpu else ""
-    usd = run.usd(run.billed_minutes)
-    whole = f" + {beside} = at most {(usd + cpu).text(digits=2)} USD" if cpu else ""
-    return f", first run {usd.text(digits=2)} USD{whole}"
-
-
-def _cpu_node_lines(run: Forecast) -> Iterator[str]:
-    """How their cost is worked out."""
-    if not (graphs := _compiled_on_cpu(run)):
-        return
-    price, usd = assumption_data().compile_node, _cpu_nodes_usd(run)
-    certain = sum(graph.certain for graph in graphs)
-    worked_out = f": {_worked_out(usd, digits=2)} USD" if usd else ""
-    likely = "; one more for each likely candidate" * (certain < len(graphs))
-    way = run.experiment.spec.release_facts.cpu_compile
-    others = f"; {way.others}" if way and way.others else ""
-    yield (
-        f"    CPU nodes: {certain} x {price.what} as Spot, at most at the on-demand rate"
-        f"{worked_out} ({price.source}, {price.as_of.isoformat()}){likely}{others}"
-    )
-
-
-def _cpu_nodes_usd(run: Forecast) -> Bounds | None:
-    """At most, for the graphs that are compiled in any case; None: there are none."""
-    certain = sum(graph.certain for graph in _compiled_on_cpu(run))
-    rate = exactly(assumption_data().compile_node.usd_per_hour)
-    minutes = cpu_compile_minutes(run.assumed).called("minutes")
-    return minutes / 60 * certain * rate if certain else None
-
-
-def _compiled_on_cpu(run: Forecast) -> list[GraphToCompile]:
-    graphs = graphs_to_compile(run.experiment)
-    return [graph for graph in graphs if graph.variant.name not in run.compiled]
+    yield _standing_line()
+    yield _metrics_line(first.experiment)
 
 
 def learnt_lines(rows: Mapping[str, Assumption], assumed: Assumptions) -> Iterator[str]:
@@ -211,7 +116,6 @@ def _minutes_lines(first: Forecast, second: Forecast) -> Iterator[str]:
     yield f"cost        {no_price_text(first.experiment)}"
     for name, run in (("first run ", first), ("second run", second)):
         yield f"  {name}  {unpriced_text(run)}"
-    yield from _beside_lines(first)
 
 
 def no_price_text(experiment: ResolvedNeuron) -> str:
@@ -235,7 +139,6 @@ def _cost_lines(first: Forecast, second: Forecast) -> Iterator[str]:
         yield from _block_lines(first, second, capacity)
     else:
         yield from _hourly_lines(first, second)
-    yield from _beside_lines(first)
 
 
 def _hourly_lines(first: Forecast, second: Forecast) -> Iterator[str]:
@@ -292,16 +195,6 @@ def _percent(share: Bounds) -> str:
 def billed_text(run: Forecast) -> str:
     """What a run costs where nodes are paid for while they exist, to be checked by hand."""
     return f"billed {_worked_out(run.usd(run.billed_minutes), digits=2)} USD"
-
-
-def _beside_lines(first: Forecast) -> Iterator[str]:
-    if cpu := _cpu_nodes_usd(first):
-        yield (
-            f"  compiling   at most {cpu.text(digits=2)} USD of CPU nodes in the first run, "
-            f"in addition; {BUDGET} does not count them"
-        )
-    yield _standing_line()
-    yield _metrics_line(first.experiment)
 
 
 def _standing_line() -> str:

@@ -56,34 +56,6 @@ class DraftRef:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphRef:
-    """A graph that is compiled on a CPU node, and the Job that does it.
-
-    certain: the accelerator nodes wait for it, so long as they wait for any.
-    """
-
-    key: str
-    job_name: str
-    certain: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompilePlan:
-    """CPU nodes of their own that compile graphs, one each.
-
-    wait_minutes: from the deployment; of a graph that is not certain, from when it was asked for.
-    """
-
-    nodegroup_name: str
-    graphs: tuple[GraphRef, ...]
-    wait_minutes: int
-
-    def __post_init__(self) -> None:
-        if not self.graphs or self.wait_minutes <= 0:
-            raise ValueError("graphs: allowed: one or more; wait_minutes: above 0")
-
-
-@dataclass(frozen=True, kw_only=True)
 class CapacityPlan:
     """When the accelerator nodes of one deployment may exist, and how many of them.
 
@@ -97,7 +69,6 @@ class CapacityPlan:
     nodegroup_tags: tags by which the controller knows that the node group is its own.
     deadline_minutes: from the deployment of this Job to the end of its nodes.
     reservation_id: of the Capacity Block, None for other kinds.
-    compiling: None: servers compile by themselves.
     """
 
     schema: str = PLAN_SCHEMA
@@ -120,7 +91,6 @@ class CapacityPlan:
     reservation_id: str | None
     availability_zone: str
     instance_type: str
-    compiling: CompilePlan | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.deadline_minutes <= MAX_DEADLINE_MINUTES:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from draftworth.errors import DraftworthError
 from draftworth.records.artifact_manifest import (
@@ -21,15 +21,7 @@ from draftworth.records.artifact_manifest import (
 )
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.staging import READY_MARKER, ReadyModel
-from draftworth.records.unproven_graphs import (
-    Rejection,
-    UnprovenManifest,
-    rejected_key,
-    unproven_key,
-)
 from draftworth.untrusted import TooLargeError, read_file
-
-R = TypeVar("R")
 
 NEXT = (
     "Next: `python -m draftworth artifacts EXPERIMENT --run` removes graphs that do not match; the "
@@ -56,56 +48,25 @@ def checked_manifest(
         RefusedGraphsError: the graphs are another's, or not whole.
         OSError: the mount cannot be read; another try may do.
     """
-    manifest = _mounted(ArtifactManifest, artifacts / manifest_key(key))
-    if manifest is None:
+    path = artifacts / manifest_key(key)
+    try:
+        manifest = load_record(ArtifactManifest, read_file(path))
+    except FileNotFoundError:
         return None
-    if found := mismatches(artifacts, manifest, key=key, inputs=inputs, commits=commits):
-        listed = "\n  ".join(found)
-        raise RefusedGraphsError(
-            f"{key}/{MANIFEST_NAME} is not what is asked for:\n  {listed}\n{NEXT}"
-        )
-    return manifest
-
-
-def mismatches(
-    artifacts: Path,
-    manifest: ArtifactManifest,
-    *,
-    key: str,
-    inputs: Mapping[str, Any],
-    commits: Mapping[str, str],
-) -> list[str]:
-    """What makes mounted graphs others than those that are asked for, or not whole."""
+    except (RecordError, TooLargeError) as error:
+        raise RefusedGraphsError(f"{path} cannot be read: {error}. {NEXT}") from error
     found = differences(manifest, inputs, commits)
     if manifest.key != key:
         found.append(f"key: the manifest is of {manifest.key}, asked for {key}")
     mounted = artifacts / manifest.folder
     sizes = {file.path: _size(mounted / file.path) for file in manifest.files}
-    return found + size_differences(manifest, sizes)
-
-
-def unproven_manifest(artifacts: Path, key: str) -> UnprovenManifest | None:
-    """Graphs of a key that no device has loaded yet; None when there are none.
-
-    Raises:
-        RefusedGraphsError: what says where they are cannot be read.
-        OSError: the mount cannot be read; another try may do.
-    """
-    return _mounted(UnprovenManifest, artifacts / unproven_key(key))
-
-
-def mounted_rejection(artifacts: Path, key: str) -> Rejection | None:
-    """Why a server could not use such graphs; None when none has said so. Raises as above."""
-    return _mounted(Rejection, artifacts / rejected_key(key))
-
-
-def _mounted(kind: type[R], path: Path) -> R | None:
-    try:
-        return load_record(kind, read_file(path))
-    except FileNotFoundError:
-        return None
-    except (RecordError, TooLargeError) as error:
-        raise RefusedGraphsError(f"{path} cannot be read: {error}. {NEXT}") from error
+    found += size_differences(manifest, sizes)
+    if found:
+        listed = "\n  ".join(found)
+        raise RefusedGraphsError(
+            f"{key}/{MANIFEST_NAME} is not what is asked for:\n  {listed}\n{NEXT}"
+        )
+    return manifest
 
 
 def mounted_commits(checkpoints: Mapping[str, Path]) -> dict[str, str]:

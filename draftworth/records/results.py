@@ -30,13 +30,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from draftworth.records.load import ConcurrencyLoad, Load, LoadGenerator
-from draftworth.records.server_state import GraphsFrom
 from draftworth.records.serving_facts import ServingFacts
 from draftworth.records.verdict import VERDICT_FILE
 from draftworth.untrusted import MIB
 
 RESULT_SCHEMA = "draftworth.result/6"
-RUN_SCHEMA = "draftworth.run/8"
+RUN_SCHEMA = "draftworth.run/9"
 RESULT_SUFFIX = ".result.json"
 TRANSCRIPT_SUFFIX = ".transcript.jsonl.gz"
 LLMPERF_RESPONSES_SUFFIX = "_individual_responses.json"
@@ -431,9 +430,6 @@ class ServerStart:
 
     startup_s: from the start of its workers until it was ready. compilation_s: of all graphs, those
     found in a cache among them; graphs: how many. load_s, load_bytes: weights, host to devices.
-    graphs_from: where they are from; of a run's starts, as the first one says that they were not
-        `proven` yet: later ones find what it has left. rejection: why those that were compiled on
-        CPU nodes could not be used; empty where they could, or there were none.
     """
 
     startup_s: float | None = None
@@ -441,8 +437,6 @@ class ServerStart:
     graphs: int | None = None
     load_s: float | None = None
     load_bytes: float | None = None
-    graphs_from: GraphsFrom | None = None
-    rejection: str = ""
 
     def __post_init__(self) -> None:
         for name in ("startup_s", "compilation_s", "load_s"):

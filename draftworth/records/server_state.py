@@ -22,10 +22,6 @@ POD_VARIABLE = "DRAFTWORTH_POD"
 # graphs, and where there are none. Then it is given up. `plan` assumes at most 10 for a load; with
 # the ten that a node may take to start, one that never ends has cost half an hour.
 LOAD_LIMIT_MINUTES = 20
-# For graphs that no device has loaded yet: half as much again as the longest load that `plan`
-# assumes. They are part of the two hours of a start that compiles: a wrong assumption costs them
-# and nothing else.
-UNPROVEN_LIMIT_MINUTES = 15
 COMPILE_LIMIT_MINUTES = 120
 # For who waits for a server that has never answered: the longer of these, and a node that joins and
 # pulls its image before the start begins.
@@ -37,11 +33,6 @@ LAST_LINES = 50
 # starting: vLLM runs and has not answered yet. healthy: it has. ended: it is no more, and is
 # started again. given_up: it is not worth another start; the nodes may go.
 ServerPhase = Literal["starting", "healthy", "ended", "given_up"]
-# Where a server's graphs are from. proven: the bucket had them, and devices had loaded them before.
-# unproven: compiled on CPU nodes; where the server is healthy, this start has proven them.
-# rejected: there were such, a server could not use them, and this one compiled its own.
-# compiled: there were none, and this one compiled its own.
-GraphsFrom = Literal["proven", "unproven", "rejected", "compiled"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +48,9 @@ class ServerState:
     exit_code: of the server, 128 + the number of a signal; None while it runs.
     last_lines: of its log, the newest last.
     reason: why it was given up; empty in every other phase.
-    graphs: where they are from; None: nothing was prepared. rejection: why those that were compiled
-        on CPU nodes could not be used; empty where they could, or there were none.
     """
 
-    schema: str = "draftworth.server-state/3"
+    schema: str = "draftworth.server-state/4"
     server: str
     variant: str
     pod: str
@@ -71,8 +60,6 @@ class ServerState:
     exit_code: int | None = None
     last_lines: tuple[str, ...] = ()
     reason: str = ""
-    graphs: GraphsFrom | None = None
-    rejection: str = ""
 
     def __post_init__(self) -> None:
         if self.start < 1:

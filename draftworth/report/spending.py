@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from draftworth.analysis.costs import run_parts, total
 from draftworth.records.results import Interruption, RunResult, ServerStart
-from draftworth.records.server_state import GraphsFrom
 from draftworth.report.document import Section, table
 from draftworth.report.words import (
     ABOUT,
@@ -21,14 +19,6 @@ PART_NAMES = {
     "waiting": "waiting for servers (image pull, load, compile)",
     "lost": "lost to interruptions",
     "idle": "idle between blocks",
-}
-
-
-_GRAPHS_FROM: Mapping[GraphsFrom, str] = {
-    "proven": "loaded from the bucket, where they were proven before",
-    "unproven": "compiled on CPU nodes, proven on the devices in this run",
-    "rejected": "compiled on the accelerator; those compiled on CPU nodes were rejected",
-    "compiled": "compiled on the accelerator, because there were none",
 }
 
 
@@ -47,7 +37,6 @@ def spending_section(run: RunResult) -> Section:
         sentences.append(f"Interrupted {interruption_count(run)}; {lost}.")
     if run.price:
         sentences.append(ABOUT["costs"])
-    sentences += _graph_sentences(run)
     rows = (
         (
             PART_NAMES.get(part.name, part.name),
@@ -69,24 +58,12 @@ def spending_section(run: RunResult) -> Section:
             ),
             *table(
                 ("server of", "start min", "graphs", "compiling min", "weights s", "weights GiB"),
-                (
-                    _start_cells(name, start)
-                    for name, start in run.server_starts.items()
-                    if start.startup_s is not None or start.compilation_s is not None
-                ),
+                (_start_cells(name, start) for name, start in run.server_starts.items()),
                 names=1,
             ),
         ),
         brief=bool(run.price or run.interruptions),
     )
-
-
-def _graph_sentences(run: RunResult) -> Iterator[str]:
-    """Where each server's graphs are from, as far as it says so."""
-    for variant, start in run.server_starts.items():
-        if start.graphs_from:
-            because = f": {start.rejection}" if start.rejection else ""
-            yield f"Graphs of {variant}: {_GRAPHS_FROM[start.graphs_from]}{because}."
 
 
 def _start_cells(variant: str, start: ServerStart) -> tuple[str, ...]:

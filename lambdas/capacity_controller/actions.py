@@ -25,13 +25,11 @@ DRAIN_HOOK = "Terminate-LC-Hook"
 BUSY = {"ResourceInUseException", "InvalidRequestException"}
 
 
-def set_desired_size(
-    plan: CapacityPlan, clients: Clients, size: int, *, nodegroup_name: str = ""
-) -> None:
-    """Ask for this many nodes, of another group where it is named; EKS takes no maximum below 1."""
+def set_desired_size(plan: CapacityPlan, clients: Clients, size: int) -> None:
+    """Ask for this many nodes; EKS takes no maximum below 1."""
     clients.eks.update_nodegroup_config(
         clusterName=plan.cluster_name,
-        nodegroupName=nodegroup_name or plan.nodegroup_name,
+        nodegroupName=plan.nodegroup_name,
         scalingConfig={"minSize": 0, "maxSize": max(size, 1), "desiredSize": size},
     )
 

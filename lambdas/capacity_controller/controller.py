@@ -25,16 +25,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.records.capacity import HEARTBEAT_MINUTES, STATE_KEY, CapacityPlan
 from lambdas.capacity_controller import actions, notifications
-from lambdas.capacity_controller.compiling import WORTH_IT, compile_size
 from lambdas.capacity_controller.decision import limits_reached, utc
-from lambdas.capacity_controller.observation import CompileNodes, NodeGroup, Observation
-from lambdas.capacity_controller.observing import (
-    Clients,
-    compile_group_size,
-    node_group,
-    observe,
-    observe_nodes,
-)
+from lambdas.capacity_controller.observation import NodeGroup, Observation
+from lambdas.capacity_controller.observing import Clients, node_group, observe, observe_nodes
 from lambdas.capacity_controller.settings import Settings
 from lambdas.capacity_controller.state import Deployment, Notification, State
 from lambdas.capacity_controller.transition import (
@@ -181,7 +174,6 @@ class Controller:
 
     def _is_at_zero(self, plan: CapacityPlan) -> bool:
         """Whether no nodes of ours are desired; if some are, this asks for none."""
-        self._compile_nodes_to_zero(plan)
         nodes = node_group(plan, self.clients, since=self.clock())
         if nodes.ownership == "ours" and nodes.desired_size != 0:
             actions.set_desired_size(plan, self.clients, 0)
@@ -200,7 +192,6 @@ class Controller:
             stored = self._write_first(step, stored, nodes)
         self._log_decision(step, nodes, trigger)
         resized, error = self._resize(step, nodes)
-        self._resize_compile_nodes(step, observation, now)
         if step.decision.desired_size == 0:
             self._end_drains(nodes)
         scheduled = self._schedule(step, function_arn)
@@ -316,39 +307,6 @@ class Controller:
         if error is None and not step.is_new:
             self.log({"level": "INFO", "event": "size set again", "desired_size": size})
         return error is None, error
-
-    def _resize_compile_nodes(self, step: Transition, observation: Observation, now: float) -> None:
-        """Those that compile graphs: nothing depends on them, and a failure is only logged."""
-        plan, reason = step.deployment.plan, step.decision.reason
-        if reason == "unknown":
-            return
-        if reason not in WORTH_IT:  # whatever could be learnt of the graphs
-            self._compile_nodes_to_zero(plan)
-            return
-        compiling = observation.compiling
-        size = compile_size(step.deployment, observation, now=now)
-        if size is None or not isinstance(compiling, CompileNodes):
-            return
-        if compiling.desired_size not in (None, size):
-            self._size_compile_nodes(plan, size)
-
-    def _compile_nodes_to_zero(self, plan: CapacityPlan) -> None:
-        """Where nobody needs graphs any more, or nothing else is known."""
-        try:
-            if compile_group_size(plan, self.clients):
-                self._size_compile_nodes(plan, 0)
-        except Exception as error:  # noqa: BLE001 - the accelerator nodes go, whatever it is
-            self.log_failure("compile nodes not seen", error)
-
-    def _size_compile_nodes(self, plan: CapacityPlan, size: int) -> None:
-        if plan.compiling is None:
-            return
-        name = plan.compiling.nodegroup_name
-        resize = functools.partial(
-            actions.set_desired_size, plan, self.clients, size, nodegroup_name=name
-        )
-        if self._attempt(resize, "compile nodes not sized", desired_size=size) is None:
-            self.log({"level": "INFO", "event": "compile nodes sized", "desired_size": size})
 
     def _end_drains(self, nodes: NodeGroup) -> None:
         for instance in nodes.draining:

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
-from lambdas.capacity_controller.compiling import is_unknown, waited_for
 from lambdas.capacity_controller.observation import (
     CapacityBlock,
     NoCapacityBlock,
@@ -42,7 +41,6 @@ Reason = Literal[
     "tokenizer_mismatch",
     "waiting_for_canary",
     "canary_failed",
-    "waiting_for_graphs",
     "no_node_group",
     "foreign_node_group",
     "unknown",
@@ -91,8 +89,7 @@ def decide(
     """The size that the node group must have now."""
     for decision in _reasons_against(deployment, status, observation, now):
         return _held(decision, observation, now)
-    parts = {**vars(observation), "compiling": is_unknown(deployment, observation, now)}
-    unknowns = [part.why for part in parts.values() if isinstance(part, Unknown)]
+    unknowns = [part.why for part in vars(observation).values() if isinstance(part, Unknown)]
     if unknowns:
         return Decision(desired_size=None, reason="unknown", text="; ".join(unknowns))
     nodes = deployment.plan.nodes
@@ -101,21 +98,8 @@ def decide(
     return Decision(
         desired_size=nodes,
         reason="ready",
-        text="every model is staged and every canary is well"
-        f"{_compiled(deployment, observation)}: {size} at the latest",
+        text=f"every model is staged and every canary is well: {size} at the latest",
     )
-
-
-def _compiled(deployment: Deployment, observation: Observation) -> str:
-    """What came of compiling on CPU nodes; nothing where nobody tried."""
-    if deployment.plan.compiling is None:
-        return ""
-    compiling = observation.compiling
-    late = [] if compiling is None or isinstance(compiling, Unknown) else compiling.pending
-    jobs = ", ".join(graph.job_name for graph in late if graph.certain)
-    if not jobs:
-        return ", no certain graph is waited for"
-    return f", servers compile what these Jobs have not finished ({jobs})"
 
 
 def deadline_unix_s(deployment: Deployment, observation: Observation) -> float:
@@ -152,7 +136,6 @@ def _reasons_against(
         yield from _outside_the_block(observation.block, now)
     yield from _not_staged(observation)
     yield from _not_tried(deployment, observation, now)
-    yield from _not_compiled(deployment, observation, now)
 
 
 def _held(decision: Decision, observation: Observation, now: float) -> Decision:
@@ -291,15 +274,6 @@ def _not_tried(deployment: Deployment, observation: Observation, now: float) -> 
     waiting = _zero("waiting_for_canary", f"not tried on a CPU node yet: {canaries.text}")
     patient = canaries.state == "missing" and not canary_is_silent(deployment, observation, now)
     yield replace(waiting, desired_size=None) if patient and nodes_up else waiting
-
-
-def _not_compiled(
-    deployment: Deployment, observation: Observation, now: float
-) -> Iterator[Decision]:
-    """What CPU nodes still compile is waited for, so long; nodes that are up compile themselves."""
-    jobs = waited_for(deployment, observation, now)
-    if jobs and not observation.nodes.desired_size:
-        yield _zero("waiting_for_graphs", f"still compiled on CPU nodes: {', '.join(jobs)}")
 
 
 def canary_is_silent(deployment: Deployment, observation: Observation, now: float) -> bool:

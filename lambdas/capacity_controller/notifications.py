@@ -71,8 +71,6 @@ NEXT: Mapping[Reason, str] = {
     "staging_failed": "put that right; then raise `rerun` and deploy. No accelerator was "
     "started for it.",
     "waiting_for_canary": "nothing. A canary takes minutes; `make logs` shows it.",
-    "waiting_for_graphs": "nothing. CPU nodes compile, an hour at most for a large model; `make "
-    "logs` shows them. After their time the servers compile by themselves.",
     "canary_failed": "put that right; then raise `rerun` and deploy, unless a later try of "
     "the canary comes back. `make logs` has its whole log.",
     "no_node_group": "deploy again; a deploy that replaces the node group ends this by itself.",

@@ -72,27 +72,6 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PendingGraph:
-    """A graph of the plan that is not in the bucket, and whose compile Job has not ended.
-
-    since_unix_s: when somebody began to need it; None: nobody does yet.
-    """
-
-    key: str
-    job_name: str
-    certain: bool
-    since_unix_s: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompileNodes:
-    """The node group that compiles graphs: its size as EKS was last told, None: not ours."""
-
-    desired_size: int | None
-    pending: tuple[PendingGraph, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class CapacityBlock:
     """A Capacity Block: its state in EC2's words, its first and last second, and its size."""
 
@@ -141,7 +120,6 @@ class Observation:
 
     stopped: the object `control/stop` exists.
     block: None when the plan has no Capacity Block.
-    compiling: None when no CPU nodes compile graphs.
     """
 
     models: Models | Unknown
@@ -151,4 +129,3 @@ class Observation:
     stopped: bool | Unknown
     block: CapacityBlock | NoCapacityBlock | Unknown | None
     nodes: NodeGroup
-    compiling: CompileNodes | Unknown | None = None

@@ -16,11 +16,9 @@ from botocore.exceptions import ClientError
 
 from draftworth.records.capacity import STOP_KEY, CapacityPlan
 from draftworth.untrusted import one_line
-from lambdas.capacity_controller.graphs import pending_graphs
 from lambdas.capacity_controller.objects import canaries_of, models_of, run_of, servers_of
 from lambdas.capacity_controller.observation import (
     CapacityBlock,
-    CompileNodes,
     NoCapacityBlock,
     NodeGroup,
     Observation,
@@ -69,11 +67,6 @@ def observe(
         stopped=_or_unknown(lambda: read_object(s3, results, STOP_KEY) is not None),
         block=None if plan.reservation_id is None else _or_unknown(lambda: _block(clients, plan)),
         nodes=node_group(plan, clients, since=since),
-        compiling=(
-            _or_unknown(lambda: _compile_nodes(deployment, clients, settings))
-            if plan.compiling
-            else None
-        ),
     )
 
 
@@ -102,43 +95,6 @@ def _or_else(default: T, observe_part: Callable[[], T]) -> T:
     return default if isinstance(found, Unknown) else found
 
 
-def _compile_nodes(deployment: Deployment, clients: Clients, settings: Settings) -> CompileNodes:
-    plan = deployment.plan
-    pending = pending_graphs(
-        clients.s3,
-        artifacts=settings.artifacts_bucket,
-        results=settings.results_bucket,
-        plan=plan,
-        deployed_at_unix_s=deployment.deployed_at_unix_s,
-    )
-    return CompileNodes(desired_size=compile_group_size(plan, clients), pending=tuple(pending))
-
-
-def compile_group_size(plan: CapacityPlan, clients: Clients) -> int | None:
-    """The desired size of the group that compiles graphs; None: there is none of ours."""
-    if plan.compiling is None:
-        return None
-    group = _described(clients, plan, plan.compiling.nodegroup_name)
-    if group is None or not _is_ours(group, plan):
-        return None
-    return int(group["scalingConfig"]["desiredSize"])
-
-
-def _described(clients: Clients, plan: CapacityPlan, name: str) -> dict[str, Any] | None:
-    """A node group in EKS's words; None: there is none."""
-    try:
-        answer = clients.eks.describe_nodegroup(clusterName=plan.cluster_name, nodegroupName=name)
-    except ClientError as error:
-        if error_code(error) == "ResourceNotFoundException":
-            return None
-        raise
-    return dict(answer["nodegroup"])
-
-
-def _is_ours(group: dict[str, Any], plan: CapacityPlan) -> bool:
-    return plan.nodegroup_tags.items() <= (group.get("tags") or {}).items()
-
-
 def _block(clients: Clients, plan: CapacityPlan) -> CapacityBlock | NoCapacityBlock:
     try:
         found = clients.ec2.describe_capacity_reservations(
@@ -165,10 +121,15 @@ def _block(clients: Clients, plan: CapacityPlan) -> CapacityBlock | NoCapacityBl
 
 def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGroup:
     """The node group and its instances."""
-    group = _described(clients, plan, plan.nodegroup_name)
-    if group is None:
-        return NodeGroup(ownership="missing")
-    if not _is_ours(group, plan):
+    try:
+        group = clients.eks.describe_nodegroup(
+            clusterName=plan.cluster_name, nodegroupName=plan.nodegroup_name
+        )["nodegroup"]
+    except ClientError as error:
+        if error_code(error) == "ResourceNotFoundException":
+            return NodeGroup(ownership="missing")
+        raise
+    if not plan.nodegroup_tags.items() <= (group.get("tags") or {}).items():
         # Whether its instances were started for this experiment, its tags do not say.
         return NodeGroup(ownership="foreign", instances=None)
     desired_size = _or_else(None, lambda: int(group["scalingConfig"]["desiredSize"]))

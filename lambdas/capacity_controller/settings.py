@@ -15,7 +15,6 @@ class Settings:
     """
 
     checkpoints_bucket: str
-    artifacts_bucket: str
     results_bucket: str
     topic_arn: str
     schedule_group: str

@@ -119,7 +119,7 @@ def _staging(arguments: argparse.Namespace) -> Staging:
     return Staging(
         model=arguments.model,
         revision=arguments.revision,
-        open_hub=lambda: open_hub(arguments.model, arguments.token_secret),
+        open_hub=lambda: _hub(arguments.model, arguments.token_secret),
         store=Store(
             s3, bucket=arguments.bucket, model=arguments.model, revision=arguments.revision
         ),
@@ -130,14 +130,10 @@ def _staging(arguments: argparse.Namespace) -> Staging:
     )
 
 
-def open_hub(model: str, secret: str | None, region: str | None = None) -> Hub:
-    """A model at the hub, with the token of a secret in that region; None: where the pod is.
-
-    `HF_ENDPOINT` names another hub than huggingface.co.
-    """
+def _hub(model: str, secret: str | None) -> Hub:
+    """`HF_ENDPOINT` names another hub than huggingface.co."""
     if secret is None:
         # False: not the token of a user's home folder either.
         return Hub(HfApi(token=False), model)
-    client = boto3.client("secretsmanager", region_name=region, config=_RETRYING)
-    token = read_token(client, secret)
+    token = read_token(boto3.client("secretsmanager", config=_RETRYING), secret)
     return Hub(HfApi(token=token), model, token_source=f"secret {secret}")

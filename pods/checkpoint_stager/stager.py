@@ -172,11 +172,26 @@ class Staging:
             return there
         started_seconds = time.monotonic()
         with self.scratch.room_for(file.size_bytes) as folder:
-            path, sha256 = downloaded(self.hub, file, commit, folder, progress=self.progress)
+            path, sha256 = self._downloaded(file, commit, folder)
             staged = self.store.upload(path, file, sha256)
         seconds = time.monotonic() - started_seconds
         self.progress(f"{file.path}: {file.size_bytes / _MIB:.1f} MiB in {seconds:.0f} s")
         return staged
+
+    def _downloaded(self, file: HubFile, commit: str, folder: Path) -> tuple[Path, str]:
+        for attempt in range(1, DOWNLOADS_OF_A_FILE + 1):
+            # A folder for each try: the client takes a file that it finds for the one it wants.
+            path = self.hub.download(file.path, commit, folder / str(attempt))
+            try:
+                return path, checked_sha256(path, file)
+            except CorruptFileError as error:
+                path.unlink()
+                if attempt == DOWNLOADS_OF_A_FILE:
+                    raise CorruptFileError(
+                        f"{self._name()}: {error}, {DOWNLOADS_OF_A_FILE} times; it is not staged"
+                    ) from error
+                self.progress(f"{error}; once more")
+        raise AssertionError  # the last try returns or raises
 
     def _fingerprint(self, staged: Sequence[StoredFile]) -> str | None:
         """Of the tokenizer as it is in the bucket, whichever try put it there."""
@@ -194,26 +209,3 @@ class Staging:
 
     def _name(self) -> str:
         return f"{self.model} at {self.revision}"
-
-
-def downloaded(
-    hub: Hub, file: HubFile, commit: str, folder: Path, *, progress: Callable[[str], None]
-) -> tuple[Path, str]:
-    """A file below an empty folder, and its SHA-256; raises what `Hub.download` does.
-
-    Raises:
-        CorruptFileError: it came wrong every time.
-    """
-    for attempt in range(1, DOWNLOADS_OF_A_FILE + 1):
-        # A folder for each try: the client takes a file that it finds for the one it wants.
-        path = hub.download(file.path, commit, folder / str(attempt))
-        try:
-            return path, checked_sha256(path, file)
-        except CorruptFileError as error:
-            path.unlink()
-            if attempt == DOWNLOADS_OF_A_FILE:
-                raise CorruptFileError(
-                    f"{hub.model}: {error}, {DOWNLOADS_OF_A_FILE} times; it is not staged"
-                ) from error
-            progress(f"{error}; once more")
-    raise AssertionError  # the last try returns or raises

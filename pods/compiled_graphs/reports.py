@@ -1,19 +1,29 @@
-"""What is said of a server: in its container's log, and as its state."""
+"""A container reports what its server does: in its own log and as a state in the bucket."""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from draftworth.records.server_state import GraphsFrom, ServerPhase, ServerState
+from draftworth.records.codec import dump_record
+from draftworth.records.server_state import ServerPhase, ServerState, server_state_key
 from draftworth.untrusted import one_line
-from pods.compiled_graphs.log_tail import LogTail
-from pods.compiled_graphs.prepare import REASON_CHARACTERS, say
-from pods.compiled_graphs.starts import Starts
-from pods.compiled_graphs.state_reports import StateReports
+from pods.compiled_graphs.prepare import say
+from pods.compiled_graphs.scratch import Starts
+from pods.compiled_graphs.server_process import LogTail
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+RETRY_SECONDS = 30.0
+REASON_CHARACTERS = 1000
 
 
 class Reports:
-    """Of one container."""
+    """The reports of one container."""
 
     def __init__(self, *, server: str, variant: str, pod: str, states: StateReports) -> None:
         self.tail = LogTail()
@@ -21,22 +31,16 @@ class Reports:
         self._variant = variant
         self._pod = pod
         self._states = states
-        self._graphs: GraphsFrom | None = None
-        self._rejection = ""
-
-    def of(self, graphs: GraphsFrom, rejection: str = "") -> None:
-        """Where the graphs of the states to come are from."""
-        self._graphs, self._rejection = graphs, rejection
 
     def say(self, line: str) -> None:
-        """A line of the container's log, which the states to come have too."""
+        """Write a line into the container's log; the states to come have it too."""
         say(line)
         self.tail.note(line)
 
     def report(
         self, phase: ServerPhase, starts: Starts, *, exit_code: int | None = None, reason: str = ""
     ) -> None:
-        """A new phase, since now."""
+        """Report a phase that begins now."""
         state = ServerState(
             server=self._server,
             variant=self._variant,
@@ -47,7 +51,97 @@ class Reports:
             exit_code=exit_code,
             last_lines=self.tail.lines(),
             reason=one_line(reason, characters=REASON_CHARACTERS),
-            graphs=self._graphs,
-            rejection=self._rejection,
         )
         self._states.report(state)
+
+
+class StateReports:
+    """Puts the newest state from a thread of its own, again and again until it is there, so that
+    the server never waits for it.
+
+    A state that is followed by another before it was put is left out. A failure is logged once.
+    """
+
+    def __init__(
+        self,
+        put: Callable[[ServerState], None],
+        log: Callable[[str], None],
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        self._put = put
+        self._log = log
+        self._retry_seconds = retry_seconds
+        self._newest: ServerState | None = None
+        self._tried: ServerState | None = None
+        self._changed = threading.Condition()
+        self._failed = False
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def report(self, state: ServerState) -> None:
+        """Have this state put soon."""
+        with self._changed:
+            self._newest = state
+            self._changed.notify_all()
+
+    def flush(self, seconds: float) -> None:
+        """Wait until the newest state has been tried once, so many seconds at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._tried is self._newest, seconds)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._newest is not self._tried)
+                state = self._newest
+            while state and not self._is_put(state) and not self._is_followed(state):
+                pass
+            self._note(state)
+
+    def _is_followed(self, state: ServerState) -> bool:
+        """Whether there is a newer one, at the latest when it is time for another try."""
+        self._note(state)
+        with self._changed:
+            return self._changed.wait_for(lambda: self._newest is not state, self._retry_seconds)
+
+    def _note(self, state: ServerState | None) -> None:
+        with self._changed:
+            self._tried = state
+            self._changed.notify_all()
+
+    def _is_put(self, state: ServerState) -> bool:
+        try:
+            self._put(state)
+        except Exception as error:  # noqa: BLE001 (whatever it was, the server goes on)
+            if not self._failed:
+                self._log(f"its state cannot be reported: {type(error).__name__}: {error}")
+            self._failed = True
+            return False
+        return True
+
+
+class StateBucket:
+    """The results bucket, as far as a server may write there."""
+
+    def __init__(self, bucket: str, region: str) -> None:
+        self._bucket = bucket
+        self._region = region
+
+    def put(self, state: ServerState) -> None:
+        """Put a state over the one before it; raises what boto3 raises."""
+        self._client.put_object(
+            Bucket=self._bucket,
+            Key=server_state_key(state.server),
+            Body=dump_record(state),
+            ContentType="application/json",
+        )
+
+    @cached_property
+    def _client(self) -> S3Client:
+        # Not at the top: a server in an image that lacks it must run all the same.
+        import boto3
+        from botocore.config import Config
+
+        config = Config(
+            connect_timeout=5, read_timeout=10, retries={"mode": "standard", "max_attempts": 2}
+        )
+        return boto3.client("s3", region_name=self._region, config=config)

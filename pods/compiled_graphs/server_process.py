@@ -1,28 +1,77 @@
-"""vLLM as a child process: its log passed on, its signals, its end and that of all it started.
+"""vLLM as a child process: its log, its health, its signals, and the end of all that it started.
 
-As process 1 of its container this program is given every orphan there; elsewhere it asks for those
-of its own family (`PR_SET_CHILD_SUBREAPER`), so it behaves the same.
+As process 1 of its container this program is given every orphan there. Elsewhere it asks for those
+of its own family (`PR_SET_CHILD_SUBREAPER`), so that it behaves the same.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import threading
 import time
+import urllib.request
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pods.compiled_graphs.log_tail import LogTail
+from draftworth.records.server_state import LAST_LINES, last_lines
 
 EXIT_NOT_FOUND = 127
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _PIECE_BYTES = 64 * 1024
 # For orphans to go, and for the log of a child that has ended to come through.
 _PATIENCE_SECONDS = 5.0
+# The time between two looks at its health.
+HEALTH_PERIOD_SECONDS = 5.0
+_HEALTH_TIMEOUT_SECONDS = 5.0
+# Of a line that has not ended; a record keeps less.
+_LINE_BYTES = 4096
+# neuronx-cc ends with 70 where it fails by itself, and did so on one node and not on the next with
+# the same image and model (aws-neuron-sdk, issue 1369). In the words of vLLM Neuron, of NxD
+# Inference, and of Python where it was called as a program.
+_COMPILER_FAILED = re.compile(
+    rb"neuronx-cc\b[^\n]{0,2000}?"
+    rb"(?:failed with|exit(?:ed with)?(?: status| code)?)(?: code)?[ :=]+70\b"
+)
+
+
+class LogTail:
+    """The end of a log that comes piece by piece.
+
+    compiler_failed: the log says that the compiler ended with exit code 70.
+    """
+
+    def __init__(self) -> None:
+        self.compiler_failed = False
+        self._lines: deque[bytes] = deque(maxlen=LAST_LINES)
+        self._rest = b""
+        self._lock = threading.Lock()
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece, which may end in the middle of a line."""
+        text = self._rest + data
+        if not self.compiler_failed and b"neuronx-cc" in text:
+            self.compiler_failed = _COMPILER_FAILED.search(text) is not None
+        *ended, rest = text.split(b"\n")
+        self._rest = rest[-_LINE_BYTES:]
+        with self._lock:
+            self._lines.extend(ended[-LAST_LINES:])
+
+    def note(self, line: str) -> None:
+        """Add a line that the server did not write."""
+        with self._lock:
+            self._lines.append(line.encode())
+
+    def lines(self) -> tuple[str, ...]:
+        """The last lines, printable."""
+        with self._lock:
+            kept = (*self._lines, *([self._rest] if self._rest else []))
+        return last_lines(tuple(_shown(line) for line in kept))
 
 
 def adopt_orphans() -> None:
@@ -31,7 +80,7 @@ def adopt_orphans() -> None:
 
 
 class ServerProcess:
-    """One run of a command. Waited for in the main thread, once."""
+    """One run of a command. The main thread waits for it, once."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], tail: LogTail
@@ -61,7 +110,7 @@ class ServerProcess:
         self._reader.start()
 
     def wait(self) -> int:
-        """Its exit code, 128 + the number of a signal, once it and all it started have ended.
+        """Wait until it and all that it started have ended; returns its exit code or 128 + signal.
 
         Orphans are reaped meanwhile; signal handlers run.
         """
@@ -75,7 +124,7 @@ class ServerProcess:
         _end_orphans()
         # Whoever left the group and still lives holds the pipe: not waited for.
         self._reader.join(_PATIENCE_SECONDS)
-        return exit_code(self._process.returncode)
+        return _exit_code(self._process.returncode)
 
     def signal(self, number: int) -> None:
         """Send a signal to its whole group."""
@@ -83,13 +132,13 @@ class ServerProcess:
             os.killpg(self._process.pid, number)
 
     def end(self, *, grace_seconds: float) -> None:
-        """Ask it to end, and make it. From another thread than the one that waits."""
+        """Ask it to end, then kill it. Not to be called from the thread that waits."""
         self.signal(signal.SIGTERM)
         if not self.ended.wait(grace_seconds):
             self.signal(signal.SIGKILL)
 
     def _pass_on(self, reading: int) -> None:
-        """Read as fast as it writes, also where nobody takes what is passed on."""
+        """Read as fast as it writes, also where nobody reads what is passed on."""
         while data := os.read(reading, _PIECE_BYTES):
             self._tail.feed(data)
             with suppress(OSError):
@@ -97,16 +146,19 @@ class ServerProcess:
         os.close(reading)
 
 
-def end_family() -> None:
-    """Kill every child of this process, and what ran in the children's groups."""
-    for child in _children():
-        for kill in (os.killpg, os.kill):
-            with suppress(ProcessLookupError, PermissionError):
-                kill(child, signal.SIGKILL)
+def is_healthy(url: str) -> bool:
+    """Whether the server of this pod answers 200; it is asked directly, whatever proxy the
+    environment names."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=_HEALTH_TIMEOUT_SECONDS) as answer:
+            return bool(answer.status == 200)
+    except (OSError, ValueError):  # ValueError: an answer that is no HTTP
+        return False
 
 
-def exit_code(returncode: int) -> int:
-    """As a shell and Kubernetes count it."""
+def _exit_code(returncode: int) -> int:
+    """The exit code as a shell and Kubernetes count it."""
     return returncode if returncode >= 0 else 128 - returncode
 
 
@@ -137,3 +189,9 @@ def _children() -> Iterator[int]:
             parent = stat.read_text(errors="replace").rpartition(")")[2].split()[1]
             if int(parent) == os.getpid():
                 yield int(stat.parent.name)
+
+
+def _shown(line: bytes) -> str:
+    """The last text of a line that was written over and over, as a progress bar is."""
+    shown = line.rstrip(b"\r").rpartition(b"\r")[2]
+    return shown.decode("utf-8", "replace")

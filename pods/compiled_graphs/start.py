@@ -1,4 +1,4 @@
-"""What runs in vLLM's container: reads its command line and becomes the parent of vLLM."""
+"""The program of vLLM's container reads its command line and becomes the parent of vLLM."""
 
 from __future__ import annotations
 
@@ -15,24 +15,16 @@ from draftworth.records.server_state import (
     LOAD_LIMIT_MINUTES,
     POD_VARIABLE,
     SERVER_VARIABLE,
-    UNPROVEN_LIMIT_MINUTES,
     VARIANT_VARIABLE,
 )
-from pods.compiled_graphs.engine_folders import add_folder_flags, folders_of
-from pods.compiled_graphs.health import HEALTH_PERIOD_SECONDS
 from pods.compiled_graphs.parent import GivenUpError, Limits, Parent
-from pods.compiled_graphs.prepare import Order, say
-from pods.compiled_graphs.reports import Reports
-from pods.compiled_graphs.server_process import adopt_orphans
-from pods.compiled_graphs.state_reports import StateBucket, StateReports
+from pods.compiled_graphs.prepare import EngineFolders, Order, say
+from pods.compiled_graphs.reports import Reports, StateBucket, StateReports
+from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, adopt_orphans
 
 MAX_STARTS = 3
 GRACE_SECONDS = 30.0
-# 32 tokens take seconds. Well below the five minutes of the liveness probe, which ends a server
-# that hangs together with its `/health`: to this program that looks like a moved pod, and nothing
-# would be rejected.
-ANSWER_SECONDS = 120.0
-# For the last state to reach the bucket, before the container ends.
+# How long the last state may take to reach the bucket before the container ends.
 FLUSH_SECONDS = 10.0
 _FORWARDED = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT),
@@ -59,7 +51,7 @@ def main(argv: list[str]) -> int:
         scratch=arguments.scratch,
         reports=reports,
     )
-    # As process 1 without a handler this one would not get these signals at all.
+    # Process 1 gets a signal only if it has a handler for it.
     for number in _FORWARDED:
         signal.signal(number, lambda number, _: parent.forward(number))
     if earlier := parent.starts.given_up:
@@ -75,7 +67,7 @@ def main(argv: list[str]) -> int:
 
 
 def _stay() -> NoReturn:
-    """Without a server, until a signal ends it: what ended would be started again, for nothing."""
+    """Stay without a server until a signal comes: a container that ends would be started again."""
     while True:
         signal.pause()
 
@@ -84,8 +76,6 @@ def _limits(arguments: argparse.Namespace) -> Limits:
     return Limits(
         load_seconds=60 * arguments.load_minutes,
         compile_seconds=60 * arguments.compile_minutes,
-        unproven_seconds=60 * arguments.unproven_minutes,
-        answer_seconds=arguments.answer_seconds,
         starts=arguments.starts,
         with_compiler_failure=arguments.starts_with_compiler_failure,
         health_period_seconds=arguments.health_period_seconds,
@@ -104,7 +94,19 @@ def _parser() -> argparse.ArgumentParser:
         metavar="ROLE=FOLDER",
         help="a mounted checkpoint, whose commit is compared where it says one",
     )
-    add_folder_flags(parser)
+    way = parser.add_mutually_exclusive_group(required=True)
+    way.add_argument("--artifact-folder", metavar="VARIABLE", help="the engine reads a folder")
+    way.add_argument(
+        "--compiler-cache",
+        nargs=2,
+        metavar=("VARIABLE", "FOLDER"),
+        help="the engine keeps a cache, with the graphs in FOLDER below it",
+    )
+    parser.add_argument(
+        "--proof",
+        metavar="VARIABLE",
+        help="of a cache: makes the engine end where a graph is not found in it",
+    )
     parser.add_argument("--health-url", required=True, help="answers 200 once the server serves")
     parser.add_argument("--results", required=True, help="the results bucket, for its states")
     parser.add_argument("--region", required=True, help="of that bucket")
@@ -116,11 +118,6 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     limits: Mapping[str, tuple[float, str]] = {
         "--load-minutes": (LOAD_LIMIT_MINUTES, "what a start with compiled graphs may take"),
         "--compile-minutes": (COMPILE_LIMIT_MINUTES, "what a start without may take"),
-        "--unproven-minutes": (
-            UNPROVEN_LIMIT_MINUTES,
-            "what a try with graphs compiled without a device may take",
-        ),
-        "--answer-seconds": (ANSWER_SECONDS, "what an answer with such graphs may take"),
         "--health-period-seconds": (HEALTH_PERIOD_SECONDS, "time between two looks"),
         "--grace-seconds": (GRACE_SECONDS, "what vLLM may take to end when it has had its time"),
     }
@@ -135,13 +132,12 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 
 def _order(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Order:
     pairs = (pair.partition("=") for pair in arguments.checkpoint)
+    variable, cache = arguments.compiler_cache or (arguments.artifact_folder, None)
     return Order(
         key=environment["ARTIFACT_KEY"],
         inputs=json.loads(environment["ARTIFACT_INPUTS"]),
-        folders=folders_of(arguments),
+        folders=EngineFolders(variable=variable, cache=cache, proof=arguments.proof),
         artifacts=arguments.artifacts,
         scratch=arguments.scratch,
         checkpoints={role: Path(folder) for role, _, folder in pairs},
-        server=environment[SERVER_VARIABLE],
-        pod=environment[POD_VARIABLE],
     )

@@ -1,10 +1,10 @@
-"""The container beside vLLM: uploads what it compiled, once it is healthy, and then does nothing.
+"""The container beside vLLM uploads what vLLM compiled, once it is healthy, and then does nothing.
 
 It must not disturb the server: a container that ends or restarts makes its pod not ready. So every
 failure is logged, an upload is tried again a bounded number of times, and the process stays.
 
-Files go into a folder of their own, the manifest comes last and is written once: whoever dies
-where, there is no manifest without all of its files.
+Files go into a folder of their own, and the manifest is written last and once: wherever an upload
+breaks off, there is no manifest without all of its files.
 """
 
 from __future__ import annotations
@@ -14,34 +14,28 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from draftworth.records.artifact_manifest import (
     ArtifactManifest,
     manifest_key,
     upload_folder,
 )
-from draftworth.records.unproven_graphs import (
-    Rejection,
-    UnprovenManifest,
-    rejected_key,
-    unproven_key,
-)
-from pods.compiled_graphs.graph_bucket import (
-    GraphBucket,
-    inventory,
-    last_written_unix_s,
-)
-from pods.compiled_graphs.handover import (
-    StartRecord,
-    is_proven,
-    mark_whole,
-    read_record,
-    read_rejection,
-)
-from pods.compiled_graphs.health import HEALTH_PERIOD_SECONDS, is_healthy
+from draftworth.records.codec import dump_record, load_record
+from draftworth.records.files import StoredFile, sha256_of
+from draftworth.untrusted import read_at_most
+from pods.compiled_graphs.scratch import StartRecord, compiled_files, mark_whole, read_record
+from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, is_healthy
+
+if TYPE_CHECKING:
+    from boto3.s3.transfer import TransferConfig
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
+
+    Keys = list[ObjectIdentifierTypeDef]
 
 # Half an hour in all: longer outages are rarer than the next start, which compiles again.
 RETRY_DELAYS_SECONDS = (15, 30, 60, 120, 240, 480, 900)
@@ -56,15 +50,89 @@ class StartedAnewError(Exception):
     """The server was started anew; in the folder of its graphs it may compile others."""
 
 
+class UnfinishedError(Exception):
+    """A file changed while it was uploaded, or S3 did not delete an object: try again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphBucket:
+    """The artifacts bucket.
+
+    transfer: how files are cut into parts; None takes boto3's defaults.
+    """
+
+    client: S3Client
+    name: str
+    transfer: TransferConfig | None = None
+
+    def put_files(self, folder: Path, manifest: ArtifactManifest) -> None:
+        """Upload the manifest's files, in parts where they are large; S3 compares each part's
+        SHA-256. Raises UnfinishedError where they changed meanwhile."""
+        extra = {"ChecksumAlgorithm": "SHA256"}
+        for file in manifest.files:
+            self.client.upload_file(
+                str(folder / file.path),
+                self.name,
+                f"{manifest.folder}/{file.path}",
+                ExtraArgs=extra,
+                Config=self.transfer,
+            )
+        if tuple(inventory(folder)) != manifest.files:
+            raise UnfinishedError(f"{folder} changed while it was uploaded")
+
+    def put_manifest(self, manifest: ArtifactManifest) -> None:
+        """Write the manifest unless its key has one. The caller looks up whose it is then.
+
+        When an answer is lost botocore tries again, and then finds its own object.
+        """
+        try:
+            self.client.put_object(
+                Bucket=self.name,
+                Key=manifest_key(manifest.key),
+                Body=dump_record(manifest, indent=1),
+                ContentType="application/json",
+                ChecksumAlgorithm="SHA256",
+                IfNoneMatch="*",
+            )
+        except self.client.exceptions.ClientError as error:
+            if error.response["Error"]["Code"] not in ("PreconditionFailed", "412"):
+                raise
+
+    def manifest(self, key: str) -> ArtifactManifest | None:
+        """The manifest of a key; None where there is none. Raises RecordError, TooLargeError."""
+        try:
+            stored = self.client.get_object(Bucket=self.name, Key=manifest_key(key))
+        except self.client.exceptions.NoSuchKey:
+            return None
+        return load_record(ArtifactManifest, read_at_most(stored["Body"]))
+
+    def remove(self, folder: str) -> None:
+        """Delete what is in a folder; raises UnfinishedError where something stays."""
+        pages = self.client.get_paginator("list_objects_v2")
+        # A page is listed with as many keys as one request deletes.
+        for page in pages.paginate(Bucket=self.name, Prefix=f"{folder}/"):
+            keys: Keys = [{"Key": item["Key"]} for item in page.get("Contents", [])]
+            if not keys:
+                continue
+            answer = self.client.delete_objects(
+                Bucket=self.name, Delete={"Objects": keys, "Quiet": True}
+            )
+            if errors := answer.get("Errors"):
+                raise UnfinishedError(f"{errors[0].get('Key')}: {errors[0].get('Message')}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Uploader:
-    """Uploads graphs of one pod. scratch: where the server writes down its starts."""
+    """Uploads the graphs of one pod.
+
+    scratch: the folder where the server writes down its starts.
+    """
 
     bucket: GraphBucket
     scratch: Path
 
     def upload(self, record: StartRecord) -> str:
-        """Upload, or find that it is done; one sentence about the outcome. Safe to repeat.
+        """Upload unless it is done; returns one sentence about the outcome. It is safe to repeat.
 
         Raises:
             NothingToUploadError: there are no graphs.
@@ -73,37 +141,25 @@ class Uploader:
         """
         if settled := self._settle(record):
             return settled
-        if record.origin == "unproven":
-            return self._promote(record)
         manifest = _manifest_of(record)
         self.bucket.put_files(Path(record.graphs), manifest)
         # Last: a start that is still the newest one has been that all the while.
         if read_record(self.scratch) != record:
             raise StartedAnewError(f"{record.start_id}: the server was started anew since")
-        self.bucket.put_once(manifest_key(manifest.key), manifest)
-        return self._settle(record) or "the manifest was written and is gone again"
-
-    def _promote(self, record: StartRecord) -> str:
-        """Make what the compile Job uploaded the manifest of the key: nothing is copied."""
-        unproven = self.bucket.read(UnprovenManifest, unproven_key(record.key))
-        if unproven is None or unproven.graphs.folder != record.upload:
-            return f"{record.upload} is proven, and was removed from the bucket meanwhile"
-        self.bucket.put_once(manifest_key(record.key), unproven.graphs)
+        self.bucket.put_manifest(manifest)
         return self._settle(record) or "the manifest was written and is gone again"
 
     def _settle(self, record: StartRecord) -> str | None:
-        """What there is to say when the key has its manifest; None when it has none.
+        """One sentence where the key has its manifest; None where it has none.
 
-        Another pod's graphs are as good as ours: ours go.
+        Another pod's graphs are as good as ours, so ours are removed.
         """
-        manifest = self.bucket.read(ArtifactManifest, manifest_key(record.key))
+        manifest = self.bucket.manifest(record.key)
         if manifest is None:
             return None
-        own = record.upload or upload_folder(record.key, record.start_id)
+        own = upload_folder(record.key, record.start_id)
         if manifest.folder == own:
             return f"{own} is in the bucket: {manifest.size_bytes} bytes"
-        if record.upload:
-            return f"{manifest.folder} was in the bucket first; {own} stays unproven"
         self.bucket.remove(own)
         return f"{manifest.folder} was in the bucket first; nothing of {own} is kept"
 
@@ -124,52 +180,28 @@ def _manifest_of(record: StartRecord) -> ArtifactManifest:
     )
 
 
-def wait_for_health(
-    scratch: Path,
-    url: str,
-    stop: threading.Event,
-    *,
-    period_seconds: float,
-    meanwhile: Callable[[], None] = lambda: None,
-) -> StartRecord | None:
-    """The record of the start that is healthy; None when this process has to end first.
+def inventory(folder: Path) -> Iterator[StoredFile]:
+    """Every compiled file of a folder, in order."""
+    for name, path in compiled_files(folder):
+        yield StoredFile(path=name, size_bytes=path.stat().st_size, sha256=sha256_of(path))
 
-    With graphs that no device had loaded before, it must have answered too.
-    """
+
+def last_written_unix_s(folder: Path) -> float:
+    """When the newest of its compiled files was written; there is one at least."""
+    return max(path.stat().st_mtime for _, path in compiled_files(folder))
+
+
+def wait_for_health(
+    scratch: Path, url: str, stop: threading.Event, *, period_seconds: float
+) -> StartRecord | None:
+    """Wait for health; returns the healthy start, or None when this process has to end first."""
     while not stop.is_set():
-        meanwhile()
         before = read_record(scratch)
         # Read again after the answer: it may have been an older server's.
-        is_same = before and is_healthy(url) and read_record(scratch) == before
-        if before and is_same and (before.origin != "unproven" or is_proven(scratch, before)):
+        if before and is_healthy(url) and read_record(scratch) == before:
             return before
         stop.wait(period_seconds)
     return None
-
-
-@dataclass(kw_only=True)
-class Rejections:
-    """Tells everybody what this pod has rejected; a failure is logged once and tried again."""
-
-    scratch: Path
-    bucket: Callable[[], GraphBucket]
-    _told: Rejection | None = None
-    _failed: bool = False
-
-    def tell(self) -> None:
-        """Put what is not in the bucket yet. What another pod has put stays."""
-        rejection = read_rejection(self.scratch)
-        if rejection is None or rejection == self._told:
-            return
-        try:
-            self.bucket().put_once(rejected_key(rejection.key), rejection)
-        except Exception as error:  # noqa: BLE001 (whatever it was, the server goes on)
-            if not self._failed:
-                _LOG.warning("not rejected for others: %s: %s", type(error).__name__, error)
-            self._failed = True
-        else:
-            _LOG.info("%s is rejected: %s", rejection.folder, rejection.reason)
-            self._told = rejection
 
 
 def upload_with_retries(
@@ -178,7 +210,7 @@ def upload_with_retries(
     stop: threading.Event,
     delays_seconds: Sequence[float] = RETRY_DELAYS_SECONDS,
 ) -> bool:
-    """Upload; whether it is done. Gives up after the last delay, or when the pod ends."""
+    """Whether the upload succeeded. It is given up after the last delay, or when the pod ends."""
     for delay in (*delays_seconds, None):
         try:
             _LOG.info(uploader.upload(record))
@@ -196,7 +228,7 @@ def upload_with_retries(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Wait, upload, stay until SIGTERM. What is being uploaded then may still be finished."""
+    """Wait, upload and stay until SIGTERM. An upload that goes on then may still be finished."""
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     arguments = _parser().parse_args(argv)
     stop = threading.Event()
@@ -211,35 +243,31 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _work(arguments: argparse.Namespace, stop: threading.Event) -> None:
-    rejections = Rejections(scratch=arguments.scratch, bucket=lambda: _bucket(arguments))
     while record := wait_for_health(
         arguments.scratch,
         arguments.health_url,
         stop,
         period_seconds=arguments.health_period_seconds,
-        meanwhile=rejections.tell,
     ):
         if record.origin == "bucket":
             _LOG.info("%s was loaded from the bucket: nothing to upload", record.key)
             return
-        if record.origin == "compiled":
-            # From here on a restart of the server in this pod finds its graphs on the disk.
-            mark_whole(arguments.scratch, record)
-        rejections.tell()
-        uploader = Uploader(bucket=_bucket(arguments), scratch=arguments.scratch)
-        done = upload_with_retries(uploader, record, stop)
+        # From here on a restart of the server in this pod finds its graphs on the disk.
+        mark_whole(arguments.scratch, record)
+        done = upload_with_retries(_uploader(arguments), record, stop)
         if done or read_record(arguments.scratch) == record:
             return
 
 
-def _bucket(arguments: argparse.Namespace) -> GraphBucket:
+def _uploader(arguments: argparse.Namespace) -> Uploader:
     # Not at the top: a container that lacks it must stay all the same.
     import boto3
     from botocore.config import Config
 
     config = Config(connect_timeout=10, retries={"mode": "standard", "max_attempts": 4})
     client = boto3.client("s3", config=config)
-    return GraphBucket(client=client, name=arguments.bucket)
+    bucket = GraphBucket(client=client, name=arguments.bucket)
+    return Uploader(bucket=bucket, scratch=arguments.scratch)
 
 
 def _parser() -> argparse.ArgumentParser:

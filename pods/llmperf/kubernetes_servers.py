@@ -1,9 +1,8 @@
 """Starts and stops the vLLM servers: their Deployments have one replica or none.
 
-All that this program may ask of Kubernetes is to change the `scale` of these Deployments; and in a
-search, the suspended Jobs that compile graphs, which it lets go on (`charts/load_generator.py`). So
-it looks at nothing: the answer to a change says how many pods there are. urllib3, which boto3
-brings, and not a client of Kubernetes: it is one request.
+All that this program may ask of Kubernetes is to change the `scale` of these Deployments
+(`charts/load_generator.py`). So it looks at nothing: the answer to a change says how many pods
+there are. urllib3, which boto3 brings, and not a client of Kubernetes: it is one request.
 """
 
 from __future__ import annotations
@@ -80,15 +79,6 @@ class KubernetesApi:
         asked = f"to {replicas} replica{'' if replicas == 1 else 's'}"
         answer, what = self._patch(path, {"spec": {"replicas": replicas}}, asked)
         return _replicas(answer, what)
-
-    def resume_job(self, name: str) -> None:
-        """Let a Job that is suspended start its pod.
-
-        Raises:
-            ServersError: refused, or not answered after all tries.
-        """
-        path = f"apis/batch/v1/namespaces/{self.namespace}/jobs/{name}"
-        self._patch(path, {"spec": {"suspend": False}}, "to go on")
 
     @property
     def namespace(self) -> str:
@@ -216,13 +206,12 @@ def _refusal(answer: urllib3.BaseHTTPResponse, path: str) -> str:
     """What Kubernetes said, and what to do."""
     said = f"HTTP {answer.status}: {_message(answer)}"
     namespace, kind, name, *part = path.partition("/namespaces/")[2].split("/")
-    role = "resume-graph-compilers" if kind == "jobs" else "scale-servers"
     match answer.status:
         case 401 | 403:
             return (
                 f"{said}; allowed: for a service account with `patch` on {'/'.join((kind, *part))} "
                 f"of {name}; next: kubectl get role,rolebinding --namespace {namespace}, and "
-                f"deploy again where the role `{role}` is missing or does not name it"
+                "deploy again where the role `scale-servers` is missing or does not name it"
             )
         case 404:
             return (

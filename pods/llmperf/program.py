@@ -32,22 +32,19 @@ from draftworth.measuring.job import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_NOT_RECORDED,
-    JOB_NAME_VARIABLE,
     MAX_UNRECORDED_ENDS,
     job_run_id,
 )
 from draftworth.measuring.journal import unrecorded_ends
 from draftworth.measuring.readiness import ReadServerState
 from draftworth.measuring.runner import DEFECT, Runner, new_run_id
-from draftworth.measuring.search import AskForGraphs, asks_for_nothing
 from draftworth.measuring.sink import FolderSink, SinkError, Store
 from draftworth.records.codec import dump_record
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult
-from pods.llmperf.compile_ahead import CompileAhead, compile_jobs
 from pods.llmperf.draft_outputs import draft_outputs
 from pods.llmperf.engines import open_engine
-from pods.llmperf.kubernetes_servers import KubernetesApi, go_home, servers_of
+from pods.llmperf.kubernetes_servers import go_home, servers_of
 from pods.llmperf.mounted_file import read_again
 from pods.llmperf.report import add_report
 from pods.llmperf.s3_sink import S3Sink
@@ -105,7 +102,6 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
     store = _store(arguments.results)
     history = read_history(store, run_id) if run_id else None
     servers = servers_of(spec, os.environ, log_line)
-    ahead = _compile_ahead(arguments)
     make_runner = partial(
         Runner,
         spec=spec,
@@ -117,7 +113,6 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
         server_state=_server_states(arguments.results),
         servers=servers,
         read_outputs=draft_outputs(spec, store, log_line),
-        compile_ahead=ahead,
     )
     if history and history.result:
         log_line(f"run {run_id} is over already; to measure again, raise `rerun`")
@@ -187,11 +182,6 @@ def _parser() -> argparse.ArgumentParser:
         "read again while the run lasts",
     )
     parser.add_argument(
-        "--compile-jobs",
-        help="JSON: of variants whose graphs CPU nodes compile when they are likely to be needed, "
-        "key and job_name",
-    )
-    parser.add_argument(
         "--ray-address",
         help="of load_generator llmperf: a Ray cluster that runs this image, for example "
         "ray://HEAD_SERVICE:10001 (default: Ray is started here)",
@@ -212,20 +202,6 @@ def _server_states(results: str) -> ReadServerState:
         return lambda _: None
     bucket, _ = parse_s3_url(results)
     return ServerStates(_s3(), bucket, log_line).read
-
-
-def _compile_ahead(arguments: argparse.Namespace) -> AskForGraphs:
-    job_name = os.environ.get(JOB_NAME_VARIABLE)
-    if not arguments.compile_jobs or not job_name:
-        return asks_for_nothing
-    return CompileAhead(
-        jobs=compile_jobs(arguments.compile_jobs),
-        api=KubernetesApi.of_this_pod(os.environ),
-        client=_s3(),
-        bucket=parse_s3_url(arguments.results)[0],
-        measuring_job=job_name,
-        log=log_line,
-    )
 
 
 def _s3() -> S3Client:

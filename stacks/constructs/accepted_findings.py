@@ -20,12 +20,6 @@ def accept(construct: IConstruct, *finding_ids: str, reason: str) -> None:
     Validations.of(construct).acknowledge(*rules)
 
 
-def accept_template_size(stack: Stack, *, reason: str) -> None:
-    """Accept that a template has more than eight tenths of the 1,000,000 bytes that it may have."""
-    finding = "Annotation::@aws-cdk/core:Stack.templateSize"
-    Validations.of(stack).acknowledge(Acknowledgment(id=finding, reason=reason))
-
-
 def accept_managed_policies(construct: IConstruct, *names: str, reason: str) -> None:
     """Accept policies that AWS maintains, by name."""
     ids = (f"AwsSolutions-IAM4[Policy::{AWS_MANAGED_POLICY}{name}]" for name in names)

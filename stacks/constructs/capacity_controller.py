@@ -35,7 +35,6 @@ from draftworth.records.codec import dump_text
 from draftworth.records.results import OBJECT_CREATED, RUN_FILE
 from draftworth.records.server_state import SERVERS_FOLDER
 from draftworth.records.staging import FAILED_MARKER, READY_MARKER
-from draftworth.records.unproven_graphs import COMPILING_FOLDER
 from stacks.assets import function_code
 from stacks.constructs.capacity_rights import grant_rights
 from stacks.constructs.functions import function_role, python_function
@@ -70,14 +69,12 @@ class CapacityController(Construct):
         plan: CapacityPlan,
         notify_email: str | None,
         checkpoints: aws_s3.IBucket,
-        artifacts: aws_s3.IBucket,
         results: aws_s3.IBucket,
         deployed_after: Sequence[IDependable],
     ) -> None:
         super().__init__(scope, id_)
         self._plan = plan
         self._checkpoints = checkpoints
-        self._artifacts = artifacts
         self._results = results
         self.log_group = owned_log_group(self, "LogGroup")
         self.topic = self._build_topic(notify_email)
@@ -136,7 +133,6 @@ class CapacityController(Construct):
             role,
             plan=self._plan,
             checkpoints=self._checkpoints,
-            artifacts=self._artifacts,
             results=self._results,
             schedule=f"{self._schedules.name}/{DEADLINE_SCHEDULE}",
             scheduler_role=self._scheduler_role,
@@ -154,7 +150,6 @@ class CapacityController(Construct):
             timeout=Duration.minutes(TIMEOUT_MINUTES),
             environment={
                 "CHECKPOINTS_BUCKET": self._checkpoints.bucket_name,
-                "ARTIFACTS_BUCKET": self._artifacts.bucket_name,
                 "RESULTS_BUCKET": self._results.bucket_name,
                 "TOPIC_ARN": self.topic.topic_arn,
                 "SCHEDULE_GROUP": self._schedules.ref,
@@ -195,8 +190,7 @@ class CapacityController(Construct):
     def _build_rules(self) -> None:
         created = [OBJECT_CREATED]
         markers = [{"suffix": f"/{name}"} for name in (READY_MARKER, FAILED_MARKER)]
-        folders = (CANARIES_FOLDER, SERVERS_FOLDER, COMPILING_FOLDER)
-        reports = [{"prefix": folder} for folder in folders]
+        reports = [{"prefix": folder} for folder in (CANARIES_FOLDER, SERVERS_FOLDER)]
         self._s3_rule("Staged", self._checkpoints, created, *markers)
         self._s3_rule("Reported", self._results, created, *reports)
         self._s3_rule("RunOver", self._results, created, {"suffix": f"/{RUN_FILE}"})

@@ -14,7 +14,6 @@ from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
 from draftworth.records.results import RUN_FILE
 from draftworth.records.server_state import SERVERS_FOLDER
 from draftworth.records.staging import failed_key, ready_key
-from draftworth.records.unproven_graphs import COMPILING_FOLDER
 from draftworth.records.verdict import VERDICT_FILE
 from stacks.constructs.accepted_findings import accept, accept_folders
 from stacks.constructs.roles import allow, grant
@@ -22,7 +21,7 @@ from stacks.constructs.roles import allow, grant
 RUN_FILES = tuple(f"{RUNS_PREFIX}*/{name}" for name in (RUN_FILE, VERDICT_FILE))
 # Of every Job and variant: a deploy changes these rights before the plan, a rollback after it, and
 # what the plan of that moment names must be readable.
-REPORTS = (f"{CANARIES_FOLDER}*", f"{SERVERS_FOLDER}*", f"{COMPILING_FOLDER}*")
+REPORTS = (f"{CANARIES_FOLDER}*", f"{SERVERS_FOLDER}*")
 _READ_ONLY = (
     "DescribeAutoScalingGroups, DescribeScalingActivities and DescribeCapacityReservations know no "
     "resources; they only read."
@@ -37,7 +36,6 @@ def grant_rights(
     *,
     plan: CapacityPlan,
     checkpoints: aws_s3.IBucket,
-    artifacts: aws_s3.IBucket,
     results: aws_s3.IBucket,
     schedule: str,
     scheduler_role: aws_iam.IRole,
@@ -45,7 +43,7 @@ def grant_rights(
     """Give the function's role its rights; `schedule` is the deadline's, GROUP/NAME."""
     grant(
         role,
-        *_storage_rights(plan, checkpoints, artifacts, results),
+        *_storage_rights(plan, checkpoints, results),
         *_node_rights(role, plan),
         *_schedule_rights(role, schedule, scheduler_role),
     )
@@ -57,7 +55,7 @@ def grant_rights(
 def _generated_arns(role: aws_iam.Role, plan: CapacityPlan) -> list[str]:
     """Ids of cdk-nag's findings, which names what only CloudFormation knows in its own way."""
     stack = Stack.of(role)
-    arns = [*_sized_groups(role, plan), _scaling(role, plan)]
+    arns = [_node_groups(role, plan), _scaling(role, plan)]
     names = {stack.account: "<AWS::AccountId>", stack.partition: "<AWS::Partition>"}
     for token, name in names.items():
         if Token.is_unresolved(token):
@@ -65,13 +63,11 @@ def _generated_arns(role: aws_iam.Role, plan: CapacityPlan) -> list[str]:
     return [f"AwsSolutions-IAM5[Resource::{arn}]" for arn in arns]
 
 
-def _sized_groups(role: aws_iam.Role, plan: CapacityPlan) -> list[str]:
-    """Every accelerator node group of this cluster, for a deploy can replace one by another; and
-    the one that compiles graphs."""
+def _node_groups(role: aws_iam.Role, plan: CapacityPlan) -> str:
+    """Every accelerator node group of this cluster: a deploy can replace one by another."""
     stack, names = Stack.of(role), Names(experiment=plan.experiment)
     where = f"arn:{stack.partition}:eks:{stack.region}:{stack.account}"
-    groups = [f"{names.accelerator}-*", *[names.compile_nodes] * (plan.compiling is not None)]
-    return [f"{where}:nodegroup/{names.cluster}/{group}/*" for group in groups]
+    return f"{where}:nodegroup/{names.cluster}/{names.accelerator}-*/*"
 
 
 def _scaling(role: aws_iam.Role, plan: CapacityPlan) -> str:
@@ -83,10 +79,7 @@ def _scaling(role: aws_iam.Role, plan: CapacityPlan) -> str:
 
 
 def _storage_rights(
-    plan: CapacityPlan,
-    checkpoints: aws_s3.IBucket,
-    artifacts: aws_s3.IBucket,
-    results: aws_s3.IBucket,
+    plan: CapacityPlan, checkpoints: aws_s3.IBucket, results: aws_s3.IBucket
 ) -> list[aws_iam.PolicyStatement]:
     markers = [
         key(model.model, model.revision) for model in plan.models for key in (ready_key, failed_key)
@@ -101,12 +94,7 @@ def _storage_rights(
         allow(
             "ListAndTellMissingFromDenied",
             ["s3:ListBucket"],
-            # Of the artifacts nothing but names: whether a graph is there.
-            [
-                checkpoints.bucket_arn,
-                *[artifacts.bucket_arn] * (plan.compiling is not None),
-                results.bucket_arn,
-            ],
+            [checkpoints.bucket_arn, results.bucket_arn],
         ),
     ]
 
@@ -117,7 +105,7 @@ def _node_rights(role: aws_iam.Role, plan: CapacityPlan) -> list[aws_iam.PolicyS
         reading.append("ec2:DescribeCapacityReservations")
     sizing = ["eks:DescribeNodegroup", "eks:UpdateNodegroupConfig"]
     return [
-        allow("SizeNodeGroup", sizing, _sized_groups(role, plan)),
+        allow("SizeNodeGroup", sizing, [_node_groups(role, plan)]),
         allow("EndDrains", ["autoscaling:CompleteLifecycleAction"], [_scaling(role, plan)]),
         allow("LookAtInstances", reading, ["*"]),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from aws_cdk import ArnFormat, Stack, aws_iam, aws_s3
 from aws_cdk import aws_eks_v2 as eks
@@ -10,7 +10,6 @@ from constructs import Construct
 
 from charts.names import (
     DRAFT_READER_SERVICE_ACCOUNT,
-    GRAPH_COMPILER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
@@ -20,19 +19,12 @@ from charts.names import (
 )
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.experiment.variants import HubModel
-from draftworth.planning.cpu_compiling import compiles_on_cpu, graphs_to_compile
 from draftworth.planning.draft_reading import draft_reading
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records.artifact_manifest import manifest_key
 from draftworth.records.canary import canary_key
 from draftworth.records.readings import OUTPUTS_FILE, READINGS_FILE
 from draftworth.records.server_state import SERVERS_FOLDER, server_state_key
-from draftworth.records.unproven_graphs import (
-    WANTED_KEY,
-    compile_report_key,
-    rejected_key,
-    unproven_key,
-)
 from stacks.constructs.accepted_findings import accept_folders
 from stacks.constructs.roles import CREATED_NOT_REPLACED, allow, grant, pod_role
 
@@ -57,14 +49,9 @@ class WorkloadRoles(Construct):
         self._build_stager(experiment, checkpoints)
         for variant in experiment.variants:
             server = self._build_server(variant, checkpoints, artifacts)
-            if compiles_on_cpu(experiment, variant):
-                _let_reject_graphs(server, artifacts, variant.artifact_key)
             _let_report(server, variant, results)
-        load_generator = self._build_load_generator(results, run_spec_arn)
-        if any(not graph.certain for graph in graphs_to_compile(experiment)):
-            _let_ask_for_graphs(load_generator, results)
+        self._build_load_generator(results, run_spec_arn)
         self._build_draft_reader(experiment, checkpoints, results)
-        self._build_graph_compiler(experiment, artifacts, results)
 
     def _build_stager(self, experiment: ResolvedNeuron, checkpoints: aws_s3.IBucket) -> None:
         stager = self._role(STAGER_SERVICE_ACCOUNT, "put checkpoints into their bucket")
@@ -87,10 +74,10 @@ class WorkloadRoles(Construct):
         # The whole bucket is mounted, so the folder is itself asked for as an object.
         key = variant.artifact_key
         _let_read(server, artifacts, [key, f"{key}/*"])
-        _let_upload_graphs(server, artifacts, {key: manifest_key(key)})
+        _let_upload_graphs(server, artifacts, key)
         return server
 
-    def _build_load_generator(self, results: aws_s3.IBucket, run_spec_arn: str) -> aws_iam.Role:
+    def _build_load_generator(self, results: aws_s3.IBucket, run_spec_arn: str) -> None:
         """Get and list as well: a pod goes on where the one before it was, and where the answer to
         a put was lost, the writer looks whether it was its own."""
         load_generator = self._role(LOAD_GENERATOR_SERVICE_ACCOUNT, "read prompts, write results")
@@ -113,7 +100,6 @@ class WorkloadRoles(Construct):
             ),
         )
         accept_folders(load_generator, results, runs, servers)
-        return load_generator
 
     def _build_draft_reader(
         self, experiment: ResolvedNeuron, checkpoints: aws_s3.IBucket, results: aws_s3.IBucket
@@ -144,23 +130,6 @@ class WorkloadRoles(Construct):
             ),
         )
         accept_folders(reader, results, outputs, readings)
-
-    def _build_graph_compiler(
-        self, experiment: ResolvedNeuron, artifacts: aws_s3.IBucket, results: aws_s3.IBucket
-    ) -> None:
-        """Where CPU nodes compile: graphs, that they are unproven, and how it went. Never that they
-        are proven, which only who has loaded them knows."""
-        keys = [graph.key for graph in graphs_to_compile(experiment)]
-        if not keys:
-            return
-        compiler = self._role(GRAPH_COMPILER_SERVICE_ACCOUNT, "compile graphs without a device")
-        markers = [k for key in keys for k in (manifest_key(key), rejected_key(key))]
-        _let_read(compiler, artifacts, [*markers, *map(unproven_key, keys)])
-        _let_upload_graphs(compiler, artifacts, {key: unproven_key(key) for key in keys})
-        reports = [results.arn_for_objects(compile_report_key(key)) for key in keys]
-        grant(compiler, allow("ReportCompiles", ["s3:PutObject"], reports))
-        if experiment.spec.aws.hub_token_secret:
-            _let_read_secret(compiler, experiment.spec.aws.hub_token_secret)
 
     def _role(self, service_account: str, purpose: str) -> aws_iam.Role:
         role = pod_role(
@@ -232,39 +201,24 @@ def _let_report(role: aws_iam.Role, variant: NeuronVariant, bucket: aws_s3.IBuck
     accept_folders(role, bucket, reports)
 
 
-def _let_ask_for_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket) -> None:
-    """Which graphs a search will likely need, for the capacity controller: no more than that CPU
-    nodes come and go follows from it."""
-    asked = [bucket.arn_for_objects(WANTED_KEY)]
-    grant(role, allow("AskForGraphs", ["s3:GetObject", "s3:PutObject"], asked))
-
-
-def _let_reject_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, key: str) -> None:
-    """Graphs that were compiled without a device, and cannot be used on one."""
-    arn = bucket.arn_for_objects(rejected_key(key))
-    grant(role, allow("RejectGraphsOnce", ["s3:PutObject"], [arn], CREATED_NOT_REPLACED))
-
-
-def _let_upload_graphs(
-    role: aws_iam.Role, bucket: aws_s3.IBucket, manifests: Mapping[str, str]
-) -> None:
-    """Folders below each key, and what names them, its manifest: that one only once.
+def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, key: str) -> None:
+    """Folders below a key, and what names them, its manifest: that one only once.
 
     Delete, because the slower of two uploads of one key removes its own folder.
     """
-    folders = [f"{key}/*/*" for key in manifests]
+    folders = f"{key}/*/*"
     grant(
         role,
         allow(
             "UploadGraphs",
             ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"],
-            [bucket.arn_for_objects(key) for key in folders],
+            [bucket.arn_for_objects(folders)],
         ),
         allow(
             "WriteManifestOnce",
             ["s3:PutObject"],
-            [bucket.arn_for_objects(key) for key in manifests.values()],
+            [bucket.arn_for_objects(manifest_key(key))],
             CREATED_NOT_REPLACED,
         ),
     )
-    accept_folders(role, bucket, *folders)
+    accept_folders(role, bucket, folders)

@@ -9,13 +9,7 @@ import yaml
 from moto import mock_aws
 
 from account import pasting
-from account.checks.cluster import (
-    add_ons,
-    compile_nodes,
-    control_plane_zones,
-    cpu_nodes,
-    node_image,
-)
+from account.checks.cluster import add_ons, control_plane_zones, cpu_nodes, node_image
 from draftworth.experiment.aws import ADD_ONS, S3_ADD_ON
 from tests.account.stubs import Answer, experiment, situation
 
@@ -130,36 +124,6 @@ def test_cpu_nodes_need_their_type_in_the_zone_and_the_quota() -> None:
     outcome = cpu_nodes(situation(ec2=answers, service_quotas=[quota(16)]))
     assert outcome.status == "pass"
     assert "(L-1216C47A): 16 vCPU, 8 in use, 8 needed" in outcome.found
-
-
-ZONE = "us-east-2c"
-ON_CPU = {"compile_where": "cpu_nodes"}
-
-
-def test_compile_nodes_need_one_of_their_types_in_the_zone_and_the_quota_of_spot() -> None:
-    """Two graphs of 64 vCPUs."""
-    types = [offered(), offered(ZONE), offered(), offered()]
-    given = situation(experiment(**ON_CPU), ec2=[*types, running()], service_quotas=[quota(128)])
-    outcome = compile_nodes(given)
-    assert outcome.status == "pass"
-    assert "(L-34B43A08): 128 vCPU, 0 in use, 128 needed" in outcome.found
-
-
-def test_without_quota_or_type_a_run_goes_on_and_the_user_is_warned() -> None:
-    types = [offered(ZONE)] * 4
-    too_small = compile_nodes(
-        situation(experiment(**ON_CPU), ec2=types, service_quotas=[quota(64)])
-    )
-    nowhere = compile_nodes(situation(experiment(**ON_CPU), ec2=[offered("us-east-2a")] * 4))
-    assert (too_small.status, nowhere.status) == ("warn", "warn")
-    assert "64 vCPU, 128 needed" in too_small.found
-    assert "none is offered in us-east-2c" in nowhere.found
-    for outcome in (too_small, nowhere):
-        assert "or set aws.compile_where to accelerator" in outcome.next_step
-
-
-def test_where_servers_compile_nothing_is_asked() -> None:
-    assert compile_nodes(situation(experiment(compile_where="accelerator"))).status == "skip"
 
 
 def test_a_zone_without_the_cpu_nodes_type_fails() -> None:

@@ -22,7 +22,6 @@ CHARTS = (
     "graph-scripts",
     "serving",
     "load-generator",
-    "graph-compiler",
     "canary",
 )
 

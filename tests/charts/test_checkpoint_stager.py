@@ -189,10 +189,10 @@ def test_stagers_run_as_nobody_on_a_read_only_disk(name: str) -> None:
         assert environment["HF_HUB_VERBOSITY"] == "error"
 
 
-def test_the_hub_token_is_in_no_object_and_its_secret_is_named_to_who_downloads_alone() -> None:
+def test_the_hub_token_is_in_no_object_and_its_secret_is_named_to_the_stagers_alone() -> None:
     objects = render(with_aws(hub_token_secret="draftworth/hub-token"))
     told = {chart for chart, items in objects.items() if "hub-token" in json.dumps(items)}
-    assert told == {"staging", "graph-compiler"}
+    assert told == {"staging"}
     for job in objects["staging"]:
         arguments = _parser().parse_args(container_of(job)["args"])
         assert arguments.token_secret == "draftworth/hub-token"

@@ -30,8 +30,7 @@ FILES = [
     "04-graph-scripts.yaml",
     "05-serving.yaml",
     "06-load-generator.yaml",
-    "07-graph-compiler.yaml",
-    "08-canary.yaml",
+    "07-canary.yaml",
 ]
 RUN_SPEC = "run-specification.json"
 VALUES = [
@@ -52,26 +51,8 @@ def test_the_files_hold_the_objects_that_the_charts_make(
     written = [item for text in texts for item in yaml.safe_load_all(text)]
     assert written == all_objects()
     output = capsys.readouterr().out
-    assert re.search(r"cat \S+01-foundation.yaml .*08-canary.yaml \| kubectl apply", output)
+    assert re.search(r"cat \S+01-foundation.yaml .*07-canary.yaml \| kubectl apply", output)
     assert "Values to fill in" not in output
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "one for draftworth/graph-compiler",
-        "lists the artifacts, reads KEY/_ARTIFACTS.json, KEY/_REJECTED.json and KEY/_UNPROVEN.json",
-        "creates KEY/_UNPROVEN.json, puts control/compiling/KEY.json into the results",
-        "x86 nodes labelled draftworth/node-group=compile, with room for one pod of 60 CPUs and",
-        "448 GiB each, and with the taint draftworth/compile",
-        "of a search with it draftworth/llmperf reads and puts control/compiling/wanted.json",
-    ],
-)
-def test_what_the_published_experiment_needs_of_a_cluster_is_said(
-    experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], said: str
-) -> None:
-    assert main(["manifests", str(experiments / "qwen3-32b.yaml"), "--out", str(tmp_path)]) == 0
-    assert said in " ".join(capsys.readouterr().out.split())
 
 
 def test_every_service_account_has_its_role_said(

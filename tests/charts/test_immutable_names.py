@@ -11,7 +11,6 @@ import pytest
 
 from charts import graph_scripts
 from charts.bindings import Bindings
-from draftworth.planning.cpu_compiling import graphs_to_compile
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from tests.charts.rendering import (
     BINDINGS,
@@ -125,7 +124,7 @@ def test_every_image_of_every_pod_stays() -> None:
     for items in rendered().values():
         pods += [i["spec"]["template"]["spec"] for i in items if "template" in i.get("spec", {})]
     images = [container["image"] for pod in pods for container in pod["containers"]]
-    assert len(images) == 15
+    assert len(images) == 13
     assert [i for i in images if i.endswith(":latest") or ":" not in i.rpartition("/")[2]] == []
 
 
@@ -168,5 +167,4 @@ def test_what_guards_the_pods_and_is_never_pruned_keeps_its_name(
     experiment: ResolvedNeuron,
 ) -> None:
     """An old rule that stayed beside the new one would still allow what it allowed."""
-    compiling = {"graph-compiler"} if graphs_to_compile(experiment) else set()
-    assert names_of_kind("NetworkPolicy", render(experiment)) == NETWORK_POLICIES | compiling
+    assert names_of_kind("NetworkPolicy", render(experiment)) == NETWORK_POLICIES

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from charts.load_generator import SCALING_ROLE
 from charts.names import LOAD_GENERATOR_SERVICE_ACCOUNT, server_names
 from charts.run_specification import run_spec_file
 from draftworth.measuring.job import (
@@ -21,7 +20,6 @@ from draftworth.measuring.job import (
     job_run_id,
 )
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.planning.cpu_compiling import graphs_to_compile
 from draftworth.planning.draft_reading import draft_reading
 from draftworth.records.codec import load_record
 from tests.charts.rendering import (
@@ -62,7 +60,7 @@ def what_is_too_free(template: Object) -> list[str]:
 def test_pods_have_no_rights_they_do_not_need(name: str) -> None:
     experiment = resolved(name)
     pods = len(server_names(experiment)) + len(experiment.canaries) + len(experiment.spec.models)
-    pods += bool(draft_reading(experiment).models) + len(graphs_to_compile(experiment))
+    pods += bool(draft_reading(experiment).models)
     found = [what_is_too_free(template) for template in pod_templates(name)]
     assert found == [[]] * (pods + 1), "the load generator's too"
 
@@ -82,7 +80,7 @@ def test_a_token_and_its_right_are_there_where_servers_change_and_nowhere_else(
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_token_is_good_for_the_scale_of_the_servers_alone(name: str) -> None:
-    (role,) = (r for r in of_kind("Role", name) if r["metadata"]["name"] == SCALING_ROLE)
+    (role,) = of_kind("Role", name)
     (rule,) = role["rules"]
     servers = [d["metadata"]["name"] for d in of_kind("Deployment", name)]
     assert rule == {
@@ -91,7 +89,8 @@ def test_the_token_is_good_for_the_scale_of_the_servers_alone(name: str) -> None
         "resourceNames": servers,
         "verbs": ["patch"],
     }
-    (binding,) = (b for b in of_kind("RoleBinding", name) if b["roleRef"]["name"] == SCALING_ROLE)
+    (binding,) = of_kind("RoleBinding", name)
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
     account = {"kind": "ServiceAccount", "name": "llmperf", "namespace": "draftworth"}
     assert binding["subjects"] == [account]
     assert {

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from charts.app import benchmark_charts, in_steps
-from charts.load_generator import SCALING_ROLE
 from charts.names import server_name
 from charts.serving import CandidateChart
 from stacks.manifest_size import EARLIER_MAX_EVENT_BYTES, update_event_bytes
@@ -54,7 +53,7 @@ def of_all() -> list[Object]:
 
 
 def test_the_load_generator_may_scale_every_candidate() -> None:
-    (role,) = (r for r in of_kind("Role", NAME) if r["metadata"]["name"] == SCALING_ROLE)
+    (role,) = of_kind("Role", NAME)
     (rule,) = role["rules"]
     assert rule["resourceNames"] == [server["metadata"]["name"] for server in of_all()]
     assert len(rule["resourceNames"]) == 27
@@ -75,10 +74,9 @@ def test_all_candidates_in_one_chart_would_not_fit_an_update() -> None:
         assert update_event_bytes(objects) < EARLIER_MAX_EVENT_BYTES / 4
 
 
-def test_candidates_are_one_step_and_so_are_compilers_and_every_other_chart_is_one() -> None:
+def test_candidates_are_one_step_and_every_other_chart_is_one() -> None:
     charts = benchmark_charts(resolved(NAME), BINDINGS)
     sizes = [len(step) for step in in_steps(charts)]
-    # Baseline and first candidate compile together, each of 22 others by itself.
-    assert sizes == [1, 1, 1, 1, 1, 26, 1, 1, 23, 1]
-    assert [len(step) for step in in_steps(benchmark_charts(resolved(), BINDINGS))] == [1] * 8
+    assert sizes == [1, 1, 1, 1, 1, 26, 1, 1, 1]
+    assert [len(step) for step in in_steps(benchmark_charts(resolved(), BINDINGS))] == [1] * 7
     assert sum(isinstance(chart, CandidateChart) for chart in charts) == 26

@@ -26,9 +26,6 @@ LEASES = "kube-node-lease"
 RENEWED_EACH_SECONDS = 3.0
 # What an m7i.xlarge has, after what the system keeps.
 CPU_NODE = {"cpu": "3920m", "memory": "14Gi", "ephemeral-storage": "90Gi", "pods": "58"}
-# What an r7i.16xlarge has, after the kernel's part and what the system keeps (of the memory: 11 MiB
-# for each of 737 pods).
-COMPILE_NODE = {"cpu": "63770m", "memory": "485Gi", "ephemeral-storage": "220Gi", "pods": "737"}
 DEVICES: Object = {
     "apiVersion": "resource.k8s.io/v1",
     "kind": "DeviceClass",
@@ -50,14 +47,14 @@ class NodeKind:
 def node_kinds(
     cluster: Template, accelerator: Accelerator, instance_type: str, zone: str
 ) -> Mapping[str, NodeKind]:
-    """`cpu`, `accelerator` and `compile`, where it has one, of the cluster stack's template."""
+    """`cpu` and `accelerator`, of the cluster stack's template."""
     everywhere = {"topology.kubernetes.io/zone": zone}
     groups = {
         group["Labels"]["draftworth/node-group"]: group
         for group in (r["Properties"] for r in of_type(cluster, "AWS::EKS::Nodegroup").values())
     }
-    types = {"cpu": "m7i.xlarge", "accelerator": instance_type, "compile": "r7i.16xlarge"}
-    sizes = {"cpu": CPU_NODE, "accelerator": _size(accelerator), "compile": COMPILE_NODE}
+    types = {"cpu": "m7i.xlarge", "accelerator": instance_type}
+    sizes = {"cpu": CPU_NODE, "accelerator": _size(accelerator)}
     return {
         name: NodeKind(
             labels={

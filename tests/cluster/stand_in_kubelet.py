@@ -26,7 +26,6 @@ from tests.cluster.volumes import NotThereError, Volumes
 STEP_SECONDS = 0.2
 # No pod has it: what nobody serves refuses connections, as a Service without endpoints does.
 NOBODY = "127.0.0.1"
-_VARIABLE = re.compile(r"\$\((\w+)\)")
 _ENTRY = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 
 
@@ -113,15 +112,13 @@ class StandInKubelet:
             **pod["spec"].get("securityContext", {}),
             **container.get("securityContext", {}),
         }
-        own = dict(self._environment(pod, container))
-        command = (*container["command"], *container.get("args", ()))
         return Program(
-            command=[_expanded(part, own) for part in command],
+            command=[*container["command"], *container.get("args", ())],
             environment={
                 **image.environment,
                 **self._kubernetes,
                 **self._credentials(pod),
-                **own,
+                **dict(self._environment(pod, container)),
             },
             working_folder=container.get("workingDir", image.working_folder),
             mounts=[*image.mounts, self._hosts_mount, *self._mounts(pod, container)],
@@ -205,11 +202,6 @@ class StandInKubelet:
     def stop(self) -> None:
         """At the end of the block."""
         self._stop.set()
-
-
-def _expanded(text: str, variables: Mapping[str, str]) -> str:
-    """With the container's own variables where it names them; what it does not have stays."""
-    return _VARIABLE.sub(lambda found: variables.get(found[1], found[0]), text)
 
 
 def _field(pod: Object, path: str) -> str:

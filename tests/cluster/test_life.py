@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from charts.graph_compiler import CONTAINER_NAME as COMPILER
-from charts.graph_compiler import WORKERS
 from charts.load_generator import SCALING_ROLE
 from charts.names import server_names
 from charts.run_specification import run_spec_file
@@ -26,13 +24,9 @@ from draftworth.records.codec import load_record
 from draftworth.records.readings import OUTPUTS_FILE, READINGS_FILE, DraftReadings
 from draftworth.records.results import RESULT_SUFFIX, BlockResult, RunResult
 from draftworth.records.search import SEARCH_FILE, SearchResult
-from draftworth.records.server_state import ServerState
-from draftworth.records.staging import FAILURES_ANNOTATION, READY_MARKER
-from draftworth.records.unproven_graphs import REJECTED_NAME, rejected_key
+from draftworth.records.staging import READY_MARKER
 from pods.compiled_graphs.start import MAX_STARTS
-from pods.graph_compiler.compilation import MemoryRanOutError
 from tests.cluster.api import Api, Object, path_of
-from tests.cluster.compiling import compiler_trouble, load_trouble, proven, reports, unproven
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.living import living
 from tests.cluster.sandbox import PodNetwork
@@ -323,73 +317,6 @@ def test_a_stager_that_gives_up_brings_no_node(world: World) -> None:
     assert "no token was given" in world.kubelet.log("stage-", "checkpoint-stager")
     assert (world.cloud.desired_nodes, world.names_of("accelerator")) == (0, [])
     destroy(world)
-
-
-# Graphs that CPU nodes compile, and servers prove or reject.
-
-
-def failures_before(pod: Object) -> int:
-    """Of its Job's pods before this one, by Kubernetes' own count."""
-    return int(pod["metadata"]["annotations"].get(FAILURES_ANNOTATION, "0"))
-
-
-def billed_after(world: World, count: int) -> bool:
-    """Whether so many graphs are in the bucket; until then no accelerator node exists."""
-    instances, found = world.cloud.instances, len(unproven(world))
-    assert found == count or not instances
-    return found == count
-
-
-def without_memory_and_rejecting(item: Object) -> None:
-    compiler_trouble(item, "baseline", "killed unless alone")
-    load_trouble(item, "qwen3-1-7b-k7", "crash")
-
-
-@pytest.mark.parametrize("synthesis", [{"compile_where": "cpu_nodes"}], indirect=True)
-def test_graphs_of_cpu_nodes_are_proven_by_servers_that_load_them_and_else_rejected(
-    world: World,
-) -> None:
-    """The baseline's Job runs out of memory at first; the other server does not load its graphs."""
-    proves, rejects = (variant.artifact_key for variant in world.experiment.variants)
-    world.stack.edit = without_memory_and_rejecting
-    world.nodes_linger = True  # until what is said of the graphs is looked at
-    world.deploy()
-    world.until(partial(billed_after, world, VARIANTS))
-    made = unproven(world)
-    assert {key: (m.compiled_on.attempt, m.compiled_on.workers) for key, m in made.items()} == {
-        proves: (2, WORKERS // 2),
-        rejects: (1, WORKERS),
-    }
-    both = {"target": COMMITS[TARGET], "draft": COMMITS[DRAFT]}
-    assert made[rejects].graphs.checkpoints == both
-    pods = world.pods("graph-compiler")
-    assert sorted(map(failures_before, pods)) == [0, 0, 1]
-    (killed,) = (pod for pod in pods if pod["status"]["phase"] == "Failed")
-    (container,) = killed["status"]["containerStatuses"]
-    assert container["state"]["terminated"]["exitCode"] == MemoryRanOutError.exit_code
-    eventually(partial(world.has_ended, COMPILER, "Complete"))
-    assert {report.outcome for report in reports(world).values()} == {"compiled"}
-    world.until(lambda: len(servers(world)) == VARIANTS == len(proven(world)))
-    kept = proven(world)
-    # Nothing was copied: what is proven is the folder that a CPU node has uploaded.
-    assert kept[proves].folder == made[proves].graphs.folder
-    assert "compiling to" not in world.kubelet.log("vllm-baseline", ENGINE)
-    # Its own ones, as it would have compiled them without any of this, in the same start.
-    assert kept[rejects].folder != made[rejects].graphs.folder
-    assert world.keys("artifacts", REJECTED_NAME) == [rejected_key(rejects)]
-    assert "compiling to" in world.kubelet.log("vllm-qwen3", ENGINE)
-    states = [load_record(ServerState, world.get("results", key)) for key in states_of(world)]
-    assert {state.variant: (state.graphs, state.start) for state in states} == {
-        "baseline": ("unproven", 1),
-        "qwen3-1.7b-k7": ("rejected", 1),
-    }
-    world.nodes_linger = False
-    world.until(lambda: not world.names_of("compile"))
-    destroy(world)
-
-
-def states_of(world: World) -> list[str]:
-    return [key for key in world.keys("results") if "/serving/" in key]
 
 
 # What a chart could say wrongly, all at once, and where it shows: every program is another one's.

@@ -1,5 +1,5 @@
 """What a pod may ask of Kubernetes: nothing, whoever's account it runs as, but for the scale of the
-servers that the measuring pod starts and stops, and the compile Jobs that it resumes.
+servers that the measuring pod starts and stops.
 
 What each account must be able to do is in AWS, through the role that EKS Pod Identity gives it.
 """
@@ -8,28 +8,20 @@ from __future__ import annotations
 
 import copy
 import itertools
-import shutil
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 import pytest
 import requests
 
-from charts.load_generator import RESUMING_ROLE
 from charts.names import (
     DRAFT_READER_SERVICE_ACCOUNT,
-    GRAPH_COMPILER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
     server_names,
     service_name,
 )
-from draftworth.measuring.servers import ServersError
-from draftworth.planning.cpu_compiling import compiled_where
-from pods.llmperf.kubernetes_servers import KubernetesApi
-from tests.charts.rendering import all_objects, homes, load_generator, of_kind, render, rendered
+from tests.charts.rendering import all_objects, homes, of_kind, rendered
 from tests.cluster.api import KINDS, Api, Object, path_of
 from tests.cluster.conftest import empty
 from tests.cluster.control_plane import ControlPlane
@@ -42,7 +34,6 @@ ACCOUNTS = (
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     STAGER_SERVICE_ACCOUNT,
     DRAFT_READER_SERVICE_ACCOUNT,
-    GRAPH_COMPILER_SERVICE_ACCOUNT,
     *(service_name(variant.name) for variant in resolved().variants),
 )
 SERVERS = server_names(resolved())
@@ -63,34 +54,15 @@ def applied(plane: ControlPlane) -> Iterator[Api]:
     empty(plane.api)
 
 
-@cache
-def searched() -> dict[str, list[Object]]:
-    """Charts of a search whose graphs are compiled on CPU nodes."""
-    return render(compiled_where(resolved("qwen3-32b-search"), "cpu_nodes"))
-
-
-def suspended() -> list[Object]:
-    """Its compile Jobs that wait until somebody asks for them."""
-    charts = (objects for chart, objects in searched().items() if "graph-compiler" in chart)
-    return [job for objects in charts for job in objects if job["spec"]["suspend"]]
-
-
 def objects() -> list[Object]:
-    """The published experiment's, and what only a search has: an account and a Job, and Jobs that
-    are suspended, with the right to resume them."""
+    """The published experiment's, and the one account and Job that only a search has."""
     search = "qwen3-32b-search"
-    resuming = [
-        item
-        for item in searched()["load-generator"]
-        if item["kind"] in ("Role", "RoleBinding") and item["metadata"]["name"] == RESUMING_ROLE
-    ]
     (account,) = (
         item
         for item in of_kind("ServiceAccount", search)
         if item["metadata"]["name"] == DRAFT_READER_SERVICE_ACCOUNT
     )
-    reader = rendered(search)["draft-reader"]
-    return [*all_objects(), account, *reader, *resuming, *suspended()]
+    return [*all_objects(), account, *rendered(search)["draft-reader"]]
 
 
 def user(account: str) -> str:
@@ -161,7 +133,6 @@ def test_no_account_has_more_rights_than_everybody_who_is_known(
     plane: ControlPlane, applied: Api, account: str
 ) -> None:
     own = {f"patch apps/deployments/scale {server}" for server in SERVERS}
-    own |= {f"patch batch/jobs {job['metadata']['name']}" for job in suspended()}
     measures = account == LOAD_GENERATOR_SERVICE_ACCOUNT
     assert listed(plane, account) - OF_EVERYBODY == (own if measures else set())
 
@@ -212,55 +183,11 @@ def test_the_measuring_pods_token_is_good_for_nothing_else(applied: Api, measuri
     applied.delete(path_of("Deployment", "of-somebody"))
 
 
-def state_of(job: Object) -> tuple[bool, int]:
-    """Whether Kubernetes has suspended a Job, and how many pods it has started."""
-    status = job["status"]
-    held = [c["status"] for c in status.get("conditions", ()) if c["type"] == "Suspended"]
-    return held == ["True"], status.get("active", 0)
-
-
-def wait_for_state(api: Api, name: str, state: tuple[bool, int]) -> None:
-    eventually(lambda: state_of(api.one("Job", name)) == state)
-
-
-def test_the_measuring_pods_token_resumes_the_suspended_jobs_and_no_other(
-    applied: Api, measuring: Api, tmp_path: Path
-) -> None:
-    """By the program's own call. A Job that waits has no pod."""
-    first, *others = (job["metadata"]["name"] for job in suspended())
-    assert others
-    for name in (first, *others):
-        wait_for_state(applied, name, (True, 0))
-    pod = as_in_pod(measuring, tmp_path)
-    certain = [job["metadata"]["name"] for job in rendered()["graph-compiler"]]
-    for name in (*certain, load_generator()["metadata"]["name"]):
-        with pytest.raises(ServersError, match="HTTP 403"):
-            pod.resume_job(name)
-    pod.resume_job(first)
-    try:
-        wait_for_state(applied, first, (False, 1))
-        assert {state_of(applied.one("Job", name)) for name in others} == {(True, 0)}
-        for method in ("GET", "PUT", "DELETE"):
-            answer = measuring.call(method, path_of("Job", first), None)
-            assert answer.status_code == requests.codes.forbidden, f"{method}: {answer.text}"
-    finally:
-        applied.change(path_of("Job", first), {"spec": {"suspend": True}})
-        wait_for_state(applied, first, (True, 0))
-
-
-def as_in_pod(api: Api, folder: Path) -> KubernetesApi:
-    """With its files as the measuring pod finds them."""
-    (folder / "token").write_text(api.token)
-    (folder / "namespace").write_text(NAMESPACE)
-    shutil.copyfile(api.certificate, folder / "ca.crt")
-    return KubernetesApi(url=api.url, folder=folder)
-
-
 def test_every_pod_runs_as_one_of_these_accounts_and_only_the_measuring_one_holds_a_token(
     applied: Api,
 ) -> None:
     kinds = [item["kind"] for item in objects()]
-    count = len(homes(objects())) + kinds.count("Job") - len(suspended())
+    count = len(homes(objects())) + kinds.count("Job")
     pods = eventually(lambda: len(found := applied.all("Pod")) == count and found)
     assert {pod["spec"]["serviceAccountName"] for pod in pods} == set(ACCOUNTS)
     assert kinds.count("ServiceAccount") == len(ACCOUNTS)

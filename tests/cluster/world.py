@@ -31,7 +31,6 @@ from tests.cluster.volumes import Volumes
 from tests.end_to_end.cloud import Cloud, Template
 from tests.end_to_end.conftest import COMMITS, repository, write_vllm
 from tests.lambdas.capacity_controller.conftest import CloudFormation
-from tests.pods.graph_compiler.jobs import STAND_IN
 from tests.stacks.synthesis import of_type
 from tests.support.emulator import emulated_account, one_signing_key
 from tests.support.local_hub import LocalHub, local_hub
@@ -110,16 +109,11 @@ class World:
         self.cloud.events()
         self.cloud.heartbeat(after_minutes=MINUTES_A_TURN)
         self.cloud.nodes_follow()
-        self._follow("accelerator", self.cloud.instances)
-        if "compile" in self.kinds:
-            self._follow("compile", self.cloud.desired_of("compile"))
-
-    def _follow(self, kind: str, wanted: int) -> None:
-        found = self.names_of(kind)
-        for _ in range(wanted - len(found)):
-            self._join(kind)
+        found = self.names_of("accelerator")
+        for _ in range(self.cloud.instances - len(found)):
+            self._join("accelerator")
         if not self.nodes_linger:
-            for name in found[wanted:]:
+            for name in found[self.cloud.instances :]:
                 self.nodes.retire(name)
 
     def until(self, condition: Callable[[], Any]) -> Any:
@@ -260,7 +254,8 @@ def _images(folder: Path, aws: str, hub: LocalHub) -> Mapping[str, Image]:
         (measuring / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / file, measuring / file)
     write_vllm(neuron)
-    library = shutil.copytree(STAND_IN, folder / "neuron-library")
+    library = folder / "neuron-library"
+    library.mkdir()
     shutil.copyfile(stand_in_pass, library / "sitecustomize.py")
     here = {
         "AWS_EC2_METADATA_DISABLED": "true",

@@ -326,11 +326,7 @@ class Cloud:
     @property
     def desired_nodes(self) -> int:
         """The accelerator node group's size, as EKS was last told."""
-        return self.desired_of("accelerator")
-
-    def desired_of(self, kind: str) -> int:
-        """The size of the node group with this in its name, as EKS was last told."""
-        return int(self._node_group(kind)["scalingConfig"]["desiredSize"])
+        return int(self._accelerators["scalingConfig"]["desiredSize"])
 
     @property
     def instances(self) -> int:
@@ -357,9 +353,10 @@ class Cloud:
             DesiredCapacity=self.desired_nodes + 1,
         )
 
-    def _node_group(self, kind: str) -> Mapping[str, Any]:
+    @property
+    def _accelerators(self) -> Mapping[str, Any]:
         names = self.client("eks").list_nodegroups(clusterName=self.names.cluster)["nodegroups"]
-        (name,) = (name for name in names if kind in name)
+        (name,) = (name for name in names if "accelerator" in name)
         found: Mapping[str, Any] = self.client("eks").describe_nodegroup(
             clusterName=self.names.cluster, nodegroupName=name
         )["nodegroup"]
@@ -367,7 +364,7 @@ class Cloud:
 
     @property
     def _scaling_group(self) -> str:
-        (group,) = self._node_group("accelerator")["resources"]["autoScalingGroups"]
+        (group,) = self._accelerators["resources"]["autoScalingGroups"]
         return str(group["name"])
 
     def _create_node_groups(self) -> None:

@@ -59,13 +59,7 @@ def experiment_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("experiment"))
 
 
-def write(
-    folder: Path,
-    *,
-    compile_where: str = "accelerator",
-    requests: tuple[int, int] = (4, 8),
-    **changes: Any,
-) -> Path:
+def write(folder: Path, *, requests: tuple[int, int] = (4, 8), **changes: Any) -> Path:
     """The experiment with changes at its top level, as a file.
 
     requests: the fewest and the most of each variant and class.
@@ -86,7 +80,6 @@ def write(
         "load_generator": "asyncio",
     }
     data["aws"] |= {
-        "compile_where": compile_where,
         "load_generator_image": f"registry.example.com/llmperf@sha256:{'0' * 64}",
         "budget_usd": BUDGET_USD,
         "deadline_minutes": DEADLINE_MINUTES,
@@ -170,10 +163,6 @@ class Environment:
         """A pod of each variant's canary."""
         return [self.cluster.pod(job) for job in self._jobs("canary")]
 
-    def compilers(self, number: int = 1) -> list[Pod]:
-        """A pod of each compile Job."""
-        return [self.cluster.pod(job, number) for job in self._jobs("graph-compiler")]
-
     def server(self, variant: str, number: int = 1) -> Pod:
         """A pod of a variant's Deployment."""
         port = str(self.ports[variant])
@@ -209,13 +198,12 @@ class Environment:
             self.on_the_node.append(process)
         return process
 
-    def serve(self, number: int = 1, **environment: str) -> dict[str, Process]:
+    def serve(self, number: int = 1) -> dict[str, Process]:
         """Start every server with its uploader, and wait until they are healthy."""
         started = {}
         for variant in self.ports:
             pod = self.server(variant, number)
-            told = {"SAID": str(pod.folder / "said"), **environment}
-            started[variant] = self.start(pod, "vllm", **told)
+            started[variant] = self.start(pod, "vllm", SAID=str(pod.folder / "said"))
             self.start(pod, "graph-uploader")
         notes = [self.server(variant, number).folder / "said" for variant in self.ports]
         eventually(lambda: all(note.exists() for note in notes))

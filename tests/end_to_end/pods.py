@@ -108,16 +108,14 @@ class Pod:
 
         more: arguments after those of the manifest.
         """
-        containers = (*self.spec.get("initContainers", ()), *self.spec["containers"])
-        (found,) = (c for c in containers if c["name"] == container)
+        (found,) = (c for c in self.spec["containers"] if c["name"] == container)
         paths = {m["mountPath"]: str(self._volume(m)) for m in found.get("volumeMounts", ())}
         given = (*found["command"], *found.get("args", ()), *more)
-        variables = dict(self._environment(found, paths))
-        named = {f"$({name})": value for name, value in variables.items()}
-        argv = [self._text(part, {**paths, **named}) for part in given]
+        argv = [self._text(part, paths) for part in given]
         if argv[0] in ("python", "python3"):
             argv[0] = sys.executable
         self.log(container).parent.mkdir(parents=True, exist_ok=True)
+        variables = dict(self._environment(found, paths))
         with self.log(container).open("a") as log:
             process = subprocess.Popen(
                 argv,
@@ -158,7 +156,6 @@ class Pod:
             # Each pod before this one has failed.
             f"metadata.annotations['{FAILURES_ANNOTATION}']": str(self.number - 1),
             "metadata.name": self.name,
-            "spec.nodeName": "a-node",
         }
         return known[path]
 

@@ -16,9 +16,8 @@ from draftworth.records.codec import dump_record, load_record
 from draftworth.records.server_state import ServerPhase, ServerState, server_state_key
 from draftworth.records.staging import FailedModel, failed_key
 from lambdas.capacity_controller.state import Deployment, State
-from tests.end_to_end.pods import Pod, Process
+from tests.end_to_end.pods import Process
 from tests.pods.compiled_graphs.pods import eventually
-from tests.pods.graph_compiler.jobs import STAND_IN
 
 if TYPE_CHECKING:
     from tests.end_to_end.conftest import Environment
@@ -57,13 +56,6 @@ def run_canaries(
     if tell:
         env.cloud.events()
     return codes
-
-
-def compile_graph(env: Environment, pod: Pod, trouble: str = "") -> Process:
-    """A compile Job's pod: its configurations are there, and it compiles."""
-    assert pod.run("configurations") == 0, pod.log("configurations").read_text()
-    told = {"PYTHONPATH": str(STAND_IN), "TROUBLE": trouble}
-    return env.start(pod, "graph-compiler", **told)
 
 
 def hear_of_stager(env: Environment, model: str) -> FailedModel:

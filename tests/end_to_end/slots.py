@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from charts.names import server_name
@@ -56,17 +56,14 @@ class Slots(StandInKubernetes):
                 self.start(name)
 
 
-S = TypeVar("S", bound=Slots)
-
-
 @contextmanager
-def slots_of(kind: type[S], env: Environment, folder: Path, **more: Any) -> Iterator[S]:
+def slots_of(env: Environment, folder: Path, **more: Any) -> Iterator[Slots]:
     """As a deploy leaves them, and nothing runs yet. more: of the stand-in."""
     folder /= "kubernetes"
     folder.mkdir()
     deployments = env.cluster.of_kind("Deployment")
     replicas = {d["metadata"]["name"]: d["spec"]["replicas"] for d in deployments}
-    made = kind(replicas=replicas, env=env, **more)
+    made = Slots(replicas=replicas, env=env, **more)
     with stand_in_kubernetes(folder, made):
         yield made
 

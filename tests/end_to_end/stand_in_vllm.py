@@ -26,22 +26,17 @@ DRAFTED_TOKENS_A_STEP = 4
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Health, the model's name, and completions of as many tokens as were asked for."""
+    """Health, and streamed chat completions of as many tokens as were asked for."""
 
     tokens_a_step = 1
 
     def do_GET(self) -> None:
-        models = json.dumps({"data": [{"id": "a-name"}]}).encode()
-        body = {"/health": b"", "/v1/models": models}.get(self.path)
-        self._answer(404 if body is None else 200, body or b"")
+        self.send_response(200 if self.path == "/health" else 404)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if not asked.get("stream"):
-            choice = {"text": "x", "finish_reason": "length"}
-            usage = {"completion_tokens": int(asked["max_tokens"])}
-            self._answer(200, json.dumps({"choices": [choice], "usage": usage}).encode())
-            return
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
@@ -53,12 +48,6 @@ class Handler(BaseHTTPRequestHandler):
             finish = "length" if total == wanted else None
             self.wfile.write(event("x" * added, tokens=total, finish=finish))
         self.wfile.write(usage_event(total) + DONE)
-
-    def _answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         """Nothing."""

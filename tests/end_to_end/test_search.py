@@ -67,7 +67,7 @@ def env(searching: Synthesis, tmp_path: Path) -> Iterator[Environment]:
 @pytest.fixture
 def slots(env: Environment, tmp_path: Path) -> Iterator[Slots]:
     """As a deploy leaves them: the baseline and the first candidate run."""
-    with slots_of(Slots, env, tmp_path) as made:
+    with slots_of(env, tmp_path) as made:
         assert sum(made.replicas.values()) == 2
         yield made
 

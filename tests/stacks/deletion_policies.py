@@ -191,7 +191,6 @@ RULES: Mapping[str, Rule] = {
             "AWS::EKS::AccessEntry",
             "AWS::EKS::PodIdentityAssociation",
             "AWS::IAM::Policy",
-            "AWS::IAM::ManagedPolicy",
             "AWS::IAM::Role",
             "AWS::Lambda::EventInvokeConfig",
             "AWS::Lambda::EventSourceMapping",

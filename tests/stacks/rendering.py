@@ -79,12 +79,9 @@ def kubernetes_objects(resource: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _masked_plan(text: str) -> dict[str, Any]:
-    """The capacity controller's plan as data, the Jobs' content hashes masked."""
+    """The capacity controller's plan as data, the Job's content hash masked."""
     plan: dict[str, Any] = json.loads(text)
-    jobs = [plan, *((plan["compiling"] or {}).get("graphs", []))]
-    for job in jobs:
-        job["job_name"] = _CONTENT_HASH.sub("-<hash>", job["job_name"])
-    return plan
+    return {**plan, "job_name": _CONTENT_HASH.sub("-<hash>", plan["job_name"])}
 
 
 def kubernetes_names(resource: dict[str, Any]) -> list[str]:

@@ -65,7 +65,6 @@ def experiments() -> dict[str, ResolvedNeuron]:
         # Documentation addresses: a file with them is refused, a template shows them as well.
         public_access_cidrs=("203.0.113.0/24",),
         availability_zone="us-east-2a",
-        compile_where="accelerator",
         load_generator_image=f"registry.example.com/llmperf@sha256:{'0' * 64}",
     )
     spot = changed_aws(

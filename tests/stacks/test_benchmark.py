@@ -14,7 +14,6 @@ import pytest
 
 from charts.names import (
     DRAFT_READER_SERVICE_ACCOUNT,
-    GRAPH_COMPILER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
@@ -22,7 +21,6 @@ from charts.names import (
     service_name,
 )
 from charts.shipped import METRICS_PUBLISHER
-from draftworth.planning.cpu_compiling import graphs_to_compile
 from draftworth.planning.draft_reading import draft_reading
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from stacks.constructs.applied_charts import PRUNED_KINDS
@@ -61,7 +59,7 @@ def test_charts_are_applied_one_after_the_other_once_the_roles_are_there() -> No
     for earlier, later in itertools.pairwise(ORDER):
         assert ids[earlier] in before(template, ids[later])
     associations = set(of_type(template, "AWS::EKS::PodIdentityAssociation"))
-    assert len(associations) == 5
+    assert len(associations) == 4
     assert associations <= set(template["Resources"][ids["foundation"]]["DependsOn"])
 
 
@@ -158,8 +156,7 @@ def test_each_service_account_has_a_role_of_its_own(name: str) -> None:
     roles = {a["Properties"]["ServiceAccount"]: a["Properties"]["RoleArn"] for a in found}
     servers = {service_name(variant.name) for variant in experiments()[name].variants}
     reading = [DRAFT_READER_SERVICE_ACCOUNT] * bool(draft_reading(experiments()[name]).models)
-    compiling = [GRAPH_COMPILER_SERVICE_ACCOUNT] * bool(graphs_to_compile(experiments()[name]))
-    others = (LOAD_GENERATOR_SERVICE_ACCOUNT, STAGER_SERVICE_ACCOUNT, *reading, *compiling)
+    others = (LOAD_GENERATOR_SERVICE_ACCOUNT, STAGER_SERVICE_ACCOUNT, *reading)
     assert set(roles) == {*servers, *others}
     assert len({json.dumps(role) for role in roles.values()}) == len(found)
     assert {a["Properties"]["Namespace"] for a in found} == {NAMESPACE}
@@ -253,14 +250,12 @@ def test_a_report_too_many_or_too_few_is_found(old: str, new: str) -> None:
     assert wrong_about_reports(replaced(old, new), experiments()["qwen3-32b"])
 
 
-def test_who_reports_to_the_controller_starts_once_it_knows_of_the_deploy() -> None:
+def test_canaries_start_once_the_controller_knows_of_the_deploy() -> None:
     """A report of an earlier life of the stack is then older than the deploy."""
     template = benchmark()
-    late = [k for k in of_type(template, MANIFEST) if re.search("Chart(canary|graphcomp)", k)]
+    (canary,) = (k for k in of_type(template, MANIFEST) if "Chartcanary" in k)
     (deployment,) = of_type(template, "Custom::DraftworthDeployment")
-    assert len(late) == 2
-    for chart in late:
-        assert deployment in before(template, chart)
+    assert deployment in before(template, canary)
 
 
 WRITING = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")

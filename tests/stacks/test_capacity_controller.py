@@ -137,7 +137,6 @@ def test_the_asset_is_its_own_files_and_works_alone() -> None:
 def test_the_function_is_told_what_it_reads() -> None:
     told = properties("AWS::Lambda::Function")
     assert set(told["Environment"]["Variables"]) == {
-        "ARTIFACTS_BUCKET",
         "CHECKPOINTS_BUCKET",
         "RESULTS_BUCKET",
         "TOPIC_ARN",
@@ -271,9 +270,7 @@ def test_the_heartbeat_is_made_long_after_its_role_and_before_the_first_decision
     (function,) = (k for k in needs if k.startswith(f"{FRAGMENT}Function"))
     (deployment,) = of_type(benchmark(name), DEPLOYMENT)
     applied = of_type(benchmark(name), "Custom::AWSCDK-EKS-KubernetesResource")
-    # Who reports to the controller comes after the deployment.
-    charts = {chart for chart in applied if "canary" not in chart and "compiler" not in chart}
-    charts |= {c for c in applied if "compiler" in c and "Chart" not in c}
+    charts = {chart for chart in applied if "canary" not in chart}  # it comes after the deployment
     assert role in reached(needs, function), "the role is made before the function, not beside it"
     assert {role, function, *charts} <= reached(needs, heartbeat)
     assert heartbeat in needs[deployment]

@@ -10,17 +10,13 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from charts.graph_compiler import SCRATCH_GIB
 from charts.names import (
     ACCELERATOR_NODE_LABELS,
     ACCELERATOR_TAINT_KEY,
-    COMPILE_NODE_LABELS,
-    COMPILE_TAINT_KEY,
     CPU_NODE_LABELS,
 )
 from charts.slot import UPLOADER_EPHEMERAL_STORAGE_GIB, slot_resources
 from draftworth.experiment.aws import ADD_ONS, CapacityBlock
-from draftworth.experiment.cluster import COMPILE_INSTANCE_TYPES
 from draftworth.experiment.naming import Names
 from draftworth.records.capacity import CapacityKind
 from stacks.constructs.accelerator_nodes import NODE_CONFIG
@@ -359,26 +355,3 @@ def test_outputs_say_how_to_reach_the_cluster_and_to_look_at_the_nodes() -> None
         "aws eks describe-nodegroup --region us-east-2 --cluster-name draftworth-qwen3-32b "
         "--nodegroup-name GROUP --query 'nodegroup.[status,scalingConfig,health.issues]'"
     )
-
-
-def test_graphs_are_compiled_on_spot_nodes_that_nothing_else_may_use() -> None:
-    """Empty until the capacity controller sizes the group, whose name it is given."""
-    group = properties(cluster(), "AWS::EKS::Nodegroup", "CompileNodes")
-    assert group["CapacityType"] == "SPOT"
-    assert group["InstanceTypes"] == list(COMPILE_INSTANCE_TYPES)
-    assert len(COMPILE_INSTANCE_TYPES) >= 2
-    assert group["AmiType"] == "AL2023_x86_64_STANDARD"
-    assert group["Labels"] == COMPILE_NODE_LABELS
-    (taint,) = group["Taints"]
-    assert (taint["Key"], taint["Effect"]) == (COMPILE_TAINT_KEY, "NO_SCHEDULE")
-    assert group["ScalingConfig"] == {"MinSize": 0, "DesiredSize": 0, "MaxSize": 1}
-    assert group["NodegroupName"] == Names(experiment="qwen3-32b").compile_nodes
-    disk = properties(cluster(), "AWS::EC2::LaunchTemplate", "CompileNodes")
-    (volume,) = disk["LaunchTemplateData"]["BlockDeviceMappings"]
-    assert volume["Ebs"]["VolumeSize"] > SCRATCH_GIB + UNPACKED_IMAGES_GIB
-    assert volume["Ebs"]["Encrypted"] is True
-
-
-def test_where_servers_compile_there_are_no_such_nodes() -> None:
-    groups = of_type(cluster("llama-3.1-8b-eagle3"), "AWS::EKS::Nodegroup")
-    assert not [group for group in groups if "Compile" in group]

@@ -21,7 +21,6 @@ import copy
 
 import pytest
 
-from draftworth.planning.cpu_compiling import graphs_to_compile
 from tests.stacks.graph import Graph, Node, graph_of, outlived_by, templates_of
 from tests.stacks.rendering import kubernetes_objects
 from tests.stacks.synthesis import Template, experiments, of_type
@@ -187,15 +186,12 @@ def test_functions_that_hold_the_clusters_security_group_go_before_it(
 def test_the_capacity_controller_is_told_first_and_can_act_on_it(name: str) -> None:
     """It sizes the nodes to zero and deletes its schedule: before the charts go, so that no pod is
     waited for on a node that is paid for, and while it still has its role, group and topic. Before
-    it go those alone that were applied after it: canaries, whose pods are on no node that costs,
-    and graph compilers, whose nodes it takes away."""
+    it go the canaries alone, which were applied after it: their pods are on no node that costs."""
     told = nodes(name, "benchmark", "Custom::DraftworthDeployment")
-    late = nodes(name, "benchmark", MANIFEST, "Chartcanary")
-    if graphs_to_compile(experiments()[name]):
-        late |= nodes(name, "benchmark", MANIFEST, "Chartgraphcompiler")
-    assert too_early(graph(name), late, told) == set()
+    canary = nodes(name, "benchmark", MANIFEST, "Chartcanary")
+    assert too_early(graph(name), canary, told) == set()
     needed = (
-        (nodes(name, "benchmark", MANIFEST) - late)
+        (nodes(name, "benchmark", MANIFEST) - canary)
         | nodes(name, "benchmark", "AWS::Lambda::Function", "CapacityController")
         | nodes(name, "benchmark", "AWS::IAM::Policy", "CapacityController")
         | nodes(name, "benchmark", "AWS::Logs::LogGroup", "CapacityController")

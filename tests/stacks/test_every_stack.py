@@ -13,7 +13,6 @@ from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 from account.checks.deployment import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
 from draftworth.experiment.naming import EXPERIMENT_TAG, PART_TAG, PARTS
 from draftworth.experiment.search import MAX_CANDIDATES
-from draftworth.planning.cpu_compiling import graphs_to_compile
 from draftworth.planning.resolved import load_neuron
 from stacks.application import build_application
 from tests.stacks.rendering import rights
@@ -101,25 +100,24 @@ def test_an_experiment_is_one_stack_that_passes_its_tag_on() -> None:
 
 def test_a_template_stays_within_what_cloudformation_takes() -> None:
     """500 resources and 1 MB (CloudFormation quotas); a search in all of it, but for what longer
-    names of models take."""
+    names of models take, and less than CDK warns of."""
     for name, experiment in experiments().items():
         text = synthesis().path(name).read_text()
-        part = 0.97 if experiment.spec.search else 0.5
+        part = 0.8 if experiment.spec.search else 0.5
         assert len(json.loads(text)["Resources"]) <= 500 * part
         assert len(text) <= 1_000_000 * part
 
 
-def test_so_does_the_largest_search_with_fewer_compile_jobs(tmp_path: Path) -> None:
+def test_so_does_the_largest_search(tmp_path: Path) -> None:
     search = put("search", "windows", value=f"3..{2 + MAX_CANDIDATES // 2}")
     experiment = load_neuron(write_experiment(tmp_path, search, base="qwen3-32b-search"))
     assert len(experiment.variants) == 1 + MAX_CANDIDATES
-    assert 10 <= len(graphs_to_compile(experiment)) < MAX_CANDIDATES / 2
     app = cdk.App(context=cdk_context(), outdir=str(tmp_path), analytics_reporting=False)
     build_application(app, experiment=experiment)
     app.synth()
     text = (tmp_path / f"{experiment.names.stack}.template.json").read_text()
-    assert len(json.loads(text)["Resources"]) <= 500 * 0.97
-    assert len(text) <= 1_000_000 * 0.97
+    assert len(json.loads(text)["Resources"]) <= 500 * 0.8
+    assert len(text) <= 1_000_000 * 0.8
 
 
 def test_what_stands_beside_the_parts_is_known() -> None:

@@ -40,8 +40,6 @@ def shipped(name: str) -> dict[str, Any]:
     if name == "qwen3-32b":
         data["workload"] |= ROUNDS
         data["repetitions"] = 1
-        # Servers compile by themselves, as on every release.
-        data["aws"]["compile_where"] = "accelerator"
     return data
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from draftworth.errors import Problem, suggestion
 from draftworth.experiment.aws import ADD_ONS, S3_ADD_ON
-from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.patterns import EXAMPLE_ACCOUNT
 
@@ -64,18 +63,6 @@ def _block_has_its_price(experiment: NeuronExperiment) -> Iterator[Problem]:
             allowed="usd_per_hour, as_of and source: what was paid / (hours of the block x nodes)",
             reason="AWS tells a block's price only while it is on offer; `python -m draftworth "
             "preflight --find` prints it then",
-        )
-
-
-def _release_compiles_there(experiment: NeuronExperiment) -> Iterator[Problem]:
-    release = experiment.release_facts
-    if experiment.aws.compile_where == "cpu_nodes" and release.cpu_compile is None:
-        able = [name for name, facts in catalog().releases.items() if facts.cpu_compile]
-        yield Problem(
-            key=("aws", "compile_where"),
-            given=f'"cpu_nodes" on release {experiment.release}',
-            allowed=f"accelerator, or cpu_nodes on {', '.join(able)}",
-            reason="nothing is known to compile this image's graphs where no Neuron device is",
         )
 
 
@@ -181,7 +168,6 @@ NEURON = (
     _zone_is_in_the_region,
     _second_zone_is_another,
     _block_has_its_price,
-    _release_compiles_there,
     _public_access_is_limited,
     _admin_arns,
     _hub_token_stays_secret,

@@ -448,16 +448,6 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
         "a zone of us-east-2 other than aws.availability_zone",
         "subnets in two zones",
     ),
-    "graphs from CPU nodes on a release that cannot": (
-        both(
-            put("aws", "compile_where", value="cpu_nodes"),
-            put("release", value="neuron-2.31.1"),
-        ),
-        "aws.compile_where",
-        '"cpu_nodes" on release neuron-2.31.1',
-        "accelerator, or cpu_nodes on neuron-2.26.1",
-        "where no Neuron device is",
-    ),
     "one bucket of an engine that is not told": (
         both(put("serving", "buckets", value="one"), put("release", value="neuron-2.32.0")),
         "serving.buckets",

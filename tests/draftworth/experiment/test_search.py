@@ -349,8 +349,8 @@ REFUSED: dict[str, tuple[Edit, str, str, str, str]] = {
     "longer than the deadline": (
         put("search", "stop", "hours", value=10),
         "search.stop.hours",
-        "10 with aws.deadline_minutes 570",
-        "at most 9.5",
+        "10 with aws.deadline_minutes 540",
+        "at most 9",
         "in the middle of a measurement",
     ),
     "no share": (

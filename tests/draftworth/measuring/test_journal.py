@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from draftworth.measuring.history import History, read_history
@@ -13,10 +15,12 @@ from draftworth.measuring.journal import (
     account,
     elapsed_seconds,
     interruptions,
+    server_starts,
     times_lost,
 )
 from draftworth.measuring.sink import FolderSink
 from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.results import ServerStart
 from tests.support.blocks import make_block
 
 
@@ -114,7 +118,7 @@ def test_an_entry_survives_the_round_trip_and_names_itself() -> None:
     assert load_record(Entry, dump_record(one)) == one
     assert one.name == "journal/0001-0075-lost.json"
     with pytest.raises(RecordError, match="schema"):
-        load_record(Entry, dump_record(one).replace(b"journal/2", b"journal/9"))
+        load_record(Entry, dump_record(one).replace(b"journal/3", b"journal/9"))
 
 
 def test_a_block_whose_pod_ended_before_its_entry_is_measured_time(tmp_path: object) -> None:
@@ -148,3 +152,12 @@ def test_a_run_belongs_to_the_job_of_its_pod() -> None:
     assert job_run_id(inside) == "llmperf-qwen3-32b-0a1b2c3d-6b1f5a8e"
     assert job_run_id({}) is None
     assert job_run_id({**inside, "DRAFTWORTH_JOB_UID": ""}) is None
+
+
+def test_what_a_servers_last_start_said_counts_in_all_pods() -> None:
+    first, second = ServerStart(startup_s=900.0), ServerStart(startup_s=60.0)
+    entries = [
+        replace(entry("1 measured", 1, 2), starts={"baseline": first, "k7": first}),
+        replace(entry("2 measured", 3, 4), starts={"k7": second}),
+    ]
+    assert server_starts(entries) == {"baseline": first, "k7": second}

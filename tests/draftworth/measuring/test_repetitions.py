@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.runner import Runner
 from draftworth.measuring.sink import FolderSink
 from draftworth.records.reading import Run, read_run
-from draftworth.records.server_state import GraphsFrom, ServerState
 from draftworth.records.verdict import VERDICT_FILE
 from tests.draftworth.measuring.specifications import endpoint, sampling, specification
 from tests.draftworth.measuring.test_resume import FakeEngine
@@ -51,7 +50,6 @@ def run(
     *,
     happen: Callable[[], object] | None = None,
     at: int = 0,
-    states: Mapping[str, ServerState] | None = None,
     **asked: Any,
 ) -> Run | None:
     """One pod of a run; None when it was terminated."""
@@ -68,7 +66,6 @@ def run(
         engine=FakeEngine(happen, at=at),
         ready_poll_seconds=0.01,
         servers=servers,
-        server_state=(states or {}).get,
     )
     try:
         asyncio.run(made.run())
@@ -139,54 +136,6 @@ def test_a_run_continues_in_the_repetition_it_was_at_without_a_restart(
         assert [restart for _, restart in servers.calls] == (
             [False, True] if at <= 4 else [True] if at == 5 else [False]
         )
-
-
-def healthy_with(server: str, graphs: GraphsFrom, rejection: str = "") -> ServerState:
-    return ServerState(
-        server=server,
-        variant=server,
-        pod="a",
-        start=1,
-        phase="healthy",
-        since_unix_s=1.0,
-        graphs=graphs,
-        rejection=rejection,
-    )
-
-
-def test_where_graphs_are_from_is_what_their_first_start_says(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
-    """Later starts find them proven by it; also in the pod that goes on."""
-    states = {
-        "baseline-0": healthy_with("baseline-0", "rejected", "it did not load"),
-        "k7-1": healthy_with("k7-1", "unproven"),
-        "baseline-1": healthy_with("baseline-1", "proven"),
-        "k7-0": healthy_with("k7-0", "proven"),
-    }
-    asked: dict[str, Any] = {"repetitions": 2, "sampling": FOUR_ROUNDS, "states": states}
-    for at in (0, 3, 5, 6):
-        folder = tmp_path / str(at)
-        if at:
-            run(healthy.base_url, folder, RecordingServers(), happen=terminate, at=at, **asked)
-        found = run(healthy.base_url, folder, RecordingServers(), **asked)
-        assert found
-        starts = found.result.server_starts
-        assert {name: (s.graphs_from, s.rejection) for name, s in starts.items()} == {
-            "baseline": ("rejected", "it did not load"),
-            "k7": ("unproven", ""),
-        }
-
-
-def test_a_rejection_at_a_later_start_is_told(healthy: StreamServer, tmp_path: Path) -> None:
-    states = {
-        "k7-1": healthy_with("k7-1", "unproven"),
-        "k7-0": healthy_with("k7-0", "rejected", "other devices"),
-    }
-    asked: dict[str, Any] = {"repetitions": 2, "sampling": FOUR_ROUNDS, "states": states}
-    found = run(healthy.base_url, tmp_path, RecordingServers(), **asked)
-    assert found
-    assert found.result.server_starts["k7"].rejection == "other devices"
 
 
 def test_a_control_goes_on_without_a_restart_wherever_it_was_cut_off(

@@ -8,9 +8,7 @@ import gzip
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +16,6 @@ from draftworth.analysis.checks import server_check
 from draftworth.measuring.client import Client
 from draftworth.measuring.counters import parse_metrics, restarted, server_start
 from draftworth.measuring.llmperf_files import llmperf_summary
-from draftworth.measuring.readiness import ReadServerState
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import Runner, new_run_id
 from draftworth.measuring.sink import FolderSink, SinkError
@@ -26,7 +23,6 @@ from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RESULT_SUFFIX, RunResult, ServerStart
-from draftworth.records.server_state import ServerState
 from tests.support.blocks import make_block, make_record
 from tests.support.stream_server import (
     Request,
@@ -161,12 +157,7 @@ def spec(
     )
 
 
-def run(
-    run_spec: RunSpec,
-    folder: Path,
-    sink: object = None,
-    server_state: ReadServerState = lambda _: None,
-) -> RunResult:
+def run(run_spec: RunSpec, folder: Path, sink: object = None) -> RunResult:
     runner = Runner(
         spec=run_spec,
         sink=sink or FolderSink(folder),  # type: ignore[arg-type]
@@ -176,7 +167,6 @@ def run(
         # The test's machine may be busy; excluded samples have tests of their own.
         make_client=functools.partial(Client, read_wait=lambda: None),
         ready_poll_seconds=0.05,
-        server_state=server_state,
     )
     return asyncio.run(runner.run())
 
@@ -205,40 +195,6 @@ def test_what_a_server_says_of_its_start_is_in_the_run(tmp_path: Path) -> None:
             startup_s=900.5, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=1.6e10
         )
     }
-
-
-def a_state(server: str, **changes: Any) -> ServerState:
-    fields: dict[str, Any] = {"phase": "healthy", "graphs": "unproven", **changes}
-    return ServerState(server=server, variant="k7", pod="a", start=1, since_unix_s=1.0, **fields)
-
-
-def test_where_a_servers_graphs_are_from_is_in_the_run(tmp_path: Path) -> None:
-    """Also of one that says nothing else of its start."""
-    with (
-        stream_server(server(1, 1)) as a,
-        stream_server(server(2, 2, counters=COUNTERS + START)) as b,
-    ):
-        one = spec(a.base_url, b.base_url, cases=[case("count")])
-        named = tuple(replace(e, server=f"vllm-{e.variant}") for e in one.endpoints)
-        states = {
-            "vllm-baseline": a_state("a", graphs="rejected", rejection="it did not load"),
-            "vllm-k7": a_state("b"),
-        }
-        run(replace(one, endpoints=named), tmp_path, server_state=states.get)
-
-    starts = read_run(tmp_path / "test-1").result.server_starts
-    assert starts["baseline"] == ServerStart(graphs_from="rejected", rejection="it did not load")
-    assert (starts["k7"].graphs_from, starts["k7"].startup_s) == ("unproven", 900.5)
-
-
-@pytest.mark.parametrize("changes", [{"phase": "starting"}, {"graphs": None}])
-def test_a_state_that_is_of_no_healthy_server_says_nothing(
-    tmp_path: Path, changes: dict[str, Any]
-) -> None:
-    with stream_server(server(1, 1)) as a, stream_server(server(2, 2)) as b:
-        one = spec(a.base_url, b.base_url, cases=[case("count")])
-        run(one, tmp_path, server_state=lambda name: a_state(name, **changes))
-    assert read_run(tmp_path / "test-1").result.server_starts == {}
 
 
 @pytest.mark.parametrize(

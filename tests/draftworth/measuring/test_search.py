@@ -17,7 +17,6 @@ from draftworth.measuring.history import read_history
 from draftworth.measuring.load import Batch, Outcome, Planned
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import Runner
-from draftworth.measuring.search import COMPILED_AHEAD
 from draftworth.measuring.sink import FolderSink
 from draftworth.records.load import Load
 from draftworth.records.reading import read_run
@@ -186,30 +185,6 @@ def test_it_finds_the_best_window_and_measures_few(healthy: StreamServer, tmp_pa
     assert servers.calls == [(("baseline-0", f"{v}-1"), False) for v in found.order]
     assert result.variants == ("baseline", *sorted(found.order, key=lambda v: int(v[7:])))
     assert (tmp_path / RUN_ID / VERDICT_FILE).exists()
-
-
-def test_graphs_of_likely_candidates_are_asked_for_while_another_is_measured(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
-    """Never the one that is due, whose server compiles at once, nor one that was measured."""
-    asked: list[tuple[str, ...]] = []
-    servers = RecordingServers()
-    run(
-        search_spec(healthy.base_url),
-        tmp_path,
-        servers,
-        compile_ahead=lambda variants: asked.append(tuple(variants)),
-    )
-
-    order = found_in(tmp_path).order
-    assert asked
-    for variants in asked:
-        assert 0 < len(variants) <= COMPILED_AHEAD
-        assert order[0] not in variants
-    # What was measured later had been asked for before, and little else was.
-    named = {name for variants in asked for name in variants}
-    assert named <= {f"draft-k{window}" for window in range(1, 16)}
-    assert set(order[2:]) <= named
 
 
 def test_each_candidate_is_paired_with_the_baseline_of_its_own_minutes(

@@ -134,7 +134,7 @@ def test_the_plan_uses_what_it_learnt_and_says_so(
     folder = str(write_run(make_run(server_starts={"baseline": START}), tmp_path / "run"))
 
     text = planned(capsys, "--learn", folder)
-    assert "15 + compile_minutes 10\n" in text
+    assert "10.0    10.0   compile_minutes 10\n" in text
     assert "  compile_minutes 10 minutes: built-run: compilation, by the servers' gauges" in text
     assert "  not by it: deploy_minutes, redeploy_minutes," in text
 

@@ -10,14 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftworth.experiment.search import Stop
-from draftworth.planning.cpu_compiling import compiled_where
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.search_time import OTHERS
 from draftworth.planning.timeline import Forecast, forecast
 from tests.support.experiments import changed, changed_in, resolved
 from tests.support.timelines import BY_HAND, QWEN
 
-SHIPPED = compiled_where(resolved("qwen3-32b-search"), "accelerator")
+SHIPPED = resolved("qwen3-32b-search")
 FIRST, SECOND = "qwen3-1.7b-k8", "qwen3-0.6b-k8"
 
 

@@ -21,14 +21,13 @@ from draftworth.records.search import SearchResult
 from draftworth.records.server_state import ServerState
 from draftworth.records.staging import FailedModel, ReadyModel
 from draftworth.records.step_costs import StepCostCard
-from draftworth.records.unproven_graphs import CompileReport, Rejection, UnprovenManifest
 from draftworth.records.verdict import Verdict
 from tests.support.snapshot import assert_snapshot
 
 RECORDS: tuple[Any, ...] = (
     *(BlockResult, RunResult, RunSpec, Entry, ArtifactManifest, CapacityPlan, ReadyModel),
     *(CanaryReport, FailedModel, ServerState, StepCostCard, Verdict),
-    *(Likelihoods, Predictions, SearchResult, UnprovenManifest, Rejection, CompileReport),
+    *(Likelihoods, Predictions, SearchResult),
 )
 FORMS = Path(__file__).parent / "snapshots" / "schemas.yaml"
 

@@ -108,29 +108,3 @@ def test_what_servers_say_of_their_start_has_a_table() -> None:
         ("baseline", "15.0", "2", "10.0", "20.0", "16.0"),
         (VARIANT, "1.0", "-", "-", "-", "-"),
     )
-
-
-def test_where_graphs_are_from_has_a_sentence_a_variant() -> None:
-    starts = {
-        "baseline": ServerStart(graphs_from="unproven"),
-        VARIANT: ServerStart(
-            startup_s=60.0, graphs_from="rejected", rejection="the server ended with exit code 7"
-        ),
-    }
-    section = document_of(make_facts(make_run(server_starts=starts))).sections[-2]
-    assert (
-        "Graphs of baseline: compiled on CPU nodes, proven on the devices in this run."
-        in section.paragraphs
-    )
-    assert (
-        f"Graphs of {VARIANT}: compiled on the accelerator; those compiled on CPU nodes were "
-        "rejected: the server ended with exit code 7." in section.paragraphs
-    )
-    (rows,) = (table.rows for table in section.tables if table.headings[0] == "server of")
-    assert [row[0] for row in rows] == [VARIANT], "a server that says no figures has no row"
-
-
-def test_a_run_that_does_not_know_says_nothing_of_graphs() -> None:
-    starts = {"baseline": ServerStart(startup_s=60.0)}
-    section = document_of(make_facts(make_run(server_starts=starts))).sections[-2]
-    assert not any("Graphs of" in paragraph for paragraph in section.paragraphs)

@@ -108,7 +108,6 @@ NOT_IN_THE_KEY = {
     "aws.admin_principal_arns",
     "aws.pins.node_release",
     "aws.pins.add_ons",
-    "aws.compile_where",
     "aws.capacity.kind",
     "aws.capacity.reservation_id",
     "aws.capacity.hours",

@@ -52,9 +52,7 @@ from tests.lambdas.capacity_controller.plans import (
 )
 from tests.support.emulator import one_signing_key
 
-CHECKPOINTS, ARTIFACTS, RESULTS = (
-    f"{holds}-111122223333" for holds in ("checkpoints", "artifacts", "results")
-)
+CHECKPOINTS, RESULTS = (f"{holds}-111122223333" for holds in ("checkpoints", "results"))
 SCHEDULE_GROUP = "draftworth-qwen3-32b"
 ROLE_ARN = "arn:aws:iam::111122223333:role/scheduler"
 FUNCTION_ARN = "arn:aws:lambda:us-east-2:111122223333:function:capacity"
@@ -166,7 +164,7 @@ class Account:
 
     def _create(self) -> None:
         where = {"LocationConstraint": "us-east-2"}
-        for bucket in (CHECKPOINTS, ARTIFACTS, RESULTS):
+        for bucket in (CHECKPOINTS, RESULTS):
             self.s3.create_bucket(Bucket=bucket, CreateBucketConfiguration=where)
         self.scheduler.create_schedule_group(Name=SCHEDULE_GROUP)
         topic = self.sns.create_topic(Name="capacity")["TopicArn"]
@@ -175,7 +173,6 @@ class Account:
         self.sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
         self.settings = Settings(
             checkpoints_bucket=CHECKPOINTS,
-            artifacts_bucket=ARTIFACTS,
             results_bucket=RESULTS,
             topic_arn=topic,
             schedule_group=SCHEDULE_GROUP,

@@ -19,7 +19,7 @@ from lambdas.capacity_controller.observing import Clients
 from lambdas.capacity_controller.settings import Settings
 from tests.lambdas.capacity_controller.plans import NOW, TAGS, make_plan
 
-CHECKPOINTS, ARTIFACTS, RESULTS = "checkpoints", "artifacts", "results"
+CHECKPOINTS, RESULTS = "checkpoints", "results"
 FOREIGN_TAGS = {"draftworth:experiment": "another"}
 
 
@@ -55,7 +55,6 @@ class FakeAws:
             clients=self.clients,
             settings=Settings(
                 checkpoints_bucket=CHECKPOINTS,
-                artifacts_bucket=ARTIFACTS,
                 results_bucket=RESULTS,
                 topic_arn="topic",
                 schedule_group="group",

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ import pytest
 
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.server_state import LAST_LINES, ServerState, server_state_key
-from pods.compiled_graphs.log_tail import LogTail
-from pods.compiled_graphs.starts import STARTS_NAME, Starts, begin, healthy, keep
+from pods.compiled_graphs.scratch import STARTS_NAME, Starts, begin, healthy, keep
+from pods.compiled_graphs.server_process import LogTail
 from tests.pods.compiled_graphs.conftest import PodFactory
 from tests.pods.compiled_graphs.pods import (
     CACHE_FLAGS,
@@ -280,17 +279,6 @@ def test_a_node_that_was_booted_again_gives_the_full_time(tmp_path: Path) -> Non
     keep(tmp_path, _starts(1, 1))
     assert begin(tmp_path, clock=lambda: 3.0).first_at_seconds == 3.0
     assert begin(tmp_path, clock=lambda: 9.0).first_at_seconds == 3.0
-
-
-def test_a_start_that_goes_on_after_a_try_is_no_further_one_and_has_what_is_left(
-    tmp_path: Path,
-) -> None:
-    keep(tmp_path, replace(_starts(2, 2), trial_ended=2))
-    begun = begin(tmp_path, clock=lambda: 9.0)
-    assert (begun.number, begun.without_health, begun.first_at_seconds) == (3, 2, 5.0)
-    assert begun.goes_on
-    begun = begin(tmp_path, clock=lambda: 9.0)
-    assert (begun.number, begun.without_health, begun.goes_on) == (4, 3, False)
 
 
 def test_after_health_the_time_begins_anew(tmp_path: Path) -> None:

@@ -16,9 +16,8 @@ import pytest
 from moto import mock_aws
 
 from draftworth.records.artifact_manifest import manifest_key
-from pods.compiled_graphs.graph_bucket import GraphBucket
-from pods.compiled_graphs.handover import StartRecord, write_record
-from pods.compiled_graphs.upload import Uploader
+from pods.compiled_graphs.scratch import StartRecord, write_record
+from pods.compiled_graphs.upload import GraphBucket, Uploader
 from tests.pods.compiled_graphs.conftest import PodFactory
 from tests.pods.compiled_graphs.pods import (
     BUCKET,

@@ -8,24 +8,29 @@ from pathlib import Path
 
 import pytest
 
+from draftworth.experiment.catalog import CompilerCache, catalog
 from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
 from draftworth.records.codec import dump_record
 from draftworth.records.files import StoredFile
 from draftworth.records.mounted_graphs import RefusedGraphsError
 from draftworth.records.staging import READY_MARKER, ReadyModel
-from pods.compiled_graphs.engine_folders import EngineFolders
-from pods.compiled_graphs.handover import (
+from pods.compiled_graphs.prepare import EngineFolders, Order, compiles_after_all, prepare
+from pods.compiled_graphs.scratch import (
     MARK_NAME,
     RECORD_NAME,
+    begin,
     is_whole,
     mark_whole,
     read_record,
 )
-from pods.compiled_graphs.prepare import Order, compiles_after_all, prepare
-from pods.compiled_graphs.starts import begin
 
 KEY = "0123456789abcdef01234567"
 COMMIT, OTHER_COMMIT = "a" * 40, "b" * 40
+CACHES = {
+    name: release.compiled_graphs
+    for name, release in catalog().releases.items()
+    if isinstance(release.compiled_graphs, CompilerCache)
+}
 
 
 def an_order(root: Path, *, commit: str | None = COMMIT) -> Order:
@@ -41,8 +46,6 @@ def an_order(root: Path, *, commit: str | None = COMMIT) -> Order:
         artifacts=root / "mounted",
         scratch=root / "scratch",
         checkpoints={"target": target, "draft": root / "models" / "draft"},
-        server="slot1-vllm-k7",
-        pod="pod-a",
     )
 
 
@@ -237,3 +240,29 @@ def test_the_count_of_starts_outlives_what_a_start_left(tmp_path: Path) -> None:
     begin(order.scratch)
     prepare(order)
     assert begin(order.scratch).number == 2
+
+
+@pytest.mark.parametrize("name", CACHES)
+def test_a_cache_is_restored_where_the_engine_looks_for_it(name: str, tmp_path: Path) -> None:
+    """Also one that is kept whole, with the traces that lie beside the graphs."""
+    cache = CACHES[name]
+    folders = EngineFolders(variable=cache.variable, cache=cache.folder)
+    mounted, root = tmp_path / "mounted", tmp_path / "scratch" / "graphs" / "key"
+    inside = "neuron/compile_cache/hash/graph.neff".removeprefix(f"{cache.folder}/")
+    file = mounted / inside
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"a graph")
+    digest = sha256(b"a graph").hexdigest()
+    manifest = ArtifactManifest(
+        key="key",
+        inputs={},
+        checkpoints={},
+        folder="key/upload",
+        files=(StoredFile(path=inside, size_bytes=7, sha256=digest),),
+        compile_seconds=1.0,
+        uploaded_at_unix_s=1.0,
+    )
+
+    assert folders.take_over(mounted, manifest, root) == root
+    assert (root / "neuron/compile_cache/hash/graph.neff").read_bytes() == b"a graph"
+    assert folders.graphs(root) / inside == root / "neuron/compile_cache/hash/graph.neff"

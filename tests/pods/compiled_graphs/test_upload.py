@@ -17,14 +17,16 @@ from botocore.config import Config
 from botocore.exceptions import ConnectionClosedError
 from moto import mock_aws
 
-from draftworth.records.artifact_manifest import manifest_key
+from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
 from pods.compiled_graphs import upload
-from pods.compiled_graphs.graph_bucket import GraphBucket, UnfinishedError, inventory
-from pods.compiled_graphs.handover import StartRecord, write_record
+from pods.compiled_graphs.scratch import StartRecord, write_record
 from pods.compiled_graphs.upload import (
     RETRY_DELAYS_SECONDS,
+    GraphBucket,
     StartedAnewError,
+    UnfinishedError,
     Uploader,
+    inventory,
     upload_with_retries,
 )
 from tests.pods.compiled_graphs.pods import (
@@ -194,13 +196,13 @@ def test_who_is_second_to_write_the_manifest_removes_its_own_files_only(
     """The other one ends between this one's first look and its manifest."""
     faults = Faults()
     uploader = faults.uploader(late)
-    send = uploader.bucket.put_once
+    send = uploader.bucket.put_manifest
 
-    def overtaken(key: str, manifest: Any) -> None:
+    def overtaken(manifest: ArtifactManifest) -> None:
         Faults().uploader(compiled).upload(compiled)
-        send(key, manifest)
+        send(manifest)
 
-    object.__setattr__(uploader.bucket, "put_once", overtaken)
+    object.__setattr__(uploader.bucket, "put_manifest", overtaken)
     assert f"{KEY}/one was in the bucket first" in uploader.upload(late)
     assert {key for key in keys(s3) if "/late/" in key} == set()
     assert what_is_not_whole(s3) == []
@@ -223,16 +225,16 @@ def test_objects_carry_the_checksums_that_s3_compared(s3: Any, compiled: StartRe
 def test_files_that_change_while_they_are_uploaded_get_no_manifest(
     s3: Any, compiled: StartRecord
 ) -> None:
-    uploader = Faults().uploader(compiled)
-    put = uploader.bucket.put_file
+    faults = Faults()
+    put = faults.client.upload_file
 
-    def changing(path: Path, key: str) -> None:
-        put(path, key)
+    def changing(*args: Any, **kwargs: Any) -> None:
+        put(*args, **kwargs)
         (Path(compiled.graphs) / "model.pt").write_bytes(b"other")
 
-    object.__setattr__(uploader.bucket, "put_file", changing)
+    faults.client.upload_file = changing
     with pytest.raises(UnfinishedError, match="changed while"):
-        uploader.upload(compiled)
+        faults.uploader(compiled).upload(compiled)
     assert stored_manifest(s3) is None
 
 

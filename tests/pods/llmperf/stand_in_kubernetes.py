@@ -28,7 +28,6 @@ class StandInKubernetes:
 
     slow: to so many questions one that was stopped still says that it has a pod. trouble: asked at
         each change of a scale, with its number from 1. asked: every one of them, in its order.
-    suspended: Jobs by name, whether they are.
     """
 
     replicas: dict[str, int]
@@ -37,7 +36,6 @@ class StandInKubernetes:
     asked: list[tuple[str, int]] = field(default_factory=list)
     folder: Path = Path()
     url: str = ""
-    suspended: dict[str, bool] = field(default_factory=dict)
     _ending: dict[str, int] = field(default_factory=dict)
 
     def scale(self, name: str, replicas: int) -> dict[str, Any]:
@@ -50,18 +48,6 @@ class StandInKubernetes:
         metadata = {"name": name, "namespace": NAMESPACE}
         scale = {"spec": {"replicas": replicas}, "status": {"replicas": pods}}
         return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, **scale}
-
-    def resume(self, path: str, body: Any, authorization: str) -> tuple[int, bytes]:
-        """What Kubernetes answers to a Job that is to go on."""
-        if authorization != f"Bearer {TOKEN}":
-            return 401, status_of("Unauthorized")
-        *folder, name = path.split("/")
-        assert folder == ["", "apis", "batch", "v1", "namespaces", NAMESPACE, "jobs"]
-        assert body == {"spec": {"suspend": False}}
-        if name not in self.suspended:
-            return 404, status_of(f'jobs.batch "{name}" not found')
-        self.suspended[name] = False
-        return 200, b"{}"
 
 
 @contextmanager
@@ -89,10 +75,6 @@ def _handler(api: StandInKubernetes) -> type[BaseHTTPRequestHandler]:
         def do_PATCH(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             assert self.headers["Content-Type"] == _MERGE
-            authorization = self.headers["Authorization"]
-            if "/batch/" in self.path:
-                self._say(*api.resume(self.path, json.loads(body), authorization))
-                return
             *folder, name, last = self.path.split("/")
             assert folder == ["", "apis", "apps", "v1", "namespaces", NAMESPACE, "deployments"]
             assert last == "scale"

@@ -1,0 +1,156 @@
+"""Records on the pod's scratch volume: its starts, and what `start` tells `upload`.
+
+The volume is an emptyDir. It outlives the pod's containers and goes with the pod, so a record may
+be of an earlier container, and another pod begins anew.
+
+- `starts.json` counts how often and for how long the server was tried. Times are of the node's
+  clock since it was booted, which the containers share and nobody sets.
+- `start.json` says what is being served.
+- `compiled-whole.json` beside it says that what a start compiled is whole. It is written once the
+  server was healthy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.files import replace_file
+from draftworth.untrusted import TooLargeError, read_file
+
+R = TypeVar("R")
+
+STARTS_NAME = "starts.json"
+RECORD_NAME = "start.json"
+MARK_NAME = "compiled-whole.json"
+
+Origin = Literal["bucket", "compiled"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starts:
+    """How often one pod has started its server.
+
+    number: of the present start, from 1.
+    without_health: how many starts there were since the server was last healthy, the present one
+        included. A start counts when it begins, so one that was killed without a word counts too.
+    first_at_seconds: when the first of those began.
+    cache_missed: the engine did not find the restored graphs; further starts do not try them again.
+    given_up: why the server was given up; empty where it was not.
+    """
+
+    number: int
+    without_health: int
+    first_at_seconds: float
+    cache_missed: bool = False
+    given_up: str = ""
+
+
+def begin(scratch: Path, clock: Callable[[], float] = time.monotonic) -> Starts:
+    """Count a start, and return the record with it.
+
+    A record that cannot be read counts as none.
+    """
+    now = clock()
+    earlier = _read(Starts, scratch / STARTS_NAME)
+    if earlier is None or not earlier.number >= earlier.without_health >= 0:
+        earlier = Starts(number=0, without_health=0, first_at_seconds=now)
+    # A clock that went back: the node was booted again.
+    first = min(earlier.first_at_seconds, now) if earlier.without_health else now
+    begun = replace(
+        earlier,
+        number=earlier.number + 1,
+        without_health=earlier.without_health + 1,
+        first_at_seconds=first,
+    )
+    keep(scratch, begun)
+    return begun
+
+
+def healthy(starts: Starts) -> Starts:
+    """The record once the server has answered."""
+    return replace(starts, without_health=0)
+
+
+def keep(scratch: Path, starts: Starts) -> None:
+    """Write the record, all of it at once. A disk that is full ends no server."""
+    with contextlib.suppress(OSError):
+        scratch.mkdir(parents=True, exist_ok=True)
+        replace_file(scratch / STARTS_NAME, dump_record(starts))
+
+
+def _read(kind: type[R], path: Path) -> R | None:
+    """The record; None where there is none that can be used."""
+    try:
+        return load_record(kind, read_file(path))
+    except (OSError, RecordError, TooLargeError):
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartRecord:
+    """One start of the server.
+
+    origin: `bucket` where the graphs were there, `compiled` where the server compiles them or did.
+    graphs: the folder with the graphs, in the pod.
+    """
+
+    start_id: str
+    key: str
+    inputs: Mapping[str, Any]
+    checkpoints: Mapping[str, str]
+    origin: Origin
+    graphs: str
+    started_at_unix_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeMark:
+    """Says that what a start compiled is whole.
+
+    sizes: bytes of each file, by its relative path.
+    """
+
+    start_id: str
+    sizes: Mapping[str, int]
+
+
+def write_record(scratch: Path, record: StartRecord) -> None:
+    """Replace the record, all of it at once."""
+    replace_file(scratch / RECORD_NAME, dump_record(record))
+
+
+def read_record(scratch: Path) -> StartRecord | None:
+    """The record; None where there is none of this version."""
+    return _read(StartRecord, scratch / RECORD_NAME)
+
+
+def mark_whole(scratch: Path, record: StartRecord) -> None:
+    """Write down that what this start compiled is whole, and how long each file is."""
+    sizes = {name: path.stat().st_size for name, path in compiled_files(Path(record.graphs))}
+    mark = WholeMark(start_id=record.start_id, sizes=sizes)
+    replace_file(scratch / MARK_NAME, dump_record(mark))
+
+
+def compiled_files(graphs: Path) -> Iterator[tuple[str, Path]]:
+    """The relative and the full path of every file, in order, without the locks of processes."""
+    for path in sorted(graphs.rglob("*")):
+        if path.is_file() and path.suffix != ".lock":
+            yield path.relative_to(graphs).as_posix(), path
+
+
+def is_whole(scratch: Path, record: StartRecord) -> bool:
+    """Whether what this start compiled was whole, and every file of it is still there."""
+    graphs, mark = Path(record.graphs), _read(WholeMark, scratch / MARK_NAME)
+    if mark is None or mark.start_id != record.start_id:
+        return False
+    try:
+        there = {path: (graphs / path).stat().st_size for path in mark.sizes}
+    except (OSError, ValueError):  # ValueError: a name with a NUL
+        return False
+    return bool(there) and there == mark.sizes
