@@ -44,7 +44,7 @@ REFUSED: dict[str, tuple[str, int | None, str, str]] = {
 def test_what_no_experiment_uses_is_refused_at_its_line(
     text: str, line: int | None, given: str, reason: str
 ) -> None:
-    with bounded(loops=2), pytest.raises(NotPlainError) as refused:
+    with bounded(loops=5), pytest.raises(NotPlainError) as refused:
         PlainYaml(text)
     problem = refused.value.problem
     assert given in problem.given

@@ -47,7 +47,7 @@ def holding(data: bytes) -> Make:
 def test_what_cannot_be_read_is_one_sentence_at_once(
     tmp_path: Path, make: Make, message: str
 ) -> None:
-    with bounded(loops=2), pytest.raises(UserInputError, match=message) as refused:
+    with bounded(loops=5), pytest.raises(UserInputError, match=message) as refused:
         read_source(make(tmp_path))
     assert len(str(refused.value)) < 1_000
     assert str(refused.value).isprintable()
@@ -63,7 +63,7 @@ def test_three_hundred_unknown_keys_are_told_at_once_and_in_part(tmp_path: Path)
     path = write_experiment(
         tmp_path, lambda data: data["serving"].update({f"max_num_seq{n}": 4 for n in range(300)})
     )
-    with bounded(loops=2), pytest.raises(ExperimentError) as refused:
+    with bounded(loops=5), pytest.raises(ExperimentError) as refused:
         load_experiment(path)
     assert len(refused.value.problems) == 300
     text = str(refused.value)

@@ -173,7 +173,7 @@ def test_twenty_thousand_prompts_are_read_in_a_second(tmp_path: Path) -> None:
     path = tmp_path / "case.jsonl"
     lines = (json.dumps({"id": f"p-{n}", "prompt": "word " * 60}) for n in range(20_000))
     path.write_text("\n".join(lines))
-    with bounded(loops=2, mib=100):
+    with bounded(loops=5, mib=100):
         assert len(load_case(path, prompt_class="mine").prompts) == 20_000
 
 
