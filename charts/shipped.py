@@ -31,7 +31,7 @@ CAPACITY_CONTROLLER = (*_FUNCTION, "lambdas/capacity_controller")
 METRICS_PUBLISHER = (
     *_FUNCTION,
     "draftworth/speculation.py",
-    "draftworth/analysis",
+    "draftworth/metrics",
     "lambdas/metrics_publisher",
 )
 # File by file: they travel in a ConfigMap, and twice in CloudFormation's event of an update, which
@@ -60,6 +60,7 @@ MEASURING_IMAGE = (
     "draftworth/speculation.py",
     "draftworth/terminal.py",
     "draftworth/analysis",
+    "draftworth/metrics",
     "draftworth/measuring",
     "draftworth/report",
     "draftworth/searching",

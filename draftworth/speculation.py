@@ -99,6 +99,18 @@ def acceptance_of(tokens: float, *, checked: int) -> float:
     return (low + high) / 2
 
 
+def explained_acceptance(tokens_per_step: float | None, *, most: int | None) -> float | None:
+    """The acceptance rate, 0 to 1, that explains so many tokens per step, of at most `most`.
+
+    None where no rate does, or where one of the two is not known.
+    """
+    accepted = None if tokens_per_step is None else tokens_per_step - 1
+    drafted = (most or 1) - 1
+    if accepted is None or drafted < 1 or not 0 <= accepted <= drafted:
+        return None
+    return accepted / drafted
+
+
 def cost_ratio(*, step_cost: float, tokens: float) -> float:
     """Time of a token / the baseline's, in decoding alone; 1 where it breaks even."""
     return step_cost / tokens

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from draftworth.analysis.metrics import NAMESPACE, TTFT, dimension_values
 from draftworth.errors import DraftworthError
 from draftworth.measuring.runner import Progress
+from draftworth.metrics.definitions import NAMESPACE, TTFT, dimension_values
 from draftworth.records.reading import Run
 from draftworth.records.results import RESULT_SUFFIX, BlockResult, values_of
 from lambdas.metrics_publisher.handler import handle_batch

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
-from draftworth.analysis import metrics
-from draftworth.analysis.metrics import Metric
 from draftworth.analysis.pairing import TRAFFIC_MIX
+from draftworth.metrics import definitions
+from draftworth.metrics.definitions import Metric
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.load import ConcurrencyLoad, Load
 
@@ -159,8 +159,8 @@ def _pick_lists(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator
 
 def _comparisons(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> Iterator[Graph]:
     """Each figure of every variant that has it; beside the throughput what it says of the cost."""
-    for metric in metrics.published():
-        if not metric.better or metric is metrics.ERRORS:
+    for metric in definitions.published():
+        if not metric.better or metric is definitions.ERRORS:
             continue
         lines = [
             _line(metric, stat, experiment.name, v.name, prompt_class, load.label, label=stat)
@@ -170,7 +170,7 @@ def _comparisons(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> I
             for stat in (STATISTICS if metric.of_request else ("Average",))
         ]
         yield _graph(metric.title_and_unit, lines)
-        if metric is metrics.OUTPUT_THROUGHPUT and _have_cost([load]):
+        if metric is definitions.OUTPUT_THROUGHPUT and _have_cost([load]):
             yield _cost_ratios(experiment, prompt_class, load)
 
 
@@ -183,7 +183,7 @@ def _verdict(
             _line(metric, "Average", experiment.name, variant.name, name, load.label, label=label)
             for variant in experiment.variants
             if not variant.is_baseline
-            for metric, label in zip(metrics.FINDING_METRICS, ("", "low", "high"), strict=True)
+            for metric, label in zip(definitions.FINDING_METRICS, ("", "low", "high"), strict=True)
         ]
         title = "Picked prompt class" if "PromptClass" in picked else name
         place = "the picked load" if "Load" in picked else load.label
@@ -215,7 +215,7 @@ def _cost_ratios(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> G
     throughputs, ratios = [], []
     for index, variant in enumerate(variants):
         names = (experiment.name, variant.name, prompt_class, load.label)
-        line = _line(metrics.OUTPUT_THROUGHPUT, "Average", *names, label="")
+        line = _line(definitions.OUTPUT_THROUGHPUT, "Average", *names, label="")
         line[-1] |= {"id": f"throughput{index}", "visible": False}
         throughputs.append(line)
         if index != baseline:
@@ -238,8 +238,8 @@ def _errors(
         label = " ".join(value for key, value in values.items() if key not in picked)
         for variant in experiment.variants:
             names = (experiment.name, variant.name, name, load.label)
-            lines.append(_line(metrics.ERRORS, "Sum", *names, label=label))
-    return _graph(metrics.ERRORS.title_and_unit, lines)
+            lines.append(_line(definitions.ERRORS, "Sum", *names, label=label))
+    return _graph(definitions.ERRORS.title_and_unit, lines)
 
 
 def _neuron_graphs(cluster_name: str) -> list[Graph]:
@@ -265,10 +265,10 @@ def _graph(title: str, lines: list[list[Any]]) -> Graph:
 
 def _line(metric: Metric, stat: str, *dimensions: str, label: str) -> list[Any]:
     """One metric of one variant; its label begins with the variant."""
-    pairs = zip(metrics.DIMENSIONS, dimensions, strict=True)
+    pairs = zip(definitions.DIMENSIONS, dimensions, strict=True)
     flat = [text for pair in pairs for text in pair]
     shown = {"stat": stat, "label": f"{dimensions[1]} {label}".strip()}
-    return [metrics.NAMESPACE, metric.name, *flat, shown]
+    return [definitions.NAMESPACE, metric.name, *flat, shown]
 
 
 def _guide(runs_url: str, *, has_cost: bool) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.ladder import Contexts, Ladder
-from draftworth.analysis.metrics import COST
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.analysis.search_answer import search_answer
 from draftworth.analysis.verdict import Comparison
+from draftworth.metrics.definitions import COST
 from draftworth.records.load import PoissonLoad
 from draftworth.records.results import AS_SHIPPED
 from draftworth.records.verdict import Finding, Judgement, Verdict

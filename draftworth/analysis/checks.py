@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from draftworth.records.results import BlockResult, RequestRecord
-from draftworth.speculation import cost_ratio
+from draftworth.speculation import cost_ratio, explained_acceptance
 
 # Our mean ITL and the server's may differ by this part of the server's: the network between them,
 # and vLLM's division by all tokens but one where ours leaves out the whole first chunk.
@@ -88,11 +88,7 @@ class AcceptanceCheck:
     @property
     def estimated(self) -> float | None:
         """None where no acceptance explains the tokens per step."""
-        accepted = None if self.tokens_per_step is None else self.tokens_per_step - 1
-        drafted = (self.most or 1) - 1
-        if accepted is None or drafted < 1 or not 0 <= accepted <= drafted:
-            return None
-        return accepted / drafted
+        return explained_acceptance(self.tokens_per_step, most=self.most)
 
     @property
     def agrees(self) -> bool | None:

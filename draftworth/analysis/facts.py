@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from draftworth.analysis import metrics
 from draftworth.analysis.checks import (
     AcceptanceCheck,
     BreakEven,
@@ -19,12 +18,6 @@ from draftworth.analysis.control import without_control
 from draftworth.analysis.goodput import Goodput, goodput
 from draftworth.analysis.ladder import Contexts, Ladder, contexts_of, ladders_of
 from draftworth.analysis.limits import highest_rate
-from draftworth.analysis.metrics import (
-    ACCEPTANCE_RATE,
-    INTER_TOKEN_LATENCY,
-    TOKENS_PER_STEP,
-    Metric,
-)
 from draftworth.analysis.outputs import Divergence, divergences
 from draftworth.analysis.pairing import Traffic, counting, paired, samples_of
 from draftworth.analysis.parting import partings
@@ -33,6 +26,13 @@ from draftworth.analysis.shortfall import Shortfall, shortfall
 from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
 from draftworth.analysis.verdict import Comparison, compare
+from draftworth.metrics import definitions
+from draftworth.metrics.definitions import (
+    ACCEPTANCE_RATE,
+    INTER_TOKEN_LATENCY,
+    TOKENS_PER_STEP,
+    Metric,
+)
 from draftworth.records.likelihoods import AnswersCheck
 from draftworth.records.load import Load, PoissonLoad
 from draftworth.records.reading import Run
@@ -259,8 +259,8 @@ def _variant_facts(
         counted=summary.value(ACCEPTANCE_RATE),
         tokens_per_step=summary.value(TOKENS_PER_STEP),
         most=run.result.max_tokens_per_step.get(name),
-        by_requests=metrics.acceptance_by_requests(blocks),
-        tokens_per_chunk=metrics.tokens_per_chunk(blocks),
+        by_requests=definitions.acceptance_by_requests(blocks),
+        tokens_per_chunk=definitions.tokens_per_chunk(blocks),
     )
     comparison = shipped = predicted = None
     differing: tuple[Divergence, ...] = ()
@@ -294,7 +294,7 @@ def _quantiles(
     blocks: Sequence[BlockResult], group: Group, variant: str
 ) -> Iterator[tuple[tuple[Metric, float], Estimate]]:
     requests = samples_of(blocks, group, variant)
-    for metric in metrics.shown_latencies():
+    for metric in definitions.shown_latencies():
         samples = [
             replace(place, value=value)
             for place, record in requests

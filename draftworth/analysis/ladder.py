@@ -11,11 +11,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.costs import SECONDS_PER_HOUR, slot_usd_per_second
-from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, OUTPUT_THROUGHPUT, Metric
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import summarize
 from draftworth.analysis.verdict import Comparison
+from draftworth.metrics.cost import SECONDS_PER_HOUR, slot_usd_per_second
+from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, OUTPUT_THROUGHPUT, Metric
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, CONTROL

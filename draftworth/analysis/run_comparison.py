@@ -6,13 +6,13 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.analysis.costs import slot_usd_per_second
 from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.metrics import INTER_TOKEN_LATENCY
 from draftworth.analysis.pairing import Traffic, paired, samples_of
 from draftworth.analysis.ratios import LogRatio, cost_amounts, log_cost_ratio, log_of_traffic
 from draftworth.analysis.statistics import Estimate
 from draftworth.errors import UserInputError
+from draftworth.metrics.cost import slot_usd_per_second
+from draftworth.metrics.definitions import INTER_TOKEN_LATENCY
 from draftworth.records.load import Load, PoissonLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import values_of

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from draftworth.analysis import metrics
 from draftworth.analysis.checks import AcceptanceCheck
 from draftworth.analysis.clustering import Sample
-from draftworth.analysis.metrics import TOKENS_PER_STEP
 from draftworth.analysis.pairing import samples_of
 from draftworth.analysis.ratios import Amounts, log_of_sums
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import groups_of
+from draftworth.metrics import definitions
+from draftworth.metrics.definitions import TOKENS_PER_STEP
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, BlockResult, RequestRecord
@@ -110,7 +110,7 @@ def _steps_by(blocks: Sequence[BlockResult], most: int | None) -> StepsBy | None
         counted=None,
         tokens_per_step=pooled(blocks, None) if pooled else None,
         most=most,
-        tokens_per_chunk=metrics.tokens_per_chunk(blocks),
+        tokens_per_chunk=definitions.tokens_per_chunk(blocks),
     )
     if not check.merged:
         return "chunks"

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis import metrics
-from draftworth.analysis.metrics import Metric
+from draftworth.metrics import definitions
+from draftworth.metrics.definitions import Metric
 from draftworth.records.load import Load
 from draftworth.records.results import BlockResult, Price, RequestRecord, values_of
 
@@ -81,7 +81,7 @@ def summarize(
 def _figures(
     blocks: Sequence[BlockResult], records: Sequence[RequestRecord], price: Price | None
 ) -> Iterator[tuple[Metric, float]]:
-    for metric in metrics.METRICS:
+    for metric in definitions.METRICS:
         if metric.pooled:
             value = metric.pooled(blocks, price)
         else:

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis import metrics
 from draftworth.analysis.clustering import MANY_REPETITIONS, MIN_PROMPTS
 from draftworth.analysis.control import clears, noise_floor, why_not_decided
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
-from draftworth.analysis.metrics import COST, INTER_TOKEN_LATENCY, TTFT, Metric
 from draftworth.analysis.outputs import Likeness, likeness, output_pairs
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.ratios import (
@@ -26,6 +24,8 @@ from draftworth.analysis.ratios import (
 )
 from draftworth.analysis.statistics import Estimate, within
 from draftworth.analysis.summary import summarize
+from draftworth.metrics import definitions
+from draftworth.metrics.definitions import COST, INTER_TOKEN_LATENCY, TTFT, Metric
 from draftworth.records.likelihoods import AnswersCheck
 from draftworth.records.load import PoissonLoad
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Limits, Price
@@ -192,7 +192,7 @@ def compare(
         compared_outputs=len(outputs),
         identical_outputs=sum(output.identical for output in outputs),
         cost_ratio=ratio,
-        speedups={m: _speedup(pairs, traffic, m) for m in metrics.with_speedup()},
+        speedups={m: _speedup(pairs, traffic, m) for m in definitions.with_speedup()},
         ttft_ratio=ratio_of_typical(pairs, TTFT.field, confidence=TTFT_CONFIDENCE),
         ttft_p95_ratio=ratio_of_quantiles(plain, drafted, TTFT_TAIL, confidence=TTFT_CONFIDENCE),
         baseline_usd=_usd(blocks, traffic, baseline, price),

@@ -22,12 +22,12 @@ from draftworth.analysis.handover import (
     tokens_per_step,
 )
 from draftworth.analysis.ladder import weighted
-from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, TTFT
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.step_costs import step_cost_ratio
 from draftworth.analysis.verdict import Comparison
 from draftworth.errors import DraftworthError
+from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, TTFT
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED

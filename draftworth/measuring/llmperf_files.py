@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from draftworth.analysis import metrics
 from draftworth.analysis.statistics import quantile
+from draftworth.metrics import definitions
 from draftworth.records.codec import dump_json
 from draftworth.records.results import BlockResult, values_of
 
@@ -47,7 +47,7 @@ def llmperf_summary(block: BlockResult) -> bytes:
         "model": block.model,
         "num_concurrent_requests": getattr(block.load, "concurrency", None),
     }
-    for metric in metrics.METRICS:
+    for metric in definitions.METRICS:
         if metric.field in _SUMMARIZED:
             summary |= _statistics(metric.field, values_of(block.requests, metric.field))
     summary |= {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from draftworth.analysis.costs import (
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.metrics.cost import (
     SECONDS_PER_HOUR,
     nodes_usd_per_second,
     usd_per_million_tokens,
 )
-from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.searching.policy import Forecast, State
 

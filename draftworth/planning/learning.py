@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, TTFT, Metric
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.errors import UserInputError
+from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, TTFT, Metric
 from draftworth.planning.assumptions import Assumption, Assumptions
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, CONTROL, ServerStart

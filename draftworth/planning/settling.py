@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from draftworth.analysis.costs import SECONDS_PER_HOUR
 from draftworth.estimating.card import checked_serving
 from draftworth.estimating.forecast import Answer, windows_text
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.variants import Speculative
+from draftworth.metrics.cost import SECONDS_PER_HOUR
 from draftworth.planning.assumptions import assumption_data
 from draftworth.planning.card import is_baseline, serving_differences
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron

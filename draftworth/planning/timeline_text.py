@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from draftworth.analysis.metrics import FINDING_METRICS, charged
 from draftworth.experiment.aws import CapacityBlock
+from draftworth.metrics.definitions import FINDING_METRICS, charged
 from draftworth.planning.assumptions import (
     HOURS_A_MONTH,
     OPTION,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from draftworth.analysis.metrics import INTER_TOKEN_LATENCY as ITL
 from draftworth.analysis.run_comparison import Change, Elsewhere
 from draftworth.analysis.statistics import Estimate
+from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.records.reading import Run
 from draftworth.report.document import Section, table
 from draftworth.report.words import (

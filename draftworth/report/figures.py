@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from draftworth.analysis import metrics
 from draftworth.analysis.checks import (
     ACCEPTANCE_TOLERANCE,
     SERVER_TOLERANCE,
@@ -13,16 +12,17 @@ from draftworth.analysis.checks import (
 )
 from draftworth.analysis.facts import QUANTILE_SHARES, GroupFacts, RunFacts, VariantFacts
 from draftworth.analysis.lengths import OutputLengths, output_lengths
-from draftworth.analysis.metrics import (
+from draftworth.analysis.outputs import Likeness, LikenessWord, tokens_before
+from draftworth.analysis.scores import ScoreComparison
+from draftworth.analysis.verdict import Comparison
+from draftworth.metrics import definitions
+from draftworth.metrics.definitions import (
     ACCEPTANCE_RATE,
     INTER_TOKEN_LATENCY,
     LLMPERF_INTER_TOKEN_LATENCY,
     TOKENS_PER_STEP,
     Metric,
 )
-from draftworth.analysis.outputs import Likeness, LikenessWord, tokens_before
-from draftworth.analysis.scores import ScoreComparison
-from draftworth.analysis.verdict import Comparison
 from draftworth.report.document import Section, Table, table, variant_table
 from draftworth.report.likelihoods import likelihood_tables
 from draftworth.report.words import (
@@ -45,7 +45,7 @@ def figures(facts: RunFacts) -> Section:
     """Every variant's figures; a figure that no variant has takes no column."""
     columns = [
         metric
-        for metric in metrics.METRICS
+        for metric in definitions.METRICS
         if metric.label and any(_figure(v, metric) != MISSING for v in facts.variants)
     ]
     rows = (
@@ -93,7 +93,7 @@ def quantiles(facts: RunFacts) -> Section:
     rows = (
         (v, (m.label, *(with_interval_ms(v.quantiles.get((m, s))) for s in QUANTILE_SHARES)))
         for v in facts.variants
-        for m in metrics.shown_latencies()
+        for m in definitions.shown_latencies()
     )
     headings = ("ms", *(f"p{100 * s:g}" for s in QUANTILE_SHARES))
     return Section(

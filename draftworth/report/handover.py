@@ -10,9 +10,9 @@ from draftworth.analysis.answer import headline
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.handover import PAYS, BreakEvenAt, Handover, handover_of
 from draftworth.analysis.lengths import Lengths
-from draftworth.analysis.metrics import TOKENS_PER_STEP
 from draftworth.analysis.search_answer import next_step
 from draftworth.analysis.verdict import Comparison
+from draftworth.metrics.definitions import TOKENS_PER_STEP
 from draftworth.records.load import ConcurrencyLoad, Load
 from draftworth.records.results import Limits
 from draftworth.records.serving_facts import ServingFacts

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from draftworth.analysis import metrics
 from draftworth.analysis.checks import BreakEven
 from draftworth.analysis.facts import GroupFacts, RunFacts, VariantFacts
-from draftworth.analysis.metrics import INTER_TOKEN_LATENCY, Metric
 from draftworth.analysis.statistics import Estimate, quantile
 from draftworth.analysis.verdict import INDIFFERENCE, Comparison
+from draftworth.metrics import definitions
+from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, Metric
 from draftworth.records.results import values_of
 from draftworth.report.drawing import Plot, legend, look, short, themed
 from draftworth.report.ladder_plot import ladder_plot
@@ -43,7 +43,7 @@ def group_plots(facts: RunFacts, number: int, group: GroupFacts) -> Iterator[Plo
     """The plots of one group; `number` makes their names unique."""
     suffix = f"{number:02d}-{_slug(group.group.label)}"
     # Runs put together are hours or months apart: there is no one time to show them over.
-    for metric in () if facts.run.is_pool else metrics.shown_latencies():
+    for metric in () if facts.run.is_pool else definitions.shown_latencies():
         if any(v.value(metric) is not None for v in group.variants):
             yield _over_time_plot(facts, group, metric, suffix)
     if any(v.value(INTER_TOKEN_LATENCY) is not None for v in group.variants):

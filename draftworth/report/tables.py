@@ -12,13 +12,13 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 
-from draftworth.analysis import metrics
 from draftworth.analysis.costs import run_parts
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.lengths import output_lengths
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
+from draftworth.metrics import definitions
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.untrusted import printable
 
@@ -112,7 +112,7 @@ def _plain_figures(variant: VariantFacts) -> Iterator[tuple[str, Cell]]:
     yield "failed", summary.failed
     yield "excluded", summary.excluded
     with_quantiles = {metric for metric, _ in variant.quantiles}
-    for metric in metrics.METRICS:
+    for metric in definitions.METRICS:
         if metric not in with_quantiles and not metric.every_request:
             name = metric.field if metric.pooled else f"{metric.field}_p50"
             yield name, summary.value(metric)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from draftworth.analysis import metrics
 from draftworth.analysis.answer import NO_COMPARISON, findings, rate_sentences, reach_sentences
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.goodput import Goodput
 from draftworth.analysis.ladder import Ladder
-from draftworth.analysis.metrics import COST
 from draftworth.analysis.pairing import MANY_CASES
 from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
+from draftworth.metrics import definitions
+from draftworth.metrics.definitions import COST
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report.document import Section, Table, table, variant_table
 from draftworth.report.plots import overview_plots
@@ -91,7 +91,7 @@ def _comparisons(facts: RunFacts) -> tuple[Table, ...]:
             *(c for _, c in _against_shipped(facts)),
         )
     ]
-    named = (m.label for m in metrics.with_speedup())
+    named = (m.label for m in definitions.with_speedup())
     headings = [text for label in named for text in (f"{label} speedup", INTERVAL)]
     return table(
         (
@@ -159,7 +159,7 @@ def _cost_of(
 
 def _comparison_row(c: Comparison) -> tuple[str, ...]:
     speedups = (
-        cell for m in metrics.with_speedup() for cell in ratio_and_interval(c.speedups.get(m))
+        cell for m in definitions.with_speedup() for cell in ratio_and_interval(c.speedups.get(m))
     )
     return (
         *(c.traffic.name, c.traffic.load.label, c.name, c.judgement),

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from draftworth.analysis.metrics import Metric
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
+from draftworth.metrics.definitions import Metric
 from draftworth.records.results import Price
 from draftworth.records.verdict import Judgement
 

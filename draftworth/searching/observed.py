@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from draftworth.analysis.checks import acceptance_by_position
 from draftworth.analysis.clustering import spread
-from draftworth.analysis.metrics import tokens_per_chunk
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.ratios import log_cost_ratio
+from draftworth.metrics.definitions import tokens_per_chunk
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.searching.policy import ClassTimes, Measured
 from draftworth.speculation import acceptance_of

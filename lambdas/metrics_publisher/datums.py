@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from draftworth.analysis import metrics
-from draftworth.analysis.metrics import Metric, dimension_values
+from draftworth.metrics import definitions
+from draftworth.metrics.definitions import Metric, dimension_values
 from draftworth.records.results import BlockResult
 from draftworth.records.verdict import Verdict
 from lambdas.metrics_publisher.errors import UnusableError
@@ -69,7 +69,7 @@ def plan_block(block: BlockResult) -> Plan:
 def plan_verdict(verdict: Verdict, *, written_at_unix_s: float) -> Plan:
     """The same of a verdict's cost ratios, which have no time but that of their file."""
     minute = _minute(written_at_unix_s)
-    found = [*metrics.published_findings(verdict)]
+    found = [*definitions.published_findings(verdict)]
     data = (
         datum
         for names, values in found
@@ -109,10 +109,10 @@ def _groups(block: BlockResult) -> _Groups:
             groups[_minute(unix_s), metric][value] += 1
 
     for record in block.requests:
-        for metric in metrics.published():
+        for metric in definitions.published():
             if metric.of_request:
                 add(record.started_at_unix_s, metric, metric.of(record))
-    for metric in metrics.published():
+    for metric in definitions.published():
         if not metric.of_request:
             add(block.ended_at_unix_s, metric, metric.of_block(block))
     return groups

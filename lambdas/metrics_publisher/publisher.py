@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftworth.analysis.metrics import NAMESPACE
+from draftworth.metrics.definitions import NAMESPACE
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.results import (
     PUBLISHED_FILES,

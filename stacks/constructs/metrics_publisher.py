@@ -6,7 +6,7 @@ from aws_cdk import Duration, aws_cloudwatch, aws_iam, aws_logs, aws_s3, aws_sqs
 from constructs import Construct
 
 from charts.shipped import METRICS_PUBLISHER
-from draftworth.analysis import metrics
+from draftworth.metrics import definitions
 from draftworth.records.results import PUBLISHED_FILES, claim_key
 from stacks.assets import function_code
 from stacks.constructs.accepted_findings import accept, accept_folders
@@ -90,6 +90,6 @@ def _statements(results: aws_s3.IBucket) -> list[aws_iam.PolicyStatement]:
             "PublishMetrics",
             ["cloudwatch:PutMetricData"],
             ["*"],
-            {"StringEquals": {"cloudwatch:namespace": metrics.NAMESPACE}},
+            {"StringEquals": {"cloudwatch:namespace": definitions.NAMESPACE}},
         ),
     ]

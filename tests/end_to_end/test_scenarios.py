@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 import pytest
 
 from account import artifacts, delete_assets, stop
-from draftworth.analysis.metrics import NAMESPACE, TTFT
 from draftworth.cli import main
 from draftworth.errors import DraftworthError
 from draftworth.measuring.job import EXIT_COMPLETE, EXIT_INTERRUPTED
+from draftworth.metrics.definitions import NAMESPACE, TTFT
 from draftworth.records.codec import load_record
 from draftworth.records.results import RESULT_SUFFIX, BlockResult
 from draftworth.records.verdict import VERDICT_FILE

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.analysis.metrics import ACCEPTANCE_RATE, TOKENS_PER_STEP
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.analysis.verdict import compare
 from draftworth.cli import main
+from draftworth.metrics.definitions import ACCEPTANCE_RATE, TOKENS_PER_STEP
 from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult
 from draftworth.records.verdict import Judgement

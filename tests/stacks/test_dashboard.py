@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis import metrics
+from draftworth.metrics import definitions
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from lambdas.metrics_publisher.handler import FINDINGS_FIELD, HEADLINE_FIELD
@@ -56,7 +56,7 @@ def graphs(body: dict[str, Any]) -> list[dict[str, Any]]:
 def ours(body: dict[str, Any]) -> list[list[Any]]:
     """The lines of the dashboard that show this project's metrics."""
     lines = (line for graph in graphs(body) for line in graph["metrics"])
-    return [line for line in lines if line[0] == metrics.NAMESPACE]
+    return [line for line in lines if line[0] == definitions.NAMESPACE]
 
 
 def with_loads(*loads: Load, name: str = "qwen3-32b") -> ResolvedNeuron:
@@ -84,7 +84,7 @@ def test_dashboard_shows_every_variant_of_a_class_and_load_in_one_graph(
 ) -> None:
     shown: dict[str, set[tuple[str, str]]] = {}
     for graph in graphs(body_of(with_loads(*ladder(1, 4)))):
-        lines = [line for line in graph["metrics"] if line[0] == metrics.NAMESPACE]
+        lines = [line for line in graph["metrics"] if line[0] == definitions.NAMESPACE]
         if {(line[7], line[9]) for line in lines} == {(prompt_class, load)}:
             of_graph = {(line[5], line[-1]["stat"]) for line in lines}
             assert shown.setdefault(lines[0][1], of_graph) == of_graph
@@ -99,8 +99,8 @@ def test_dashboard_shows_every_variant_of_a_class_and_load_in_one_graph(
 
 def test_no_graph_of_a_comparison_mixes_loads() -> None:
     for graph in graphs(body_of(with_loads(*ladder(1, 2, 4)))):
-        loads = {line[9] for line in graph["metrics"] if line[0] == metrics.NAMESPACE}
-        assert len(loads) <= 1 or graph["title"] == metrics.ERRORS.title_and_unit
+        loads = {line[9] for line in graph["metrics"] if line[0] == definitions.NAMESPACE}
+        assert len(loads) <= 1 or graph["title"] == definitions.ERRORS.title_and_unit
 
 
 def cost_ratios(body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -112,7 +112,7 @@ def test_a_cost_ratio_is_the_baselines_throughput_over_a_variants() -> None:
     assert len(found) == 4  # two classes at two loads
     for graph in found:
         (ratio,) = (line[0] for line in graph["metrics"] if isinstance(line[0], dict))
-        hidden = {m[-1]["id"]: m for m in graph["metrics"] if m[0] == metrics.NAMESPACE}
+        hidden = {m[-1]["id"]: m for m in graph["metrics"] if m[0] == definitions.NAMESPACE}
         above, below = (hidden[name] for name in ratio["expression"].split(" / "))
         assert (above[1], above[5], below[5]) == ("OutputThroughput", "baseline", ratio["label"])
         assert all(m[-1]["visible"] is False for m in hidden.values())
@@ -209,10 +209,10 @@ def test_every_line_of_a_graph_has_a_label_of_its_own() -> None:
 
 
 def test_dashboard_uses_metrics_that_the_publisher_writes() -> None:
-    known = {metric.name for metric in (*metrics.published(), *metrics.FINDING_METRICS)}
+    known = {metric.name for metric in (*definitions.published(), *definitions.FINDING_METRICS)}
     lines = ours(body())
     assert {line[1] for line in lines} <= known
-    assert all(tuple(line[2:-1:2]) == metrics.DIMENSIONS for line in lines)
+    assert all(tuple(line[2:-1:2]) == definitions.DIMENSIONS for line in lines)
 
 
 def test_neuron_utilisation_stands_below_the_comparison() -> None:

@@ -15,13 +15,13 @@ from draftworth.analysis.checks import (
     break_even,
     server_check,
 )
-from draftworth.analysis.metrics import (
+from draftworth.analysis.summary import groups_of, summarize
+from draftworth.metrics.definitions import (
     ACCEPTANCE_RATE,
     INTER_TOKEN_LATENCY,
     LLMPERF_INTER_TOKEN_LATENCY,
     TOKENS_PER_STEP,
 )
-from draftworth.analysis.summary import groups_of, summarize
 from draftworth.records.results import (
     OtherRequests,
     RequestRecord,

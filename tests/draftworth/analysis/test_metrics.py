@@ -6,9 +6,9 @@ from dataclasses import fields, replace
 
 import pytest
 
-from draftworth.analysis import metrics
-from draftworth.analysis.metrics import MILLISECONDS, Metric
 from draftworth.measuring.llmperf_files import llmperf_summary
+from draftworth.metrics import definitions
+from draftworth.metrics.definitions import MILLISECONDS, Metric
 from draftworth.records.reading import Run
 from draftworth.records.results import RequestRecord
 from draftworth.report.contents import document_of
@@ -35,7 +35,7 @@ MADE_UP = Metric(
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "METRICS", (*metrics.METRICS, MADE_UP))
+    monkeypatch.setattr(definitions, "METRICS", (*definitions.METRICS, MADE_UP))
 
 
 def waiting_run() -> Run:
@@ -87,11 +87,11 @@ def test_a_declared_metric_is_stored_and_on_the_dashboard() -> None:
 
 def test_every_metric_of_requests_is_an_attribute_of_their_record() -> None:
     known = {field.name for field in fields(RequestRecord)} | {"failed"}
-    assert {m.field for m in metrics.METRICS if m.of_request} <= known
+    assert {m.field for m in definitions.METRICS if m.of_request} <= known
 
 
 def test_acceptance_is_estimated_of_blocks_that_say_the_same_most_of_a_step() -> None:
-    estimated = metrics.ACCEPTANCE_RATE_ESTIMATED.pooled
+    estimated = definitions.ACCEPTANCE_RATE_ESTIMATED.pooled
     assert estimated is not None
     steps = make_record(chunks=23, tokens_per_step=4.5)  # 99 tokens in 22 chunks after the first
     eight, six = (make_block(requests=(steps,), max_tokens_per_step=n) for n in (8, 6))
@@ -103,7 +103,7 @@ def test_acceptance_is_estimated_of_blocks_that_say_the_same_most_of_a_step() ->
 
 def test_llmperfs_summary_has_the_metrics_that_llmperf_knows() -> None:
     summary = llmperf_summary(make_block()).decode()
-    for metric in metrics.METRICS:
+    for metric in definitions.METRICS:
         known = metric.field in ("inter_token_latency_s", "ttft_s", "end_to_end_latency_s")
         known |= metric.field.startswith(("number_", "request_output_"))
         assert (f'"results_{metric.field}_mean"' in summary) is known, metric.field
@@ -122,6 +122,6 @@ def table_row(metric: Metric) -> str:
 def test_the_documents_table_of_metrics_is_the_declaration() -> None:
     text = (ROOT / "docs" / "metrics.md").read_text()
     table = text.split("\n\n")[2].splitlines()
-    declared = (*metrics.METRICS, *metrics.FINDING_METRICS)
+    declared = (*definitions.METRICS, *definitions.FINDING_METRICS)
     rows = [table_row(metric) for metric in declared]
     assert table[2:] == rows, "the table should be:\n" + "\n".join(rows)

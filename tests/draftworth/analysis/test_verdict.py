@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.costs import usd_per_million_tokens
 from draftworth.analysis.limits import LimitCheck
-from draftworth.analysis.metrics import INTER_TOKEN_LATENCY
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group, groups_of, summarize
 from draftworth.analysis.verdict import Comparison, compare, judge
+from draftworth.metrics.cost import usd_per_million_tokens
+from draftworth.metrics.definitions import INTER_TOKEN_LATENCY
 from draftworth.records.load import ConcurrencyLoad, PoissonLoad
 from draftworth.records.results import BlockResult, Limits
 from tests.support.blocks import make_block, make_price, make_record

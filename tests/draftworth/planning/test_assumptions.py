@@ -10,10 +10,10 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from draftworth.analysis.metrics import FINDING_METRICS, charged
 from draftworth.errors import UserInputError
 from draftworth.experiment.cluster import CPU_INSTANCE_TYPE, CPU_NODES
 from draftworth.experiment.strict import read_yaml
+from draftworth.metrics.definitions import FINDING_METRICS, charged
 from draftworth.planning.assumptions import (
     HOURS_A_MONTH,
     Assumption,

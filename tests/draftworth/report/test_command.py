@@ -17,9 +17,9 @@ from moto import mock_aws
 
 from draftworth.analysis.answer import NO_COMPARISON
 from draftworth.analysis.facts import facts_of
-from draftworth.analysis.metrics import COST
 from draftworth.analysis.run_comparison import elsewhere
 from draftworth.cli import main
+from draftworth.metrics.definitions import COST
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run, read_run
 from draftworth.report.contents import document_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from draftworth.analysis.costs import run_parts, total
-from draftworth.analysis.metrics import COST
+from draftworth.metrics.definitions import COST
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.results import Interruption, RunResult, TimeAccount
 from draftworth.report.contents import document_of

@@ -13,7 +13,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from draftworth.analysis.metrics import NAMESPACE, Metric, dimension_values
+from draftworth.metrics.definitions import NAMESPACE, Metric, dimension_values
 from draftworth.records.codec import dump_record
 from draftworth.records.results import MAX_RECEIVE_COUNT, BlockResult, claim_key, result_file_events
 from lambdas.metrics_publisher.events import ObjectCreated

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftworth.analysis.answer import verdict_of
-from draftworth.analysis.metrics import NAMESPACE, charged, published
 from draftworth.experiment.search import MAX_CANDIDATES
+from draftworth.metrics.definitions import NAMESPACE, charged, published
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.results import (
     BlockResult,
@@ -53,7 +53,7 @@ def minute(number: int) -> datetime:
     return datetime.fromtimestamp(START_UNIX_S + 60 * number, UTC)
 
 
-# Written out, not taken from `draftworth.analysis.metrics`: the two must agree.
+# Written out, not taken from `draftworth.metrics.definitions`: the two must agree.
 EXPECTED: dict[str, tuple[str, ExpectedValue]] = {
     "TTFT": ("Milliseconds", lambda r: None if r.ttft_s is None else r.ttft_s * 1000),
     "InterTokenLatency": (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from charts.shipped import METRICS_PUBLISHER
-from draftworth.analysis.metrics import TTFT
+from draftworth.metrics.definitions import TTFT
 from draftworth.records.codec import dump_record
 from draftworth.records.results import MAX_RECEIVE_COUNT, OBJECT_CREATED, RESULT_LIMIT_BYTES
 from lambdas.metrics_publisher import handler as handler_module

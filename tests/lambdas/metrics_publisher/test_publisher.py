@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from draftworth.analysis.metrics import (
+from draftworth.metrics.definitions import (
     ACCEPTANCE_RATE,
     ACCEPTANCE_RATE_ESTIMATED,
     ERRORS,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from draftworth.analysis.answer import verdict_of
-from draftworth.analysis.metrics import DIMENSIONS, NAMESPACE
+from draftworth.metrics.definitions import DIMENSIONS, NAMESPACE
 from draftworth.records.codec import dump_record
 from draftworth.records.results import AS_SHIPPED
 from draftworth.records.verdict import Verdict

@@ -1,4 +1,4 @@
-"""Every figure is declared ONCE, in `metrics.toml`; what stores, compares or shows them iterates.
+"""The metrics: every figure is declared once, in `metrics.toml`.
 
 Standard library only. A new figure of a request is a field of `RequestRecord` (`records.results`),
 its computing (`measuring.client`) and a `[[metric]]` there: CloudWatch, the dashboard, summaries,
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from draftworth.analysis.checks import AcceptanceCheck
-from draftworth.analysis.costs import usd_per_million_tokens
+from draftworth.metrics.cost import usd_per_million_tokens
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Price, RequestRecord
 from draftworth.records.verdict import Verdict
+from draftworth.speculation import explained_acceptance
 
 NAMESPACE = "Draftworth"
 DIMENSIONS = ("Experiment", "Variant", "PromptClass", "Load")
@@ -169,8 +169,7 @@ def _acceptance_estimated(blocks: Sequence[BlockResult], price: Price | None) ->
     """What explains the tokens per step; None unless all blocks say the same most of a step."""
     most, *others = {block.max_tokens_per_step for block in blocks} or {None}
     tokens_per_step = _tokens_per_step(blocks, price)
-    check = AcceptanceCheck(counted=None, tokens_per_step=tokens_per_step, most=most)
-    return None if others else check.estimated
+    return None if others else explained_acceptance(tokens_per_step, most=most)
 
 
 def _cost(blocks: Sequence[BlockResult], price: Price | None) -> float | None:
