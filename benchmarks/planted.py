@@ -15,10 +15,8 @@ from functools import partial
 
 from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import TTFT_MARGIN
-from draftworth.measuring.precision import Precision
-from draftworth.measuring.rounds import Round, Rounds, most_rounds
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
-from draftworth.measuring.stages import stages
+from draftworth.measuring.schedule import Precision, Round, Rounds, most_rounds, stages
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.results import CONTROL, BlockResult, RequestRecord

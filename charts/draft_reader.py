@@ -22,7 +22,7 @@ from charts.storage import BucketVolume
 from draftworth.errors import UserInputError
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.experiment.variants import HubModel
-from draftworth.measuring.job import POD_DEADLINE_SECONDS
+from draftworth.measuring.run_specification import POD_DEADLINE_SECONDS
 from draftworth.planning.draft_reading import DraftReading
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.serving.command import ModelPaths

@@ -21,7 +21,7 @@ from charts.names import (
 )
 from charts.pods import empty_folder, field_variable, metadata, resources
 from charts.serving import ServingChart
-from draftworth.measuring.job import (
+from draftworth.measuring.run_specification import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_WRONG_INPUT,

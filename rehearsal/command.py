@@ -19,13 +19,13 @@ from draftworth.cli.arguments import check_api_key, whole_number
 from draftworth.cli.report import print_verdict
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.experiment.model import MAX_REPETITIONS, beside
+from draftworth.measuring.result_files import FolderSink, Tee
 from draftworth.measuring.runner import (
     Progress,
     ReadRunsOutputs,
     measure_here,
     reads_nothing,
 )
-from draftworth.measuring.sink import FolderSink, Tee
 from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
 from draftworth.records.codec import dump_record
 from draftworth.records.likelihoods import LIKELIHOODS_FILE, Likelihoods

@@ -1,16 +1,25 @@
-"""Unix time that nobody sets while it is counted: anchored once, then run by the monotonic clock.
+"""Clocks: Unix time, and how long the client itself waited for a core.
 
 The time of a machine may jump by hours (a wrong zone put right, the first answer of an NTP server).
 Durations, deadlines and throughput are differences of times, so all of a run come from this clock.
 What it does not count is the time that a machine was suspended.
+
+A client that shares its machine with a busy engine is left on the run queue, sometimes for a whole
+request, and then reads everything at once: a TTFT of half a second and no time per token, both
+false. Linux counts that waiting (`/proc/thread-self/schedstat`, second field, nanoseconds; kernel
+documentation "Scheduler Statistics"), so it is recorded for every request; and a client that may,
+raises its scheduling class so that it hardly happens.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 _NANOSECONDS = 1_000_000_000
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -53,3 +62,103 @@ def _machine() -> str:
 
 unix_clock = UnixClock(time.time_ns() - time.perf_counter_ns(), _machine())
 """The clock of this process."""
+
+
+_SCHEDSTAT = Path("/proc/thread-self/schedstat")
+
+# Waiting above this share of the interval that it falls into excludes the sample.
+MAX_WAIT_SHARE = 0.05
+
+WaitReader = Callable[[], int | None]
+
+
+def run_queue_wait_ns() -> int | None:
+    """Total run-queue wait of the calling thread, nanoseconds; None where it is not counted."""
+    try:
+        return int(_SCHEDSTAT.read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def raise_scheduling_class() -> str:
+    """Ask for real-time scheduling of the calling thread; gives the class it got, in words.
+
+    The client sleeps in epoll nearly all the time, so it takes no core from the engine. Children do
+    not inherit the class.
+    """
+    if not hasattr(os, "sched_setscheduler"):
+        return "ordinary (this system has no scheduling classes)"
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except PermissionError:
+        return "ordinary (real-time needs root or CAP_SYS_NICE)"
+    except OSError as error:
+        return f"ordinary ({error.strerror})"
+    return "real-time (SCHED_FIFO 1)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waits:
+    """A request's waits for a core beside the intervals that they fall into, nanoseconds.
+
+    first_is_exact, last_is_exact: the kernel stamped that chunk alone, whatever the client did.
+    """
+
+    sending_ns: int
+    to_first_wait_ns: int
+    to_first_ns: int
+    after_first_wait_ns: int
+    after_first_ns: int
+    first_is_exact: bool
+    last_is_exact: bool
+
+
+def exclusion_reason(waits: Waits) -> str | None:
+    """Why a request's timing cannot be trusted, None if it can.
+
+    A chunk that the kernel did not stamp alone may have come as long before its time as the client
+    waited for a core: too long when that is more than `MAX_WAIT_SHARE` of TTFT or of the decoding.
+    """
+    most_before = MAX_WAIT_SHARE * min(waits.to_first_ns, waits.after_first_ns or waits.to_first_ns)
+    if waits.sending_ns > MAX_WAIT_SHARE * waits.to_first_ns:
+        return f"client took {waits.sending_ns / 1e6:.1f} ms to send the request"
+    if not waits.first_is_exact and waits.to_first_wait_ns > most_before:
+        milliseconds = waits.to_first_wait_ns / 1e6
+        return f"client waited {milliseconds:.1f} ms for a core before the first token"
+    most_after = MAX_WAIT_SHARE * waits.after_first_ns
+    if not waits.last_is_exact and waits.after_first_wait_ns > most_after:
+        return (
+            f"client waited {waits.after_first_wait_ns / 1e6:.1f} ms for a core while tokens came"
+        )
+    return None
+
+
+class EventLoopLag:
+    """How late the event loop came, at worst, while the block ran: `with EventLoopLag() as lag`.
+
+    A callback every `INTERVAL_SECONDS` notes by how much it was late: so long no arrival was
+    stamped where the kernel does not.
+    """
+
+    INTERVAL_SECONDS = 0.02
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self._due_s = 0.0
+        self._handle: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Self:
+        self._schedule(asyncio.get_running_loop())
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._due_s = loop.time() + self.INTERVAL_SECONDS
+        self._handle = loop.call_at(self._due_s, self._note, loop)
+
+    def _note(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.longest_s = max(self.longest_s, loop.time() - self._due_s)
+        self._schedule(loop)

@@ -16,11 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.answers import refusal
-from draftworth.measuring.http import HttpError, ask
-from draftworth.measuring.request import asked_of
-from draftworth.measuring.rounds import most_rounds
+from draftworth.measuring.client import asked_of
+from draftworth.measuring.http import HttpError, ask, refusal
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
+from draftworth.measuring.schedule import most_rounds
 from draftworth.records.chat import texts_of
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.load import Load

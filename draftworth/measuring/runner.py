@@ -20,29 +20,25 @@ from datetime import UTC, datetime
 from functools import partial
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.blocks import BlockSender
+from draftworth.measuring.blocks import BlockSender, Measurer
 from draftworth.measuring.client import Client
-from draftworth.measuring.clock import WallClock, unix_clock
+from draftworth.measuring.clock import WallClock, raise_scheduling_class, unix_clock
 from draftworth.measuring.context import ContextCases
-from draftworth.measuring.ending import run_result, shortfall_reason
-from draftworth.measuring.findings import write_findings
-from draftworth.measuring.history import BlockKey, History
+from draftworth.measuring.findings import run_result, shortfall_reason, write_findings
 from draftworth.measuring.http import API_KEY_VARIABLE
-from draftworth.measuring.journal import Entry, Journal
+from draftworth.measuring.journal import BlockKey, Entry, History, Journal
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
-from draftworth.measuring.measurer import Measurer
-from draftworth.measuring.precision import Precision
-from draftworth.measuring.readiness import Readiness, ReadServerState
-from draftworth.measuring.rounds import Rounds
+from draftworth.measuring.result_files import RunFiles, Sink, SinkError, in_thread
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.runfiles import RunFiles
-from draftworth.measuring.scheduling import raise_scheduling_class
-from draftworth.measuring.search import SearchRounds
-from draftworth.measuring.servers import FixedServers, Servers, StageServers
-from draftworth.measuring.sink import Sink, SinkError
-from draftworth.measuring.spending import Spending
-from draftworth.measuring.stages import first_stage, stages
-from draftworth.measuring.threads import in_thread
+from draftworth.measuring.schedule import Precision, Rounds, first_stage, stages
+from draftworth.measuring.search import SearchRounds, Spending
+from draftworth.measuring.servers import (
+    FixedServers,
+    Readiness,
+    ReadServerState,
+    Servers,
+    StageServers,
+)
 from draftworth.records.codec import dump_record
 from draftworth.records.reading import Run
 from draftworth.records.readings import Reading

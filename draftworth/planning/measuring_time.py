@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from draftworth.measuring.rounds import further_rounds, least_rounds
 from draftworth.measuring.run_specification import Sampling
+from draftworth.measuring.schedule import further_rounds, least_rounds
 from draftworth.planning.assumptions import Assumptions
 from draftworth.planning.bounds import Bounds, exactly, longest, total
 from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment, ResolvedNeuron

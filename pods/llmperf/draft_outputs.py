@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 
 from draftworth.analysis.answered_prompts import outputs_of_blocks
 from draftworth.errors import DraftworthError
+from draftworth.measuring.result_files import SinkError, Store
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import ReadRunsOutputs, reads_nothing
-from draftworth.measuring.sink import SinkError, Store
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.readings import (
     OUTPUTS_FILE,

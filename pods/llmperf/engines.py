@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from draftworth.errors import UserInputError
+from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.scheduling import raise_scheduling_class
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
 from pods.llmperf.ray_engine import Progress, RayEngine
 

@@ -18,10 +18,10 @@ from typing import Any
 import urllib3
 from urllib3.util import Retry, Timeout
 
+from draftworth.measuring.result_files import in_thread
 from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.measuring.schedule import first_stage
 from draftworth.measuring.servers import FixedServers, Servers, ServersError
-from draftworth.measuring.stages import first_stage
-from draftworth.measuring.threads import in_thread
 from draftworth.untrusted import one_line
 
 # What Kubernetes gives a pod that may call it. The token is replaced while the pod lives.

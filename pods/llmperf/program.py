@@ -26,8 +26,9 @@ from botocore.config import Config
 
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring.clock import unix_clock
-from draftworth.measuring.history import read_history
-from draftworth.measuring.job import (
+from draftworth.measuring.journal import read_history, unrecorded_ends
+from draftworth.measuring.result_files import FolderSink, SinkError, Store
+from draftworth.measuring.run_specification import (
     EXIT_COMPLETE,
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -35,10 +36,8 @@ from draftworth.measuring.job import (
     MAX_UNRECORDED_ENDS,
     job_run_id,
 )
-from draftworth.measuring.journal import unrecorded_ends
-from draftworth.measuring.readiness import ReadServerState
 from draftworth.measuring.runner import DEFECT, Runner, new_run_id
-from draftworth.measuring.sink import FolderSink, SinkError, Store
+from draftworth.measuring.servers import ReadServerState
 from draftworth.records.codec import dump_record
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult

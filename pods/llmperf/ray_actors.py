@@ -23,10 +23,9 @@ from llmperf.requests_launcher import RequestsLauncher
 from ray.exceptions import RayError
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.client import Client, Measured
+from draftworth.measuring.client import Client, Measured, max_tokens_of
+from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.load import Planned
-from draftworth.measuring.request import max_tokens_of
-from draftworth.measuring.scheduling import raise_scheduling_class
 from pods.llmperf.ray_engine import lost_request
 
 # Ray's smallest; results are a few kilobytes and travel with the reply.

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from draftworth.analysis.facts import facts_of
-from draftworth.measuring.sink import Store
+from draftworth.measuring.result_files import Store
 from draftworth.records.reading import read_end, read_run
 from draftworth.records.results import BLOCKS_FOLDER, RESULT_SUFFIX, RUN_FILE, TRANSCRIPT_SUFFIX
 from draftworth.records.search import SEARCH_FILE

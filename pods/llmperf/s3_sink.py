@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftworth.measuring.sink import SinkError
+from draftworth.measuring.result_files import SinkError
 from draftworth.records.results import RESULT_LIMIT_BYTES
 from draftworth.untrusted import TooLargeError, read_at_most
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import UserInputError
+from draftworth.measuring.result_files import SinkError
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.sink import SinkError
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.prompts import MAX_PROMPT_BYTES
 from draftworth.records.reading import parse_s3_url

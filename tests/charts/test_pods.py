@@ -11,15 +11,15 @@ import pytest
 
 from charts.names import LOAD_GENERATOR_SERVICE_ACCOUNT, server_names
 from charts.run_specification import run_spec_file
-from draftworth.measuring.job import (
+from draftworth.measuring.run_specification import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_NOT_RECORDED,
     EXIT_WRONG_INPUT,
     MAX_UNRECORDED_ENDS,
+    RunSpec,
     job_run_id,
 )
-from draftworth.measuring.run_specification import RunSpec
 from draftworth.planning.draft_reading import draft_reading
 from draftworth.records.codec import load_record
 from tests.charts.rendering import (

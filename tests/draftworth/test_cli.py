@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from draftworth.cli import COMMANDS, main
-from draftworth.measuring.sink import FolderSink
+from draftworth.measuring.result_files import FolderSink
 from tests.conftest import ROOT
 from tests.support.experiments import put, write_experiment
 from tests.support.stream_server import Request, Step, completion, plain, stream_server

@@ -22,7 +22,7 @@ import yaml
 from account import leftovers
 from charts.names import base_url, server_name
 from charts.run_specification import run_spec_file
-from draftworth.measuring.job import EXIT_COMPLETE
+from draftworth.measuring.run_specification import EXIT_COMPLETE
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.reading import parse_s3_url
 from pods.canary.program import EXIT_OK

@@ -15,7 +15,7 @@ import pytest
 
 from charts.checkpoint_stager import RETRIES
 from draftworth.errors import UserInputError
-from draftworth.measuring.job import EXIT_FAILED, EXIT_INTERRUPTED
+from draftworth.measuring.run_specification import EXIT_FAILED, EXIT_INTERRUPTED
 from draftworth.records.results import RUN_FILE
 from draftworth.records.server_state import COMPILE_LIMIT_MINUTES, LOAD_LIMIT_MINUTES
 from draftworth.records.staging import FAILED_MARKER

@@ -20,7 +20,7 @@ import pytest
 from account import artifacts, delete_assets, stop
 from draftworth.cli import main
 from draftworth.errors import DraftworthError
-from draftworth.measuring.job import EXIT_COMPLETE, EXIT_INTERRUPTED
+from draftworth.measuring.run_specification import EXIT_COMPLETE, EXIT_INTERRUPTED
 from draftworth.metrics.definitions import NAMESPACE, TTFT
 from draftworth.records.codec import load_record
 from draftworth.records.results import RESULT_SUFFIX, BlockResult

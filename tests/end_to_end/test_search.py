@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from charts.names import server_name
-from draftworth.measuring.job import EXIT_COMPLETE, EXIT_INTERRUPTED
+from draftworth.measuring.run_specification import EXIT_COMPLETE, EXIT_INTERRUPTED
 from draftworth.records.codec import load_record
 from draftworth.records.readings import OUTPUTS_FILE, READINGS_FILE, Output, Reading
 from draftworth.records.results import BlockResult, RunResult

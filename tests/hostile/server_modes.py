@@ -18,7 +18,7 @@ from draftworth.measuring.client import (
     ERROR_NO_TOKENS,
     ERROR_TIMEOUT,
 )
-from draftworth.measuring.readiness import READY
+from draftworth.measuring.servers import READY
 from tests.support.stream_server import (
     DONE,
     HEADERS,

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from draftworth.cli import plan
 from draftworth.errors import ExperimentError, PromptSetError, UserInputError
-from draftworth.measuring.request import request_body
+from draftworth.measuring.client import request_body
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.records.prompts import load_case
 from draftworth.untrusted import printable

@@ -24,11 +24,10 @@ from draftworth.measuring.counters import (
     speculation_between,
     timings_between,
 )
-from draftworth.measuring.llmperf_files import llmperf_responses, llmperf_summary
-from draftworth.measuring.readiness import Readiness
+from draftworth.measuring.result_files import FolderSink, llmperf_responses, llmperf_summary
 from draftworth.measuring.run_specification import Endpoint, RequestShape
 from draftworth.measuring.runner import Runner
-from draftworth.measuring.sink import FolderSink
+from draftworth.measuring.servers import Readiness
 from draftworth.records.codec import dump_record, load_object, load_record
 from draftworth.records.prompts import Prompt
 from draftworth.records.reading import read_run

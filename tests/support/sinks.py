@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from draftworth.measuring.sink import FolderSink, SinkError
+from draftworth.measuring.result_files import FolderSink, SinkError
 
 
 class RefusingSink(FolderSink):

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from draftworth.measuring.llmperf_files import llmperf_summary
+from draftworth.measuring.result_files import llmperf_summary
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import MILLISECONDS, Metric
 from draftworth.records.reading import Run

@@ -16,11 +16,10 @@ import pytest
 
 from draftworth.measuring import client as client_module
 from draftworth.measuring.chunks import BadStreamError, ChunkReader, Timeline
-from draftworth.measuring.client import Client, Measured, figures_of
+from draftworth.measuring.client import Client, Measured, figures_of, request_body
+from draftworth.measuring.clock import MAX_WAIT_SHARE
 from draftworth.measuring.http import Head, Response
-from draftworth.measuring.request import request_body
 from draftworth.measuring.run_specification import RequestShape
-from draftworth.measuring.scheduling import MAX_WAIT_SHARE
 from draftworth.records.prompts import Prompt
 from draftworth.records.results import RequestRecord
 from tests.support.stream_server import (

@@ -16,8 +16,8 @@ import pytest
 from draftworth.measuring import clock
 from draftworth.measuring.client import Client
 from draftworth.measuring.clock import UnixClock, unix_clock
-from draftworth.measuring.readiness import NotReadyError, Readiness
 from draftworth.measuring.run_specification import Endpoint
+from draftworth.measuring.servers import NotReadyError, Readiness
 from draftworth.records.reading import read_run
 from tests.conftest import ROOT
 from tests.draftworth.measuring.test_runner import case, run, server, spec

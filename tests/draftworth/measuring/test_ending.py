@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from draftworth.measuring.ending import shortfall_reason
+from draftworth.measuring.findings import shortfall_reason
 from draftworth.records.results import BlockResult
 from tests.draftworth.report.runs import make_run, with_control
 from tests.support.blocks import make_failed_record

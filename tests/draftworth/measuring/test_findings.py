@@ -12,8 +12,7 @@ from draftworth.analysis.facts import facts_of
 from draftworth.analysis.step_costs import step_costs_of
 from draftworth.measuring.client import Measured
 from draftworth.measuring.findings import write_findings
-from draftworth.measuring.runfiles import RunFiles
-from draftworth.measuring.sink import FolderSink
+from draftworth.measuring.result_files import FolderSink, RunFiles
 from draftworth.records.codec import load_record
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE
@@ -47,7 +46,7 @@ def test_a_complete_run_has_its_verdict_just_before_its_end(tmp_path: Path) -> N
 
 def parted(folder: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> tuple[Verdict, list[str]]:
     """The verdict of a run whose variant parts from the baseline at once, and what was told."""
-    monkeypatch.setattr("draftworth.measuring.runfiles.MOST_KEPT_IDS", most)
+    monkeypatch.setattr("draftworth.measuring.result_files.MOST_KEPT_IDS", most)
     told: list[str] = []
     files = RunFiles(sink=FolderSink(folder), run_id="built-run", progress=told.append)
     made = make_run()

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.measuring import readiness
-from draftworth.measuring.history import History
-from draftworth.measuring.journal import Entry
+from draftworth.measuring import servers
+from draftworth.measuring.journal import Entry, History
+from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.runner import Runner
-from draftworth.measuring.sink import FolderSink
 from draftworth.records.reading import read_run
 from draftworth.records.results import RunResult
 from draftworth.records.server_state import ServerState
@@ -125,7 +124,7 @@ def test_a_server_that_was_given_up_ends_the_run_at_once_with_its_reason(tmp_pat
 def test_what_says_nothing_of_this_run_does_not_end_it(
     tmp_path: Path, state: ServerState | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "STATE_SECONDS", 0.01)
+    monkeypatch.setattr(servers, "STATE_SECONDS", 0.01)
     with stream_server(lambda _: LOADING) as late:
         result = run(tmp_path, late.base_url, state=lambda _: state, allowance_seconds=7800.0)
     assert "was not ready within" in result.reason
@@ -141,7 +140,7 @@ def test_servers_that_are_all_ready_are_measured_whatever_was_said(tmp_path: Pat
 def test_a_server_that_is_given_up_later_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "STATE_SECONDS", 0.01)
+    monkeypatch.setattr(servers, "STATE_SECONDS", 0.01)
     asked: list[str] = []
 
     def state(server: str) -> ServerState | None:

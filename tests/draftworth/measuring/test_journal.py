@@ -6,19 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.measuring.history import History, read_history
-from draftworth.measuring.job import job_run_id
 from draftworth.measuring.journal import (
     UNRECORDED_END,
     Entry,
     EntryKind,
+    History,
     account,
     elapsed_seconds,
     interruptions,
+    read_history,
     server_starts,
     times_lost,
 )
-from draftworth.measuring.sink import FolderSink
+from draftworth.measuring.result_files import FolderSink
+from draftworth.measuring.run_specification import job_run_id
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.results import ServerStart
 from tests.support.blocks import make_block

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from draftworth.measuring.blocks import MAX_LOSSES_OF_A_BLOCK
 from draftworth.measuring.client import Client
-from draftworth.measuring.history import History
-from draftworth.measuring.measurer import MAX_LOSSES_OF_A_BLOCK
+from draftworth.measuring.journal import History
+from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.runner import Runner
-from draftworth.measuring.sink import FolderSink
 from draftworth.records.codec import load_record
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import (

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.planted import GROUP, PlantedRun, planted_blocks, planted_spec
 from benchmarks.planted import Cell as Planted
-from draftworth.measuring.precision import Precision
 from draftworth.measuring.run_specification import RunSpec, Sampling
+from draftworth.measuring.schedule import Precision
 from draftworth.records.load import PoissonLoad
 from draftworth.records.results import BlockResult
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.history import read_history
+from draftworth.measuring.journal import read_history
+from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.runner import Runner
-from draftworth.measuring.sink import FolderSink
 from draftworth.records.reading import Run, read_run
 from draftworth.records.verdict import VERDICT_FILE
 from tests.draftworth.measuring.specifications import endpoint, sampling, specification

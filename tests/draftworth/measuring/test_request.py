@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.measuring.request import request_body, request_seed
+from draftworth.measuring.client import request_body, request_seed
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.codec import INT64
 from draftworth.records.reading import Run, read_run

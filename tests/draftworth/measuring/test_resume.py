@@ -18,12 +18,18 @@ from typing import Any
 import pytest
 
 from draftworth.measuring.client import Client, Measured
-from draftworth.measuring.history import History, read_history
-from draftworth.measuring.journal import JOURNAL_FOLDER, UNRECORDED_END, Entry, Journal
+from draftworth.measuring.journal import (
+    JOURNAL_FOLDER,
+    UNRECORDED_END,
+    Entry,
+    History,
+    Journal,
+    read_history,
+)
 from draftworth.measuring.load import Batch, Outcome, Planned
+from draftworth.measuring.result_files import FolderSink, Sink, SinkError
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import TERMINATED, Runner
-from draftworth.measuring.sink import FolderSink, Sink, SinkError
 from draftworth.records.codec import dump_record
 from draftworth.records.load import ConcurrencyLoad, Load
 from draftworth.records.prompts import Case, Prompt

@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 
 from draftworth.analysis.summary import Group
-from draftworth.measuring.precision import Precision
-from draftworth.measuring.rounds import Round, Rounds, least_rounds, most_rounds
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.stages import stages
+from draftworth.measuring.schedule import (
+    Precision,
+    Round,
+    Rounds,
+    least_rounds,
+    most_rounds,
+    stages,
+)
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import BlockResult
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification

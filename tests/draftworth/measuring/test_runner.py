@@ -15,10 +15,9 @@ import pytest
 from draftworth.analysis.checks import server_check
 from draftworth.measuring.client import Client
 from draftworth.measuring.counters import parse_metrics, restarted, server_start
-from draftworth.measuring.llmperf_files import llmperf_summary
+from draftworth.measuring.result_files import FolderSink, SinkError, llmperf_summary
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.runner import Runner, new_run_id
-from draftworth.measuring.sink import FolderSink, SinkError
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run, read_run

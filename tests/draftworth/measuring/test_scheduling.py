@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.measuring.scheduling import Waits, exclusion_reason
+from draftworth.measuring.clock import Waits, exclusion_reason
 
 MS = 1_000_000
 # TTFT 200 ms, then 1 s of decoding; nothing stamped by the kernel.

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from draftworth.measuring.client import Client, Measured
-from draftworth.measuring.history import read_history
+from draftworth.measuring.journal import read_history
 from draftworth.measuring.load import Batch, Outcome, Planned
+from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import Runner
-from draftworth.measuring.sink import FolderSink
 from draftworth.records.load import Load
 from draftworth.records.reading import read_run
 from draftworth.records.readings import Reading

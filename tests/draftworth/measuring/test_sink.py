@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.measuring.sink import FolderSink, SinkError
+from draftworth.measuring.result_files import FolderSink, SinkError
 
 
 def test_names_are_those_of_whole_files_below_the_folder(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.spending import Spending
+from draftworth.measuring.search import Spending
 from draftworth.records.results import Price
 from draftworth.searching.policy import Forecast, State
 from tests.draftworth.measuring.specifications import endpoint, specification

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from draftworth.measuring.run_specification import Endpoint
-from draftworth.measuring.stages import Stage, stages
+from draftworth.measuring.schedule import Stage, stages
 from tests.draftworth.measuring.specifications import endpoint, specification
 
 

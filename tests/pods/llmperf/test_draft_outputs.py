@@ -10,9 +10,9 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from draftworth.measuring.result_files import FolderSink, Store
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import reads_nothing
-from draftworth.measuring.sink import FolderSink, Store
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.readings import (

@@ -18,15 +18,18 @@ import boto3
 import pytest
 
 from charts.shipped import MEASURING_IMAGE
-from draftworth.measuring.job import (
+from draftworth.measuring.journal import Entry, EntryKind
+from draftworth.measuring.run_specification import (
     EXIT_INTERRUPTED,
     EXIT_NOT_RECORDED,
     JOB_NAME_VARIABLE,
     JOB_UID_VARIABLE,
     MAX_UNRECORDED_ENDS,
+    Endpoint,
+    RequestShape,
+    RunSpec,
+    Sampling,
 )
-from draftworth.measuring.journal import Entry, EntryKind
-from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.records.codec import dump_record, dump_text, load_record
 from draftworth.records.load import ConcurrencyLoad, LoadGenerator
 from draftworth.records.prompts import Case, Prompt

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.measuring.job import EXIT_INTERRUPTED
-from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.run_specification import EXIT_INTERRUPTED, RunSpec
 from draftworth.records.codec import dump_text
 from draftworth.records.reading import read_run
 from tests.conftest import ROOT

@@ -9,7 +9,7 @@ import pytest
 from moto import mock_aws
 
 from draftworth.cli import main
-from draftworth.measuring.sink import FolderSink
+from draftworth.measuring.result_files import FolderSink
 from draftworth.records.codec import dump_record
 from draftworth.records.results import RUN_FILE
 from draftworth.records.verdict import REPORT_FOLDER, REPORT_PAGE

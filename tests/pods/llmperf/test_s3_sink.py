@@ -9,7 +9,7 @@ import pytest
 from moto import mock_aws
 
 from draftworth.errors import UserInputError
-from draftworth.measuring.sink import SinkError
+from draftworth.measuring.result_files import SinkError
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RESULT_LIMIT_BYTES
 from pods.llmperf.s3_sink import S3Sink

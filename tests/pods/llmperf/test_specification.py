@@ -11,8 +11,12 @@ import boto3
 import pytest
 
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.measuring.job import EXIT_COMPLETE, EXIT_NOT_RECORDED, EXIT_WRONG_INPUT
-from draftworth.measuring.sink import SinkError
+from draftworth.measuring.result_files import SinkError
+from draftworth.measuring.run_specification import (
+    EXIT_COMPLETE,
+    EXIT_NOT_RECORDED,
+    EXIT_WRONG_INPUT,
+)
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.results import RUN_FILE, RunResult
 from pods.llmperf import specification
