@@ -22,9 +22,9 @@ from draftworth.errors import DraftworthError
 from draftworth.experiment.naming import ARTIFACTS_OUTPUT, CHECKPOINTS_OUTPUT
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron, load_neuron
-from draftworth.records.artifact_manifest import differences
+from draftworth.records.artifacts import differences
+from draftworth.records.checkpoints import ReadyModel, ready_key
 from draftworth.records.codec import RecordError, load_record
-from draftworth.records.staging import ReadyModel, ready_key
 from draftworth.terminal import table_lines
 from draftworth.untrusted import TooLargeError, read_at_most
 

@@ -11,8 +11,8 @@ from account.clients import client, explained, or_none
 from account.terminal import utc_text
 from draftworth.errors import DraftworthError
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.records.capacity import STATE_KEY, spent_usd
 from draftworth.records.codec import load_object
+from draftworth.records.deployment import STATE_KEY, spent_usd
 from draftworth.untrusted import one_line, read_at_most
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from account.clients import listed
 from draftworth.errors import DraftworthError
-from draftworth.records.artifact_manifest import (
+from draftworth.records.artifacts import (
     MANIFEST_NAME,
     ArtifactManifest,
     manifest_key,

@@ -27,7 +27,7 @@ from draftworth.planning.looked_up_price import (
     with_looked_up_price,
 )
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from draftworth.records.files import replace_file
+from draftworth.records.checkpoints import replace_file
 
 _STATE_IT = "state aws.price in the experiment: usd_per_hour, as_of and source"
 

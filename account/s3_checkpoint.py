@@ -19,17 +19,19 @@ from s3transfer.exceptions import RetriesExceededError
 
 from account.clients import AwsError, client, explained, or_none
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.files import StoredFile, is_below, sha256_of
-from draftworth.records.reading import parse_s3_url
-from draftworth.records.staging import (
+from draftworth.records.checkpoints import (
     FAILED_MARKER,
     PLAN_MARKER,
     READY_MARKER,
     FailedModel,
     ReadyModel,
+    StoredFile,
     checkpoint_prefix,
+    is_below,
+    sha256_of,
 )
+from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.reading import parse_s3_url
 from draftworth.untrusted import TooLargeError, one_line, read_at_most
 
 _GIB = 2**30

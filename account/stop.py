@@ -21,7 +21,7 @@ from account.stack_outputs import bucket_of
 from account.terminal import print_lines, utc_text
 from draftworth.experiment.naming import RESULTS_OUTPUT
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from draftworth.records.capacity import HEARTBEAT_MINUTES, STOP_KEY, size_command
+from draftworth.records.deployment import HEARTBEAT_MINUTES, STOP_KEY, size_command
 
 # The object calls the controller; a node drains for a quarter of an hour at most.
 DEFAULT_WAIT_MINUTES = 30

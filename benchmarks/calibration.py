@@ -24,10 +24,9 @@ from rich.table import Table
 
 from benchmarks.planted import BASELINE, CLASS, LOADS, VARIANT, Cell, PlantedRun
 from draftworth.analysis.clustering import MANY_REPETITIONS
-from draftworth.analysis.control import without_control
 from draftworth.analysis.pairing import Traffic
-from draftworth.analysis.verdict import INDIFFERENCE, Comparison, compare
-from draftworth.records.verdict import Judgement
+from draftworth.analysis.verdict import INDIFFERENCE, Comparison, compare, without_control
+from draftworth.records.findings import Judgement
 
 BOUNDARY = 1 / (1 + INDIFFERENCE)
 _JUDGEMENTS: tuple[Judgement, ...] = (

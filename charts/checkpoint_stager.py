@@ -16,7 +16,7 @@ from charts.pods import empty_folder, field_variable, resources
 from draftworth.errors import UserInputError
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.records.staging import FAILURES_ANNOTATION, FAILURES_VARIABLE
+from draftworth.records.checkpoints import FAILURES_ANNOTATION, FAILURES_VARIABLE
 
 CONTAINER_NAME = "checkpoint-stager"
 SCRATCH_PATH = "/scratch"

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from draftworth.errors import DraftworthError
-from draftworth.records.files import replace_file
+from draftworth.records.checkpoints import replace_file
 
 
 def placeholder(variable: str) -> str:

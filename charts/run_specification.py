@@ -15,7 +15,7 @@ from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.run_specification import Server, run_spec
 from draftworth.records.codec import dump_record
-from draftworth.records.server_state import START_ALLOWANCE_MINUTES
+from draftworth.records.servers import START_ALLOWANCE_MINUTES
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from charts.vllm_pod import pod_template, service_port
 from draftworth.experiment.naming import dns_label
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
-from draftworth.records.server_state import COMPILE_LIMIT_MINUTES
+from draftworth.records.servers import COMPILE_LIMIT_MINUTES
 
 NEURON_DRIVER = "neuron.aws.com"
 DEVICE_CLASS = "neuron.aws.com"

@@ -39,7 +39,7 @@ from charts.storage import ARTIFACTS_PATH, pod_mounts, pod_volumes
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
-from draftworth.records.server_state import (
+from draftworth.records.servers import (
     COMPILE_LIMIT_MINUTES,
     LOAD_LIMIT_MINUTES,
     POD_VARIABLE,

@@ -13,8 +13,7 @@ from draftworth.estimating.outputs import outputs_of_log, outputs_of_run
 from draftworth.experiment.model import beside
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.planning.run_specification import serving_facts
-from draftworth.records.answers import answers_path, load_answers
-from draftworth.records.prompts import CASE_SUFFIX
+from draftworth.records.prompts import CASE_SUFFIX, answers_path, load_answers
 from draftworth.records.reading import Run, read_run
 from draftworth.records.readings import Output
 from draftworth.records.results import RUN_FILE

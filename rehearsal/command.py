@@ -28,8 +28,13 @@ from draftworth.measuring.runner import (
 )
 from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
 from draftworth.records.codec import dump_record
-from draftworth.records.likelihoods import LIKELIHOODS_FILE, Likelihoods
-from draftworth.records.predictions import PREDICTIONS_FILE, Prediction, Predictions
+from draftworth.records.likelihoods import (
+    LIKELIHOODS_FILE,
+    PREDICTIONS_FILE,
+    Likelihoods,
+    Prediction,
+    Predictions,
+)
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUNS_FOLDER, RunResult
 from draftworth.records.transcripts import read_transcripts

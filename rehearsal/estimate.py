@@ -35,14 +35,14 @@ from draftworth.planning.resolved import (
 )
 from draftworth.planning.settling import settling, token_prices
 from draftworth.records.codec import dump_record
-from draftworth.records.predictions import (
+from draftworth.records.findings import StepCostCard, read_step_costs
+from draftworth.records.likelihoods import (
     PREDICTIONS_FILE,
     Prediction,
     Predictions,
     read_predictions,
 )
 from draftworth.records.readings import Reading
-from draftworth.records.step_costs import StepCostCard, read_step_costs
 from draftworth.report.terminal import document_lines
 from draftworth.report.writing import write_page
 from pods.teacher_forcing.reader import Reader

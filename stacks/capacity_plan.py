@@ -9,8 +9,8 @@ from draftworth.experiment.aws import CapacityBlock
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.records.capacity import CapacityPlan, DraftRef, ModelRef
-from draftworth.records.server_state import START_ALLOWANCE_MINUTES
+from draftworth.records.deployment import CapacityPlan, DraftRef, ModelRef
+from draftworth.records.servers import START_ALLOWANCE_MINUTES
 
 
 def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:

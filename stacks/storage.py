@@ -14,7 +14,7 @@ from draftworth.experiment.naming import (
     RUNS_PREFIX,
 )
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.records.capacity import STOP_KEY
+from draftworth.records.deployment import STOP_KEY
 from stacks.base import Part
 from stacks.constructs.buckets import announce_on_event_bridge, private_bucket
 from stacks.constructs.log_groups import own_function_logs

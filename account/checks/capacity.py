@@ -12,7 +12,7 @@ from account.checks.quotas import ACCELERATOR, room
 from account.region import Region
 from account.terminal import utc_text
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
+from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 
 
 def zone_offering(situation: Situation) -> Outcome:

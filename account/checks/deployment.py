@@ -10,7 +10,7 @@ from account.checks.tools import pinned_cdk_version
 from account.clients import DeniedError, tags_of
 from account.stack_outputs import bucket_in, stack_outputs
 from draftworth.experiment.naming import EXPERIMENT_TAG, RESULTS_OUTPUT
-from draftworth.records.capacity import STOP_KEY
+from draftworth.records.deployment import STOP_KEY
 
 # What aws-cdk-lib's default synthesizer asks for; `tests/stacks/test_every_stack.py` holds both
 # to the synthesized assembly.

@@ -10,7 +10,7 @@ from typing import Any
 from account.market.offer import BlockOffer, Need
 from account.market.prices import usd
 from account.region import Region
-from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
+from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 
 # Amazon EC2 User Guide, Capacity Blocks: whole days up to 14, then whole weeks up to 26; sizes as
 # the console offers them. Offers end at 11:30 UTC, so one may be shorter than what was asked for.

@@ -13,7 +13,7 @@ from draftworth.planning.assumptions import assumption_data
 from draftworth.planning.bounds import Bounds
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.timeline import forecast
-from draftworth.records.capacity import BLOCK_MARGIN_SECONDS, CapacityKind
+from draftworth.records.deployment import BLOCK_MARGIN_SECONDS, CapacityKind
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from draftworth.planning.resolved import ResolvedExperiment, ResolvedVariant
 from draftworth.planning.run_specification import serving_facts
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RunResult
-from draftworth.records.serving_facts import Decoding, ServingFacts
+from draftworth.records.servers import Decoding, ServingFacts
 from draftworth.records.transcripts import read_transcripts
 from draftworth.untrusted import one_line
 

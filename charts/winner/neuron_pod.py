@@ -30,7 +30,7 @@ from charts.vllm_pod import (
 from charts.winner.export import Object
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
-from draftworth.records.server_state import (
+from draftworth.records.servers import (
     COMPILE_LIMIT_MINUTES,
     LOAD_LIMIT_MINUTES,
     POD_VARIABLE,

@@ -1,19 +1,119 @@
-"""The answer of a run in sentences: for the report, for `verdict.json` and for the mail."""
+"""The answer of a run or a search in sentences: for the report, `verdict.json`, the mail."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.ladder import Contexts, Ladder
 from draftworth.analysis.pairing import TRAFFIC_MIX
-from draftworth.analysis.search_answer import search_answer
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics.definitions import COST
+from draftworth.records.findings import Finding, Judgement, Verdict
 from draftworth.records.load import PoissonLoad
 from draftworth.records.results import AS_SHIPPED
-from draftworth.records.verdict import Finding, Judgement, Verdict
+from draftworth.records.search import Range, SearchResult
+from draftworth.untrusted import one_line
+
+
+def search_answer(found: SearchResult) -> str:
+    """The best candidate, what a token costs with it, and how sure it is that none is better."""
+    if not found.best:
+        return "The search has measured no candidate: no draft and no window can be named."
+    name = named(found, found.best)
+    best = found.result(found.best)
+    cost = best.cost
+    if cost.high < 1:
+        subject = f"{name[0].upper()}{name[1:]}:"
+    else:
+        pays = "pays" if cost.low > 1 else "is shown to pay"
+        subject = f"No measured candidate {pays}: with the best, {name},"
+    alone = f"; its own blocks alone say {apart(best.measured.value)}" if best.measured else ""
+    known = f"by all that was measured{alone}; {_sureness(found)}"
+    return f"{subject} a token costs {cost_words(cost)} {known}."
+
+
+def course(found: SearchResult) -> Iterator[str]:
+    """What was measured, why no more of it, and what was left out."""
+    total = len({c.variant for c in found.search.candidates} | found.failed.keys())
+    count = sum(result.measured is not None for result in found.results)
+    was = "was" if count == 1 else "were"
+    order = f", in this order: {', '.join(found.order)}" if found.order else ""
+    yield f"{count} of {_candidates(total)} {was} measured at {found.load}{order}."
+    ended = one_line(found.ended or "the run was over before the search was")
+    yield f"No further one was: {ended}."
+    for variant, reason in found.failed.items():
+        yield f"{variant} is left out: {one_line(reason).rstrip('.')}."
+    if unknown := _unknown(found):
+        yield f"Neither measured nor predicted: {', '.join(unknown)}."
+
+
+def next_step(found: SearchResult) -> str:
+    """What to do with the answer."""
+    if not found.best:
+        return "Next: put right what is said here and measure once more."
+    if found.result(found.best).cost.low >= 1:
+        return (
+            "Next: try other drafts with `python -m draftworth estimate`, which needs no device; "
+            "those measured here do not pay."
+        )
+    return (
+        f"Next: measure {named(found, found.best)} against the baseline in an experiment of its "
+        "own, with both under `variants` and no `search`, with repetitions and a ladder of loads: "
+        "the best of many looks a little better than it is, and this answer is for one load."
+    )
+
+
+def named(found: SearchResult, variant: str) -> str:
+    """`window 9 of drafts/small`."""
+    candidate = found.search.candidate(variant)
+    of_draft = f" of {one_line(candidate.draft)}" if candidate.draft else ""
+    return f"window {candidate.window}{of_draft}"
+
+
+def cost_words(cost: Range) -> str:
+    """`41.2% less than without a draft (39.9% to 42.6%)`."""
+    if (cost.low < 1) == (cost.high < 1):
+        first, last = sorted(abs(end - 1) for end in (cost.low, cost.high))
+        ends = f"{first:.1%} to {last:.1%}"
+    else:
+        ends = f"{apart(cost.low)} to {apart(cost.high)}"
+    return f"{apart(cost.value)} than without a draft ({ends})"
+
+
+def apart(ratio: float) -> str:
+    """`41.2% less`."""
+    return f"{abs(ratio - 1):.1%} {'less' if ratio < 1 else 'more'}"
+
+
+def _sureness(found: SearchResult) -> str:
+    by = f"by more than {100 * found.search.within:g}%"
+    said = []
+    if any(result.measured is None for result in found.results):
+        claim = (
+            "other candidate is cheaper"
+            if found.expected_to_pay
+            else "candidate is cheaper than no draft"
+        )
+        # Never 100%: what is not measured is not certain.
+        percent = min(99, math.floor(100 * found.sureness))
+        sure = f"at least {percent}% sure that no {claim} {by}"
+        said.append(sure if percent > 0 else f"another candidate may be cheaper {by}")
+    if unknown := _unknown(found):
+        said.append(f"{_candidates(len(unknown))} could be neither measured nor predicted")
+    return " and ".join(said) or "every candidate that could be is measured"
+
+
+def _unknown(found: SearchResult) -> Sequence[str]:
+    known = {result.variant for result in found.results} | found.failed.keys()
+    return [c.variant for c in found.search.candidates if c.variant not in known]
+
+
+def _candidates(count: int) -> str:
+    return f"{count} candidate{'s' * (count != 1)}"
+
 
 NO_COMPARISON = "The run has no speculative variant beside its baseline: no verdict."
 # How the headline begins. The first that some comparison has is the answer: whoever may choose

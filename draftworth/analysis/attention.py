@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from draftworth.analysis.checks import ACCEPTANCE_TOLERANCE, SERVER_TOLERANCE, AcceptanceCheck
-from draftworth.analysis.control import why_no_floor
 from draftworth.analysis.facts import RunFacts, VariantFacts
-from draftworth.analysis.lengths import wrong_input_tokens
 from draftworth.analysis.pairing import Traffic
-from draftworth.analysis.summary import groups_of
-from draftworth.analysis.verdict import Comparison
+from draftworth.analysis.summary import groups_of, wrong_input_tokens
+from draftworth.analysis.verdict import Comparison, why_no_floor
 from draftworth.records.load import PoissonLoad
 from draftworth.records.results import RunResult
 

@@ -1,15 +1,32 @@
-"""What tokens cost, and apart from it where a run's time and money went.
+"""The cost of a token, of a step, and of the parts of a run.
 
 The cost of a million output tokens is that of serving: what a server costs that is up and busy. A
 run pays for more: waiting, interruptions and idle time, from its own account of time.
+
+The time between a request's first and last chunk is its steps' time, so the sum of these times over
+the sum of steps is the mean step latency. Inter-token latency divides by tokens instead: it is the
+step latency / tokens per step, and says what a reader waits, not what the server does.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from draftworth.analysis.checks import AcceptanceCheck
+from draftworth.analysis.clustering import Sample
+from draftworth.analysis.pairing import samples_of
+from draftworth.analysis.ratios import Amounts, log_of_sums
+from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.summary import groups_of
+from draftworth.metrics import definitions
 from draftworth.metrics.cost import nodes_usd_per_second
-from draftworth.records.results import RunResult
+from draftworth.metrics.definitions import TOKENS_PER_STEP
+from draftworth.records.findings import StepCost, StepCostCard, StepsBy
+from draftworth.records.load import Load
+from draftworth.records.reading import Run
+from draftworth.records.results import CONTROL, BlockResult, RequestRecord, RunResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,3 +60,135 @@ def total(parts: tuple[Part, ...]) -> Part:
     return Part(
         name="total", seconds=sum(part.seconds for part in parts), usd=sum(paid) if paid else None
     )
+
+
+# Of a request: steps after its first chunk; None: not known.
+_CountSteps = Callable[[RequestRecord], int | None]
+
+
+def step_costs_of(run: Run) -> StepCostCard:
+    """The card of a run, sealed."""
+    return StepCostCard(
+        run_id=run.result.run_id,
+        experiment=run.result.experiment,
+        serving=run.result.serving,
+        costs=tuple(_costs(run)),
+    ).sealed()
+
+
+def _costs(run: Run) -> Iterator[StepCost]:
+    for variant in run.result.variants:
+        # The control is the baseline once more.
+        for load in dict.fromkeys(group.load for group in groups_of(run.blocks)):
+            blocks = [b for b in run.blocks if (b.variant, b.load) == (variant, load)]
+            if blocks and variant != CONTROL:
+                yield _cost(blocks, variant, load, run.result.max_tokens_per_step.get(variant))
+
+
+def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
+    """Step latency of a variant / the baseline's at a load, over all classes: what a step costs in
+    baseline steps, and so the tokens that it must yield to break even in decoding.
+
+    None where either is not known, as `StepCost.step_latency_s` says.
+    """
+    sides = []
+    for name in (variant, run.result.baseline):
+        blocks = [b for b in run.blocks if (b.variant, b.load) == (name, load)]
+        count = _counting(_steps_by(blocks, run.result.max_tokens_per_step.get(name)))
+        sides.append(log_of_sums(_samples(blocks, name), _seconds_and_steps(count)))
+    drafted, plain = sides
+    return drafted.beside(plain).estimate() if drafted and plain else None
+
+
+def _cost(blocks: Sequence[BlockResult], variant: str, load: Load, most: int | None) -> StepCost:
+    """Over all classes: a step's time depends on how many requests it serves, not on their text."""
+    steps_by = _steps_by(blocks, most)
+    count = _counting(steps_by)
+    amounts = _seconds_and_steps(count)
+    samples = _samples(blocks, variant)
+    found = log_of_sums(samples, amounts)
+    latency = found.estimate() if found else None
+    used = [record for _, record in samples if amounts(record)]
+    steps = sum(count(record) or 0 for record in used)
+    return StepCost(
+        variant=variant,
+        load=load,
+        mean_context_tokens=_mean_context(used, count),
+        step_latency_s=latency.value if latency else None,
+        step_latency_low_s=latency.low if latency else None,
+        step_latency_high_s=latency.high if latency else None,
+        steps_by=steps_by if latency else None,
+        steps=steps,
+        requests=len(used),
+        tokens_per_step=_tokens_after_first(used) / steps if steps else None,
+    )
+
+
+def _samples(blocks: Sequence[BlockResult], variant: str) -> list[tuple[Sample, RequestRecord]]:
+    return [sample for group in groups_of(blocks) for sample in samples_of(blocks, group, variant)]
+
+
+def _counting(steps_by: StepsBy | None) -> _CountSteps:
+    return _COUNTS[steps_by] if steps_by else lambda _: None
+
+
+def _seconds_and_steps(count: _CountSteps) -> Amounts:
+    def amounts(record: RequestRecord) -> tuple[float, float] | None:
+        steps, seconds = count(record), _decoding_s(record)
+        return (seconds, float(steps)) if record.counts and steps and seconds is not None else None
+
+    return amounts
+
+
+def _steps_by(blocks: Sequence[BlockResult], most: int | None) -> StepsBy | None:
+    """What shows the steps: chunks, unless they came merged; None: nothing does."""
+    if most == 1:
+        return "tokens"
+    pooled = TOKENS_PER_STEP.pooled
+    check = AcceptanceCheck(
+        counted=None,
+        tokens_per_step=pooled(blocks, None) if pooled else None,
+        most=most,
+        tokens_per_chunk=definitions.tokens_per_chunk(blocks),
+    )
+    if not check.merged:
+        return "chunks"
+    counting = [r for block in blocks for r in block.requests if r.counts]
+    told = all(r.verification_steps is not None for r in counting)
+    return "verification steps" if told else None
+
+
+def _tokens_steps(record: RequestRecord) -> int | None:
+    """Of a server that yields one token a step."""
+    if record.number_output_tokens is None or record.first_chunk_tokens is None:
+        return None
+    return record.number_output_tokens - record.first_chunk_tokens
+
+
+_COUNTS: dict[StepsBy, _CountSteps] = {
+    "chunks": lambda record: record.chunks - 1,
+    "tokens": _tokens_steps,
+    "verification steps": lambda record: record.verification_steps,
+}
+
+
+def _decoding_s(record: RequestRecord) -> float | None:
+    """From the first chunk to the last one."""
+    if record.end_to_end_latency_s is None or record.ttft_s is None:
+        return None
+    return record.end_to_end_latency_s - record.ttft_s
+
+
+def _tokens_after_first(records: Sequence[RequestRecord]) -> int:
+    return sum((r.number_output_tokens or 0) - (r.first_chunk_tokens or 0) for r in records)
+
+
+def _mean_context(records: Sequence[RequestRecord], count: _CountSteps) -> float | None:
+    """Over steps: a request's input and, on the average of its steps, half of its output."""
+    sized = [
+        (count(r) or 0, r.number_input_tokens + r.number_output_tokens / 2)
+        for r in records
+        if r.number_input_tokens is not None and r.number_output_tokens is not None
+    ]
+    steps = sum(n for n, _ in sized)
+    return math.fsum(n * context for n, context in sized) / steps if steps else None

@@ -14,18 +14,14 @@ from draftworth.analysis.checks import (
     break_even,
     server_check,
 )
-from draftworth.analysis.control import without_control
-from draftworth.analysis.goodput import Goodput, goodput
 from draftworth.analysis.ladder import Contexts, Ladder, contexts_of, ladders_of
-from draftworth.analysis.limits import highest_rate
-from draftworth.analysis.outputs import Divergence, divergences
+from draftworth.analysis.limits import Goodput, goodput, highest_rate
+from draftworth.analysis.outputs import Divergence, divergences, partings
 from draftworth.analysis.pairing import Traffic, counting, paired, samples_of
-from draftworth.analysis.parting import partings
-from draftworth.analysis.repetitions import RepetitionFacts, repetitions_of
-from draftworth.analysis.shortfall import Shortfall, shortfall
+from draftworth.analysis.repetitions import RepetitionFacts, Shortfall, repetitions_of, shortfall
 from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
-from draftworth.analysis.verdict import Comparison, compare
+from draftworth.analysis.verdict import Comparison, compare, without_control
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import (
     ACCEPTANCE_RATE,

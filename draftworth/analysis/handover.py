@@ -11,17 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from draftworth.analysis.answer import asked_of, best_of, missing_requests
+from draftworth.analysis.costs import step_cost_ratio
 from draftworth.analysis.facts import RunFacts, VariantFacts
-from draftworth.analysis.lengths import Lengths, lengths_of
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.step_costs import step_cost_ratio
-from draftworth.analysis.summary import Group, groups_of, summarize
+from draftworth.analysis.summary import Group, Lengths, groups_of, lengths_of, summarize
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics.definitions import TOKENS_PER_STEP
+from draftworth.records.findings import Judgement
 from draftworth.records.load import ConcurrencyLoad, Load
 from draftworth.records.results import BlockResult
-from draftworth.records.verdict import Judgement
 
 CHEAPER: Judgement = "cheaper per token"
 # What decides against a variant, as `inconclusive` does not.

@@ -9,7 +9,7 @@ from draftworth.analysis.run_comparison import few, may_be_compared, measured
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, RunResult, TimeAccount
-from draftworth.records.serving_facts import Decoding, ServingFacts
+from draftworth.records.servers import Decoding, ServingFacts
 
 # What must be the same, by name, beside what was measured.
 _QUESTION: dict[str, Callable[[Run], object]] = {

@@ -1,7 +1,8 @@
-"""What each repetition says alone: beside each other they show what a start of the servers does."""
+"""Repetitions: what each says alone, and what an interval lacks to be narrow enough."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -68,3 +69,87 @@ def _whole(blocks: Sequence[BlockResult], c: Comparison) -> set[str] | None:
     pairs = paired(blocks, c.traffic, variant=c.variant, baseline=c.baseline)
     found = log_cost_ratio(pairs, c.traffic)
     return set().union(*whole_repetitions(found.parts).values()) if found else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shortfall:
+    """What an interval lacks to be as narrow as was asked for; 0: nothing more of that helps.
+
+    requests: more measured requests of the same prompts, by which it would be reached.
+    prompts, repetitions: more different prompts, and more repetitions, where no number of requests
+        would.
+    """
+
+    requests: int = 0
+    prompts: int = 0
+    repetitions: int = 0
+
+    def __bool__(self) -> bool:
+        """Whether anything is missing."""
+        return bool(self.requests or self.prompts or self.repetitions)
+
+    def words(self, target_width: float) -> str:
+        """What it would take, for a reader."""
+        if not (self.prompts or self.repetitions):
+            return f"about {_so_many(self.requests, 'request')} would reach {target_width:.0%}"
+        counts = {"prompt": self.prompts, "repetition": self.repetitions}
+        more = " and ".join(_so_many(count, name) for name, count in counts.items() if count)
+        return (
+            f"about {more} would reach {target_width:.0%}: those measured differ too much among "
+            "themselves"
+        )
+
+
+def _so_many(count: int, name: str) -> str:
+    return f"{count} more {name}{'s' * (count != 1)}"
+
+
+def shortfall(ratio: Estimate | None, *, target_width: float) -> Shortfall | None:
+    """How much more would make the interval as narrow as `target_width` (relative).
+
+    The square of a width is that of the prompts' width, which shrinks with their number, that of
+    the repetitions' width, which shrinks with theirs, and the rest, which shrinks with the number
+    of rounds. None: there is no interval to scale, or no width was asked for.
+    """
+    width = ratio.relative_width if ratio else None
+    if ratio is None or width is None or target_width <= 0:
+        return None
+    if width <= target_width:
+        return Shortfall()
+    wanted = target_width**2
+    of_prompts = (ratio.prompts_width or 0.0) ** 2
+    of_repetitions = ratio.repetitions_width**2
+    left = wanted - of_prompts - of_repetitions
+    if left > 0:
+        needed = ratio.samples * (width**2 - of_prompts - of_repetitions) / left
+        return Shortfall(requests=max(1, math.ceil(needed - 1e-9) - ratio.samples))
+    # Each that is too wide alone has to fit the whole of what is wanted; one that is not keeps its
+    # part of it, and the other has the rest.
+    prompts_fit, repetitions_fit = of_prompts < wanted, of_repetitions < wanted
+    for_prompts = wanted - (of_repetitions if repetitions_fit else 0.0)
+    for_repetitions = wanted - (of_prompts if prompts_fit else 0.0)
+    more_prompts = of_prompts > of_repetitions or not prompts_fit
+    more_repetitions = of_repetitions >= of_prompts or not repetitions_fit
+    return Shortfall(
+        prompts=_more(ratio.prompts, of_prompts / for_prompts) if more_prompts else 0,
+        repetitions=_more(ratio.repetitions, of_repetitions / for_repetitions)
+        if more_repetitions
+        else 0,
+    )
+
+
+def _more(count: int, times: float) -> int:
+    return max(1, math.ceil(count * (times - 1) - 1e-9))
+
+
+def more_rounds_help(ratio: Estimate, *, target_width: float) -> bool:
+    """Whether further rounds of the same prompts are worth their time.
+
+    Not where the prompts or the repetitions alone keep the interval too wide, and it is already as
+    narrow as they allow, but for a tenth.
+    """
+    width = ratio.relative_width
+    if width is None or ratio.prompts_width is None:
+        return True
+    lasting = math.hypot(ratio.prompts_width, ratio.repetitions_width)
+    return lasting < target_width or width > lasting * 1.1

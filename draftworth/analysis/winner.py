@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.answer import asked_of, best_of, headline
+from draftworth.analysis.costs import step_cost_ratio
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.handover import (
     CHEAPER,
@@ -24,14 +25,13 @@ from draftworth.analysis.handover import (
 from draftworth.analysis.ladder import weighted
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.step_costs import step_cost_ratio
 from draftworth.analysis.verdict import Comparison
 from draftworth.errors import DraftworthError
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, TTFT
+from draftworth.records.findings import Judgement
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED
-from draftworth.records.verdict import Judgement
 from draftworth.untrusted import one_line
 
 

@@ -28,8 +28,8 @@ from draftworth.planning.resolved import (
 from draftworth.planning.search_text import candidate_lines
 from draftworth.planning.timeline import forecast
 from draftworth.planning.timeline_text import learnt_lines, time_lines
+from draftworth.records.findings import read_step_costs
 from draftworth.records.reading import read_run
-from draftworth.records.step_costs import read_step_costs
 from draftworth.serving.command import ModelPaths, served_model_name
 from draftworth.serving.dialects import serving_command
 

@@ -12,7 +12,7 @@ from draftworth.analysis.run_comparison import changes, elsewhere, is_same_exper
 from draftworth.cli.runs import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.cli.scoring import score
 from draftworth.errors import UserInputError
-from draftworth.records.predictions import Prediction, read_predictions
+from draftworth.records.likelihoods import Prediction, read_predictions
 from draftworth.records.reading import Run, read_end, read_run
 from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
 from draftworth.report.contents import document_of, handover_document

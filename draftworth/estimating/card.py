@@ -8,10 +8,10 @@ from itertools import pairwise
 
 from draftworth.errors import UserInputError
 from draftworth.estimating.forecast import Range
+from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.load import Load
 from draftworth.records.results import MAX_SECONDS, MIN_SECONDS
-from draftworth.records.serving_facts import Decoding, ServingFacts
-from draftworth.records.step_costs import StepCost, StepCostCard
+from draftworth.records.servers import Decoding, ServingFacts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from draftworth.analysis.acceptance import hit_rate, yields
 from draftworth.estimating.forecast import Answer, StepCosts, WindowForecast, answer, forecast
-from draftworth.records.predictions import Prediction
+from draftworth.records.likelihoods import Prediction
 from draftworth.records.readings import Reading
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from draftworth.records.predictions import Prediction
+from draftworth.records.likelihoods import Prediction
 from draftworth.records.reading import Run
 from draftworth.records.readings import Reading
 from draftworth.records.results import RequestRecord

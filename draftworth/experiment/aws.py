@@ -20,7 +20,7 @@ from draftworth.experiment.patterns import (
     PositiveFloat,
 )
 from draftworth.experiment.strict import StrictModel
-from draftworth.records.capacity import MAX_DEADLINE_MINUTES
+from draftworth.records.deployment import MAX_DEADLINE_MINUTES
 
 S3_ADD_ON = "aws-mountpoint-s3-csi-driver"
 # A Capacity Block lasts 182 days at most; what is left of the day it begins in comes on top.

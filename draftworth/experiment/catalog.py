@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from draftworth.experiment.strict import StrictModel, read_yaml
-from draftworth.records.capacity import DraftTokenizer
+from draftworth.records.deployment import DraftTokenizer
 from draftworth.speculation import most_tokens_per_step
 
 # No draft, no speculation: the baseline's method.

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from draftworth.records.capacity import CapacityKind
+from draftworth.records.deployment import CapacityKind
 from draftworth.records.results import RUNS_FOLDER
 
 PROJECT = "draftworth"

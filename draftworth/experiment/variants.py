@@ -16,8 +16,8 @@ from draftworth.experiment.patterns import (
     PositiveInt,
 )
 from draftworth.experiment.strict import StrictModel
+from draftworth.records.checkpoints import checkpoint_prefix
 from draftworth.records.results import AS_SHIPPED
-from draftworth.records.staging import checkpoint_prefix
 
 
 class HubModel(StrictModel):

@@ -14,14 +14,14 @@ from draftworth.importing.chat_log import Logged
 from draftworth.importing.formats import FORMATS, Format
 from draftworth.importing.sample import Candidate, Sample
 from draftworth.importing.source import Record, records_of
-from draftworth.records.answers import answers_path
 from draftworth.records.chat import NotSendableError
-from draftworth.records.files import replace_file
+from draftworth.records.checkpoints import replace_file
 from draftworth.records.prompts import (
     CASE_SUFFIX,
     MAX_FILE_BYTES,
     MAX_LINE_BYTES,
     MAX_PROMPT_BYTES,
+    answers_path,
     prompt_of,
 )
 from draftworth.untrusted import MIB

@@ -12,18 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from draftworth.analysis.answer import verdict_of
-from draftworth.analysis.control import without_control
+from draftworth.analysis.costs import step_costs_of
 from draftworth.analysis.facts import facts_of
-from draftworth.analysis.step_costs import step_costs_of
+from draftworth.analysis.verdict import without_control
 from draftworth.measuring.blocks import first_error
 from draftworth.measuring.journal import Entry, account, interruptions, server_starts
 from draftworth.measuring.result_files import RunFiles
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.codec import dump_record
+from draftworth.records.findings import STEP_COSTS_FILE, VERDICT_FILE
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, BlockResult, RunResult, RunStatus
-from draftworth.records.step_costs import STEP_COSTS_FILE
-from draftworth.records.verdict import VERDICT_FILE
 
 
 def shortfall_reason(blocks: Sequence[BlockResult]) -> str:

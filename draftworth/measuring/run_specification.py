@@ -13,7 +13,7 @@ from draftworth.records.load import Load, LoadGenerator
 from draftworth.records.prompts import Case
 from draftworth.records.results import Limits, Price, check_temperature
 from draftworth.records.search import Search
-from draftworth.records.serving_facts import ServingFacts
+from draftworth.records.servers import ServingFacts
 
 RUN_SPEC_SCHEMA = "draftworth.runspec/11"
 

@@ -17,7 +17,7 @@ from draftworth.measuring.clock import WallClock
 from draftworth.measuring.http import API_KEY_VARIABLE, HttpError, get_text, refusal
 from draftworth.measuring.journal import Journal, elapsed_seconds
 from draftworth.measuring.run_specification import Endpoint, RunSpec
-from draftworth.records.server_state import ServerState
+from draftworth.records.servers import ServerState
 from draftworth.untrusted import one_line
 
 READY = "ready"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from draftworth.metrics.cost import usd_per_million_tokens
+from draftworth.records.findings import Verdict
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Price, RequestRecord
-from draftworth.records.verdict import Verdict
 from draftworth.speculation import explained_acceptance
 
 NAMESPACE = "Draftworth"

@@ -15,7 +15,7 @@ from draftworth.planning.bounds import Bounds
 from draftworth.planning.phases import Schedule
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.timeline import Forecast
-from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
+from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 
 SHORTEST_HOURS = 24
 

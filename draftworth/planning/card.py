@@ -16,9 +16,9 @@ from draftworth.planning.assumptions import Assumption, Assumptions
 from draftworth.planning.learning import assumption_of
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.run_specification import serving_facts
+from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.results import AS_SHIPPED
-from draftworth.records.serving_facts import ServingFacts
-from draftworth.records.step_costs import StepCost, StepCostCard
+from draftworth.records.servers import ServingFacts
 from draftworth.untrusted import one_line
 
 CARD_OPTION = "--card"

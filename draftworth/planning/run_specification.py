@@ -20,7 +20,7 @@ from draftworth.planning.resolved import (
     ResolvedVariant,
 )
 from draftworth.records.results import Limits
-from draftworth.records.serving_facts import Decoding, ServingFacts
+from draftworth.records.servers import Decoding, ServingFacts
 from draftworth.serving.command import served_model_name
 
 

@@ -24,8 +24,8 @@ from draftworth.planning.timeline_text import (
     no_price_text,
     unpriced_text,
 )
+from draftworth.records.findings import StepCostCard
 from draftworth.records.load import ConcurrencyLoad
-from draftworth.records.step_costs import StepCostCard
 
 
 @dataclass(frozen=True, kw_only=True)

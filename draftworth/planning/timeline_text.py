@@ -24,7 +24,7 @@ from draftworth.planning.phases import Phase, Timeline
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.search_text import search_lines
 from draftworth.planning.timeline import BUDGET, NODE_START, TEARDOWN, Forecast
-from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
+from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 from draftworth.terminal import table_lines
 
 

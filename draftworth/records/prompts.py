@@ -1,10 +1,14 @@
-"""Prompt sets: JSON Lines files, one file a case, one folder a prompt class.
+"""Prompt sets and logged answers: JSON Lines files, one file a case, one folder a prompt class.
 
 A line is `{"id": "count-01", "prompt": "Count from ..."}`, for a conversation
 `{"id": "chat-01", "messages": [{"role": "user", "content": "..."}]}`, or for a text that is sent
 without a chat template `{"id": "text-01", "text_to_continue": "Once upon"}`. It may have
 `max_tokens`, and where it is a chat `tools`, `tool_choice` and `response_format`. Standard library
 only: the load generator's pod reads prompts with this module too.
+
+They are what a model said in the past, `{"id": "chat-000017", "text": "..."}`; no run sends them.
+They lie in a folder of their own, because every JSON Lines file of a class's folder is a case.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -29,7 +33,7 @@ from draftworth.records.chat import (
     checked_tools,
     texts_of,
 )
-from draftworth.records.codec import RecordError, load_object
+from draftworth.records.codec import RecordError, load_object, load_record
 from draftworth.untrusted import MIB, one_line, open_file
 
 CASE_SUFFIX = ".jsonl"
@@ -244,3 +248,51 @@ def _max_tokens(value: Mapping[str, Any], most: int | None) -> int | None:
 
 def _shown(value: object) -> str:
     return one_line(repr(value), characters=60)
+
+
+ANSWERS_FOLDER = "answers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What was answered to the prompt with this id: content, then calls of tools."""
+
+    id: str
+    text: str
+
+
+def answers_path(case: Path) -> Path:
+    """Where the answers to the prompts of a case's file are."""
+    return case.parent / ANSWERS_FOLDER / case.name
+
+
+def load_answers(path: Path, prompt_ids: Iterable[str]) -> Mapping[str, str]:
+    """The texts of a file by prompt id; a prompt may have none.
+
+    Raises:
+        PromptSetError: with file, line, what was given and what is allowed.
+    """
+    known = {*prompt_ids}
+    found: dict[str, str] = {}
+    try:
+        with open_file(path) as file:
+            for where, line in lines_of(file, path):
+                answer = _answer(line, where)
+                if answer.id not in known or answer.id in found:
+                    raise PromptSetError(
+                        f"{where}: id: given {one_line(answer.id, characters=80)!r}; allowed: each "
+                        "id of the prompt file at most once"
+                    )
+                found[answer.id] = answer.text
+    except OSError as error:
+        raise PromptSetError(f"{path}: cannot be read as UTF-8 text: {error}") from error
+    return found
+
+
+def _answer(line: bytes, where: str) -> Answer:
+    try:
+        return load_record(Answer, line)
+    except RecordError as error:
+        raise PromptSetError(
+            f'{where}: {error}; a line is {{"id": "chat-000017", "text": "Count to 200."}}'
+        ) from error

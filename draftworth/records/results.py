@@ -29,9 +29,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load import ConcurrencyLoad, Load, LoadGenerator
-from draftworth.records.serving_facts import ServingFacts
-from draftworth.records.verdict import VERDICT_FILE
+from draftworth.records.servers import ServingFacts
 from draftworth.untrusted import MIB
 
 RESULT_SCHEMA = "draftworth.result/6"

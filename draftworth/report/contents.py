@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from draftworth.analysis.answer import search_answer
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.run_comparison import Change, Elsewhere
 from draftworth.analysis.scores import ScoreComparison
-from draftworth.analysis.search_answer import search_answer
 from draftworth.analysis.statistics import CONFIDENCE
-from draftworth.records.predictions import Prediction
+from draftworth.records.likelihoods import Prediction
 from draftworth.records.results import AS_SHIPPED, RUN_FILE
 from draftworth.report.against import against_section, elsewhere_section
 from draftworth.report.document import Card, Document, Section

@@ -11,9 +11,9 @@ from draftworth.analysis.checks import (
     ServerCheck,
 )
 from draftworth.analysis.facts import QUANTILE_SHARES, GroupFacts, RunFacts, VariantFacts
-from draftworth.analysis.lengths import OutputLengths, output_lengths
 from draftworth.analysis.outputs import Likeness, LikenessWord, tokens_before
 from draftworth.analysis.scores import ScoreComparison
+from draftworth.analysis.summary import OutputLengths, output_lengths
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import (

@@ -6,16 +6,15 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from draftworth.analysis.answer import headline
+from draftworth.analysis.answer import headline, next_step
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.handover import PAYS, BreakEvenAt, Handover, handover_of
-from draftworth.analysis.lengths import Lengths
-from draftworth.analysis.search_answer import next_step
+from draftworth.analysis.summary import Lengths
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics.definitions import TOKENS_PER_STEP
 from draftworth.records.load import ConcurrencyLoad, Load
 from draftworth.records.results import Limits
-from draftworth.records.serving_facts import ServingFacts
+from draftworth.records.servers import ServingFacts
 from draftworth.report.document import Section, Table, table
 from draftworth.report.words import (
     ABOUT,

@@ -5,10 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from draftworth.analysis.answer import asked_of, cost_sentence, headline
+from draftworth.analysis.answer import (
+    apart,
+    asked_of,
+    cost_sentence,
+    cost_words,
+    course,
+    headline,
+    named,
+    next_step,
+)
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import TRAFFIC_MIX
-from draftworth.analysis.search_answer import apart, cost_words, course, named, next_step
 from draftworth.records.search import CandidateResult, Range, SearchResult
 from draftworth.report.document import Section, Table, table
 from draftworth.report.drawing import Plot

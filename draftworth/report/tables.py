@@ -14,9 +14,9 @@ from dataclasses import fields
 
 from draftworth.analysis.costs import run_parts
 from draftworth.analysis.facts import RunFacts, VariantFacts
-from draftworth.analysis.lengths import output_lengths
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
+from draftworth.analysis.summary import output_lengths
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
 from draftworth.metrics import definitions
 from draftworth.records.results import BlockResult, RequestRecord

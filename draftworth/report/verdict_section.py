@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from draftworth.analysis.answer import NO_COMPARISON, findings, rate_sentences, reach_sentences
 from draftworth.analysis.facts import RunFacts, VariantFacts
-from draftworth.analysis.goodput import Goodput
 from draftworth.analysis.ladder import Ladder
+from draftworth.analysis.limits import Goodput
 from draftworth.analysis.pairing import MANY_CASES
 from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison

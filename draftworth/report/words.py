@@ -9,8 +9,8 @@ from typing import Protocol
 
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.metrics.definitions import Metric
+from draftworth.records.findings import Judgement
 from draftworth.records.results import Price
-from draftworth.records.verdict import Judgement
 
 
 class Code(str):

@@ -11,7 +11,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from draftworth.records.capacity import DEADLINE_SCHEDULE, CapacityPlan
+from draftworth.records.deployment import DEADLINE_SCHEDULE, CapacityPlan
 from lambdas.capacity_controller.observation import NodeGroup
 from lambdas.capacity_controller.observing import Clients
 from lambdas.capacity_controller.settings import Settings

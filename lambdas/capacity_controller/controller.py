@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftworth.records.capacity import HEARTBEAT_MINUTES, STATE_KEY, CapacityPlan
+from draftworth.records.deployment import HEARTBEAT_MINUTES, STATE_KEY, CapacityPlan
 from lambdas.capacity_controller import actions, notifications
 from lambdas.capacity_controller.decision import limits_reached, utc
 from lambdas.capacity_controller.observation import NodeGroup, Observation

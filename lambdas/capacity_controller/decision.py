@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from draftworth.records.capacity import BLOCK_MARGIN_SECONDS
+from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 from lambdas.capacity_controller.observation import (
     CapacityBlock,
     NoCapacityBlock,

@@ -18,8 +18,8 @@ from urllib.request import OpenerDirector
 
 import boto3
 
-from draftworth.records.capacity import STATE_KEY, CapacityPlan
 from draftworth.records.codec import load_record
+from draftworth.records.deployment import STATE_KEY, CapacityPlan
 from draftworth.untrusted import one_line
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.deployment import handle_request

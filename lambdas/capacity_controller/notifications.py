@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-from draftworth.records.capacity import STATE_KEY, CapacityPlan, size_command
-from draftworth.records.verdict import REPORT_FOLDER, REPORT_PAGE
+from draftworth.records.deployment import STATE_KEY, CapacityPlan, size_command
+from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
 from draftworth.untrusted import one_line
 from lambdas.capacity_controller.decision import (
     CANARY_SILENT_AFTER_SECONDS,

@@ -10,9 +10,17 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
-from draftworth.records.canary import CanaryReport, canary_key
-from draftworth.records.capacity import CapacityPlan, ModelRef
+from draftworth.records.checkpoints import (
+    READY_MARKER,
+    FailedModel,
+    ReadyModel,
+    failed_key,
+    ready_key,
+    tokenizer_mismatch,
+)
 from draftworth.records.codec import RecordError, load_record
+from draftworth.records.deployment import CanaryReport, CapacityPlan, ModelRef, canary_key
+from draftworth.records.findings import VERDICT_FILE, Verdict
 from draftworth.records.results import (
     BLOCKS_FOLDER,
     RESULT_SUFFIX,
@@ -20,10 +28,7 @@ from draftworth.records.results import (
     RUNS_FOLDER,
     RunResult,
 )
-from draftworth.records.server_state import ServerState, server_state_key
-from draftworth.records.staging import READY_MARKER, FailedModel, ReadyModel, failed_key, ready_key
-from draftworth.records.tokenizers import tokenizer_mismatch
-from draftworth.records.verdict import VERDICT_FILE, Verdict
+from draftworth.records.servers import ServerState, server_state_key
 from draftworth.untrusted import TooLargeError, one_line
 from lambdas.capacity_controller.observation import Canaries, Models, Run, Servers
 from lambdas.s3_document import read_object

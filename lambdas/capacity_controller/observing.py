@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from draftworth.records.capacity import STOP_KEY, CapacityPlan
+from draftworth.records.deployment import STOP_KEY, CapacityPlan
 from draftworth.untrusted import one_line
 from lambdas.capacity_controller.objects import canaries_of, models_of, run_of, servers_of
 from lambdas.capacity_controller.observation import (

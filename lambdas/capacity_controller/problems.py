@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from draftworth.records.capacity import CapacityKind, CapacityPlan
+from draftworth.records.deployment import CapacityKind, CapacityPlan
 from lambdas.capacity_controller.observation import Problem
 
 CAPACITY = "insufficient_capacity"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from draftworth.records.capacity import CapacityPlan, spent_usd
+from draftworth.records.deployment import CapacityPlan, spent_usd
 from lambdas.s3_document import Document
 
 Status = Literal["active", "ended"]

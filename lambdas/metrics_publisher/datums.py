@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import Metric, dimension_values
+from draftworth.records.findings import Verdict
 from draftworth.records.results import BlockResult
-from draftworth.records.verdict import Verdict
 from lambdas.metrics_publisher.errors import UnusableError
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.metrics.definitions import NAMESPACE
 from draftworth.records.codec import RecordError, load_record
+from draftworth.records.findings import Verdict
 from draftworth.records.results import (
     PUBLISHED_FILES,
     RESULT_LIMIT_BYTES,
@@ -35,7 +36,6 @@ from draftworth.records.results import (
     BlockResult,
     claim_key,
 )
-from draftworth.records.verdict import Verdict
 from draftworth.untrusted import TooLargeError, read_at_most
 from lambdas.metrics_publisher.claims import CLOCK_SKEW_SECONDS, Claim, claim_document
 from lambdas.metrics_publisher.datums import Plan, plan_block, plan_verdict

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.errors import DraftworthError
-from draftworth.records.artifact_manifest import manifest_key
+from draftworth.records.artifacts import checked_manifest, manifest_key, mounted_commits
+from draftworth.records.checkpoints import READY_MARKER, ReadyModel, StoredFile
 from draftworth.records.codec import RecordError, load_record
-from draftworth.records.files import StoredFile
-from draftworth.records.mounted_graphs import checked_manifest, mounted_commits
-from draftworth.records.staging import READY_MARKER, ReadyModel
 from draftworth.untrusted import MIB, TooLargeError, open_file, read_file
 
 CONFIGURATION = "config.json"

@@ -2,7 +2,7 @@
 
 It waits until its checkpoints are staged, by asking S3 itself and not the mount, which may keep
 what it saw. Then it has some minutes: a role that was just made is refused at first. Whatever comes
-of it is reported (`draftworth/records/canary.py`), each try over the one before.
+of it is reported (`draftworth/records/deployment.py`), each try over the one before.
 
 Exit codes: 0 everything was read and reached, 1 something was not; the report says what.
 """
@@ -24,11 +24,11 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import DraftworthError
-from draftworth.records.canary import CanaryReport, canary_key
+from draftworth.records.artifacts import RefusedGraphsError
+from draftworth.records.checkpoints import ready_key
 from draftworth.records.codec import dump_record
-from draftworth.records.mounted_graphs import RefusedGraphsError
-from draftworth.records.server_state import last_lines
-from draftworth.records.staging import ready_key
+from draftworth.records.deployment import CanaryReport, canary_key
+from draftworth.records.servers import last_lines
 from draftworth.untrusted import one_line
 from pods.canary.mounts import Mounts
 from pods.log import log_line

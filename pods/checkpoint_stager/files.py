@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.records.files import sha256_of
+from draftworth.records.checkpoints import sha256_of
 from draftworth.untrusted import one_line
 
 # What the engines read, the best first: where a repository has one, the others are duplicates.

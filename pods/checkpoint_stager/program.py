@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError
 from huggingface_hub import HfApi
 
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.records.staging import FAILURES_VARIABLE
+from draftworth.records.checkpoints import FAILURES_VARIABLE
 from pods.checkpoint_stager.hub import Hub
 from pods.checkpoint_stager.hub_token import read_token
 from pods.checkpoint_stager.stager import ScratchSpace, Staging

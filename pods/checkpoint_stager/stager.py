@@ -18,10 +18,14 @@ from functools import cached_property
 from pathlib import Path
 
 from draftworth.errors import UserInputError
+from draftworth.records.checkpoints import (
+    PLAN_MARKER,
+    TOKENIZER_FILES,
+    ReadyModel,
+    StoredFile,
+    tokenizer_fingerprint,
+)
 from draftworth.records.codec import RecordError
-from draftworth.records.files import StoredFile
-from draftworth.records.staging import PLAN_MARKER, ReadyModel
-from draftworth.records.tokenizers import TOKENIZER_FILES, tokenizer_fingerprint
 from pods.checkpoint_stager.files import (
     CorruptFileError,
     HubFile,

@@ -14,17 +14,17 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.files import StoredFile
-from draftworth.records.staging import (
+from draftworth.records.checkpoints import (
     FAILED_MARKER,
     PLAN_MARKER,
     READY_MARKER,
     FailedModel,
     ReadyModel,
     StagingPlan,
+    StoredFile,
     checkpoint_prefix,
 )
+from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.untrusted import TooLargeError, one_line, read_at_most
 from pods.checkpoint_stager.files import HubFile
 

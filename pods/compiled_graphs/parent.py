@@ -1,7 +1,7 @@
 """The parent of vLLM in its container prepares graphs, runs vLLM and reports what becomes of it.
 
 It stays while vLLM runs, so that somebody can tell why a server does not come: each change goes
-into the results bucket (`draftworth/records/server_state.py`), with the last lines of the log. A
+into the results bucket (`draftworth/records/servers.py`), with the last lines of the log. A
 server that is not worth another start is given up. Then nothing runs here any more, and the
 container waits to be ended; the capacity controller takes its nodes away.
 
@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from draftworth.records.mounted_graphs import RefusedGraphsError
+from draftworth.records.artifacts import RefusedGraphsError
 from pods.compiled_graphs.prepare import Order, Prepared, compiles_after_all, prepare
 from pods.compiled_graphs.reports import Reports
 from pods.compiled_graphs.scratch import Starts, begin, healthy, keep

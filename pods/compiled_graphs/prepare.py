@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from draftworth.records.artifact_manifest import ArtifactManifest
-from draftworth.records.files import sha256_of
-from draftworth.records.mounted_graphs import (
+from draftworth.records.artifacts import (
     NEXT,
+    ArtifactManifest,
     RefusedGraphsError,
     checked_manifest,
     mounted_commits,
 )
+from draftworth.records.checkpoints import sha256_of
 from pods.compiled_graphs.scratch import (
     STARTS_NAME,
     Origin,

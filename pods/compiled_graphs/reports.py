@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from draftworth.records.codec import dump_record
-from draftworth.records.server_state import ServerPhase, ServerState, server_state_key
+from draftworth.records.servers import ServerPhase, ServerState, server_state_key
 from draftworth.untrusted import one_line
 from pods.compiled_graphs.prepare import say
 from pods.compiled_graphs.scratch import Starts

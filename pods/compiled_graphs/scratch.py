@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from draftworth.records.checkpoints import replace_file
 from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.files import replace_file
 from draftworth.untrusted import TooLargeError, read_file
 
 R = TypeVar("R")

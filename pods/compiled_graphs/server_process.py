@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from draftworth.records.server_state import LAST_LINES, last_lines
+from draftworth.records.servers import LAST_LINES, last_lines
 
 EXIT_NOT_FOUND = 127
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from draftworth.records.server_state import (
+from draftworth.records.servers import (
     COMPILE_LIMIT_MINUTES,
     LOAD_LIMIT_MINUTES,
     POD_VARIABLE,

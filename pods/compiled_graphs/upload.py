@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from draftworth.records.artifact_manifest import (
+from draftworth.records.artifacts import (
     ArtifactManifest,
     manifest_key,
     upload_folder,
 )
+from draftworth.records.checkpoints import StoredFile, sha256_of
 from draftworth.records.codec import dump_record, load_record
-from draftworth.records.files import StoredFile, sha256_of
 from draftworth.untrusted import read_at_most
 from pods.compiled_graphs.scratch import StartRecord, compiled_files, mark_whole, read_record
 from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, is_healthy

@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 
 from draftworth.analysis.facts import facts_of
 from draftworth.measuring.result_files import Store
+from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
 from draftworth.records.reading import read_end, read_run
 from draftworth.records.results import BLOCKS_FOLDER, RESULT_SUFFIX, RUN_FILE, TRANSCRIPT_SUFFIX
 from draftworth.records.search import SEARCH_FILE
 from draftworth.records.transcripts import FILE_LIMIT_BYTES, read_transcripts
-from draftworth.records.verdict import REPORT_FOLDER, REPORT_PAGE
 from draftworth.untrusted import MIB
 
 Log = Callable[[str], None]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from draftworth.records.codec import RecordError, load_record
-from draftworth.records.server_state import ServerState, server_state_key
+from draftworth.records.servers import ServerState, server_state_key
 from draftworth.untrusted import TooLargeError, read_at_most
 
 if TYPE_CHECKING:

@@ -24,17 +24,17 @@ from aws_cdk import (
 from constructs import Construct, IDependable
 
 from charts.shipped import CAPACITY_CONTROLLER
-from draftworth.records.canary import CANARIES_FOLDER
-from draftworth.records.capacity import (
+from draftworth.records.checkpoints import FAILED_MARKER, READY_MARKER
+from draftworth.records.codec import dump_text
+from draftworth.records.deployment import (
+    CANARIES_FOLDER,
     DEADLINE_SCHEDULE,
     HEARTBEAT_MINUTES,
     STOP_KEY,
     CapacityPlan,
 )
-from draftworth.records.codec import dump_text
 from draftworth.records.results import OBJECT_CREATED, RUN_FILE
-from draftworth.records.server_state import SERVERS_FOLDER
-from draftworth.records.staging import FAILED_MARKER, READY_MARKER
+from draftworth.records.servers import SERVERS_FOLDER
 from stacks.assets import function_code
 from stacks.constructs.capacity_rights import grant_rights
 from stacks.constructs.functions import function_role, python_function

@@ -9,12 +9,11 @@ from __future__ import annotations
 from aws_cdk import Stack, Token, aws_iam, aws_s3
 
 from draftworth.experiment.naming import RUNS_PREFIX, Names
-from draftworth.records.canary import CANARIES_FOLDER
-from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
+from draftworth.records.checkpoints import failed_key, ready_key
+from draftworth.records.deployment import CANARIES_FOLDER, STATE_KEY, STOP_KEY, CapacityPlan
+from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.results import RUN_FILE
-from draftworth.records.server_state import SERVERS_FOLDER
-from draftworth.records.staging import failed_key, ready_key
-from draftworth.records.verdict import VERDICT_FILE
+from draftworth.records.servers import SERVERS_FOLDER
 from stacks.constructs.accepted_findings import accept, accept_folders
 from stacks.constructs.roles import allow, grant
 

@@ -21,10 +21,10 @@ from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.draft_reading import draft_reading
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
-from draftworth.records.artifact_manifest import manifest_key
-from draftworth.records.canary import canary_key
+from draftworth.records.artifacts import manifest_key
+from draftworth.records.deployment import canary_key
 from draftworth.records.readings import OUTPUTS_FILE, READINGS_FILE
-from draftworth.records.server_state import SERVERS_FOLDER, server_state_key
+from draftworth.records.servers import SERVERS_FOLDER, server_state_key
 from stacks.constructs.accepted_findings import accept_folders
 from stacks.constructs.roles import CREATED_NOT_REPLACED, allow, grant, pod_role
 

@@ -20,10 +20,9 @@ from account.clients import client
 from draftworth.cli import main
 from draftworth.errors import DraftworthError
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
+from draftworth.records.artifacts import ArtifactManifest, manifest_key
+from draftworth.records.checkpoints import ReadyModel, StoredFile, ready_key
 from draftworth.records.codec import dump_record
-from draftworth.records.files import StoredFile
-from draftworth.records.staging import ReadyModel, ready_key
 from tests.support.experiments import Edit, both, put, write_experiment
 
 pytestmark = pytest.mark.emulator

@@ -15,9 +15,8 @@ from account.clients import AwsError
 from account.s3_checkpoint import download_checkpoint
 from draftworth.cli import main
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan, StoredFile
 from draftworth.records.codec import dump_record
-from draftworth.records.files import StoredFile
-from draftworth.records.staging import FailedModel, ReadyModel, StagingPlan
 from pods.checkpoint_stager.files import is_weights
 from rehearsal import estimate
 from tests.conftest import ROOT

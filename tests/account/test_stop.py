@@ -13,7 +13,7 @@ from moto import mock_aws
 from account.checks.deployment import not_stopped
 from account.stop import LOOK_SECONDS
 from draftworth.cli import main
-from draftworth.records.capacity import STATE_KEY, STOP_KEY
+from draftworth.records.deployment import STATE_KEY, STOP_KEY
 from tests.account.stubs import situation
 from tests.conftest import ROOT
 

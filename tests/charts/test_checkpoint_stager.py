@@ -14,7 +14,7 @@ from charts.checkpoint_stager import scratch_gib
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.records.staging import FAILURES_VARIABLE
+from draftworth.records.checkpoints import FAILURES_VARIABLE
 from pods.checkpoint_stager.program import _parser
 from tests.charts.rendering import (
     BINDINGS,

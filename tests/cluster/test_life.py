@@ -20,11 +20,11 @@ from charts.names import server_names
 from charts.run_specification import run_spec_file
 from draftworth.cli import main
 from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.records.checkpoints import READY_MARKER
 from draftworth.records.codec import load_record
 from draftworth.records.readings import OUTPUTS_FILE, READINGS_FILE, DraftReadings
 from draftworth.records.results import RESULT_SUFFIX, BlockResult, RunResult
 from draftworth.records.search import SEARCH_FILE, SearchResult
-from draftworth.records.staging import READY_MARKER
 from pods.compiled_graphs.start import MAX_STARTS
 from tests.cluster.api import Api, Object, path_of
 from tests.cluster.control_plane import ControlPlane

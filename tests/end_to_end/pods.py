@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from draftworth.records.staging import FAILURES_ANNOTATION
+from draftworth.records.checkpoints import FAILURES_ANNOTATION
 from tests.conftest import ROOT
 from tests.support.processes import end_family
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from charts.names import service_name
 from draftworth.records.codec import dump_record
-from draftworth.records.server_state import ServerPhase, ServerState, server_state_key
+from draftworth.records.servers import ServerPhase, ServerState, server_state_key
 
 if TYPE_CHECKING:
     from tests.end_to_end.conftest import Environment

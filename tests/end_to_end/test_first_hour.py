@@ -16,9 +16,9 @@ import pytest
 from charts.checkpoint_stager import RETRIES
 from draftworth.errors import UserInputError
 from draftworth.measuring.run_specification import EXIT_FAILED, EXIT_INTERRUPTED
+from draftworth.records.checkpoints import FAILED_MARKER
 from draftworth.records.results import RUN_FILE
-from draftworth.records.server_state import COMPILE_LIMIT_MINUTES, LOAD_LIMIT_MINUTES
-from draftworth.records.staging import FAILED_MARKER
+from draftworth.records.servers import COMPILE_LIMIT_MINUTES, LOAD_LIMIT_MINUTES
 from pods.canary.program import EXIT_FAILED as CANARY_FAILED
 from pods.canary.program import EXIT_OK as CANARY_WELL
 from pods.compiled_graphs.start import MAX_STARTS

@@ -23,8 +23,8 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring.run_specification import EXIT_COMPLETE, EXIT_INTERRUPTED
 from draftworth.metrics.definitions import NAMESPACE, TTFT
 from draftworth.records.codec import load_record
+from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.results import RESULT_SUFFIX, BlockResult
-from draftworth.records.verdict import VERDICT_FILE
 from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, TARGET, Environment, FirstRun
 from tests.end_to_end.programs import run_canaries

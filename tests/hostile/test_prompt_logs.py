@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from draftworth.cli import main
 from draftworth.importing.formats import FORMATS
-from draftworth.records.answers import answers_path, load_answers
-from draftworth.records.prompts import load_case
+from draftworth.records.prompts import answers_path, load_answers, load_case
 from tests.hostile.fuzzing import VALUES, bounded, tries
 
 MIB = 2**20

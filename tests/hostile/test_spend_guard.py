@@ -20,11 +20,10 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from draftworth.records.canary import canary_key
-from draftworth.records.capacity import STATE_KEY, STOP_KEY
+from draftworth.records.checkpoints import failed_key, ready_key
 from draftworth.records.codec import dump_record, dump_text
-from draftworth.records.server_state import server_state_key
-from draftworth.records.staging import failed_key, ready_key
+from draftworth.records.deployment import STATE_KEY, STOP_KEY, canary_key
+from draftworth.records.servers import server_state_key
 from lambdas.capacity_controller.controller import NotZeroError
 from lambdas.capacity_controller.handler import handle
 from tests.hostile.fuzzing import VALUES, bounded, tries

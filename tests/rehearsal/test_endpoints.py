@@ -11,8 +11,8 @@ from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.runner import measure_here
 from draftworth.planning.resolved import load
 from draftworth.records.codec import load_record
+from draftworth.records.findings import STEP_COSTS_FILE, StepCostCard
 from draftworth.records.reading import read_run
-from draftworth.records.step_costs import STEP_COSTS_FILE, StepCostCard
 from draftworth.report.contents import handover_document
 from rehearsal.endpoints import own_endpoints
 from tests.rehearsal.test_rehearsal import server, short_rehearsal

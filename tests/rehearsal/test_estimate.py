@@ -15,14 +15,12 @@ from draftworth.cli import main
 from draftworth.records.codec import dump_record
 from draftworth.records.likelihoods import (
     LIKELIHOODS_FILE,
+    PREDICTIONS_FILE,
     DraftLikelihood,
     Likelihood,
-    read_likelihoods,
-)
-from draftworth.records.predictions import (
-    PREDICTIONS_FILE,
     Prediction,
     Predictions,
+    read_likelihoods,
     read_predictions,
 )
 from draftworth.records.readings import Output, Reading

@@ -13,9 +13,9 @@ from draftworth.analysis.summary import groups_of, summarize
 from draftworth.analysis.verdict import compare
 from draftworth.cli import main
 from draftworth.metrics.definitions import ACCEPTANCE_RATE, TOKENS_PER_STEP
+from draftworth.records.findings import Judgement
 from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult
-from draftworth.records.verdict import Judgement
 from tests.conftest import ROOT
 from tests.support.experiments import both, put, write_experiment
 from tests.support.stream_server import Request, Step, completion, plain, stream_server

@@ -12,9 +12,9 @@ import pytest
 from charts.names import server_name
 from charts.shipped import CAPACITY_CONTROLLER
 from draftworth.experiment.aws import CapacityBlock
-from draftworth.records.capacity import STATE_KEY, STOP_KEY, CapacityPlan
 from draftworth.records.codec import load_record
-from draftworth.records.server_state import COMPILE_LIMIT_MINUTES
+from draftworth.records.deployment import STATE_KEY, STOP_KEY, CapacityPlan
+from draftworth.records.servers import COMPILE_LIMIT_MINUTES
 from stacks.constructs.capacity_controller import ANSWER_TIMEOUT_MINUTES, TIMEOUT_MINUTES
 from tests.stacks.function_assets import check_function_asset
 from tests.stacks.graph import needs_in

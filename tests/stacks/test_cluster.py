@@ -18,7 +18,7 @@ from charts.names import (
 from charts.slot import UPLOADER_EPHEMERAL_STORAGE_GIB, slot_resources
 from draftworth.experiment.aws import ADD_ONS, CapacityBlock
 from draftworth.experiment.naming import Names
-from draftworth.records.capacity import CapacityKind
+from draftworth.records.deployment import CapacityKind
 from stacks.constructs.accelerator_nodes import NODE_CONFIG
 from tests.stacks.synthesis import Resource, Template, experiments, of_type, only, synthesis
 

@@ -8,7 +8,7 @@ import pytest
 
 from charts.checkpoint_stager import MAX_SCRATCH_GIB, OTHER_STORAGE_GIB
 from charts.names import NAMESPACE, STAGER_SERVICE_ACCOUNT
-from draftworth.records.staging import failed_key, plan_key, ready_key
+from draftworth.records.checkpoints import failed_key, plan_key, ready_key
 from stacks.constructs.cpu_nodes import ROOT
 from tests.stacks.rendering import rights
 from tests.stacks.synthesis import Template, experiments, of_type, synthesis

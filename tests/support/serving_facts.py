@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from draftworth.records.serving_facts import Decoding, ServingFacts
+from draftworth.records.servers import Decoding, ServingFacts
 
 
 def make_serving_facts(**overrides: Any) -> ServingFacts:

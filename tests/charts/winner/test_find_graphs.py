@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from charts.winner import find_graphs
-from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
+from draftworth.records.artifacts import ArtifactManifest, manifest_key
+from draftworth.records.checkpoints import StoredFile
 from draftworth.records.codec import dump_record
-from draftworth.records.files import StoredFile
 
 KEY = "0123456789abcdef01234567"
 

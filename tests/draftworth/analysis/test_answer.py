@@ -10,9 +10,9 @@ from draftworth.analysis.answer import NO_COMPARISON, findings, headline, verdic
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts
 from draftworth.records.codec import dump_record, load_record
+from draftworth.records.findings import Judgement, Verdict
 from draftworth.records.load import PoissonLoad
 from draftworth.records.results import AS_SHIPPED, Limits
-from draftworth.records.verdict import Judgement, Verdict
 from draftworth.report.contents import document_of
 from tests.draftworth.report.runs import BASELINE, make_facts, make_plain_block, make_run
 

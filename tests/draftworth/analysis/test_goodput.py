@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.goodput import goodput, keeps
+from draftworth.analysis.limits import goodput, keeps
 from draftworth.analysis.pairing import Traffic
 from draftworth.records.load import ConcurrencyLoad, PoissonLoad
 from draftworth.records.results import BlockResult, Limits, RequestRecord

@@ -10,9 +10,9 @@ from draftworth.analysis.answer import headline, verdict_of
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.ladder import Contexts, Ladder, contexts_of
 from draftworth.analysis.statistics import Estimate
+from draftworth.records.findings import Judgement
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.results import BlockResult, Price
-from draftworth.records.verdict import Judgement
 from draftworth.report.contents import document_of
 from draftworth.report.plots import overview_plots
 from tests.draftworth.report.runs import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from draftworth.analysis.lengths import OutputLengths, output_lengths, wrong_input_tokens
+from draftworth.analysis.summary import OutputLengths, output_lengths, wrong_input_tokens
 from draftworth.records.load import ConcurrencyLoad
 from tests.support.blocks import make_failed_record, make_record
 

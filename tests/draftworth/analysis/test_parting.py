@@ -12,7 +12,7 @@ import pytest
 from draftworth.analysis.answer import headline
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import facts_of
-from draftworth.analysis.parting import ROUNDING_PER_TOKEN, Parting, partings
+from draftworth.analysis.outputs import ROUNDING_PER_TOKEN, Parting, partings
 from draftworth.analysis.statistics import at_least
 from draftworth.records.likelihoods import FALSE_ALARMS, GreedyLikelihood
 from draftworth.records.load import ConcurrencyLoad

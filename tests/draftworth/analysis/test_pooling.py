@@ -16,7 +16,7 @@ from draftworth.records.likelihoods import Likelihood
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult, Limits
-from draftworth.records.serving_facts import Decoding, ServingFacts
+from draftworth.records.servers import Decoding, ServingFacts
 from tests.draftworth.report.runs import make_run, with_control, with_repetitions
 from tests.support.blocks import START_UNIX_S, make_price
 from tests.support.serving_facts import make_serving_facts

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.answer import headline, verdict_of
-from draftworth.analysis.search_answer import course, next_step, search_answer
+from draftworth.analysis.answer import course, headline, next_step, search_answer, verdict_of
 from draftworth.records.search import Candidate, Range, SearchResult
 from tests.draftworth.report.runs import make_facts
 from tests.draftworth.report.searches import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from draftworth.analysis.shortfall import Shortfall, more_rounds_help, shortfall
+from draftworth.analysis.repetitions import Shortfall, more_rounds_help, shortfall
 from tests.support.samples import known
 
 

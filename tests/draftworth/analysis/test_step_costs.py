@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.analysis.step_costs import step_cost_ratio, step_costs_of
+from draftworth.analysis.costs import step_cost_ratio, step_costs_of
 from draftworth.errors import UserInputError
 from draftworth.planning.run_specification import serving_facts
 from draftworth.records.codec import dump_record
+from draftworth.records.findings import STEP_COSTS_FILE, StepCost, StepCostCard, read_step_costs
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, BlockResult
-from draftworth.records.serving_facts import Decoding
-from draftworth.records.step_costs import STEP_COSTS_FILE, StepCost, StepCostCard, read_step_costs
+from draftworth.records.servers import Decoding
 from tests.draftworth.report.runs import (
     BASELINE,
     VARIANT,

@@ -10,9 +10,9 @@ import pytest
 from draftworth.errors import UserInputError
 from draftworth.estimating.card import CardStepCosts, costs_by_load
 from draftworth.estimating.forecast import Range
+from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.load import ConcurrencyLoad
-from draftworth.records.serving_facts import ServingFacts
-from draftworth.records.step_costs import StepCost, StepCostCard
+from draftworth.records.servers import ServingFacts
 from tests.support.serving_facts import make_serving_facts
 
 C1, C4 = ConcurrencyLoad(concurrency=1), ConcurrencyLoad(concurrency=4)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from draftworth.estimating.card import CardStepCosts
 from draftworth.estimating.estimate import DraftEstimate, estimate_of, json_lines
 from draftworth.estimating.forecast import Range
-from draftworth.records.predictions import Prediction
+from draftworth.records.likelihoods import Prediction
 from draftworth.records.readings import Reading
 
 PREDICTED = Prediction(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from draftworth.estimating.predictions import predictions_of
-from draftworth.records.predictions import Prediction
+from draftworth.records.likelihoods import Prediction
 from draftworth.records.reading import Run
 from draftworth.records.readings import Reading
 from draftworth.records.transcripts import Transcript

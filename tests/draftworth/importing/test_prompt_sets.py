@@ -11,8 +11,7 @@ import pytest
 from draftworth.errors import PromptSetError
 from draftworth.importing import prompt_sets as module
 from draftworth.importing.prompt_sets import Imported, Order, described, import_prompts
-from draftworth.records.answers import answers_path, load_answers
-from draftworth.records.prompts import load_case
+from draftworth.records.prompts import answers_path, load_answers, load_case
 
 
 def chat(text: str, answer: str | None = None, **more: Any) -> dict[str, Any]:

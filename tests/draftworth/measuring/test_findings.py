@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 
 from draftworth.analysis.answer import verdict_of
+from draftworth.analysis.costs import step_costs_of
 from draftworth.analysis.facts import facts_of
-from draftworth.analysis.step_costs import step_costs_of
 from draftworth.measuring.client import Measured
 from draftworth.measuring.findings import write_findings
 from draftworth.measuring.result_files import FolderSink, RunFiles
 from draftworth.records.codec import load_record
+from draftworth.records.findings import STEP_COSTS_FILE, VERDICT_FILE, Verdict, read_step_costs
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE
-from draftworth.records.step_costs import STEP_COSTS_FILE, read_step_costs
 from draftworth.records.transcripts import Transcript
-from draftworth.records.verdict import VERDICT_FILE, Verdict
 from tests.draftworth.measuring.test_runner import case, run, server, spec
 from tests.draftworth.report.runs import make_run
 from tests.support.sinks import RefusingSink

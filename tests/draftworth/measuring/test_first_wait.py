@@ -15,7 +15,7 @@ from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.runner import Runner
 from draftworth.records.reading import read_run
 from draftworth.records.results import RunResult
-from draftworth.records.server_state import ServerState
+from draftworth.records.servers import ServerState
 from tests.draftworth.measuring.test_runner import case, server, spec
 from tests.support.stream_server import plain, stream_server
 

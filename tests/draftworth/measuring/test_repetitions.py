@@ -14,8 +14,8 @@ from draftworth.measuring.journal import read_history
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.runner import Runner
+from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.reading import Run, read_run
-from draftworth.records.verdict import VERDICT_FILE
 from tests.draftworth.measuring.specifications import endpoint, sampling, specification
 from tests.draftworth.measuring.test_resume import FakeEngine
 from tests.support.stream_server import StreamServer, plain, stream_server

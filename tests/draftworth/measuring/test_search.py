@@ -18,13 +18,13 @@ from draftworth.measuring.load import Batch, Outcome, Planned
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import Runner
+from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load import Load
 from draftworth.records.reading import read_run
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult, Limits, Price, RunResult
 from draftworth.records.search import SEARCH_FILE, Search, SearchResult, read_search
 from draftworth.records.transcripts import Transcript
-from draftworth.records.verdict import VERDICT_FILE
 from draftworth.speculation import steps_of
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
 from tests.draftworth.measuring.test_repetitions import RUN_ID, RecordingServers, terminate

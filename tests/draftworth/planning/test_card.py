@@ -14,10 +14,10 @@ from draftworth.planning.assumptions import assumption_data
 from draftworth.planning.card import by_card
 from draftworth.planning.run_specification import serving_facts
 from draftworth.records.codec import dump_record
+from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import AS_SHIPPED
-from draftworth.records.serving_facts import Decoding
-from draftworth.records.step_costs import StepCost, StepCostCard
+from draftworth.records.servers import Decoding
 from tests.conftest import ROOT
 from tests.draftworth.estimating.test_card import cost
 from tests.support.experiments import resolved

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from draftworth.errors import PromptSetError
-from draftworth.records.answers import answers_path, load_answers
+from draftworth.records.prompts import answers_path, load_answers
 
 
 def test_answers_lie_where_no_case_is_looked_for() -> None:

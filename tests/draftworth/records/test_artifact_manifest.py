@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from draftworth.records.artifact_manifest import (
+from draftworth.records.artifacts import (
     ArtifactManifest,
     differences,
     size_differences,
 )
+from draftworth.records.checkpoints import StoredFile
 from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.files import StoredFile
 
 INPUTS = {"image": "neuron:1", "window": 7, "target": {"model": "a/b", "revision": "main"}}
 MANIFEST = ArtifactManifest(

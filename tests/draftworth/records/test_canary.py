@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from draftworth.records.canary import CanaryReport, canary_key
 from draftworth.records.codec import dump_record, load_record
+from draftworth.records.deployment import CanaryReport, canary_key
 
 
 def test_a_report_reads_back_as_it_was_written() -> None:

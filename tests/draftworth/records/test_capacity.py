@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from draftworth.records.capacity import CapacityPlan, spent_usd
 from draftworth.records.codec import RecordError, dump_text, load_record
+from draftworth.records.deployment import CapacityPlan, spent_usd
 from tests.lambdas.capacity_controller.plans import (
     DRAFT,
     TARGET,

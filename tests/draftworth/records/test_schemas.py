@@ -11,17 +11,14 @@ import yaml
 
 from draftworth.measuring.journal import Entry
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.records.artifact_manifest import ArtifactManifest
-from draftworth.records.canary import CanaryReport
-from draftworth.records.capacity import CapacityPlan
-from draftworth.records.likelihoods import Likelihoods
-from draftworth.records.predictions import Predictions
+from draftworth.records.artifacts import ArtifactManifest
+from draftworth.records.checkpoints import FailedModel, ReadyModel
+from draftworth.records.deployment import CanaryReport, CapacityPlan
+from draftworth.records.findings import StepCostCard, Verdict
+from draftworth.records.likelihoods import Likelihoods, Predictions
 from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.search import SearchResult
-from draftworth.records.server_state import ServerState
-from draftworth.records.staging import FailedModel, ReadyModel
-from draftworth.records.step_costs import StepCostCard
-from draftworth.records.verdict import Verdict
+from draftworth.records.servers import ServerState
 from tests.support.snapshot import assert_snapshot
 
 RECORDS: tuple[Any, ...] = (

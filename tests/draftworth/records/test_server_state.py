@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from draftworth.records.codec import dump_record, load_record
-from draftworth.records.server_state import (
+from draftworth.records.servers import (
     LAST_LINES,
     ServerState,
     last_lines,

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.files import StoredFile
-from draftworth.records.staging import (
+from draftworth.records.checkpoints import (
     FailedModel,
     ReadyModel,
     StagingPlan,
+    StoredFile,
     failed_key,
     plan_key,
     ready_key,
 )
+from draftworth.records.codec import RecordError, dump_record, load_record
 from tests.support.experiments import resolved, with_third_variant
 
 READY = ReadyModel(

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from draftworth.records.checkpoints import ReadyModel, tokenizer_fingerprint, tokenizer_mismatch
 from draftworth.records.codec import RecordError
-from draftworth.records.staging import ReadyModel
-from draftworth.records.tokenizers import tokenizer_fingerprint, tokenizer_mismatch
 from tests.draftworth.records.test_staging import READY
 
 

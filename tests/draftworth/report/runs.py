@@ -26,7 +26,7 @@ from draftworth.records.results import (
     SpeculationCounters,
     TimeAccount,
 )
-from draftworth.records.serving_facts import Decoding
+from draftworth.records.servers import Decoding
 from tests.support.blocks import START_UNIX_S, make_block, make_record
 from tests.support.serving_facts import make_serving_facts
 

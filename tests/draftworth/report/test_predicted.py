@@ -10,7 +10,7 @@ import pytest
 from draftworth.cli import main
 from draftworth.errors import UserInputError
 from draftworth.records.codec import dump_record
-from draftworth.records.predictions import (
+from draftworth.records.likelihoods import (
     PREDICTIONS_FILE,
     Prediction,
     Predictions,

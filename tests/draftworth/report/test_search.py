@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.analysis.answer import headline
+from draftworth.analysis.answer import cost_words, headline, search_answer
 from draftworth.analysis.pooling import pooled
-from draftworth.analysis.search_answer import cost_words, search_answer
 from draftworth.cli import main
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run, read_run

@@ -24,11 +24,10 @@ import pytest
 from botocore.config import Config
 from moto import mock_aws
 
-from draftworth.records.canary import canary_key
-from draftworth.records.capacity import STOP_KEY, CapacityPlan, ModelRef
+from draftworth.records.checkpoints import failed_key, ready_key
 from draftworth.records.codec import dump_record, dump_text
-from draftworth.records.server_state import ServerState, server_state_key
-from draftworth.records.staging import failed_key, ready_key
+from draftworth.records.deployment import STOP_KEY, CapacityPlan, ModelRef, canary_key
+from draftworth.records.servers import ServerState, server_state_key
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.handler import handle
 from lambdas.capacity_controller.observing import Clients

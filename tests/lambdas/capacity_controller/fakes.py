@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from draftworth.records.capacity import CapacityPlan
+from draftworth.records.deployment import CapacityPlan
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.observing import Clients
 from lambdas.capacity_controller.settings import Settings

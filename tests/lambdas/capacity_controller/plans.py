@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from draftworth.records.canary import CanaryReport
-from draftworth.records.capacity import CapacityPlan, DraftRef, ModelRef
-from draftworth.records.files import StoredFile
+from draftworth.records.checkpoints import FailedModel, ReadyModel, StoredFile
+from draftworth.records.deployment import CanaryReport, CapacityPlan, DraftRef, ModelRef
+from draftworth.records.findings import Finding, Verdict
 from draftworth.records.results import RunResult
-from draftworth.records.server_state import ServerState
-from draftworth.records.staging import FailedModel, ReadyModel
-from draftworth.records.verdict import Finding, Verdict
+from draftworth.records.servers import ServerState
 from lambdas.capacity_controller.observation import (
     Canaries,
     Models,

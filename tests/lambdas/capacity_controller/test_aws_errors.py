@@ -7,8 +7,8 @@ from contextlib import nullcontext
 import pytest
 from botocore.exceptions import ClientError
 
-from draftworth.records.capacity import STATE_KEY
 from draftworth.records.codec import dump_text
+from draftworth.records.deployment import STATE_KEY
 from lambdas.capacity_controller.controller import (
     REPORT_REFUSED_SIZE_AFTER_SECONDS,
     UNSENT_AFTER_SECONDS,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.records.capacity import CapacityPlan
+from draftworth.records.deployment import CapacityPlan
 from tests.lambdas.capacity_controller.conftest import Account
 from tests.lambdas.capacity_controller.plans import (
     BLOCK_ID,

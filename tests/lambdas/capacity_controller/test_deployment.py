@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.records.capacity import STATE_KEY
+from draftworth.records.deployment import STATE_KEY
 from tests.lambdas.capacity_controller.conftest import (
     READY_EVENT,
     RESULTS,

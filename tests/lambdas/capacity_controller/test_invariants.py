@@ -19,11 +19,10 @@ from botocore.exceptions import ClientError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from draftworth.records.canary import canary_key
-from draftworth.records.capacity import STOP_KEY
+from draftworth.records.checkpoints import failed_key, ready_key
 from draftworth.records.codec import dump_record, dump_text
-from draftworth.records.server_state import ServerState, server_state_key
-from draftworth.records.staging import failed_key, ready_key
+from draftworth.records.deployment import STOP_KEY, canary_key
+from draftworth.records.servers import ServerState, server_state_key
 from lambdas.capacity_controller import decision as decision_module
 from lambdas.capacity_controller.deployment import DeploymentError, handle_request
 from lambdas.capacity_controller.state import Deployment

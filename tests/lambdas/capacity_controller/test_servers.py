@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from draftworth.records.server_state import server_state_key
+from draftworth.records.servers import server_state_key
 from lambdas.capacity_controller.state import Deployment
 from tests.lambdas.capacity_controller.conftest import (
     RESULTS,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.records.capacity import STOP_KEY, DraftRef
+from draftworth.records.deployment import STOP_KEY, DraftRef
 from lambdas.capacity_controller.actions import DRAIN_HOOK
 from tests.lambdas.capacity_controller.conftest import (
     CHECKPOINTS,

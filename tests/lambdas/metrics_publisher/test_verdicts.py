@@ -11,8 +11,8 @@ import pytest
 from draftworth.analysis.answer import verdict_of
 from draftworth.metrics.definitions import DIMENSIONS, NAMESPACE
 from draftworth.records.codec import dump_record
+from draftworth.records.findings import Verdict
 from draftworth.records.results import AS_SHIPPED
-from draftworth.records.verdict import Verdict
 from lambdas.metrics_publisher.errors import UnusableError
 from tests.draftworth.report.runs import make_facts
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws

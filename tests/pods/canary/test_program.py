@@ -17,11 +17,10 @@ import boto3
 import pytest
 
 from charts.shipped import MEASURING_IMAGE
-from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
-from draftworth.records.canary import CanaryReport, canary_key
+from draftworth.records.artifacts import ArtifactManifest, manifest_key
+from draftworth.records.checkpoints import READY_MARKER, ReadyModel, StoredFile, ready_key
 from draftworth.records.codec import dump_record, load_record
-from draftworth.records.files import StoredFile
-from draftworth.records.staging import READY_MARKER, ReadyModel, ready_key
+from draftworth.records.deployment import CanaryReport, canary_key
 from tests.support.emulator import emulated_account
 from tests.support.shipped import lay_out
 from tests.support.waiting import HANGS_AFTER_SECONDS

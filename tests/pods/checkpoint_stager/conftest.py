@@ -16,8 +16,8 @@ from boto3.s3.transfer import TransferConfig
 from huggingface_hub import HfApi, constants
 from moto import mock_aws
 
+from draftworth.records.checkpoints import ReadyModel, ready_key
 from draftworth.records.codec import load_record
-from draftworth.records.staging import ReadyModel, ready_key
 from pods.checkpoint_stager.hub import Hub
 from pods.checkpoint_stager.stager import ScratchSpace, Staging
 from pods.checkpoint_stager.store import Store

@@ -19,14 +19,14 @@ from huggingface_hub import HfApi, constants
 
 from charts.checkpoint_stager import HUB_ENVIRONMENT
 from charts.shipped import MEASURING_IMAGE
-from draftworth.records.codec import load_record
-from draftworth.records.staging import (
+from draftworth.records.checkpoints import (
     FAILED_MARKER,
     FAILURES_VARIABLE,
     FailedModel,
     ReadyModel,
     ready_key,
 )
+from draftworth.records.codec import load_record
 from pods.checkpoint_stager import hub as hub_module
 from pods.checkpoint_stager import program
 from pods.checkpoint_stager.stager import Staging

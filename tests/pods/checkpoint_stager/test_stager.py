@@ -12,8 +12,8 @@ import pytest
 from huggingface_hub import constants
 
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.checkpoints import ReadyModel, StagingPlan
 from draftworth.records.codec import load_record
-from draftworth.records.staging import ReadyModel, StagingPlan
 from pods.checkpoint_stager.files import CorruptFileError
 from pods.checkpoint_stager.stager import ScratchSpace
 from pods.checkpoint_stager.store import StoreError

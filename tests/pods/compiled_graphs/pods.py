@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
+from draftworth.records.artifacts import ArtifactManifest, manifest_key
 from draftworth.records.codec import load_record
 from tests.conftest import ROOT
 from tests.support.processes import end_family

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.server_state import LAST_LINES, ServerState, server_state_key
+from draftworth.records.servers import LAST_LINES, ServerState, server_state_key
 from pods.compiled_graphs.scratch import STARTS_NAME, Starts, begin, healthy, keep
 from pods.compiled_graphs.server_process import LogTail
 from tests.pods.compiled_graphs.conftest import PodFactory

@@ -15,7 +15,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from draftworth.records.artifact_manifest import manifest_key
+from draftworth.records.artifacts import manifest_key
 from pods.compiled_graphs.scratch import StartRecord, write_record
 from pods.compiled_graphs.upload import GraphBucket, Uploader
 from tests.pods.compiled_graphs.conftest import PodFactory

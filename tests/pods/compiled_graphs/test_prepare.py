@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from draftworth.experiment.catalog import CompilerCache, catalog
-from draftworth.records.artifact_manifest import ArtifactManifest, manifest_key
+from draftworth.records.artifacts import ArtifactManifest, RefusedGraphsError, manifest_key
+from draftworth.records.checkpoints import READY_MARKER, ReadyModel, StoredFile
 from draftworth.records.codec import dump_record
-from draftworth.records.files import StoredFile
-from draftworth.records.mounted_graphs import RefusedGraphsError
-from draftworth.records.staging import READY_MARKER, ReadyModel
 from pods.compiled_graphs.prepare import EngineFolders, Order, compiles_after_all, prepare
 from pods.compiled_graphs.scratch import (
     MARK_NAME,

@@ -31,12 +31,12 @@ from draftworth.measuring.run_specification import (
     Sampling,
 )
 from draftworth.records.codec import dump_record, dump_text, load_record
+from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
 from draftworth.records.load import ConcurrencyLoad, LoadGenerator
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE, RunResult
-from draftworth.records.server_state import ServerState, server_state_key
-from draftworth.records.verdict import REPORT_FOLDER, REPORT_PAGE
+from draftworth.records.servers import ServerState, server_state_key
 from tests.conftest import ROOT
 from tests.support.emulator import emulated_account
 from tests.support.shipped import lay_out

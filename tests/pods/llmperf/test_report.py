@@ -11,8 +11,8 @@ from moto import mock_aws
 from draftworth.cli import main
 from draftworth.measuring.result_files import FolderSink
 from draftworth.records.codec import dump_record
+from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
 from draftworth.records.results import RUN_FILE
-from draftworth.records.verdict import REPORT_FOLDER, REPORT_PAGE
 from pods.llmperf.report import add_report
 from pods.llmperf.s3_sink import S3Sink
 from tests.draftworth.report.runs import make_run, make_run_result, write_run

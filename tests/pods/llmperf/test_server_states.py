@@ -12,7 +12,7 @@ from botocore.stub import Stubber
 from moto import mock_aws
 
 from draftworth.records.codec import dump_record
-from draftworth.records.server_state import ServerState, server_state_key
+from draftworth.records.servers import ServerState, server_state_key
 from pods.llmperf.server_states import ServerStates
 
 BUCKET = "results"

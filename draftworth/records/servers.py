@@ -1,4 +1,9 @@
-"""What a server says of its starts: ONE definition, for who writes and who reads it.
+"""Servers of a run: the facts that every variant shares, and what a server says of its starts.
+
+Apart from `capacity`, because the serving pods' programs travel in a ConfigMap, where every file
+counts twice.
+
+Standard library only.
 
 Written into the results bucket by the program that stays the parent of vLLM, each time something
 changed, over what was there: the capacity controller and the measuring pod must learn that a server
@@ -7,11 +12,54 @@ will not get healthy, and nobody else can tell them. Standard library only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
-from draftworth.records.control import CONTROL_PREFIX
 from draftworth.untrusted import one_line
+
+# A folder of the results bucket, beside the runs.
+CONTROL_PREFIX = "control/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """How one variant decodes; method `none`, without window and draft: no speculation.
+
+    draft: hub id or folder.
+    artifact_key: of its compiled graphs, which stands for the flags and revisions that they follow;
+        None: no Neuron devices. Two variants decode alike whatever their keys are.
+    """
+
+    method: str
+    window: int | None = None
+    draft: str | None = None
+    # A step-cost card is of use beside graphs of another key too.
+    artifact_key: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingFacts:
+    """What a step's time depends on beside the load.
+
+    image: None: the engine is not in one. target_model: hub id or folder.
+    instance_type, tensor_parallel_size, lnc, slot_devices: None: no Neuron devices.
+    decoding: by variant.
+    """
+
+    release: str
+    platform: str
+    image: str | None
+    vllm_version: str
+    target_model: str
+    instance_type: str | None
+    tensor_parallel_size: int | None
+    lnc: int | None
+    slot_devices: int | None
+    max_num_seqs: int
+    max_model_len: int
+    decoding: Mapping[str, Decoding]
+
 
 SERVERS_FOLDER = f"{CONTROL_PREFIX}serving/"
 # Variables that tell the program which server it is.

@@ -1,8 +1,11 @@
-"""The step-cost card of a run: what a step of each server takes at each load.
+"""What a complete run found: its verdict and its step-cost card, beside `run.json`.
 
 `step_costs.json` beside the `verdict.json` of a complete run. A forecast for other prompts or loads
 reads it: how long a step takes depends on the server, on how many requests are in it and on how
 long they are, and hardly on what they say. Standard library only.
+
+The measuring pod writes it before `run.json`, the capacity controller quotes it in the mail that
+says that the run is over. The report says the same and more. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Literal
 from draftworth.errors import UserInputError
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.load import Load
-from draftworth.records.serving_facts import ServingFacts
+from draftworth.records.servers import ServingFacts
 from draftworth.untrusted import TooLargeError, one_line, read_file
 
 STEP_COSTS_FILE = "step_costs.json"
@@ -99,3 +102,66 @@ def read_step_costs(path: Path) -> StepCostCard:
             "it again from the run's folder"
         )
     return card
+
+
+VERDICT_SCHEMA = "draftworth.verdict/2"
+VERDICT_FILE = "verdict.json"
+# Below a run's folder: the report that the measuring Job writes when the run is over.
+REPORT_FOLDER = "report"
+REPORT_PAGE = "report.html"
+
+Judgement = Literal[
+    "cheaper per token",
+    "no difference",
+    "dearer",
+    "within the limits",
+    "outside the limits",
+    "inconclusive",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One variant against a baseline in one traffic: a prompt class or the traffic mix, at a load.
+
+    cost_ratio: variant / baseline of the cost of an output token, with its 95% interval; None:
+        there is none.
+    sentence: the same for people.
+    noise_floor_low, noise_floor_high: the 95% interval of the same ratio of two servers without
+        speculation; None: not measured. clears_noise_floor: whether a verdict on the cost lies
+        beside it; None: there is either not.
+    """
+
+    traffic: str
+    load: str
+    variant: str
+    baseline: str
+    judgement: Judgement
+    cost_ratio: float | None
+    cost_ratio_low: float | None
+    cost_ratio_high: float | None
+    sentence: str
+    noise_floor_low: float | None = None
+    noise_floor_high: float | None = None
+    clears_noise_floor: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """`verdict.json`: the answer in one sentence, what it rests on, and what to know before that.
+
+    findings: of the traffic mix first, in the order of the report.
+    notes: the highest rates within the limits, and what a reader must know before believing.
+    """
+
+    schema: str = VERDICT_SCHEMA
+    run_id: str
+    experiment: str
+    headline: str
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Its object key in a results bucket."""
+        return f"runs/{self.run_id}/{VERDICT_FILE}"

@@ -1,4 +1,9 @@
-"""What the capacity controller is given: ONE definition, for the stack and the function.
+"""Records that the programs of one deployment exchange: the capacity plan and the canary.
+
+A canary is a Job on a CPU node that does, before any accelerator exists, what a variant's server
+will do first: it mounts the same volumes with the same service account, reads a file of each and
+reaches the results bucket. It reports there; each try writes over the one before. Standard library
+only.
 
 Standard library only. The plan is a property of a CloudFormation custom resource, as JSON text:
 CloudFormation would hand numbers on as text.
@@ -10,7 +15,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from draftworth.records.control import CONTROL_PREFIX
+from draftworth.records.servers import CONTROL_PREFIX
+
+CANARIES_FOLDER = f"{CONTROL_PREFIX}canary/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanaryReport:
+    """`control/canary/JOB/VARIANT.json`: the last try of one variant's canary.
+
+    job_name: the measuring Job of the deploy that the canary belongs to.
+    ok: everything was read and reached.
+    text: what was done, or what failed and the next step.
+    last_lines: of the canary's log, the newest last.
+    """
+
+    schema: str = "draftworth.canary/1"
+    job_name: str
+    variant: str
+    ok: bool
+    text: str
+    last_lines: tuple[str, ...] = ()
+    reported_at_unix_s: float
+
+
+def canary_key(job_name: str, variant: str) -> str:
+    """Object key of a canary's report."""
+    return f"{CANARIES_FOLDER}{job_name}/{variant}.json"
+
 
 PLAN_SCHEMA = "draftworth.capacity-plan/6"
 # What the controller knows: deployments, their spend, the last decision.

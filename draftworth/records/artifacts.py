@@ -1,4 +1,4 @@
-"""The manifest of a compiled graph: ONE definition, for who writes it, reads it and lists it.
+"""Compiled graphs: their manifests, and which of them are mounted.
 
 Standard library only: the serving pods read and write it. In the artifacts bucket:
 
@@ -7,16 +7,30 @@ Standard library only: the serving pods read and write it. In the artifacts buck
 
 Two pods that compile the same key upload into two folders and never mix files; the manifest names
 the folder of the one that was first. A folder that no manifest names is a leftover.
+
+A server does it before it starts, and its canary before any accelerator exists: what the one
+refuses, the other has refused. Standard library only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from draftworth.records.files import StoredFile, check_files, is_below
+from draftworth.errors import DraftworthError
+from draftworth.records.checkpoints import (
+    READY_MARKER,
+    ReadyModel,
+    StoredFile,
+    check_files,
+    is_below,
+)
+from draftworth.records.codec import RecordError, load_record
+from draftworth.untrusted import TooLargeError, read_file
 
 MANIFEST_SCHEMA = "draftworth.artifacts/1"
 MANIFEST_NAME = "_ARTIFACTS.json"
@@ -109,3 +123,65 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
             yield from _leaves(item, f"{name}.{key}" if name else str(key))
     elif name:
         yield name, json.dumps(value, sort_keys=True)
+
+
+NEXT = (
+    "Next: `python -m draftworth artifacts EXPERIMENT --run` removes graphs that do not match; the "
+    "next start compiles"
+)
+
+
+class RefusedGraphsError(DraftworthError):
+    """The bucket has the key, but what it has must not be served."""
+
+
+def checked_manifest(
+    artifacts: Path, key: str, inputs: Mapping[str, Any], commits: Mapping[str, str]
+) -> ArtifactManifest | None:
+    """The bucket's manifest of a key, compared with what is asked for; None when it has none.
+
+    Args:
+        artifacts: the mounted bucket.
+        key: the artifact key.
+        inputs: what the key is the address of.
+        commits: of the mounted checkpoints, by role, as far as they are known.
+
+    Raises:
+        RefusedGraphsError: the graphs are another's, or not whole.
+        OSError: the mount cannot be read; another try may do.
+    """
+    path = artifacts / manifest_key(key)
+    try:
+        manifest = load_record(ArtifactManifest, read_file(path))
+    except FileNotFoundError:
+        return None
+    except (RecordError, TooLargeError) as error:
+        raise RefusedGraphsError(f"{path} cannot be read: {error}. {NEXT}") from error
+    found = differences(manifest, inputs, commits)
+    if manifest.key != key:
+        found.append(f"key: the manifest is of {manifest.key}, asked for {key}")
+    mounted = artifacts / manifest.folder
+    sizes = {file.path: _size(mounted / file.path) for file in manifest.files}
+    found += size_differences(manifest, sizes)
+    if found:
+        listed = "\n  ".join(found)
+        raise RefusedGraphsError(
+            f"{key}/{MANIFEST_NAME} is not what is asked for:\n  {listed}\n{NEXT}"
+        )
+    return manifest
+
+
+def mounted_commits(checkpoints: Mapping[str, Path]) -> dict[str, str]:
+    """The commit of each mounted checkpoint that says its own, by role: those staged do."""
+    commits = {}
+    for role, folder in checkpoints.items():
+        with contextlib.suppress(OSError, RecordError, TooLargeError):
+            commits[role] = load_record(ReadyModel, read_file(folder / READY_MARKER)).commit
+    return commits
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None

@@ -1,4 +1,14 @@
-"""Whether the tokenizers of two staged checkpoints mean the same by a token id.
+"""Staged checkpoints: their files, their markers, and whether two tokenizers agree.
+
+Standard library only.
+
+Standard library only: the stager's pod and the capacity controller use it. In the checkpoints
+bucket:
+
+    MODEL/REVISION/FILE           the checkpoint's files, as the hub has them
+    MODEL/REVISION/_STAGING.json  the commit that staging began with: who resumes takes the same
+    MODEL/REVISION/_READY.json    what was staged; written last, so a model that has it is whole
+    MODEL/REVISION/_FAILED.json   why staging was given up; of the newest Job that did
 
 Standard library only: the stager computes a fingerprint, the capacity controller compares two.
 Apart from `staging`, which the serving pods' programs carry with them.
@@ -8,13 +18,143 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from draftworth.records.codec import RecordError, load_object
-from draftworth.records.staging import ReadyModel
 from draftworth.untrusted import MIB, TooLargeError, read_file
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredFile:
+    """One file; `path` counts from its folder and cannot lead out of it.
+
+    Paths are opened, and objects deleted by them.
+    """
+
+    path: str
+    size_bytes: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        if not is_below(self.path):
+            raise ValueError(f"path: given {self.path!r}, allowed: a relative path")
+        if self.size_bytes < 0:
+            raise ValueError(f"size_bytes: given {self.size_bytes}, allowed: 0 or more")
+
+
+def is_below(path: str) -> bool:
+    """Whether a path is a plain relative one, without `..`."""
+    parts = PurePosixPath(path).parts
+    return str(PurePosixPath(path)) == path and bool(parts) and not {"..", "/", "."} & set(parts)
+
+
+def check_files(files: Sequence[StoredFile]) -> None:
+    """Raise ValueError unless there is a file, and each path once."""
+    if not files or len({file.path for file in files}) != len(files):
+        raise ValueError("files: allowed: one or more, each path once")
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def replace_file(path: Path, data: bytes) -> Path:
+    """Write all of a file, or leave the one that was there before: never a half."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(data)
+    return partial.replace(path)
+
+
+# Kubernetes' count of a Job's pods that failed, on each pod, and the variable that carries it into
+# the program: the pod that knows of as many as there are retries is the last one.
+FAILURES_ANNOTATION = "batch.kubernetes.io/job-index-failure-count"
+FAILURES_VARIABLE = "DRAFTWORTH_EARLIER_FAILURES"
+
+READY_SCHEMA = "draftworth.ready/1"
+READY_MARKER = "_READY.json"
+PLAN_SCHEMA = "draftworth.staging/1"
+PLAN_MARKER = "_STAGING.json"
+FAILED_MARKER = "_FAILED.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadyModel:
+    """`_READY.json`: every file named here was in the bucket, whole and checked, when it was put.
+
+    revision: as the experiment has it, a branch, tag or commit; `commit`: what it stood for when
+        staging began. A branch that moved since is not staged again.
+    tokenizer_fingerprint: of the vocabulary (`tokenizers.tokenizer_fingerprint`); None where the
+        checkpoint brings none, as EAGLE heads may.
+    staging_seconds: from the stager's start, files that an earlier try had staged not included.
+    """
+
+    schema: str = READY_SCHEMA
+    model: str
+    revision: str
+    commit: str
+    files: tuple[StoredFile, ...]
+    tokenizer_fingerprint: str | None
+    staged_at_unix_s: float
+    staging_seconds: float
+
+    def __post_init__(self) -> None:
+        check_files(self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """All files together."""
+        return sum(file.size_bytes for file in self.files)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagingPlan:
+    """`_STAGING.json`: written before the first file; a resumed staging mixes no commits."""
+
+    schema: str = PLAN_SCHEMA
+    model: str
+    revision: str
+    commit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedModel:
+    """`_FAILED.json`: a staging Job gave up and will not be tried again by itself.
+
+    It says nothing beside a `_READY.json`, nor of a deploy that came after `failed_at_unix_s`.
+    reason: what failed, for people, with the next step.
+    """
+
+    schema: str = "draftworth.staging-failed/1"
+    model: str
+    revision: str
+    reason: str
+    failed_at_unix_s: float
+
+
+def checkpoint_prefix(model: str, revision: str) -> str:
+    """A checkpoint's folder in the bucket, without a trailing slash."""
+    return f"{model}/{revision}"
+
+
+def ready_key(model: str, revision: str) -> str:
+    """Object key of a checkpoint's `_READY.json`."""
+    return f"{checkpoint_prefix(model, revision)}/{READY_MARKER}"
+
+
+def plan_key(model: str, revision: str) -> str:
+    """Object key of a checkpoint's `_STAGING.json`."""
+    return f"{checkpoint_prefix(model, revision)}/{PLAN_MARKER}"
+
+
+def failed_key(model: str, revision: str) -> str:
+    """Object key of a checkpoint's `_FAILED.json`."""
+    return f"{checkpoint_prefix(model, revision)}/{FAILED_MARKER}"
+
 
 TOKENIZER_FILE = "tokenizer.json"
 VOCABULARY_FILE = "vocab.json"
