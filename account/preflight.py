@@ -22,7 +22,7 @@ from account.market import command as market
 from account.terminal import print_lines
 from draftworth import terminal
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.experiment.patterns import REGION_PATTERN
+from draftworth.experiment.strict import REGION_PATTERN
 from draftworth.planning.looked_up_price import with_looked_up_price
 from draftworth.planning.resolved import load_neuron
 

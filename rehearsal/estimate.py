@@ -43,7 +43,7 @@ from draftworth.records.likelihoods import (
     read_predictions,
 )
 from draftworth.records.readings import Reading
-from draftworth.report.terminal import document_lines
+from draftworth.report.document import document_lines
 from draftworth.report.writing import write_page
 from pods.teacher_forcing.reader import Reader
 from rehearsal.answers import Answers, answers_of

@@ -6,7 +6,7 @@ from typing import cast
 
 from aws_cdk import Stack, aws_ec2, aws_logs
 
-from draftworth.experiment.cluster import second_zone
+from draftworth.experiment.aws import second_zone
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.base import Part
 from stacks.constructs.log_groups import owned_log_group

@@ -10,11 +10,13 @@ from account.checks import quotas
 from account.checks.capacity import zones_that_offer
 from account.checks.check import Outcome, Situation, failed, passed, warned
 from account.region import Region
-from draftworth.experiment.aws import ADD_ONS, S3_ADD_ON, Aws
-from draftworth.experiment.cluster import (
+from draftworth.experiment.aws import (
+    ADD_ONS,
     CPU_INSTANCE_TYPE,
     CPU_INSTANCE_VCPUS,
     CPU_NODES,
+    S3_ADD_ON,
+    Aws,
     second_zone,
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from draftworth.cli.arguments import positive_int, whole_number
 from draftworth.errors import UserInputError
-from draftworth.experiment.patterns import MAX_NAME_LENGTH, PATTERN_WORDS, SET_NAME_PATTERN
+from draftworth.experiment.strict import MAX_NAME_LENGTH, PATTERN_WORDS, SET_NAME_PATTERN
 from draftworth.importing.formats import FORMATS
 from draftworth.importing.prompt_sets import Imported, Order, described, import_prompts
 

@@ -16,7 +16,7 @@ from draftworth.records.likelihoods import Prediction, read_predictions
 from draftworth.records.reading import Run, read_end, read_run
 from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
 from draftworth.report.contents import document_of, handover_document
-from draftworth.report.terminal import document_lines
+from draftworth.report.document import document_lines
 from draftworth.untrusted import one_line
 
 _BESIDE_THE_RUN = ""

@@ -14,8 +14,8 @@ from draftworth.estimating.estimate import DraftEstimate
 from draftworth.estimating.forecast import Answer, Range, WindowForecast
 from draftworth.report.document import Card, Document, Section, Table, table
 from draftworth.report.drawing import Plot, short
-from draftworth.report.predicted import predicted_sections
-from draftworth.report.window_plot import Curve, Point, draw_curves
+from draftworth.report.likelihoods import predicted_sections
+from draftworth.report.search import Curve, Point, draw_curves
 from draftworth.report.words import INTERVAL, number
 
 if TYPE_CHECKING:

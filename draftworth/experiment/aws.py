@@ -1,4 +1,7 @@
-"""The experiment file's AWS section: where and on what it runs, how nodes are bought."""
+"""The experiment file's AWS section: where and on what it runs, and how nodes are bought.
+
+Said once for the stacks, which build it, and for preflight, which asks whether it can be had.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticKnownError
 
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.patterns import (
+from draftworth.experiment.strict import (
     ADD_ON_VERSION_PATTERN,
     EMAIL_PATTERN,
     NODE_RELEASE_PATTERN,
@@ -18,8 +21,8 @@ from draftworth.experiment.patterns import (
     SECRET_NAME_PATTERN,
     EachOnce,
     PositiveFloat,
+    StrictModel,
 )
-from draftworth.experiment.strict import StrictModel
 from draftworth.records.deployment import MAX_DEADLINE_MINUTES
 
 S3_ADD_ON = "aws-mountpoint-s3-csi-driver"
@@ -160,3 +163,25 @@ class Aws(StrictModel):
         description="accelerator nodes go to zero this many minutes after the deploy, whatever the "
         "state; the measuring run gets as many from its first pod's start; may be moved meanwhile",
     )
+
+
+# Four vCPUs: the load generator asks for two whole ones, which a two-vCPU node cannot give after
+# what the system keeps. Two nodes: cluster services find room beside it and survive one's loss.
+CPU_INSTANCE_TYPE = "m7i.xlarge"
+CPU_INSTANCE_VCPUS = 4
+CPU_INSTANCE_MEMORY_GIB = 16
+# Of it, what kernel, kubelet and the cluster's own pods take.
+CPU_NODE_SYSTEM_GIB = 4
+CPU_NODES = 2
+
+
+def second_zone(aws: Aws) -> str:
+    """The other zone that EKS wants for its control plane; no node runs there.
+
+    Left out of the file: `a`, or `b` beside accelerators in `a`. Letters stand for other data
+    centres in each account, and some regions lack one of the two for some accounts.
+    """
+    if aws.second_zone:
+        return aws.second_zone
+    region, letter = aws.availability_zone[:-1], aws.availability_zone[-1]
+    return f"{region}b" if letter == "a" else f"{region}a"

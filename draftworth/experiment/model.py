@@ -22,9 +22,8 @@ from pydantic import Field
 
 from draftworth.experiment.aws import Aws
 from draftworth.experiment.catalog import Accelerator, Release, catalog
-from draftworth.experiment.patterns import SET_NAME_PATTERN, Name, PositiveInt
 from draftworth.experiment.search import HubSearch, LocalSearch, Place, Search
-from draftworth.experiment.strict import StrictModel
+from draftworth.experiment.strict import SET_NAME_PATTERN, Name, PositiveInt, StrictModel
 from draftworth.experiment.variants import (
     AsShipped,
     Baseline,

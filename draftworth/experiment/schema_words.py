@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from draftworth.errors import Key
-from draftworth.experiment.patterns import PATTERN_WORDS
+from draftworth.experiment.strict import PATTERN_WORDS
 
 # Bounds from here on are guards against slips of the keyboard: no reader needs them.
 _GUARD = 1_000_000

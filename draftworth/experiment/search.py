@@ -16,14 +16,14 @@ from pydantic_core import PydanticCustomError
 
 from draftworth.errors import Key
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.patterns import (
+from draftworth.experiment.strict import (
     MAX_NAME_LENGTH,
     PERCENT_PATTERN,
     WINDOWS_PATTERN,
     EachOnce,
     PositiveFloat,
+    StrictModel,
 )
-from draftworth.experiment.strict import StrictModel
 from draftworth.experiment.variants import (
     HubModel,
     HubSpeculative,

@@ -1,4 +1,4 @@
-"""The base of every model that is read from a file, and how a data file of ours is read.
+"""The base of every model that is read from a file, and the patterns of its text and numbers.
 
 Strict (a string is not a number), frozen, and closed: an unknown key is an error, because a
 misspelt key that is ignored runs another experiment than the one in the file.
@@ -7,10 +7,72 @@ misspelt key that is ignored runs another experiment than the one in the file.
 from __future__ import annotations
 
 import json
-from typing import TypeVar
+from collections import Counter
+from typing import Annotated, Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic_core import PydanticCustomError
+
+# A DNS subdomain (RFC 1123) of letters, digits, hyphens and dots; where a label is wanted,
+# `naming.dns_label` turns the dots into hyphens. The length leaves room for prefixes and content
+# hashes within a label's 63 characters.
+NAME_PATTERN = r"^[a-z]([a-z0-9.-]*[a-z0-9])?$"
+MAX_NAME_LENGTH = 32
+# Prompt classes and cases are folders and files, metric dimensions and parts of object keys.
+SET_NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]*$"
+# The hub's own rule, but for `.-` and `-.`: no `..` and no `--`, a letter or digit at both ends.
+_HUB_NAME = r"[A-Za-z0-9_]+([.-][A-Za-z0-9_]+)*"
+HUB_ID_PATTERN = rf"^{_HUB_NAME}/{_HUB_NAME}$"
+MAX_HUB_ID_LENGTH = 140
+# What git takes for a branch or tag, without the slash: a revision is a folder of the checkpoints.
+REVISION_PATTERN = r"^[A-Za-z0-9_]([A-Za-z0-9_-]|\.[A-Za-z0-9_-])*$"
+MAX_REVISION_LENGTH = 200
+RESERVATION_PATTERN = r"^cr-[0-9a-f]{17}$"
+# What examples have, here and in experiments/: nobody's.
+EXAMPLE_RESERVATION = "cr-0123456789abcdef0"
+EXAMPLE_ACCOUNT = "111122223333"
+NODE_RELEASE_PATTERN = r"^1\.[0-9]{2}\.[0-9]{1,3}-20[0-9]{6}$"
+ADD_ON_VERSION_PATTERN = r"^v[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}-eksbuild\.[0-9]{1,3}$"
+REGION_PATTERN = r"^[a-z]{2}(-[a-z]{1,16}){1,3}-[0-9]$"
+EMAIL_PATTERN = r"^[^@\s]{1,64}@[^@\s]{1,200}\.[^@\s]{1,60}$"
+WINDOWS_PATTERN = r"^[0-9]{1,3}\.\.[0-9]{1,3}$"
+PERCENT_PATTERN = r"^[0-9]{1,2}(\.[0-9]{1,3})?%$"
+SECRET_NAME_PATTERN = r"^[A-Za-z0-9/_+=.@-]+$"  # noqa: S105 (what a NAME may look like)
+
+# What a pattern allows, in words, for messages.
+PATTERN_WORDS = {
+    NAME_PATTERN: "lower-case letters, digits, hyphens and dots, a letter first, no hyphen or dot "
+    "last",
+    SET_NAME_PATTERN: "lower-case letters, digits, hyphens, underscores; a letter or digit first",
+    HUB_ID_PATTERN: "OWNER/NAME, as in Qwen/Qwen3-32B",
+    REVISION_PATTERN: "a branch, tag or commit as git names them, without a slash: letters, "
+    "digits, hyphens, underscores and single dots, no hyphen or dot first, no dot last",
+    RESERVATION_PATTERN: f"cr- and 17 hex digits, as in {EXAMPLE_RESERVATION}",
+    NODE_RELEASE_PATTERN: "a release of EKS's node images, as in 1.35.2-20261102",
+    ADD_ON_VERSION_PATTERN: "an add-on's version, as in v1.21.1-eksbuild.3",
+    REGION_PATTERN: "a region such as us-east-2",
+    EMAIL_PATTERN: "an e-mail address",
+    WINDOWS_PATTERN: "FIRST..LAST, as in 3..15",
+    PERCENT_PATTERN: "a percentage, as in 3%",
+    SECRET_NAME_PATTERN: "a secret's name: letters, digits and /_+=.@-",
+}
+
+
+def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if twice := [value for value, count in Counter(values).items() if count > 1]:
+        raise PydanticCustomError("repeated", "{twice}", {"twice": ", ".join(map(str, twice))})
+    return values
+
+
+# Larger numbers are typing errors: the longest context of a model is this many tokens.
+PositiveInt = Annotated[int, Field(ge=1, le=10_000_000)]
+# Prices, rates and weights: what is computed of any two of them is a number still.
+PositiveFloat = Annotated[float, Field(ge=0.001, le=1e12)]
+# A list in which the same entry twice would mean nothing.
+EachOnce = AfterValidator(_each_once)
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=NAME_PATTERN)]
+
 
 T = TypeVar("T")
 

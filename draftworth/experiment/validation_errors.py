@@ -11,8 +11,6 @@ from pydantic_core import ErrorDetails
 
 from draftworth.errors import Key, Problem, suggestion
 from draftworth.experiment.catalog import NO_SPECULATION, catalog
-from draftworth.experiment.methods import methods_on, unserved_method
-from draftworth.experiment.patterns import PATTERN_WORDS
 from draftworth.experiment.schema_words import (
     description,
     fields_at,
@@ -20,6 +18,8 @@ from draftworth.experiment.schema_words import (
     nodes_at,
     values_in_words,
 )
+from draftworth.experiment.strict import PATTERN_WORDS
+from draftworth.experiment.variants import methods_on, unserved_method
 from draftworth.experiment.workload import ONE_LENGTH, SEVERAL_LENGTHS
 
 # The part of an error's place in which pydantic says which type of variant it tried.

@@ -1,4 +1,4 @@
-"""The experiment file's variants: ways to decode, and the checkpoints that they take."""
+"""The experiment file's variants: methods of decoding, and the checkpoints that they take."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from draftworth.errors import Key, Problem
 from draftworth.experiment.catalog import NO_SPECULATION, ModelFacts, catalog
-from draftworth.experiment.patterns import (
+from draftworth.experiment.strict import (
     HUB_ID_PATTERN,
     MAX_HUB_ID_LENGTH,
     MAX_REVISION_LENGTH,
     REVISION_PATTERN,
     Name,
     PositiveInt,
+    StrictModel,
 )
-from draftworth.experiment.strict import StrictModel
 from draftworth.records.checkpoints import checkpoint_prefix
 from draftworth.records.results import AS_SHIPPED
 
@@ -126,3 +127,20 @@ LocalVariant = Annotated[
     Discriminator(variant_tag),
 ]
 Variant = Baseline | AsShipped | HubSpeculative | LocalSpeculative
+
+
+def methods_on(release: str) -> str:
+    """`none (the baseline), eagle3, dflash on neuron-2.33.0`."""
+    served = catalog().releases[release].methods
+    return f"{', '.join([f'{NO_SPECULATION} (the baseline)', *served])} on {release}"
+
+
+def unserved_method(key: Key, method: str, release: str) -> Problem:
+    """The problem of a method that exists and cannot be measured here, with what can be instead."""
+    facts = catalog().unserved_methods[method]
+    return Problem(
+        key=key,
+        given=f"{method} on release {release}",
+        allowed=f"{methods_on(release)}; in the place of {method}: {facts.instead}",
+        reason=facts.because,
+    )

@@ -7,14 +7,14 @@ from typing import Annotated, Literal, cast
 
 from pydantic import Discriminator, Field, Tag
 
-from draftworth.experiment.patterns import (
+from draftworth.experiment.strict import (
     MAX_NAME_LENGTH,
     SET_NAME_PATTERN,
     EachOnce,
     PositiveFloat,
     PositiveInt,
+    StrictModel,
 )
-from draftworth.experiment.strict import StrictModel
 from draftworth.records import load as load_shapes
 from draftworth.records.codec import INT64
 from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, MAX_TEMPERATURE

@@ -1,15 +1,236 @@
-"""The text of an experiment file as data, with the line of every key."""
+"""The YAML text of an experiment file as data, with the line of every key.
+
+The parser's events are looked at one by one, before anything is made of them: what a file can do to
+its reader (depth, aliases of aliases, tags) ends there, at its line.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentEndEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.reader import ReaderError
+
 from draftworth.errors import ExperimentError, Key, Problem, UserInputError
-from draftworth.experiment.plain_yaml import NotPlainError, PlainYaml
-from draftworth.untrusted import TooLargeError, one_line, read_file
+from draftworth.records.codec import INT64
+from draftworth.untrusted import TooLargeError, one_line, printable, read_file
+
+# A large experiment, a hundred variants and as many cases, has a tenth of it.
+MAX_VALUES = 5_000
+MAX_DEPTH = 20
+# The longest thing that an experiment says is a sentence.
+MAX_TEXT_CHARACTERS = 1_000
+_INT64_CHARACTERS = 70  # in base 2
+_PLAIN_KINDS = {"int", "float", "bool", "null"}
+_NOT_TEXT = "a key is not text: put it in quotes if it is meant as one"
+# Mistakes of people, in the parser's words.
+_HINTS = {
+    "'\\t'": "indent with blanks: YAML takes no tab for it",
+    "could not find expected ':'": "a key is followed by a colon and a blank: look at this line "
+    "and at the one before it",
+    "mapping values are not allowed here": "look at the indentation: a key stands where a value "
+    "is expected",
+}
+_IN_PLACE = "an experiment says everything in the place where it counts"
+
+# What CloudFormation, CDK and Kubernetes take for a reference.
+_SUBSTITUTED = re.compile(r"\$\{|\{\{resolve:|#\{Token\[|\$\(")
+
+
+class NotPlainError(Exception):
+    """The text is not YAML, or is YAML that an experiment does not use."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        super().__init__(problem.reason)
+
+
+class PlainYaml:
+    """The one document of a text.
+
+    data: mappings, lists, text, numbers, true, false and None; dates stay text. lines: the 1-based
+    line of every key. problems: text and numbers that no experiment may have.
+
+    Raises:
+        NotPlainError: with the first thing that cannot be read.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.lines: dict[Key, int] = {(): 1}
+        self.problems: list[Problem] = []
+        self._text = text
+        yaml = YAML(typ="safe", pure=True)
+        self._resolver, self._constructor = yaml.resolver, yaml.constructor
+        self._events = self._parsed(yaml)
+        self.data = self._document()
+
+    def _parsed(self, yaml: YAML) -> Iterator[Event]:
+        try:
+            yield from yaml.parse(self._text)
+        except MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else None
+            raise _not_yaml(error.problem or error.context, line) from error
+        except ReaderError as error:
+            line = self._text.count("\n", 0, error.position) + 1
+            raise _not_yaml(f"the character U+{error.character:04X}", line) from error
+        except (ValueError, OverflowError) as error:  # of an escape such as \UFFFFFFFF
+            raise _not_yaml(error, None) from error
+
+    def _document(self) -> Any:
+        next(self._events)
+        first = next(self._events)
+        if isinstance(first, StreamEndEvent):
+            return None
+        data = self._value(next(self._events), ())
+        ends = [next(self._events), next(self._events)]
+        if not isinstance(ends[0], DocumentEndEvent) or not isinstance(ends[1], StreamEndEvent):
+            raise _refused(ends[1], (), "a second document", "one document", "a file is one")
+        return data
+
+    def _value(self, event: Any, key: Key) -> Any:
+        self._check_form(event, key)
+        if isinstance(event, MappingStartEvent):
+            return self._mapping(key)
+        if isinstance(event, SequenceStartEvent):
+            return self._list(key)
+        return self._scalar(event, key)
+
+    def _check_form(self, event: Any, key: Key) -> None:
+        if isinstance(event, AliasEvent):
+            given, allowed = f"the alias *{event.anchor}", "the value itself"
+            raise _refused(event, key, given, allowed, _IN_PLACE)
+        if event.tag is not None:
+            reason = "a tag names a type of a program; an experiment has text, numbers, lists and "
+            raise _refused(event, key, f"the tag {event.tag}", "no tags", reason + "mappings")
+        if len(key) > MAX_DEPTH:
+            given, allowed = "a value at a greater depth", f"at most {MAX_DEPTH} levels"
+            raise _refused(event, key[:2], given, allowed, "no key of an experiment is so deep")
+        if len(self.lines) > MAX_VALUES:
+            given, allowed = f"more than {MAX_VALUES:,} values", f"at most {MAX_VALUES:,}"
+            raise _refused(event, (), given, allowed, "no experiment has so many")
+
+    def _mapping(self, key: Key) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        while not isinstance(event := next(self._events), MappingEndEvent):
+            name = self._name(event, key)
+            if name in data:
+                given = f'found duplicate key "{name}"'
+                raise _refused(event, (*key, name), given, "each key once", "only one can count")
+            place = (*key, name)
+            self.lines[place] = _line(event)
+            self._check_text(name, place)
+            data[name] = self._value(next(self._events), place)
+        return data
+
+    def _name(self, event: Event, key: Key) -> str:
+        self._check_form(event, key)
+        if not isinstance(event, ScalarEvent):
+            raise _refused(event, key, "a list or mapping as a key", "text", _NOT_TEXT)
+        name = self._plain(event)
+        if not isinstance(name, str):
+            raise _refused(event, key, f"the key {name!r}", "text", _NOT_TEXT)
+        if name == "<<":
+            raise _refused(event, key, "the merge key <<", "the keys themselves", _IN_PLACE)
+        return name
+
+    def _list(self, key: Key) -> list[Any]:
+        items: list[Any] = []
+        while not isinstance(event := next(self._events), SequenceEndEvent):
+            place = (*key, len(items))
+            self.lines[place] = _line(event)
+            items.append(self._value(event, place))
+        return items
+
+    def _scalar(self, event: ScalarEvent, key: Key) -> Any:
+        value = self._plain(event)
+        if isinstance(value, str):
+            self._check_text(value, key)
+        elif isinstance(value, int | float):
+            fits = value in INT64 if isinstance(value, int) else math.isfinite(value)
+            if not fits:
+                allowed = "a finite number, a whole one of at most 64 bits"
+                self._add(key, event.value, allowed, "no quantity of an experiment is larger")
+        return value
+
+    def _plain(self, event: ScalarEvent) -> Any:
+        """A scalar as YAML 1.2 means it; dates, and numbers that are none, are text."""
+        tag = self._resolver.resolve(ScalarNode, event.value, event.implicit)
+        kind = str(tag).rpartition(":")[2]
+        if kind not in _PLAIN_KINDS:
+            return event.value
+        if kind == "int" and len(event.value) > _INT64_CHARACTERS:
+            return math.inf
+        try:
+            construct = getattr(self._constructor, f"construct_yaml_{kind}")
+            return construct(ScalarNode(tag, event.value))
+        except ValueError:  # `-_` and the like
+            return event.value
+
+    def _check_text(self, text: str, key: Key) -> None:
+        if len(text) > MAX_TEXT_CHARACTERS:
+            allowed = f"at most {MAX_TEXT_CHARACTERS:,} characters"
+            self._add(key, f"{len(text):,} characters", allowed, "a sentence is enough")
+        shown = json.dumps(text, ensure_ascii=False)
+        if printable(text) != text:
+            allowed = "characters that are seen, spaces and line ends"
+            self._add(
+                key, shown, allowed, "all text is shown in terminals and written to templates"
+            )
+        if _SUBSTITUTED.search(text):
+            allowed = "text without ${, {{resolve:, #{Token[ and $("
+            reason = "CloudFormation and CDK, or Kubernetes, put something else in its place"
+            self._add(key, shown, allowed, reason)
+
+    def _add(self, key: Key, given: str, allowed: str, reason: str) -> None:
+        self.problems.append(Problem(key=key, given=given, allowed=allowed, reason=reason))
+
+
+def _line(event: Event) -> int:
+    return int(event.start_mark.line) + 1
+
+
+def _refused(event: Event, key: Key, given: str, allowed: str, reason: str) -> NotPlainError:
+    return NotPlainError(
+        Problem(key=key, given=given, allowed=allowed, reason=reason, line=_line(event))
+    )
+
+
+def _plain_reason(reason: str) -> str:
+    """The parser's words, and what they mean for the author of a file."""
+    meant = (hint for words, hint in _HINTS.items() if words in reason)
+    return "; ".join((reason, *meant))
+
+
+def _not_yaml(reason: object, line: int | None) -> NotPlainError:
+    return NotPlainError(
+        Problem(
+            key=(),
+            given="text that is not YAML",
+            allowed="YAML, each key once",
+            reason=_plain_reason(" ".join(str(reason).split())),
+            line=line,
+        )
+    )
+
 
 # Fifty times the largest one shipped; any text of this size is parsed within a second.
 MAX_FILE_BYTES = 256 * 1024

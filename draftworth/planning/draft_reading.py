@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from draftworth.experiment.cluster import CPU_INSTANCE_MEMORY_GIB, CPU_NODE_SYSTEM_GIB
+from draftworth.experiment.aws import CPU_INSTANCE_MEMORY_GIB, CPU_NODE_SYSTEM_GIB
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.readings import reading_memory_gib

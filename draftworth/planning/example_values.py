@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from draftworth.experiment.aws import Aws, CapacityBlock
-from draftworth.experiment.patterns import EXAMPLE_ACCOUNT, EXAMPLE_RESERVATION
+from draftworth.experiment.strict import EXAMPLE_ACCOUNT, EXAMPLE_RESERVATION
 
 
 def example_values(aws: Aws) -> Iterator[str]:

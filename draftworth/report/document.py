@@ -1,12 +1,13 @@
-"""A report as a document: sections of sentences, tables and plots, before any format."""
+"""A report as a document: sections of sentences, tables and plots; and how a terminal shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.facts import VariantFacts
 from draftworth.report.drawing import Plot
+from draftworth.terminal import table_lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,3 +80,20 @@ def variant_table(
         for v, cells in rows
     )
     return table(("class", "load", "variant", *headings), named, names=3 + more_names)
+
+
+def document_lines(document: Document) -> Iterator[str]:
+    """Facts, attention, and the brief sections."""
+    yield document.title
+    for name, value in document.facts:
+        yield f"{name}: {value}"
+    for line in document.attention:
+        yield f"ATTENTION: {line}"
+    for section in document.sections:
+        if section.brief and (section.tables or section.paragraphs):
+            yield f"\n{section.title}"
+            yield from section.paragraphs
+            for table in section.tables:
+                yield ""
+                numbers = range(table.names, len(table.headings))
+                yield from table_lines(table.rows, table.headings, numbers=numbers, ruled=True)

@@ -1,4 +1,4 @@
-"""What models said of each side's outputs, as tables."""
+"""Tables of what models said of outputs, and of what that predicted."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from draftworth.records.likelihoods import (
     GreedyLikelihood,
     Likelihood,
     ModelsCheck,
+    Prediction,
 )
-from draftworth.report.document import Table, table
-from draftworth.report.words import MISSING, yes_or_no
+from draftworth.report.document import Section, Table, table
+from draftworth.report.words import ABOUT, MISSING, yes_or_no
 
 
 def likelihood_tables(found: Sequence[ModelsCheck]) -> tuple[Table, ...]:
@@ -65,3 +66,24 @@ def _draft_cells(found: DraftLikelihood) -> tuple[str, ...]:
         *(str(found.prompts), str(found.outputs), f"{found.difference:+.3f}"),
         f"{found.low:+.3f} to {found.high:+.3f}" if known else MISSING,
     )
+
+
+def predicted_sections(predictions: Sequence[Prediction]) -> tuple[Section, ...]:
+    """A section, or nothing where nothing was predicted."""
+    rows = (
+        (
+            *(p.prompt_class, p.variant, str(p.requests)),
+            *(f"{p.predicted:.3f}", f"{p.measured:.3f}", f"{p.difference:+.2%}"),
+            f"{p.same_sequence} of {p.shown}",
+        )
+        for p in predictions
+    )
+    headings = (
+        *("class", "variant", "requests", "tokens a step, predicted", "measured", "difference"),
+        "each step as predicted",
+    )
+    tables = table(headings, rows, names=2)
+    if not tables:
+        return ()
+    title = "Predicted without a server"
+    return (Section(title=title, paragraphs=(ABOUT["predicted"],), tables=tables, brief=True),)

@@ -6,7 +6,7 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from charts.names import CPU_NODE_LABELS
-from draftworth.experiment.cluster import CPU_INSTANCE_TYPE, CPU_NODES
+from draftworth.experiment.aws import CPU_INSTANCE_TYPE, CPU_NODES
 from stacks.constructs.nodes import NodePlace, RootDisk, launch_template, node_group
 
 # Two stagers' files on their way (24 GiB each) beside images and logs. The kubelet clears pods away

@@ -7,7 +7,7 @@ import pytest
 from charts.draft_reader import CONTAINER_NAME
 from charts.names import LOAD_GENERATOR_COMPONENT, SERVING_COMPONENT
 from charts.shipped import MEASURING_IMAGE
-from draftworth.experiment.cluster import CPU_INSTANCE_MEMORY_GIB, CPU_INSTANCE_VCPUS
+from draftworth.experiment.aws import CPU_INSTANCE_MEMORY_GIB, CPU_INSTANCE_VCPUS
 from draftworth.planning.draft_reading import ROOM_GIB
 from tests.charts.rendering import Object, all_objects, load_generator, render, rendered
 from tests.conftest import ROOT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from draftworth.experiment.cluster import second_zone
+from draftworth.experiment.aws import second_zone
 from tests.stacks.synthesis import Template, experiments, of_type, only, synthesis
 
 pytestmark = [pytest.mark.synth]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from draftworth.errors import Problem
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment
-from draftworth.experiment.rules import aws, models, prompts, search, serving, variants, workload
+from draftworth.experiment.rules import aws, models, search, serving, variants, workload
 from draftworth.records.prompts import Case
 
 COMMON = (*variants.COMMON, *search.COMMON, *workload.COMMON, *serving.COMMON)
@@ -24,12 +24,12 @@ def broken_rules(experiment: Experiment, path: Path, cases: Sequence[Case]) -> I
     """Every problem of a well-formed experiment read from `path` with its prompts."""
     for common in COMMON:
         yield from common(experiment)
-    for of_prompts in prompts.COMMON:
+    for of_prompts in workload.OF_PROMPTS:
         yield from of_prompts(experiment, cases)
     if isinstance(experiment, NeuronExperiment):
         for neuron in NEURON:
             yield from neuron(experiment)
-        yield from prompts.fit_the_load_generator(cases)
+        yield from workload.fit_the_load_generator(cases)
     if isinstance(experiment, LocalExperiment):
         for local in LOCAL:
             yield from local(experiment, path)

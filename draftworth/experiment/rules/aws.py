@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from draftworth.errors import Problem, suggestion
 from draftworth.experiment.aws import ADD_ONS, S3_ADD_ON
 from draftworth.experiment.model import NeuronExperiment
-from draftworth.experiment.patterns import EXAMPLE_ACCOUNT
+from draftworth.experiment.strict import EXAMPLE_ACCOUNT
 
 PINNED_IMAGE_WORDS = (
     "an image with a tag other than latest, or with a digest (NAME@sha256: and 64 hex digits)"

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from draftworth.errors import Problem
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.methods import methods_on, unserved_method
 from draftworth.experiment.model import (
     Experiment,
     NeuronExperiment,
@@ -15,7 +14,13 @@ from draftworth.experiment.model import (
     variants_of,
 )
 from draftworth.experiment.naming import dns_label
-from draftworth.experiment.variants import Baseline, HubSpeculative, Speculative
+from draftworth.experiment.variants import (
+    Baseline,
+    HubSpeculative,
+    Speculative,
+    methods_on,
+    unserved_method,
+)
 from draftworth.records.results import AS_SHIPPED, CONTROL
 from draftworth.speculation import step_cost
 

@@ -10,7 +10,7 @@ import pytest
 from draftworth.analysis.run_comparison import changes
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run
-from draftworth.report.against import change_sentence
+from draftworth.report.contents import change_sentence
 from tests.draftworth.report.runs import (
     make_drafted_block,
     make_facts,

@@ -11,9 +11,8 @@ from draftworth.errors import UserInputError
 from draftworth.estimating.document import document_of
 from draftworth.estimating.estimate import DraftEstimate
 from draftworth.estimating.forecast import Range
-from draftworth.report.document import Document
+from draftworth.report.document import Document, document_lines
 from draftworth.report.drawing import THEMES, render
-from draftworth.report.terminal import document_lines
 from draftworth.report.writing import write_page
 from tests.draftworth.estimating.test_estimate import estimate
 from tests.draftworth.report.test_rendering import HOSTILE, PNG_SIGNATURE, Tags

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from draftworth.experiment.cluster import second_zone
+from draftworth.experiment.aws import second_zone
 from tests.support.experiments import changed_aws, resolved
 
 

@@ -12,7 +12,7 @@ from draftworth.errors import ExperimentError, UserInputError
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment, loads_of
-from draftworth.experiment.rules import prompts as rules_prompts
+from draftworth.experiment.rules import workload as rules_prompts
 from draftworth.experiment.rules.aws import is_pinned_image
 from tests.conftest import ROOT
 from tests.support.experiments import Edit, assert_refused, both, drop, put, write_experiment

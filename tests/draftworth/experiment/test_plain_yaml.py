@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from draftworth.experiment.plain_yaml import MAX_DEPTH, MAX_VALUES, NotPlainError, PlainYaml
+from draftworth.experiment.yaml_source import MAX_DEPTH, MAX_VALUES, NotPlainError, PlainYaml
 from tests.hostile.fuzzing import bounded
 
 BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in ("ab", "bc", "cd"))

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from draftworth.experiment.loading import experiment_json_schema
-from draftworth.experiment.patterns import PATTERN_WORDS
+from draftworth.experiment.strict import PATTERN_WORDS
 from tests.conftest import ROOT
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, placed_variants
-from draftworth.experiment.patterns import MAX_NAME_LENGTH
 from draftworth.experiment.search import MAX_WINDOW, Place, name_stem
+from draftworth.experiment.strict import MAX_NAME_LENGTH
 from draftworth.experiment.variants import Speculative
 from draftworth.planning.resolved import load
 from tests.conftest import ROOT

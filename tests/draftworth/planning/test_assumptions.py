@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from draftworth.errors import UserInputError
-from draftworth.experiment.cluster import CPU_INSTANCE_TYPE, CPU_NODES
+from draftworth.experiment.aws import CPU_INSTANCE_TYPE, CPU_NODES
 from draftworth.experiment.strict import read_yaml
 from draftworth.metrics.definitions import FINDING_METRICS, charged
 from draftworth.planning.assumptions import (

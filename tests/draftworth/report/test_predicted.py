@@ -16,7 +16,7 @@ from draftworth.records.likelihoods import (
     Predictions,
     read_predictions,
 )
-from draftworth.report.predicted import predicted_sections
+from draftworth.report.likelihoods import predicted_sections
 from tests.draftworth.report.runs import make_run, write_run
 
 

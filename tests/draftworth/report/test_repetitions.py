@@ -8,9 +8,8 @@ from dataclasses import replace
 
 from draftworth.analysis.facts import RunFacts
 from draftworth.report.contents import document_of
-from draftworth.report.document import Section
+from draftworth.report.document import Section, document_lines
 from draftworth.report.tables import figures_csv, requests_csv
-from draftworth.report.terminal import document_lines
 from tests.draftworth.report.runs import make_facts, make_run, with_control, with_repetitions
 
 

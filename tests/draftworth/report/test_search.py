@@ -16,8 +16,7 @@ from draftworth.records.search import Candidate, SearchResult
 from draftworth.report.contents import document_of
 from draftworth.report.document import Section, Table
 from draftworth.report.drawing import THEMES, render
-from draftworth.report.search import search_sections
-from draftworth.report.window_plot import Curve, Point, draw_curves
+from draftworth.report.search import Curve, Point, draw_curves, search_sections
 from tests.draftworth.report.runs import make_facts, make_run, write_run
 from tests.draftworth.report.searches import (
     ORDER,

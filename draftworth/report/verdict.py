@@ -1,14 +1,17 @@
-"""The verdict in a report: sentences and tables of every comparison."""
+"""The verdict in a report: every comparison, the repetitions and the control."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from draftworth.analysis.answer import NO_COMPARISON, findings, rate_sentences, reach_sentences
+from draftworth.analysis.clustering import MANY_REPETITIONS
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.ladder import Ladder
 from draftworth.analysis.limits import Goodput
 from draftworth.analysis.pairing import MANY_CASES
+from draftworth.analysis.repetitions import RepetitionFacts
+from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import TTFT_CONFIDENCE, Comparison
 from draftworth.metrics import definitions
@@ -16,7 +19,6 @@ from draftworth.metrics.definitions import COST
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report.document import Section, Table, table, variant_table
 from draftworth.report.plots import overview_plots
-from draftworth.report.repetitions import control_tables
 from draftworth.report.words import (
     ABOUT,
     INTERVAL,
@@ -28,6 +30,65 @@ from draftworth.report.words import (
     ratio_and_interval,
     yes_or_no,
 )
+
+
+def _repeated_comparisons(facts: RunFacts) -> list[Comparison]:
+    return [*facts.mixes, *(c for v in facts.speculative if (c := v.comparison))]
+
+
+def repetition_sections(facts: RunFacts) -> Iterator[Section]:
+    """Each repetition of each run by itself, and all of them together; nothing of a single one."""
+    if not facts.repetitions:
+        return
+    rows = [row for c in _repeated_comparisons(facts) for row in _rows(facts, c)]
+    headings = ("class", "load", "variant", "repetition", "slot", "baseline's slot")
+    yield Section(
+        title="Repetitions",
+        paragraphs=(ABOUT["repetitions"].format(many=MANY_REPETITIONS),),
+        tables=table((*headings, "cost of a token", INTERVAL), rows, names=4),
+        brief=True,
+    )
+
+
+def _rows(facts: RunFacts, c: Comparison) -> Iterator[tuple[str, ...]]:
+    who = c.traffic.name, c.traffic.load.label, c.name
+    own = [r for r in facts.repetitions if (r.traffic, r.load, r.variant) == who]
+    several_runs = len({repetition.run_id for repetition in own}) > 1
+    for repetition in own:
+        slots = (number(slot, digits=0) for slot in (repetition.slot, repetition.baseline_slot))
+        name = _name(repetition, of_several_runs=several_runs)
+        yield (*who, name, *slots, *_cost(repetition.cost_ratio))
+    if own:
+        yield (*who, _all(own), MISSING, MISSING, *_cost(c.cost_ratio))
+
+
+def _name(repetition: RepetitionFacts, *, of_several_runs: bool) -> str:
+    run = f"{repetition.run_id}, " if of_several_runs else ""
+    rest = "" if repetition.is_whole else ", not whole"
+    return f"{run}{repetition.repetition}{rest}"
+
+
+def _all(repetitions: Sequence[RepetitionFacts]) -> str:
+    whole = sum(repetition.is_whole for repetition in repetitions)
+    return f"all {whole}" if whole == len(repetitions) else f"all, {whole} whole"
+
+
+def _cost(ratio: Estimate | None) -> tuple[str, str]:
+    return change(ratio), change_interval(ratio)
+
+
+def control_tables(facts: RunFacts) -> tuple[Table, ...]:
+    """The baseline against itself, beside every verdict whose traffic it measured."""
+    rows = (
+        (
+            *(c.traffic.name, c.traffic.load.label, c.name),
+            *(*_cost(c.floor), yes_or_no(c.clears_floor)),
+        )
+        for c in _repeated_comparisons(facts)
+        if c.floor
+    )
+    headings = ("class", "load", "variant", "two servers without speculation", INTERVAL)
+    return table((*headings, "verdict clears it"), rows, names=3)
 
 
 def compared(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
