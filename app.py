@@ -89,7 +89,9 @@ def check_cli(environment: Mapping[str, str]) -> None:
     newest = reads.partition(".")[0]
     if not newest.isdecimal() or int(newest) >= int(writes.partition(".")[0]):
         return
-    from account.checks.tools import pinned_cdk_version  # boto3 with it, which takes a while
+    from draftworth.account.checks.deployment import (
+        pinned_cdk_version,  # boto3 with it, which takes a while
+    )
 
     pinned = pinned_cdk_version(ROOT)
     raise UserInputError(

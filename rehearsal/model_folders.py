@@ -19,7 +19,7 @@ from pods.checkpoint_stager.files import is_weights
 from pods.teacher_forcing.memory import fits
 
 # Looked up where a checkpoint lies in S3: only then is AWS needed.
-_S3_CHECKPOINT = "account.s3_checkpoint"
+_S3_CHECKPOINT = "draftworth.account.s3"
 
 
 def model_folder(

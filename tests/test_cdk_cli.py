@@ -16,7 +16,7 @@ import pytest
 from moto.cloudformation.responses import CloudFormationResponse
 from moto.core.responses import EmptyResult
 
-from account.checks.deployment import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
+from draftworth.account.checks.deployment import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
 from draftworth.experiment.naming import EXPERIMENT_TAG
 from tests.support.emulator import emulated_account
 

@@ -35,11 +35,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "variants, placement, artifact keys, flags, time line and cost; no AWS call",
     ),
     "preflight": (
-        "account.preflight",
+        "draftworth.account.preflight",
         "check the account before a deploy: region, quota, reservation, bootstrap, secret",
     ),
     "price": (
-        "account.price",
+        "draftworth.account.price",
         "what a node costs, asked of AWS once where the experiment leaves it out",
     ),
     "manifests": (
@@ -59,23 +59,23 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "the verdict of a run, from its folder or S3: tables, HTML, plots, CSV; lists runs",
     ),
     "stop": (
-        "account.stop",
+        "draftworth.account.stop",
         "accelerator nodes to zero now, and watch them go; --resume lets them come again",
     ),
     "logs": (
-        "account.logs",
+        "draftworth.account.logs",
         "what the pods said, from Container Insights; no kubectl needed",
     ),
     "artifacts": (
-        "account.artifacts",
+        "draftworth.account.artifacts",
         "which compiled graphs exist, which variants would compile; --run prunes",
     ),
     "leftovers": (
-        "account.leftovers",
+        "draftworth.account.leftovers",
         "what of an experiment still exists in the account, and what it costs a month",
     ),
     "delete-assets": (
-        "account.delete_assets",
+        "draftworth.account.delete_assets",
         "delete what deploys uploaded, prompts above all, once the stack is gone",
     ),
     "rehearse": (

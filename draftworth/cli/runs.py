@@ -14,8 +14,8 @@ from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUNS_FOLDER
 
 # The domain does not know AWS: who reads S3 is looked up when a run lies there.
-_S3_SOURCE = "account.s3_source"
-_RUN_LIST = "account.run_list"
+_S3_SOURCE = "draftworth.account.s3"
+_RUN_LIST = "draftworth.account.run_list"
 _EXPERIMENT_FILES = (".yaml", ".yml")
 S3_SCHEME = "s3://"
 RUN_WORDS = "folder of one run (it holds run.json), or s3://BUCKET/PREFIX of one"

@@ -19,16 +19,16 @@ import aws_cdk as cdk
 import pytest
 import yaml
 
-from account import leftovers
 from charts.names import base_url, server_name
 from charts.run_specification import run_spec_file
+from draftworth.account import leftovers
 from draftworth.measuring.run_specification import EXIT_COMPLETE
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.reading import parse_s3_url
 from pods.canary.program import EXIT_OK
 from stacks.application import build_application
-from tests.account.stubs import EmulatedClient
 from tests.conftest import ROOT
+from tests.draftworth.account.stubs import EmulatedClient
 from tests.end_to_end.cloud import Cloud, Template
 from tests.end_to_end.pods import Cluster, Object, Pod, Process
 from tests.end_to_end.programs import run_canaries

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from account import artifacts, delete_assets, stop
+from draftworth.account import artifacts, delete_assets, stop
 from draftworth.cli import main
 from draftworth.errors import DraftworthError
 from draftworth.measuring.run_specification import EXIT_COMPLETE, EXIT_INTERRUPTED
@@ -212,7 +212,7 @@ def test_stop_takes_the_node_away_and_resume_brings_it_back(
         cloud.events()
         cloud.nodes_follow()
 
-    monkeypatch.setattr("account.stop.time.sleep", a_while)
+    monkeypatch.setattr("draftworth.account.stop.time.sleep", a_while)
     arguments = Namespace(experiment=env.path, resume=False, wait_minutes=30)
     assert stop.run(arguments) == 0
     assert (cloud.desired_nodes, cloud.instances) == (0, 0)

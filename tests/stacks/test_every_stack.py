@@ -10,7 +10,7 @@ import aws_cdk as cdk
 import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
-from account.checks.deployment import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
+from draftworth.account.checks.deployment import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
 from draftworth.experiment.naming import EXPERIMENT_TAG, PART_TAG, PARTS
 from draftworth.experiment.search import MAX_CANDIDATES
 from draftworth.planning.resolved import load_neuron

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-PACKAGES = ("account", "charts", "draftworth", "lambdas", "pods", "rehearsal", "stacks")
+PACKAGES = ("charts", "draftworth", "lambdas", "pods", "rehearsal", "stacks")
 
 
 def test_there_is_no_such_program() -> None:

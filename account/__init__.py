@@ -1,1 +1,0 @@
-"""Commands that look into the AWS account: before a deploy, between runs, after a destroy."""

@@ -1,1 +1,0 @@
-"""The checks of `draftworth preflight`: each a small function from the situation to an outcome."""

@@ -1,1 +1,0 @@
-"""What of the experiment's nodes can be bought where, and for how much. Nothing here buys."""

@@ -1,0 +1,3 @@
+"""The checks of `draftworth preflight`: each a small function from the situation to an outcome."""
+
+from __future__ import annotations

@@ -1,0 +1,244 @@
+"""Whether the accelerator nodes can be had: zone, quota, Capacity Block."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from draftworth.account.checks.check import Outcome, Situation, failed, passed, skipped, warned
+from draftworth.account.clients import DeniedError, Region, tags_of
+from draftworth.account.printing import utc_text
+from draftworth.experiment.aws import CapacityBlock
+from draftworth.experiment.naming import EXPERIMENT_TAG
+from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
+
+
+@dataclass(frozen=True, kw_only=True)
+class VcpuQuota:
+    """A quota by its code and name in Service Quotas; the code is the same in every region.
+
+    types: names of instance types as EC2's filter takes them; family: those of them that count.
+    """
+
+    code: str
+    name: str
+    types: tuple[str, ...]
+    family: str
+    spot: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.code})"
+
+
+# How accelerator nodes are bought, where that counts against a quota.
+ACCELERATOR: Mapping[str, VcpuQuota] = {
+    "on_demand": VcpuQuota(
+        code="L-2C3B7624", name="Running On-Demand Trn instances", types=("trn*",), family=r"trn"
+    ),
+    "spot": VcpuQuota(
+        code="L-6B0D517C",
+        name="All Trn Spot Instance Requests",
+        types=("trn*",),
+        family=r"trn",
+        spot=True,
+    ),
+}
+STANDARD = VcpuQuota(
+    code="L-1216C47A",
+    name="Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
+    types=tuple(f"{letter}*" for letter in "acdhimrtz"),
+    # Not inf, trn, hpc, dl or mac, which have quotas of their own.
+    family=r"([acdhimrtz]|im|is)\d",
+)
+
+
+def room(situation: Situation, quota: VcpuQuota, need: int) -> Outcome:
+    """Whether the quota has room for so many vCPUs beside what runs already."""
+    limit = limit_vcpus(situation.here, quota)
+    if limit < need:
+        raise_it = _raise_quota(situation, quota, need)
+        return failed(f"{quota}: {limit} vCPU, {need} needed", raise_it)
+    try:
+        used = _vcpus_in_use(situation, quota)
+    except DeniedError as error:
+        return warned(
+            f"{quota}: {limit} vCPU, {need} needed; what is in use cannot be told: {error.reason}",
+            error.next_step,
+        )
+    found = f"{quota}: {limit} vCPU, {used} in use, {need} needed"
+    if limit - used < need:
+        return failed(found, f"end what uses it, or {_raise_quota(situation, quota, need + used)}")
+    return passed(found)
+
+
+def limit_vcpus(region: Region, quota: VcpuQuota) -> int:
+    """The account's value; AWS's default where the account has none of its own."""
+    doing, service = f"read the quota {quota.name!r}", "service-quotas"
+    missing, asked = "NoSuchResourceException", {"ServiceCode": "ec2", "QuotaCode": quota.code}
+    answer = region.ask(doing, service, "get_service_quota", missing, **asked)
+    answer = answer or region.ask(doing, service, "get_aws_default_service_quota", **asked)
+    return int(answer["Quota"]["Value"])
+
+
+def _raise_quota(situation: Situation, quota: VcpuQuota, vcpus: int) -> str:
+    return (
+        f"aws service-quotas request-service-quota-increase --region {situation.region} "
+        f"--service-code ec2 --quota-code {quota.code} --desired-value {vcpus} "
+        "(takes hours to days)"
+    )
+
+
+def _vcpus_in_use(situation: Situation, quota: VcpuQuota) -> int:
+    """vCPUs of instances that count against the quota, without this experiment's own."""
+    filters = [
+        {"Name": "instance-state-name", "Values": ["pending", "running"]},
+        {"Name": "instance-type", "Values": list(quota.types)},
+    ]
+    instances = situation.here.list_all(
+        "list running instances",
+        "ec2",
+        "describe_instances",
+        "Reservations[].Instances[]",
+        Filters=filters,
+    )
+    vcpus, lifecycle = 0, "spot" if quota.spot else None
+    for instance in instances:
+        others = tags_of(instance).get(EXPERIMENT_TAG) != situation.experiment.name
+        counts = re.match(quota.family, instance["InstanceType"])
+        if others and counts and instance.get("InstanceLifecycle") == lifecycle:
+            options = instance.get("CpuOptions", {})
+            vcpus += options.get("CoreCount", 0) * options.get("ThreadsPerCore", 1)
+    return vcpus
+
+
+def zone_offering(situation: Situation) -> Outcome:
+    """The instance type is offered in the experiment's zone."""
+    kind, zone = situation.experiment.spec.instance_type, situation.zone
+    zones = zones_that_offer(situation.here, kind)
+    if zone in zones:
+        return passed(f"{kind} is offered in {zone}")
+    if zones:
+        return failed(
+            f"{kind} is not offered in {zone}, but in {', '.join(zones)}",
+            f"set aws.availability_zone to {' or '.join(zones)}",
+        )
+    return failed(
+        f"{kind} is offered in no zone of {situation.region}",
+        f"choose another region: `python -m draftworth preflight {situation.experiment.path} "
+        "--find` looks through all of them",
+    )
+
+
+def zones_that_offer(region: Region, kind: str) -> list[str]:
+    """Zones of the region that offer an instance type, in order."""
+    offered_in = region.list_all(
+        f"list the zones that offer {kind}",
+        "ec2",
+        "describe_instance_type_offerings",
+        "InstanceTypeOfferings[].Location",
+        LocationType="availability-zone",
+        Filters=[{"Name": "instance-type", "Values": [kind]}],
+    )
+    return sorted(offered_in)
+
+
+def vcpu_quota(situation: Situation) -> Outcome:
+    """The quota has room for the planned nodes beside what runs already."""
+    quota = ACCELERATOR.get(situation.experiment.spec.aws.capacity.kind)
+    if quota is None:
+        return passed("a Capacity Block counts against no vCPU quota")
+    need = situation.experiment.spec.accelerator.vcpus * situation.nodes
+    return room(situation, quota, need)
+
+
+def capacity_block(situation: Situation) -> Outcome:
+    """The Capacity Block is the experiment's: type, zone, count, and a window that fits."""
+    capacity = situation.experiment.spec.aws.capacity
+    if not isinstance(capacity, CapacityBlock):
+        return skipped(f"aws.capacity is {capacity.kind}")
+    answer = situation.here.ask(
+        f"look at the Capacity Block {capacity.reservation_id}",
+        "ec2",
+        "describe_capacity_reservations",
+        "InvalidCapacityReservationId",
+        CapacityReservationIds=[capacity.reservation_id],
+    )
+    if not answer or not answer["CapacityReservations"]:
+        return failed(
+            f"there is no reservation {capacity.reservation_id} in {situation.region}",
+            "correct aws.capacity.reservation_id, or buy a block: "
+            "`aws ec2 describe-capacity-block-offerings` lists what there is",
+        )
+    block = answer["CapacityReservations"][0]
+    mismatches = list(_mismatches(situation, block))
+    if mismatches:
+        return failed("; ".join(mismatches), "name another block, or change the experiment")
+    return _window_outcome(situation, block)
+
+
+# States of a block that comes or is there. The others (expired, cancelled, failed, payment-failed,
+# unsupported) never give an instance any more.
+USABLE_STATES = ("scheduled", "active", "payment-pending", "pending", "assessing", "delayed")
+
+
+def _mismatches(situation: Situation, block: Mapping[str, Any]) -> Iterator[str]:
+    """Why this block cannot serve the experiment at all."""
+    experiment = situation.experiment
+    if block.get("ReservationType") != "capacity-block":
+        yield "it is an On-Demand Capacity Reservation, not a Capacity Block"
+    if block["State"] not in USABLE_STATES:
+        yield f"it is {block['State']}"
+    if block["InstanceType"] != experiment.spec.instance_type:
+        yield f"it holds {block['InstanceType']}, the plan needs {experiment.spec.instance_type}"
+    if block["AvailabilityZone"] != experiment.spec.aws.availability_zone:
+        yield (
+            f"it is in {block['AvailabilityZone']}, aws.availability_zone is "
+            f"{experiment.spec.aws.availability_zone}"
+        )
+    if block["TotalInstanceCount"] < situation.nodes:
+        yield f"it holds {block['TotalInstanceCount']} instances, the plan needs {situation.nodes}"
+
+
+def _window_outcome(situation: Situation, block: Mapping[str, Any]) -> Outcome:
+    """The time between now and the block's end against the deadline, both from a deploy now."""
+    start, last = block["StartDate"], block["EndDate"] - timedelta(seconds=BLOCK_MARGIN_SECONDS)
+    deadline = situation.now + timedelta(minutes=situation.experiment.spec.aws.deadline_minutes)
+    state = f"{block['State']}, {utc_text(start)} to {utc_text(block['EndDate'])}"
+    if last <= situation.now:
+        return failed(
+            f"{state}: nodes may run until {utc_text(last)}, which is past", "buy another"
+        )
+    if deadline <= start:
+        minutes = math.ceil((start - situation.now).total_seconds() / 60)
+        return failed(
+            f"{state}: a deploy now has its deadline at {utc_text(deadline)}, "
+            "before the block starts",
+            f"deploy later, or set aws.deadline_minutes to {minutes} and what the run takes",
+        )
+    usable = (min(deadline, last) - max(situation.now, start)).total_seconds() / 60
+    found = f"{state}: {usable:.0f} minutes of nodes for a deploy now"
+    return _window_warning(situation, block, found, cut=last < deadline) or passed(found)
+
+
+def _window_warning(
+    situation: Situation, block: Mapping[str, Any], found: str, *, cut: bool
+) -> Outcome | None:
+    if block["State"] not in ("active", "scheduled"):
+        return warned(found, "wait until it is scheduled or active before you deploy")
+    free, all_of_it = block["AvailableInstanceCount"], block["TotalInstanceCount"]
+    if block["State"] == "active" and free < situation.nodes:
+        return warned(
+            f"{found}; {free} of {all_of_it} instances are free",
+            "end what uses the block, unless it is this experiment's own nodes",
+        )
+    if cut:
+        return warned(
+            f"{found}; nodes go 40 minutes before the block ends, earlier than "
+            f"aws.deadline_minutes {situation.experiment.spec.aws.deadline_minutes}",
+            "make sure that the run fits: `python -m draftworth plan` has the time line",
+        )
+    return None

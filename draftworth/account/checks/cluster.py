@@ -1,0 +1,184 @@
+"""What the cluster stands on: two zones that EKS takes, CPU nodes, add-ons and node images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from draftworth.account.checks import capacity
+from draftworth.account.checks.capacity import zones_that_offer
+from draftworth.account.checks.check import Outcome, Situation, failed, passed, warned
+from draftworth.account.clients import Region
+from draftworth.experiment.aws import (
+    ADD_ONS,
+    CPU_INSTANCE_TYPE,
+    CPU_INSTANCE_VCPUS,
+    CPU_NODES,
+    S3_ADD_ON,
+    Aws,
+    second_zone,
+)
+
+# Zones whose subnets EKS refuses for a control plane, by id: their letters differ by account
+# (Amazon EKS User Guide, VPC and subnet requirements).
+REFUSED_ZONE_IDS = ("use1-az3", "usw1-az2", "cac1-az3")
+# Pods are given their own credentials for S3 from version 2 of the driver on.
+OLDEST_S3_DRIVER = 2
+# What node groups of this app run, by the AMI type of Amazon Linux 2023.
+NODE_IMAGES = ("neuron", "standard")
+_RELEASE = re.compile(r"\d+\.\d+\.\d+-\d{8}")
+
+
+def control_plane_zones(situation: Situation) -> Outcome:
+    """The accelerators' zone and the second one exist for this account, and EKS takes both."""
+    aws, ids = situation.experiment.spec.aws, zone_ids(situation.here)
+    problems = [*_zone_problems(aws, ids)]
+    if problems:
+        found, next_steps = zip(*problems, strict=True)
+        return failed("; ".join(found), "; ".join(next_steps))
+    told = (f"{zone} ({ids[zone]})" for zone in (aws.availability_zone, second_zone(aws)))
+    return passed(f"EKS takes {' and '.join(told)}")
+
+
+def zone_ids(region: Region) -> dict[str, str]:
+    """Ids of the account's zones in the region by name; no Local Zones."""
+    zones = region.list_all(
+        "list the zones", "ec2", "describe_availability_zones", "AvailabilityZones"
+    )
+    return {
+        zone["ZoneName"]: zone["ZoneId"]
+        for zone in zones
+        if zone.get("ZoneType", "availability-zone") == "availability-zone"
+    }
+
+
+def _zone_problems(aws: Aws, ids: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What is wrong with a zone, and what to do about it."""
+    fit = [name for name in sorted(ids) if ids[name] not in REFUSED_ZONE_IDS]
+    for key, zone in (
+        ("availability_zone", aws.availability_zone),
+        ("second_zone", second_zone(aws)),
+    ):
+        if zone in fit:
+            continue
+        others = [name for name in fit if name != aws.availability_zone]
+        next_step = f"set aws.{key} to {' or '.join(others) or 'a zone of another region'}"
+        if zone in ids:
+            yield f"EKS takes no subnet in {zone}, which is {ids[zone]} for this account", next_step
+        else:
+            yield f"this account has no zone {zone}", next_step
+
+
+def cpu_nodes(situation: Situation) -> Outcome:
+    """The CPU nodes' type is offered beside the accelerators, and the quota has room for them."""
+    zones = zones_that_offer(situation.here, CPU_INSTANCE_TYPE)
+    if situation.zone not in zones:
+        return failed(
+            f"{CPU_INSTANCE_TYPE} of the CPU nodes is not offered in {situation.zone}, but in "
+            f"{', '.join(zones) or 'no zone of the region'}",
+            "choose another aws.availability_zone that offers it and the accelerators",
+        )
+    return capacity.room(situation, capacity.STANDARD, CPU_NODES * CPU_INSTANCE_VCPUS)
+
+
+def add_ons(situation: Situation) -> Outcome:
+    """EKS gives this Kubernetes version every add-on, and the S3 driver in its second version."""
+    versions = {name: _versions(situation, name) for name in ADD_ONS}
+    pinned = situation.experiment.spec.aws.pins.add_ons
+    gone = [
+        f"{name} {version}" for name, version in pinned.items() if not _has(versions, name, version)
+    ]
+    if gone:
+        return failed(
+            f"EKS no longer has {', '.join(gone)}", "leave these pins out, and see what there is"
+        )
+    defaults = {name: pinned.get(name) or _default(situation, versions[name]) for name in ADD_ONS}
+    missing = [name for name, default in defaults.items() if not default]
+    if missing:
+        return failed(
+            f"EKS has no default version of {', '.join(missing)} in {situation.region}",
+            "choose another region",
+        )
+    paste = {"pins": {"add_ons": defaults}}
+    found = f"{len(pinned)} pinned, the others by default; {S3_ADD_ON} {defaults[S3_ADD_ON]}"
+    if _major(defaults[S3_ADD_ON]) >= OLDEST_S3_DRIVER:
+        return passed(found, paste=paste)
+    newer = max((v["addonVersion"] for v in versions[S3_ADD_ON]), key=_numbers)
+    if _major(newer) < OLDEST_S3_DRIVER:
+        return failed(f"{found}; v{OLDEST_S3_DRIVER} is needed", "choose another region")
+    defaults[S3_ADD_ON] = newer
+    return failed(
+        f"{found}; v{OLDEST_S3_DRIVER} is needed, for pods that read S3 with their own credentials",
+        f"set aws.pins.add_ons.{S3_ADD_ON} to {newer}",
+        paste=paste,
+    )
+
+
+def _versions(situation: Situation, name: str) -> list[Mapping[str, Any]]:
+    return situation.here.list_all(
+        f"list the versions of the add-on {name}",
+        "eks",
+        "describe_addon_versions",
+        "addons[].addonVersions[]",
+        addonName=name,
+        kubernetesVersion=situation.experiment.spec.aws.kubernetes_version,
+    )
+
+
+def _has(versions: Mapping[str, list[Mapping[str, Any]]], name: str, version: str) -> bool:
+    return any(found["addonVersion"] == version for found in versions[name])
+
+
+def _default(situation: Situation, versions: list[Mapping[str, Any]]) -> str:
+    """The version that a deploy without a pin gets; empty: there is none."""
+    kubernetes = situation.experiment.spec.aws.kubernetes_version
+    for version in versions:
+        for fits in version.get("compatibilities", ()):
+            if fits.get("clusterVersion") == kubernetes and fits.get("defaultVersion"):
+                return str(version["addonVersion"])
+    return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """`v2.7.0-eksbuild.1` as numbers, so that v10 comes after v9."""
+    return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
+def _major(version: str) -> int:
+    return next(iter(_numbers(version)), 0)
+
+
+def node_image(situation: Situation) -> Outcome:
+    """Which release of EKS' node images a node group gets today."""
+    releases = {image: _release(situation, image) for image in NODE_IMAGES}
+    told = ", ".join(f"{image} {release or 'unknown'}" for image, release in releases.items())
+    if not all(releases.values()):
+        return warned(
+            f"EKS names no release of Amazon Linux 2023 in {situation.region}: {told}",
+            "nothing, if the region has EKS: a deploy takes what it has",
+        )
+    pinned = situation.experiment.spec.aws.pins.node_release
+    if pinned:
+        return passed(f"pinned to {pinned}; today's: {told}")
+    oldest = min(releases.values(), key=_numbers)
+    if len(set(releases.values())) > 1:
+        return warned(
+            f"the releases of the accelerator and the CPU nodes differ today: {told}",
+            f"nothing, or pin {oldest}, the older one",
+            paste={"pins": {"node_release": oldest}},
+        )
+    return passed(f"a deploy today gets {oldest}", paste={"pins": {"node_release": oldest}})
+
+
+def _release(situation: Situation, image: str) -> str:
+    """A release such as 1.35.2-20261112; empty: there is none, or what is there is no release."""
+    version = situation.experiment.spec.aws.kubernetes_version
+    name = (
+        f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/{image}/recommended/"
+        "release_version"
+    )
+    doing = f"read the SSM parameter {name}"
+    answer = situation.here.ask(doing, "ssm", "get_parameter", "ParameterNotFound", Name=name)
+    value = answer["Parameter"]["Value"] if answer else ""
+    return value if _RELEASE.fullmatch(value) else ""

@@ -1,0 +1,250 @@
+"""What a deploy builds on: tools, the bootstrap, earlier stacks and graphs, the token."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from draftworth.account.artifacts import listings
+from draftworth.account.checks.check import Outcome, Situation, failed, passed, skipped, warned
+from draftworth.account.clients import DeniedError, tags_of
+from draftworth.account.scope import bucket_in, stack_outputs
+from draftworth.experiment.naming import EXPERIMENT_TAG, RESULTS_OUTPUT
+from draftworth.records.deployment import STOP_KEY
+
+# jsii, which runs aws-cdk-lib below Python, supports Node.js 22 and 24 (its own banner on 20); the
+# CDK CLI itself starts from 18 on (`engines` of its package).
+OLDEST_NODE, OLDEST_MAINTAINED_NODE = 18, 22
+_INSTALL_NODE = "`make setup` installs one into .venv; run `make preflight`, which finds it"
+
+
+def pinned_cdk_version(root: Path) -> str:
+    """The CDK CLI's version, as package.json pins it."""
+    package = json.loads((root / "package.json").read_text(encoding="utf-8"))
+    return str(package["devDependencies"]["aws-cdk"])
+
+
+def cdk_cli(situation: Situation) -> Outcome:
+    """The CDK CLI in node_modules is the pinned one: another may refuse the assembly."""
+    pinned = pinned_cdk_version(situation.root)
+    package = situation.root / "node_modules/aws-cdk/package.json"
+    if not package.is_file():
+        return warned(
+            f"the CDK CLI {pinned} is not installed here",
+            "`npm install` (`make deploy` does it too), which takes the npm registry",
+        )
+    installed = json.loads(package.read_text(encoding="utf-8")).get("version")
+    if installed != pinned:
+        return failed(
+            f"CDK CLI {installed} in node_modules, package.json pins {pinned}",
+            "`npm install` (`make deploy` does it too)",
+        )
+    return passed(f"CDK CLI {installed}")
+
+
+def node(situation: Situation) -> Outcome:
+    """Node.js is there, and recent enough."""
+    answer = situation.run(("node", "--version"))
+    if answer is None:
+        return failed("there is no Node.js on the PATH", _INSTALL_NODE)
+    found = re.match(r"v(\d+)\.", answer[1].strip())
+    if answer[0] != 0 or found is None:
+        return failed(f"`node --version` says {answer[1].strip()!r}", _INSTALL_NODE)
+    major = int(found.group(1))
+    if major < OLDEST_NODE:
+        return failed(f"Node.js {answer[1].strip()}, {OLDEST_NODE} is the oldest", _INSTALL_NODE)
+    if major < OLDEST_MAINTAINED_NODE:
+        return warned(f"Node.js {answer[1].strip()} is out of maintenance", _INSTALL_NODE)
+    return passed(f"Node.js {answer[1].strip()}")
+
+
+def container_engine(situation: Situation) -> Outcome:
+    """An engine that builds the load generator's image, unless the experiment names one."""
+    image = situation.experiment.spec.aws.load_generator_image
+    if image is not None:
+        return passed(f"not needed: aws.load_generator_image is {image}")
+    engine = situation.container_engine
+    other = (
+        "start one, or set CDK_DOCKER=finch or CDK_DOCKER=podman; without any, build "
+        "pods/llmperf/Dockerfile elsewhere, push it and name it in aws.load_generator_image"
+    )
+    answer = situation.run((engine, "info"))
+    if answer is None:
+        return failed(f"the image must be built, and there is no `{engine}` on the PATH", other)
+    if answer[0] != 0:
+        last = (answer[1].strip().splitlines() or ["no output"])[-1]
+        return failed(f"the image must be built, and `{engine} info` fails: {last}", other)
+    return passed(f"`{engine}` answers, for the load generator's image")
+
+
+# What aws-cdk-lib's default synthesizer asks for; `tests/stacks/test_every_stack.py` holds both
+# to the synthesized assembly.
+DEFAULT_QUALIFIER = "hnb659fds"
+BOOTSTRAP_VERSION = 6
+_SECRETS = "secretsmanager"
+
+
+def bootstrap(situation: Situation) -> Outcome:
+    """The account is bootstrapped for CDK in this region, and recently enough."""
+    context = json.loads((situation.root / "cdk.json").read_text(encoding="utf-8"))["context"]
+    qualifier = context.get("@aws-cdk/core:bootstrapQualifier", DEFAULT_QUALIFIER)
+    name = f"/cdk-bootstrap/{qualifier}/version"
+    command = (
+        f"npx aws-cdk@{pinned_cdk_version(situation.root)} bootstrap "
+        f"aws://ACCOUNT/{situation.region}"
+    )
+    doing = f"read the SSM parameter {name}"
+    answer = situation.here.ask(doing, "ssm", "get_parameter", "ParameterNotFound", Name=name)
+    if answer is None:
+        return failed(f"no CDK bootstrap: there is no SSM parameter {name}", command)
+    version = str(answer["Parameter"]["Value"])
+    if not version.isdecimal() or int(version) < BOOTSTRAP_VERSION:
+        return failed(f"CDK bootstrap {version}, {BOOTSTRAP_VERSION} or later needed", command)
+    return passed(f"CDK bootstrap {version}, {BOOTSTRAP_VERSION} or later needed")
+
+
+def existing_stacks(situation: Situation) -> Outcome:
+    """No stack of an earlier deploy is in a state that a deploy stops at."""
+    name, states = situation.experiment.names.stack, stack_states(situation)
+    if others := sorted(set(states) - {name}):
+        return failed(
+            f"{', '.join(others)} of an earlier version, which made several stacks",
+            "`make destroy` with that version, or delete them by name, the last made first",
+        )
+    if name not in states:
+        return passed("no stack of this experiment exists yet")
+    return _judged(f"{name} is {states[name]}", states[name])
+
+
+def stack_states(situation: Situation) -> dict[str, str]:
+    """Status of each stack of the experiment: by tag, and by name where tags were not set yet."""
+    names = situation.experiment.names
+    stacks = situation.here.list_all(
+        "list the stacks", "cloudformation", "describe_stacks", "Stacks"
+    )
+    return {
+        stack["StackName"]: stack["StackStatus"]
+        for stack in stacks
+        if stack["StackName"] == names.stack
+        or tags_of(stack).get(EXPERIMENT_TAG) == situation.experiment.name
+    }
+
+
+def not_stopped(situation: Situation) -> Outcome:
+    """Nodes are not kept away by an earlier `make stop`."""
+    experiment = situation.experiment
+    if experiment.names.stack not in stack_states(situation):
+        return passed("nothing is deployed yet")
+    bucket = bucket_in(stack_outputs(experiment), RESULTS_OUTPUT)
+    if bucket is None:
+        return passed("there is no results bucket yet")
+    url, asked = f"s3://{bucket}/{STOP_KEY}", {"Bucket": bucket, "Key": STOP_KEY}
+    if situation.here.ask(f"look for {url}", "s3", "head_object", "404", **asked) is None:
+        return passed("nodes may start when everything they need is there")
+    return warned(
+        f"{url} keeps the accelerator nodes at zero, after a deploy too",
+        f"python -m draftworth stop {experiment.path} --resume",
+    )
+
+
+def _judged(found: str, state: str) -> Outcome:
+    """What a deploy makes of a stack in this state (CDK CLI 2.1148.1 and CloudFormation)."""
+    if state.endswith("_IN_PROGRESS") and state != "REVIEW_IN_PROGRESS":
+        return failed(found, "wait until CloudFormation is done with it")
+    if state == "DELETE_FAILED":
+        return failed(
+            found, "`make destroy`; `python -m draftworth leftovers` shows what holds it up"
+        )
+    if state == "UPDATE_ROLLBACK_FAILED":
+        return failed(found, "`npx cdk rollback`, or `make destroy`")
+    if state in ("CREATE_FAILED", "UPDATE_FAILED"):
+        return warned(found, "nothing: a deploy goes on where it stopped (`rollback` in cdk.json)")
+    if state in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED"):
+        return warned(found, "nothing: `make deploy` deletes it and creates it again")
+    return passed(f"{found}, which can be updated")
+
+
+def hub_token(situation: Situation) -> Outcome:
+    """The hub token's secret is there, and holds something."""
+    name = situation.experiment.spec.aws.hub_token_secret
+    if name is None:
+        return skipped("aws.hub_token_secret is not given")
+    doing, missing = f"look at the secret {name!r}", "ResourceNotFoundException"
+    facts = situation.here.ask(doing, _SECRETS, "describe_secret", missing, SecretId=name)
+    if facts is None:
+        return failed(
+            f"there is no secret {name!r} in {situation.region}",
+            _create_secret(situation, name),
+        )
+    if "DeletedDate" in facts:
+        return failed(
+            f"the secret {name!r} is scheduled for deletion",
+            f"aws secretsmanager restore-secret --region {situation.region} --secret-id {name}",
+        )
+    return _readable(situation, name)
+
+
+def _create_secret(situation: Situation, name: str) -> str:
+    return (
+        f"aws secretsmanager create-secret --region {situation.region} --name {name} "
+        "--secret-string file://TOKEN_FILE"
+    )
+
+
+def _readable(situation: Situation, name: str) -> Outcome:
+    """Only whether it can be read and is not empty: the value goes nowhere."""
+    doing = f"read the secret {name!r}"
+    try:
+        answer = situation.here.ask(doing, _SECRETS, "get_secret_value", SecretId=name)
+    except DeniedError as error:
+        return warned(
+            f"the secret {name!r} exists; you may not read it, so whether it holds a token is "
+            f"unknown: {error.reason}",
+            "nothing, if you know that it does: the stager's own role reads it",
+        )
+    if not str(answer.get("SecretString", "")).strip():
+        return failed(
+            f"the secret {name!r} holds no text",
+            f"aws secretsmanager put-secret-value --region {situation.region} --secret-id {name} "
+            "--secret-string file://TOKEN_FILE",
+        )
+    return passed(f"the secret {name!r} exists and can be read")
+
+
+def gated_models(situation: Situation) -> Outcome:
+    """Where a model is gated, the experiment names the secret of a token that opens it."""
+    spec = situation.experiment.spec
+    if spec.aws.hub_token_secret is not None:
+        return passed(f"aws.hub_token_secret names {spec.aws.hub_token_secret!r}")
+    unknown = [m.model for m in spec.models if m.facts is None]
+    if gated := spec.gated_models:
+        return failed(
+            f"{', '.join(gated)} is gated and aws.hub_token_secret names no secret: staging it "
+            "fails, unless an earlier deploy staged it into a bucket that is there still",
+            "accept its conditions on the hub; with a token that may read it "
+            f"`{_create_secret(situation, 'draftworth/hub')}`; then set aws.hub_token_secret to "
+            "draftworth/hub",
+        )
+    if unknown:
+        return warned(
+            f"whether {', '.join(unknown)} is gated is unknown; aws.hub_token_secret is not given",
+            "look at its page on the hub; a gated one needs aws.hub_token_secret",
+        )
+    return passed("no model is gated: no token needed")
+
+
+def compiled_graphs(situation: Situation) -> Outcome:
+    """No server on a paid node would refuse the graphs of earlier runs under its key."""
+    if situation.experiment.names.stack not in stack_states(situation):
+        return passed("nothing is deployed yet: first starts compile")
+    (listing,) = listings([situation.experiment], bucket=None, now=situation.now)
+    told = [f"{wanted.variant}: {wanted.refusal[0]}" for wanted in listing.wanted if wanted.refusal]
+    if told:
+        return failed(
+            f"would be refused: {'; '.join(told)}",
+            f"python -m draftworth artifacts {situation.experiment.path} --run; the next start "
+            "compiles",
+        )
+    found = sum(wanted.start(listing.now) == "load" for wanted in listing.wanted)
+    return passed(f"{found} of {len(listing.wanted)} variants load, the others compile")

@@ -1,0 +1,94 @@
+"""Whether price, budget and plan fit, and whether the run can be compared with a later one."""
+
+from __future__ import annotations
+
+from draftworth.account.checks.check import Outcome, Situation, failed, passed, skipped, warned
+from draftworth.account.market.prices import spot_prices
+from draftworth.experiment.aws import Spot
+from draftworth.planning.assumptions import assumption_data
+from draftworth.planning.example_values import example_values
+from draftworth.planning.price_age import price_doubt, price_renewal
+from draftworth.planning.timeline import forecast
+
+# How far the experiment's Spot price may be off the zone's before a warning.
+SPOT_PRICE_TOLERANCE = 0.2
+
+
+def price_date(situation: Situation) -> Outcome:
+    """There is a price, recent enough to calculate with."""
+    aws = situation.experiment.spec.aws
+    if aws.price is None:
+        return warned(
+            "aws.price is left out and none has been looked up",
+            f"python -m draftworth price {situation.experiment.path} asks AWS; `make deploy` does "
+            "so itself, `cdk deploy` cannot",
+        )
+    today = situation.now.date()
+    found = f"{aws.price.usd_per_hour:.2f} USD a node and hour of {aws.price.as_of.isoformat()}"
+    if doubt := price_doubt(situation.experiment, today):
+        return warned(f"{found}, which is {doubt}", price_renewal(aws.price))
+    return passed(f"{found}, {(today - aws.price.as_of).days} days old")
+
+
+def example_values_replaced(situation: Situation) -> Outcome:
+    """Nothing is left of what examples have in the place of one's own."""
+    if left := list(example_values(situation.experiment.spec.aws)):
+        return failed(f"of an example, no account has it: {', '.join(left)}", "put your own there")
+    return passed("the experiment has no value of an example")
+
+
+def spot_price(situation: Situation) -> Outcome:
+    """The experiment's Spot price is near the zone's."""
+    aws, kind = situation.experiment.spec.aws, situation.experiment.spec.instance_type
+    if not isinstance(aws.capacity, Spot):
+        return skipped(f"aws.capacity is {aws.capacity.kind}")
+    prices = spot_prices(situation.here, kind, situation.now, AvailabilityZone=situation.zone)
+    if situation.zone not in prices:
+        return warned(
+            f"EC2 has no Spot price of {kind} in {situation.zone}: there may be none",
+            f"`python -m draftworth preflight {situation.experiment.path} --find` looks for other "
+            "zones and other capacity",
+        )
+    price = prices[situation.zone]
+    found = f"{price.now:.2f} USD in {situation.zone} now"
+    if aws.price is None:
+        return passed(found)
+    found += f", aws.price {aws.price.usd_per_hour:.2f}"
+    if abs(price.now / aws.price.usd_per_hour - 1) <= SPOT_PRICE_TOLERANCE:
+        return passed(found)
+    today = situation.now.date()
+    new = {"usd_per_hour": price.now, "as_of": today, "source": price.source}
+    next_step = f"set aws.price to {price.now:.2f} of {today.isoformat()}"
+    return warned(found, next_step, paste={"price": new})
+
+
+def budget(situation: Situation) -> Outcome:
+    """The budget leaves the run the time that it is estimated to need."""
+    experiment, budget_usd = situation.experiment, situation.experiment.spec.aws.budget_usd
+    if experiment.spec.aws.price is None:
+        return skipped("no price is known yet")
+    assumed = assumption_data().for_target(experiment.spec.target.model)
+    need = forecast(experiment, assumed).needed_minutes
+    nodes, paid = experiment.placement.nodes, 60 * budget_usd / experiment.usd_per_hour
+    found = (
+        f"{budget_usd:.2f} USD pay for {paid:.0f} minutes of {nodes} node"
+        f"{'s' if nodes > 1 else ''}; a first run is estimated to need {need.text(digits=0)}"
+    )
+    if paid < need.best:
+        return failed(
+            found, "raise aws.budget_usd, or measure less: `python -m draftworth plan` has the sum"
+        )
+    if paid < need.worst:
+        return warned(found, "raise aws.budget_usd, or accept that it may end the run")
+    return passed(found)
+
+
+def revisions(situation: Situation) -> Outcome:
+    """Every model is pinned to a commit."""
+    moving = situation.experiment.spec.unpinned_models
+    if moving:
+        return warned(
+            f"not pinned to a commit: {', '.join(moving)}",
+            "set each `revision` to a commit of 40 hex digits, or later runs may measure others",
+        )
+    return passed("every model is pinned to a commit")

@@ -1,0 +1,162 @@
+"""`draftworth leftovers`: what of an experiment still exists, why, and what it costs a month.
+
+What is looked for, and how, is a row in `resource_kinds.yaml`.
+
+Reads only. Exit code 0: nothing is there but what stays on purpose; 1: something else is, or could
+not be looked at; 2: the experiment file is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from draftworth.account.checks.check import home_region
+from draftworth.account.clients import AwsError, client, explained, listed, tags_of
+from draftworth.account.list_prices import oldest_price
+from draftworth.account.printing import duration_text, print_lines
+from draftworth.account.resource_kinds import Kind, Leftover, kinds
+from draftworth.account.resources import find, find_in_tag_index
+from draftworth.account.scope import Scope
+from draftworth.experiment.naming import EXPERIMENT_TAG
+from draftworth.planning.looked_up_price import with_looked_up_price
+from draftworth.planning.resolved import load_neuron
+from draftworth.terminal import table_lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """All that was found, and all that could not be looked at with the reason."""
+
+    leftovers: tuple[Leftover, ...]
+    unseen: tuple[tuple[str, str], ...]
+
+    @property
+    def unplanned(self) -> tuple[Leftover, ...]:
+        """What should be gone."""
+        return tuple(found for found in self.leftovers if not found.kept)
+
+    @property
+    def planned(self) -> tuple[Leftover, ...]:
+        """What stays on purpose."""
+        return tuple(found for found in self.leftovers if found.kept)
+
+    @property
+    def clean(self) -> bool:
+        """Only what is planned is left, and everything was looked at."""
+        return not self.unplanned and not self.unseen
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The experiment file."""
+    parser.add_argument("experiment", type=Path, help="experiment file, YAML")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look, and print what is there."""
+    experiment = with_looked_up_price(load_neuron(arguments.experiment))
+    scope = Scope(experiment=experiment, clients=client, now=datetime.now(UTC))
+    home = home_region(scope.region)
+    with explained("ask who you are"):
+        account = client("sts", home).get_caller_identity()["Account"]
+    report = look(scope)
+    print_lines([f"{experiment.name} in account {account}, {scope.region}"])
+    print_lines(report_lines(report, scope.now))
+    print_lines(other_lines(scope))
+    return 0 if report.clean else 1
+
+
+def look(scope: Scope, table: Sequence[Kind] | None = None) -> Report:
+    """Look for every kind of resource, then into the index of tags for all other kinds.
+
+    A kind that may not be listed is left to the index, and is reported.
+    """
+    leftovers: list[Leftover] = []
+    unseen: list[tuple[str, str]] = []
+
+    def add(what: str, found: Iterator[Leftover], verb: str = "list") -> bool:
+        try:
+            with explained(f"{verb} {what}", region=scope.region):
+                leftovers.extend(found)
+        except AwsError as error:
+            unseen.append((what, str(error)))
+            return False
+        return True
+
+    rows = kinds() if table is None else table
+    known_better = {kind.covers for kind in rows if add(kind.looks_at, find(kind, scope))}
+    in_index = find_in_tag_index(scope, known_better=known_better)
+    add("the index of tags", in_index, "read")
+    return Report(leftovers=tuple(leftovers), unseen=tuple(unseen))
+
+
+def report_lines(report: Report, now: datetime) -> Iterator[str]:
+    """What should be gone, what stays on purpose, what could not be looked at, what it costs."""
+    yield ""
+    yield f"should be gone: {len(report.unplanned) or 'nothing'}"
+    yield from _table(report.unplanned, now)
+    if report.planned:
+        yield f"stays on purpose: {len(report.planned)}"
+        yield from _table(report.planned, now)
+    if report.unseen:
+        yield f"could not be looked at: {len(report.unseen)}"
+        yield from (f"  {what}: {reason}" for what, reason in report.unseen)
+    if report.leftovers:
+        yield from _cost_lines(report)
+
+
+def other_lines(scope: Scope) -> Iterator[str]:
+    """Other experiments that are deployed in this region: a destroy of the wrong file looks clean.
+
+    Nothing where stacks cannot be listed; `look` has said so then.
+    """
+    cloudformation = scope.client("cloudformation")
+    try:
+        with explained("list the stacks", region=scope.region):
+            stacks = list(listed(cloudformation, "describe_stacks", "Stacks"))
+    except AwsError:
+        return
+    others = {tags_of(stack).get(EXPERIMENT_TAG): stack["StackStatus"] for stack in stacks}
+    for name, status in others.items():
+        if name and name != scope.experiment.name:
+            yield (
+                f"another experiment is deployed in {scope.region}: {name} ({status}); remove: "
+                "make destroy EXPERIMENT=its file"
+            )
+
+
+def _table(leftovers: Sequence[Leftover], now: datetime) -> Iterator[str]:
+    headings = ("kind", "age", "USD a month", "resource")
+    if leftovers:
+        rows = (_row(found, now) for found in leftovers)
+        yield from (f"  {line}" for line in table_lines(rows, headings, numbers=(1, 2)))
+
+
+def _row(found: Leftover, now: datetime) -> tuple[str, str, str, str]:
+    """The last cell has what removes the resource below its id."""
+    age = duration_text((now - found.created).total_seconds()) if found.created else "?"
+    lines = [f"{found.id} ({found.name})" if found.name else found.id, f"remove: {found.remove}"]
+    if found.kept:
+        lines.insert(1, f"why: {found.kept}")
+    return found.kind, age, _usd_text(found.usd_per_month), "\n".join(lines)
+
+
+def _usd_text(usd: float | None) -> str:
+    if usd is None:
+        return "?"
+    return "below 0.01" if 0 < usd < 0.01 else f"{usd:.2f}"
+
+
+def _cost_lines(report: Report) -> Iterator[str]:
+    usd = [found.usd_per_month for found in report.leftovers]
+    known = [value for value in usd if value is not None]
+    unknown = len(usd) - len(known)
+    without = f", without {unknown} of unknown cost" if unknown else ""
+    yield ""
+    yield (
+        f"about {_usd_text(sum(known))} USD a month{without}: list prices of US East, the oldest "
+        f"of {oldest_price().isoformat()}, of low confidence; the accelerators' is the experiment's"
+    )

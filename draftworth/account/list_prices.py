@@ -1,0 +1,49 @@
+"""What a forgotten resource costs a month, from dated list prices."""
+
+from __future__ import annotations
+
+from datetime import date
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from draftworth.experiment.strict import StrictModel, read_yaml
+from draftworth.planning.assumptions import HOURS_A_MONTH, assumption_data
+
+GIB = 1024**3
+
+
+class ListPrice(StrictModel):
+    """US dollars an hour or a month, of one thing or one GiB, on the day `as_of`."""
+
+    usd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    per: Literal["hour", "month"]
+    as_of: date
+    source: str
+
+
+@cache
+def price_list() -> dict[str, ListPrice]:
+    """The shipped prices, read once."""
+    text = (files("draftworth.account") / "list_prices.yaml").read_text(encoding="utf-8")
+    return read_yaml(dict[str, ListPrice], text)
+
+
+def monthly_usd(what: str, *, amount: float = 1) -> float | None:
+    """US dollars a month for so many pieces or GiB; None: no price is known.
+
+    `what`: a name of `list_prices.yaml`, or one of what a deployed experiment always has (`standing` in
+    the assumptions of planning), such as an instance type.
+    """
+    if price := price_list().get(what):
+        return price.usd * amount * (HOURS_A_MONTH if price.per == "hour" else 1)
+    standing = {cost.what: cost.usd_per_hour for cost in assumption_data().standing}
+    return standing[what] * HOURS_A_MONTH * amount if what in standing else None
+
+
+def oldest_price() -> date:
+    """The day of the oldest price."""
+    standing = (cost.as_of for cost in assumption_data().standing)
+    return min((*(price.as_of for price in price_list().values()), *standing))

@@ -1,0 +1,127 @@
+"""`draftworth logs`: what the pods said, from Container Insights, without access to the cluster.
+
+The CloudWatch agent's Fluent Bit writes each line of a container as a JSON record with the pod's
+names ("Set up Fluent Bit as a DaemonSet", Amazon CloudWatch User Guide). Lines are hours old when
+their node is gone, and kept as long as their log group. Exit code 0: printed; 1: AWS refused, or
+there is no such log group; 2: wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from draftworth.account.clients import client, explained, listed
+from draftworth.account.printing import print_lines
+from draftworth.experiment.naming import PROJECT
+from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from draftworth.records.codec import RecordError, load_object
+
+POLL_SECONDS = 5.0
+# Lines of several nodes arrive out of order; so far back is looked again, and nothing said twice.
+OVERLAP_MS = 60_000
+_UNITS_SECONDS = {"m": 60, "h": 3600, "d": 86_400}
+_MOST_DAYS = 31
+_POD = r"[a-z0-9.-]*"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The lines of one experiment's pods whose names begin with `pod`."""
+
+    experiment: ResolvedNeuron
+    pod: str
+
+    def events(self, since_ms: int) -> Iterator[Mapping[str, Any]]:
+        """CloudWatch's records since then (milliseconds since 1970)."""
+        region, group = self.experiment.spec.aws.region, self.experiment.names.pod_logs
+        pattern = f'{{ $.kubernetes.namespace_name = "{PROJECT}"'
+        if self.pod:
+            pattern += f' && $.kubernetes.pod_name = "{self.pod}*"'
+        asked = {"logGroupName": group, "startTime": since_ms, "filterPattern": f"{pattern} }}"}
+        with explained(f"read the log group {group}", region=region):
+            yield from listed(client("logs", region), "filter_log_events", "events[]", **asked)
+
+    def line(self, event: Mapping[str, Any]) -> str | None:
+        """`TIME  POD/CONTAINER  TEXT`; None for what is no line of these pods."""
+        try:
+            record = load_object(event["message"])
+        except RecordError:
+            return None
+        where = record.get("kubernetes")
+        if not isinstance(where, dict) or where.get("namespace_name") != PROJECT:
+            return None
+        pod, container = str(where.get("pod_name", "?")), str(where.get("container_name", "?"))
+        if not pod.startswith(self.pod):
+            return None
+        said = datetime.fromtimestamp(event["timestamp"] / 1000, UTC)
+        # Further lines of one record are set in: a line that begins with a time is one of ours.
+        text = "\n    ".join(str(record.get("log", record)).rstrip().splitlines())
+        return f"{said:%Y-%m-%d %H:%M:%S}  {pod}/{container}  {text}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The experiment file; which pods; how far back; whether to go on."""
+    parser.add_argument("experiment", type=Path, help="experiment file, YAML")
+    parser.add_argument(
+        "--pod",
+        type=_pod,
+        default="",
+        metavar="PREFIX",
+        help="vllm-, slot1-vllm-, llmperf-, stage-, ...",
+    )
+    parser.add_argument(
+        "--since", type=_seconds, default="30m", metavar="30m", help="30m, 2h, 1d (%(default)s)"
+    )
+    parser.add_argument("--follow", action="store_true", help="go on until Ctrl-C")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what there is, and what comes."""
+    source = Source(experiment=load_neuron(arguments.experiment), pod=arguments.pod)
+    since_ms = int((time.time() - arguments.since) * 1000)
+    seen: dict[str, int] = {}
+    if not _print_new(source, since_ms, seen) and not arguments.follow:
+        print_lines(["no line of these pods in that time; next: --since 1d, another --pod"])
+    while arguments.follow:
+        time.sleep(POLL_SECONDS)
+        newest = max(seen.values(), default=since_ms)
+        since_ms = max(since_ms, newest - OVERLAP_MS)
+        _print_new(source, since_ms, seen)
+        for event_id in [k for k, at_ms in seen.items() if at_ms < since_ms]:
+            del seen[event_id]
+    return 0
+
+
+def _print_new(source: Source, since_ms: int, seen: dict[str, int]) -> bool:
+    """Whether there was a line; `seen`: the time of each record by its id."""
+    any_line = False
+    for event in source.events(since_ms):
+        if event["eventId"] in seen:
+            continue
+        seen[event["eventId"]] = event["timestamp"]
+        line = source.line(event)
+        if line is not None:
+            print_lines([line])
+            any_line = True
+    return any_line
+
+
+def _pod(text: str) -> str:
+    if not re.fullmatch(_POD, text):
+        raise argparse.ArgumentTypeError(f"given {text!r}, allowed: the beginning of a pod's name")
+    return text
+
+
+def _seconds(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,5})([mhd])", text)
+    seconds = int(found[1]) * _UNITS_SECONDS[found[2]] if found else 0
+    if not 0 < seconds <= _MOST_DAYS * 86_400:
+        raise argparse.ArgumentTypeError(f"given {text!r}, allowed: 1m to {_MOST_DAYS}d, as 2h")
+    return seconds

@@ -1,0 +1,166 @@
+"""`draftworth preflight`: would a deploy and its run get what they need from this account?
+
+Reads only. Exit code 0: nothing fails (warnings are for people); 1: something does; 2: the
+experiment file is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from draftworth import terminal
+from draftworth.account.checks import capacity, check, cluster, deployment, money
+from draftworth.account.checks.check import Check, Outcome, Situation, failed, skipped
+from draftworth.account.clients import AwsError, client
+from draftworth.account.market import command as market
+from draftworth.account.market import offer
+from draftworth.account.printing import print_lines
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.experiment.strict import REGION_PATTERN
+from draftworth.planning.looked_up_price import with_looked_up_price
+from draftworth.planning.resolved import load_neuron
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM_SECONDS = 20
+
+# The first two decide whether the others can be asked at all.
+GATES: Sequence[Check] = (
+    Check(name="credentials", run=check.credentials),
+    Check(name="region", run=check.region_enabled),
+)
+CHECKS: Sequence[Check] = (
+    Check(name="zone", run=capacity.zone_offering),
+    Check(name="quota", run=capacity.vcpu_quota),
+    Check(name="capacity block", run=capacity.capacity_block),
+    Check(name="control plane", run=cluster.control_plane_zones),
+    Check(name="cpu nodes", run=cluster.cpu_nodes),
+    Check(name="add-ons", run=cluster.add_ons),
+    Check(name="node image", run=cluster.node_image),
+    Check(name="bootstrap", run=deployment.bootstrap),
+    Check(name="stacks", run=deployment.existing_stacks),
+    Check(name="stopped", run=deployment.not_stopped),
+    Check(name="gated models", run=deployment.gated_models, asks_aws=False),
+    Check(name="hub token", run=deployment.hub_token),
+    Check(name="compiled graphs", run=deployment.compiled_graphs),
+    Check(name="examples", run=money.example_values_replaced, asks_aws=False),
+    Check(name="price date", run=money.price_date, asks_aws=False),
+    Check(name="spot price", run=money.spot_price),
+    Check(name="budget", run=money.budget, asks_aws=False),
+    Check(name="revisions", run=money.revisions, asks_aws=False),
+    Check(name="node", run=deployment.node, asks_aws=False),
+    Check(name="cdk", run=deployment.cdk_cli, asks_aws=False),
+    Check(name="container engine", run=deployment.container_engine, asks_aws=False),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The experiment file, and what else is wanted to know."""
+    parser.add_argument("experiment", type=Path, help="experiment file, YAML")
+    parser.add_argument(
+        "--find",
+        action="store_true",
+        help="look through regions and zones for nodes that can be bought now; buys nothing",
+    )
+    parser.add_argument(
+        "--regions",
+        type=_regions,
+        default=(),
+        metavar="A,B",
+        help="with --find: only these regions, e.g. us-east-2,sa-east-1",
+    )
+
+
+def _regions(text: str) -> tuple[str, ...]:
+    """Names of regions between commas."""
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if not re.fullmatch(REGION_PATTERN, name):
+            raise argparse.ArgumentTypeError(f"given {name!r}, allowed: regions such as us-east-2")
+    return names
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check and print the table, or look for capacity."""
+    experiment = with_looked_up_price(load_neuron(arguments.experiment))
+    if arguments.find:
+        return market.run(experiment, arguments.regions)
+    if arguments.regions:
+        raise UserInputError("--regions: given without --find, allowed with it")
+    situation = Situation(
+        experiment=experiment,
+        clients=client,
+        now=datetime.now(UTC),
+        run=run_program,
+        root=ROOT,
+        container_engine=os.environ.get("CDK_DOCKER", "docker"),
+    )
+    answers = list(outcomes(situation))
+    print_lines(table_lines(answers))
+    print_lines(paste_lines(answers))
+    return 1 if any(outcome.status == "fail" for _, outcome in answers) else 0
+
+
+def outcomes(situation: Situation) -> Iterator[tuple[str, Outcome]]:
+    """Every check's name and outcome, in the table's order.
+
+    When a gate fails, one failure says so, and what would ask AWS is skipped.
+    """
+    closed = ""
+    for check in GATES:
+        outcome = skipped(closed) if closed else outcome_of(check, situation)
+        yield check.name, outcome
+        if outcome.status == "fail":
+            closed = f"not asked: {check.name} failed"
+    for check in CHECKS:
+        skip = closed and check.asks_aws
+        yield check.name, skipped(closed) if skip else outcome_of(check, situation)
+
+
+def outcome_of(check: Check, situation: Situation) -> Outcome:
+    """A check that cannot be made has failed: the deploy may fail there too."""
+    try:
+        return check.run(situation)
+    except AwsError as error:
+        return failed(error.reason, error.next_step)
+    except DraftworthError as error:
+        return failed(str(error), "")
+
+
+def table_lines(answers: Iterable[tuple[str, Outcome]]) -> Iterator[str]:
+    """Name, status and finding aligned; the next step below what needs one; the count."""
+    answers = list(answers)
+    steps = (f"\nnext: {o.next_step}" if o.next_step else "" for _, o in answers)
+    yield from terminal.table_lines(
+        (name, o.status, o.found + step) for (name, o), step in zip(answers, steps, strict=True)
+    )
+    statuses = [outcome.status for _, outcome in answers]
+    counts = (f"{statuses.count(s)} {s}" for s in ("pass", "warn", "fail", "skip"))
+    yield ""
+    yield f"{len(answers)} checks: {', '.join(counts)}"
+
+
+def paste_lines(answers: Iterable[tuple[str, Outcome]]) -> Iterator[str]:
+    """What the checks found that the experiment may take over, as YAML."""
+    if paste := offer.merged(outcome.paste for _, outcome in answers):
+        yield ""
+        yield "# What a deploy gets today. In the experiment, later deploys get the same:"
+        yield from offer.yaml_lines(paste)
+
+
+def run_program(command: tuple[str, ...]) -> tuple[int, str] | None:
+    """Exit code and output of a program; None when there is none of that name."""
+    try:
+        done = subprocess.run(  # noqa: S603 - a fixed list of words, no shell
+            command, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return 1, str(error)
+    return done.returncode, done.stdout + done.stderr

@@ -1,0 +1,107 @@
+"""`draftworth price`: a node's price, asked of AWS where the experiment leaves it out.
+
+What it finds is kept in `cdk.context.json`, for every deploy until it is asked `--again`. Exit code
+0: there is a price; 1: AWS has none, or cannot be asked; 2: the experiment file is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from draftworth.account.clients import AwsError, Clients, Region, client
+from draftworth.account.market.prices import (
+    ON_DEMAND_SOURCE,
+    PRICE_LIST_REGION,
+    on_demand_prices,
+    spot_prices,
+)
+from draftworth.account.printing import print_lines
+from draftworth.errors import DraftworthError
+from draftworth.experiment.aws import Price
+from draftworth.planning.looked_up_price import (
+    CONTEXT_FILE,
+    context_values,
+    price_key,
+    price_values,
+    with_looked_up_price,
+)
+from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from draftworth.records.checkpoints import replace_file
+
+_STATE_IT = "state aws.price in the experiment: usd_per_hour, as_of and source"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The experiment file, and whether to ask though there is a price."""
+    parser.add_argument("experiment", type=Path, help="experiment file, YAML")
+    parser.add_argument(
+        "--again", action="store_true", help="ask AWS also where a price was looked up before"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look the price up where that is needed, and print it."""
+    experiment = load_neuron(arguments.experiment)
+    price, where = experiment.spec.aws.price, f"aws.price of {arguments.experiment}"
+    if price is None:
+        price, where = kept_price(experiment, again=arguments.again), str(CONTEXT_FILE)
+    told = f"{price.usd_per_hour:.2f} USD a node and hour of {price.as_of.isoformat()}"
+    print_lines([f"{told} ({price.source}), by {where}"])
+    if arguments.again and experiment.spec.aws.price is not None:
+        next_step = f"next: delete aws.price from {arguments.experiment} and repeat the command"
+        print_lines([f"AWS was not asked: the price that the file states is used; {next_step}"])
+    return 0
+
+
+def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = client) -> Price:
+    """The price that was looked up before, else AWS's, which is kept from now on.
+
+    Raises:
+        AwsError: AWS has no such price, or cannot be asked.
+        DraftworthError: the context file cannot be written.
+    """
+    values = context_values()
+    kept = with_looked_up_price(experiment, values.get).spec.aws.price
+    if kept is not None and not again:
+        return kept
+    price = asked_price(experiment, clients, datetime.now(UTC))
+    _write({**values, price_key(experiment): price_values(price)})
+    return price
+
+
+def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> Price:
+    """What AWS says: the zone's Spot price, or the region's public one.
+
+    A Capacity Block has no price here: an experiment with one states it.
+    """
+    aws, kind = experiment.spec.aws, experiment.spec.instance_type
+    if aws.capacity.kind == "spot":
+        here = Region(name=aws.region, clients=clients)
+        prices = spot_prices(here, kind, now, AvailabilityZone=aws.availability_zone)
+        spot = prices.get(aws.availability_zone)
+        if spot is None:
+            raise AwsError(
+                f"EC2 has no Spot price of {kind} in {aws.availability_zone}: there may be none",
+                next_step=f"try `python -m draftworth preflight {experiment.path} --find`",
+            )
+        return Price(usd_per_hour=spot.now, as_of=now.date(), source=spot.source)
+    price_list = Region(name=PRICE_LIST_REGION, clients=clients, answers_for_all=True)
+    by_region = on_demand_prices(price_list, kind, regionCode=aws.region)
+    if aws.region not in by_region:
+        reason = f"the Price List has no on-demand price of {kind} in {aws.region}"
+        raise AwsError(reason, next_step=_STATE_IT)
+    return Price(usd_per_hour=by_region[aws.region], as_of=now.date(), source=ON_DEMAND_SOURCE)
+
+
+def _write(values: Mapping[str, Any]) -> None:
+    """As the CDK CLI writes it."""
+    text = json.dumps(values, indent=2, sort_keys=True) + "\n"
+    try:
+        replace_file(CONTEXT_FILE, text.encode())
+    except OSError as error:
+        raise DraftworthError(f"{CONTEXT_FILE}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,32 @@
+"""How the commands of this room print: lines, sizes, durations and times."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+
+from draftworth.account.list_prices import GIB
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Write lines to the standard output."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def size_text(size_bytes: int) -> str:
+    """`2,000 bytes` or `1.50 GiB`."""
+    return f"{size_bytes / GIB:.2f} GiB" if size_bytes >= GIB / 100 else f"{size_bytes:,} bytes"
+
+
+def duration_text(seconds: float) -> str:
+    """`41 min`, `3 h` or `12 days`: in the largest unit of which there are two."""
+    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def utc_text(moment: datetime) -> str:
+    """`2026-03-01 10:20 UTC`; the moment is in UTC."""
+    return f"{moment:%Y-%m-%d %H:%M} UTC"

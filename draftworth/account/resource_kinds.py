@@ -1,0 +1,261 @@
+"""Kinds of resources: how each is listed, recognised, priced and removed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from itertools import islice
+from typing import Any
+
+from draftworth.account.checks.capacity import USABLE_STATES
+from draftworth.account.clients import listed, tags_of, tags_of_bucket
+from draftworth.account.delete_assets import is_asset_bucket, stored_versions
+from draftworth.account.list_prices import GIB, monthly_usd
+from draftworth.account.printing import size_text, utc_text
+from draftworth.account.scope import Scope, of_stack
+from draftworth.experiment.aws import CapacityBlock
+from draftworth.experiment.naming import (
+    CHECKPOINTS,
+    EXPERIMENT_TAG,
+    HOLDS_TAG,
+    RESULTS,
+    RUNS_PREFIX,
+)
+from draftworth.experiment.strict import StrictModel, read_yaml
+from draftworth.planning.assumptions import HOURS_A_MONTH
+
+# One entry of a listing, as AWS answers it.
+Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leftover:
+    """A resource that exists.
+
+    usd_per_month: None where the price is not known.
+    kept: why it stays on purpose; empty for what should be gone.
+    remove: the command that removes it, or what to wait for.
+    """
+
+    kind: str
+    id: str
+    remove: str
+    name: str = ""
+    created: datetime | None = None
+    usd_per_month: float | None = 0.0
+    kept: str = ""
+
+
+class Kind(StrictModel):
+    """One kind of resource.
+
+    Texts in braces are filled in: of the scope `project`, `assets`, `cluster`, `dashboard`; in
+    `id`, `name` and `remove` also `aws` (`aws SERVICE --region REGION`) and the keys of the
+    listing's entry. An entry that is one string has it as `Ref` and its last part as `Name`.
+
+    lists: the service, boto3's name of the listing, the JMESPath of the entries in its answer.
+    asks: the arguments of each call; `filters`: instead of them, the filter of each call.
+    ours: what tells whether an entry is the experiment's; `tags`: the service's operation that
+    reads tags, its argument, and the entry's key that holds it, for what is known by its tag or
+    else its name. Left out both: the calls ask for nothing else.
+    name: left out: the tag `Name`.
+    created: the entry's key of the time.
+    usd: a price of `list_prices.yaml` or `assumptions.yaml`; `amount`: the entry's key of how much.
+    amend: what is odd about this kind.
+    covers: the ARN type (`service:type`) that it knows better than the tag index, which goes on
+    listing what was deleted a while ago.
+    """
+
+    kind: str
+    lists: tuple[str, str, str]
+    remove: str
+    asks: tuple[dict[str, str], ...] = ({},)
+    filters: tuple[str, ...] = ()
+    ours: str = ""
+    tags: tuple[str, str, str] | None = None
+    id: str = "{Name}"
+    name: str = ""
+    created: str = ""
+    usd: str = ""
+    amount: str = ""
+    amend: str = ""
+    covers: str = ""
+
+    @property
+    def looks_at(self) -> str:
+        """The plural: it completes "could not look at"."""
+        return f"{self.kind}es" if self.kind.endswith("s") else f"{self.kind}s"
+
+
+@cache
+def kinds() -> Sequence[Kind]:
+    """Every kind of resource, read once."""
+    text = (files("draftworth.account") / "resource_kinds.yaml").read_text(encoding="utf-8")
+    return read_yaml(list[Kind], text)
+
+
+# Counting stops there: a bucket with more objects is reported without a size.
+MOST_OBJECTS = 20_000
+# Storage classes that cost less than the bucket's own.
+_PRICES = {"STANDARD_IA": "bucket_infrequent_gib"}
+LAMBDA_KEEPS = "wait: Lambda gives it back by itself, up to some tens of minutes after its function"
+# CloudFormation cuts a stack's name inside a generated one, but not below this many characters.
+_LEAST_OF_A_CUT_NAME = 20
+_FUNCTION_LOGS = "/aws/lambda/"
+
+# Filters by name, as EC2 takes them.
+FILTERS: Mapping[str, Callable[[Scope], Mapping[str, Sequence[str]]]] = {
+    "tagged": lambda scope: {f"tag:{EXPERIMENT_TAG}": [scope.experiment.name]},
+    "of cluster": lambda scope: {"tag-key": [f"kubernetes.io/cluster/{scope.names.cluster}"]},
+    "of node groups": lambda scope: {"tag:eks:cluster-name": [scope.names.cluster]},
+    # Inside the experiment's networks all is the experiment's, tagged or not.
+    "in network": lambda scope: {"vpc-id": scope.vpc_ids},
+    "tag entry": lambda scope: {"key": [EXPERIMENT_TAG], "value": [scope.experiment.name]},
+}
+
+
+def _is_tagged(scope: Scope, entry: Entry) -> bool:
+    return tags_of(entry).get(EXPERIMENT_TAG) == scope.experiment.name
+
+
+def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
+    """In the account's default group those with our names, in groups of ours all."""
+    name, group = entry["Name"], entry["GroupName"]
+    if group == "default":
+        return of_stack(scope.names.stack, name)
+    arn = entry["Arn"].rsplit("/", 1)[0].replace(":schedule/", ":schedule-group/")
+    read_tags = scope.client("scheduler").list_tags_for_resource
+    return scope.owns(group, lambda: tags_of(read_tags(ResourceArn=arn)))
+
+
+def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
+    """The experiment's own block, and what carries its tag; not what has ended."""
+    capacity = scope.experiment.spec.aws.capacity
+    named = capacity.reservation_id if isinstance(capacity, CapacityBlock) else None
+    known = _is_tagged(scope, entry) or entry["CapacityReservationId"] == named
+    return known and entry["State"] in USABLE_STATES
+
+
+def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
+    """Groups that services made have no tags: their names are all there is, and may be cut."""
+    name = entry["logGroupName"]
+    if not name.startswith(_FUNCTION_LOGS):
+        return f"/{scope.names.cluster}/" in name
+    function = name.removeprefix(_FUNCTION_LOGS)
+    stack = scope.names.stack
+    cut = (stack[:length] for length in range(_LEAST_OF_A_CUT_NAME, len(stack)))
+    return any(of_stack(name, function) for name in (stack, *cut))
+
+
+def _has_our_assets(scope: Scope, entry: Entry) -> bool:
+    """An asset bucket with a file of ours, be it an old version."""
+    if not is_asset_bucket(entry["Name"], scope.region):
+        return False
+    return any(stored_versions(scope.client("s3"), entry["Name"], scope.names.assets))
+
+
+def _assets(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
+    """What is there, old versions included."""
+    versions = list(stored_versions(scope.client("s3"), entry["Name"], scope.names.assets))
+    gib = sum(version.get("Size", 0) for version in versions) / GIB
+    files = len({version["Key"] for version in versions})
+    return replace(
+        found,
+        name=f"prompts and functions: {files} files, {len(versions)} versions",
+        created=min(version["LastModified"] for version in versions),
+        usd_per_month=monthly_usd("bucket_gib", amount=gib),
+    )
+
+
+def _instance_usd(scope: Scope, entry: Entry) -> float | None:
+    price = scope.experiment.spec.aws.price
+    if price is not None and entry["InstanceType"] == scope.experiment.spec.instance_type:
+        return price.usd_per_hour * HOURS_A_MONTH
+    return monthly_usd(entry["InstanceType"])
+
+
+def _reservation(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
+    """A Capacity Block is paid in advance; another reservation costs what its instances would."""
+    if entry.get("ReservationType") == "capacity-block":
+        end = entry.get("EndDate")
+        until = f", ends {utc_text(end)}" if end else ""
+        return replace(found, kept=f"bought and paid in advance{until}; cannot be cancelled")
+    usd = _instance_usd(scope, entry)
+    return replace(found, usd_per_month=None if usd is None else usd * entry["TotalInstanceCount"])
+
+
+def _interface(_: Scope, entry: Entry, found: Leftover) -> Leftover:
+    """One that Lambda holds cannot be deleted."""
+    description = entry.get("Description", "")
+    held = description.startswith("AWS Lambda VPC ENI") and entry["Status"] == "in-use"
+    name = f"{entry['Status']}, {description}".rstrip(", ")
+    return replace(found, name=name, remove=LAMBDA_KEEPS if held else found.remove)
+
+
+def _bucket(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
+    """With its size now, where S3's own metric would be a day late."""
+    name = entry["Name"]
+    found = replace(found, kept=_why_kept(scope, name))
+    every_object = listed(scope.client("s3"), "list_objects_v2", "Contents", Bucket=name)
+    objects = list(islice(every_object, MOST_OBJECTS + 1))
+    if len(objects) > MOST_OBJECTS:
+        return replace(found, name="more objects than are counted", usd_per_month=None)
+    sizes = Counter[str]()
+    for item in objects:
+        sizes[_PRICES.get(item.get("StorageClass", ""), "bucket_gib")] += item["Size"]
+    usd = sum(monthly_usd(price, amount=size / GIB) or 0.0 for price, size in sizes.items())
+    return replace(found, name=size_text(sizes.total()), usd_per_month=usd)
+
+
+def _why_kept(scope: Scope, name: str) -> str:
+    """Why a bucket stays on purpose; empty for one that should go.
+
+    A results bucket that no run was measured into stays too: CloudFormation can be told to keep a
+    bucket, and not to look into it before.
+    """
+    s3, aws = scope.client("s3"), scope.experiment.spec.aws
+    holds = tags_of_bucket(s3, name).get(HOLDS_TAG)
+    if holds == CHECKPOINTS and aws.keep_checkpoints:
+        return "aws.keep_checkpoints is true"
+    if holds != RESULTS or not aws.keep_results:
+        return ""
+    runs = s3.list_objects_v2(Bucket=name, Prefix=RUNS_PREFIX, MaxKeys=1)
+    if "Contents" in runs:
+        return f"aws.keep_results is true; its runs: python -m draftworth report s3://{name}"
+    return "aws.keep_results is true; it holds no run: of no use once its stack is gone"
+
+
+def _log_group(_: Scope, entry: Entry, found: Leftover) -> Leftover:
+    gib = entry.get("storedBytes", 0) / GIB
+    created = datetime.fromtimestamp(entry["creationTime"] / 1000, tz=UTC)
+    usd = monthly_usd("log_gib", amount=gib)
+    return replace(found, name=f"{gib:.2f} GiB", created=created, usd_per_month=usd)
+
+
+OURS: Mapping[str, Callable[[Scope, Entry], bool]] = {
+    "stack": lambda scope, entry: (
+        _is_tagged(scope, entry) or entry["StackName"] == scope.names.stack
+    ),
+    "assets": _has_our_assets,
+    "schedule": _schedule_is_ours,
+    "reservation": _reservation_is_ours,
+    # Classic load balancers spell it differently.
+    "in network": lambda scope, entry: (entry.get("VpcId") or entry.get("VPCId")) in scope.vpc_ids,
+    "log group": _log_group_is_ours,
+}
+AMEND: Mapping[str, Callable[[Scope, Entry, Leftover], Leftover]] = {
+    "instance": lambda scope, entry, found: replace(
+        found,
+        kind=f"{found.kind} {entry['InstanceType']}",
+        usd_per_month=_instance_usd(scope, entry),
+    ),
+    "reservation": _reservation,
+    "interface": _interface,
+    "assets": _assets,
+    "bucket": _bucket,
+    "log group": _log_group,
+}

@@ -1,0 +1,175 @@
+"""The runs of results buckets, newest first, each with the command that shows it.
+
+Of a run only `run.json` is read, as strictly as its report reads it. A bucket may hold anything: at
+most so many folders are looked at, and one whose name or `run.json` is no run's is said to be so.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from draftworth.account.clients import client, explained, listed, or_none, tags_of_bucket
+from draftworth.account.printing import utc_text
+from draftworth.errors import DraftworthError
+from draftworth.experiment.naming import EXPERIMENT_TAG, HOLDS_TAG, PROJECT, RESULTS, RUNS_PREFIX
+from draftworth.planning.resolved import load_neuron
+from draftworth.records.codec import RecordError, load_record
+from draftworth.records.reading import parse_s3_url
+from draftworth.records.results import RUN_FILE, RunResult
+from draftworth.terminal import table_lines
+from draftworth.untrusted import TooLargeError, one_line, read_at_most
+
+MOST_RUNS = 1_000
+# Of a thousand names each: a folder may hold files beside its runs.
+_MOST_PAGES = 10
+_PARALLEL_READS = 8
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_HEADINGS = ("begun", "status", "experiment", "blocks", "run")
+_REASON_CHARACTERS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedRun:
+    """A run's folder and what its `run.json` says.
+
+    begun: of a run that is not over, or whose `run.json` is none, when S3 got the first file that
+        it lists there. blocks: None where `run.json` does not say.
+    """
+
+    address: str
+    begun: datetime
+    status: str
+    experiment: str = "-"
+    blocks: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunList:
+    """The runs below one address; `others`: folders with names that no run has.
+
+    complete: whether every folder was looked at.
+    """
+
+    address: str
+    runs: Sequence[ListedRun]
+    others: int
+    complete: bool
+
+
+def lines_of_experiment(path: Path) -> Iterator[str]:
+    """The runs of every results bucket that an experiment has, those of earlier deploys too."""
+    experiment = load_neuron(path)
+    region = experiment.spec.aws.region
+    s3 = client("s3", region)
+    with explained("list the results buckets", region=region):
+        buckets = list(_results_buckets(s3, experiment.name))
+    if not buckets:
+        raise DraftworthError(
+            f"{path}: no results bucket of experiment {experiment.name} in this account; next: "
+            f"`make deploy EXPERIMENT={path}`, or credentials of the account that it ran in"
+        )
+    for bucket in buckets:
+        yield from lines(list_runs(s3, bucket, RUNS_PREFIX))
+
+
+def lines_of_address(url: str) -> Iterator[str] | None:
+    """The runs below `s3://BUCKET` or `s3://BUCKET/PREFIX`; None where a run itself lies there."""
+    bucket, prefix = parse_s3_url(url)
+    start = f"{prefix.strip('/')}/".lstrip("/")
+    s3 = client("s3")
+    with explained(f"read {url}"):
+        found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{start}{RUN_FILE}", MaxKeys=1)
+    if any(entry["Key"] == f"{start}{RUN_FILE}" for entry in found.get("Contents", ())):
+        return None
+    return lines(list_runs(s3, bucket, start or RUNS_PREFIX))
+
+
+def _results_buckets(s3: Any, experiment: str) -> Iterator[str]:
+    wanted = {EXPERIMENT_TAG: experiment, HOLDS_TAG: RESULTS}
+    for name in listed(s3, "list_buckets", "Buckets[].Name"):
+        if name.startswith(f"{PROJECT}-") and wanted.items() <= tags_of_bucket(s3, name).items():
+            yield name
+
+
+def list_runs(s3: Any, bucket: str, folder: str) -> RunList:
+    """The runs in a folder, newest first; raises AwsError."""
+    address = f"s3://{bucket}/{folder}"
+    with explained(f"read {address}"), ThreadPoolExecutor(_PARALLEL_READS) as pool:
+        folders, complete = _folders(s3, bucket, folder)
+        runs = [name for name in folders if _RUN_NAME.fullmatch(name)]
+        found = pool.map(lambda name: _listed_run(s3, bucket, f"{folder}{name}/"), runs)
+        newest_first = sorted(found, key=lambda run: run.begun, reverse=True)
+    return RunList(
+        address=address,
+        runs=newest_first,
+        others=len(folders) - len(runs),
+        complete=complete,
+    )
+
+
+def _folders(s3: Any, bucket: str, folder: str) -> tuple[Sequence[str], bool]:
+    """The names of the first folders in a folder, and whether these are all."""
+    asked = {"Bucket": bucket, "Prefix": folder, "Delimiter": "/"}
+    every_page = s3.get_paginator("list_objects_v2").paginate(**asked)
+    pages = list(islice(every_page, _MOST_PAGES))
+    found = [entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes", ())]
+    complete = len(found) <= MOST_RUNS and not pages[-1]["IsTruncated"]
+    return [name[len(folder) : -1] for name in found[:MOST_RUNS]], complete
+
+
+def _listed_run(s3: Any, bucket: str, folder: str) -> ListedRun:
+    address = f"s3://{bucket}/{folder.rstrip('/')}"
+    stored = or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=f"{folder}{RUN_FILE}")
+    if stored is None:
+        first = s3.list_objects_v2(Bucket=bucket, Prefix=folder, MaxKeys=1).get("Contents", ())
+        begun = first[0]["LastModified"] if first else datetime.now(UTC)
+        return ListedRun(address=address, begun=begun, status="not over")
+    try:
+        run = load_record(RunResult, read_at_most(stored["Body"]))
+    except (RecordError, TooLargeError) as error:
+        begun, reason = stored["LastModified"], f"{RUN_FILE}: {error}"
+        return ListedRun(address=address, begun=begun, status="cannot be read", reason=reason)
+    return ListedRun(
+        address=address,
+        begun=datetime.fromtimestamp(run.started_at_unix_s, UTC),
+        status=run.status,
+        experiment=run.experiment,
+        blocks=len(run.blocks),
+        reason=run.reason,
+    )
+
+
+def lines(found: RunList) -> Iterator[str]:
+    """A list of runs as text."""
+    yield f"{found.address}: {len(found.runs) or 'no'} run{'s' * (len(found.runs) != 1)}"
+    if found.runs:
+        rows = (_row(run) for run in found.runs)
+        yield from (f"  {line}" for line in table_lines(rows, _HEADINGS, numbers=(3,)))
+    if found.others:
+        yield f"  not looked at: {found.others} folders with names that no run has"
+    if not found.complete:
+        yield (
+            f"  more than {MOST_RUNS:,} folders: these are the first by name; another run: "
+            f"python -m draftworth report {shlex.quote(found.address)}RUN"
+        )
+
+
+def _row(run: ListedRun) -> tuple[str, ...]:
+    """The last cell has the reason and the command below the run's name."""
+    last = [run.address.rpartition("/")[2]]
+    if run.reason:
+        last.append(f"why: {one_line(run.reason, characters=_REASON_CHARACTERS)}")
+    if run.blocks is not None:
+        last.append(f"show: python -m draftworth report {shlex.quote(run.address)}")
+    blocks = "-" if run.blocks is None else str(run.blocks)
+    experiment = one_line(run.experiment, characters=60)
+    return utc_text(run.begun), run.status, experiment, blocks, "\n".join(last)

@@ -1,0 +1,385 @@
+"""What is offered: order, sums, what is in the way, what could not be asked, what to paste."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from moto import mock_aws
+
+from draftworth.account.clients import client
+from draftworth.account.market import command
+from draftworth.account.market.command import found_lines
+from draftworth.account.market.find import Found, find
+from draftworth.account.market.offer import BlockOffer, Need, Offer
+from draftworth.cli import main
+from draftworth.errors import UserInputError
+from draftworth.experiment.loading import load_experiment
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.planning.bounds import Bounds
+from tests.draftworth.account.market.stubs import (
+    BLOCK_START,
+    DENIED,
+    KIND,
+    NEED,
+    World,
+    block,
+    blocks,
+    offered,
+    product,
+    products,
+    quota,
+    spot,
+    zones,
+)
+from tests.draftworth.account.stubs import NOW, ROOT, Answer, experiment
+from tests.support.experiments import write_experiment
+from tests.support.snapshot import assert_snapshot
+
+pytestmark = [pytest.mark.emulator]
+OHIO_ZONES = zones(us_east_2b="use2-az2", us_east_2c="use2-az3")
+QWEN = str(ROOT / "experiments/qwen3-32b.yaml")
+
+
+def ohio(*ec2: Answer, quotas: Sequence[float] = (384, 384)) -> dict[str, Sequence[Answer]]:
+    """us-east-2 with answers to its Capacity Blocks and Spot prices."""
+    return {
+        "ec2": [offered("us-east-2b", "us-east-2c"), OHIO_ZONES, *ec2],
+        "service-quotas": [quota(vcpus) for vcpus in quotas],
+    }
+
+
+def everything() -> World:
+    """Spot and blocks in Ohio, on demand without a quota, a region that refuses, one without."""
+    offers = (
+        blocks(block("us-east-2b", "858.24"), block("us-east-2c", "697.32", hours=19.5)),
+        spot(us_east_2c=["15.09", "8.60"]),
+    )
+    denied = Answer(method="describe_instance_type_offerings", error=DENIED)
+    return World(
+        us_east_2=ohio(*offers, quotas=(384, 0)),
+        us_east_1={"ec2": [denied], "pricing": [products(product("us-east-2", "47.50"))]},
+        eu_west_3={"ec2": [offered()]},
+    )
+
+
+def answer(world: World, *regions: str, need: Need = NEED) -> Found:
+    return find(world.regions(*regions), world.price_list, need, NOW)
+
+
+def only_ohio(*ec2: Answer, need: Need = NEED, quotas: Sequence[float] = (384, 384)) -> Found:
+    world = World(us_east_2=ohio(*ec2, quotas=quotas), us_east_1={"pricing": [products()]})
+    return answer(world, "us-east-2", need=need)
+
+
+def test_the_whole_answer() -> None:
+    found = answer(everything(), "us-east-2", "us-east-1", "eu-west-3")
+    text = "".join(f"{line}\n" for line in found_lines(found, NEED))
+    assert_snapshot(text, Path(__file__).parent / "snapshots/found.txt")
+
+
+def test_nothing_is_bought_and_nothing_is_changed() -> None:
+    world = everything()
+    answer(world, "us-east-2", "us-east-1", "eu-west-3")
+    operations = {name for _, name in world.calls}
+    assert "DescribeCapacityBlockOfferings" in operations
+    assert {name for name in operations if not name.startswith(("Describe", "Get"))} == set()
+
+
+def test_a_block_costs_its_whole_price_and_spot_the_hours_of_the_plan() -> None:
+    found = only_ohio(
+        blocks(block("us-east-2b", "1716.48", count=2)),
+        spot(us_east_2c=["9.00"]),
+        need=replace(NEED, nodes=2),
+    )
+    usd = {offer.kind: (offer.usd.best, offer.usd.worst) for offer in found.offers}
+    assert usd == {"capacity_block": (1716.48, 1716.48), "spot": (18.0, 72.0)}
+    prices = {offer.kind: offer.usd_per_node_hour for offer in found.offers}
+    assert prices["capacity_block"] == pytest.approx(35.76)
+
+
+def test_blocks_of_every_page_are_offered() -> None:
+    pages = (
+        blocks(block("us-east-2b", "858.24"), next_token="more"),
+        blocks(block("us-east-2c", "870.00")),
+    )
+    found = only_ohio(*pages, spot())
+    assert [offer.usd_per_node_hour * 24 for offer in found.offers] == pytest.approx([858.24, 870])
+
+
+@pytest.mark.parametrize(
+    ("hours", "asked"), [(1, 24), (23.3, 24), (23.4, 48), (24 * 14, 504), (24 * 21, 672)]
+)
+def test_a_block_is_asked_for_whole_days_and_then_whole_weeks(hours: float, asked: int) -> None:
+    """Forty minutes of it are not the plan's."""
+    said: list[dict[str, Any]] = []
+    world = World(us_east_2=ohio(blocks(), spot()), us_east_1={"pricing": [products()]})
+    (region,) = world.regions("us-east-2")
+    events = region.client("ec2").meta.events
+    events.register(
+        "before-parameter-build.ec2.DescribeCapacityBlockOfferings",
+        lambda params, **_: said.append(dict(params)),
+    )
+    find([region], world.price_list, replace(NEED, minutes=Bounds(60, hours * 60)), NOW)
+    assert [(call["CapacityDurationHours"], call["InstanceCount"]) for call in said] == [(asked, 1)]
+
+
+@pytest.mark.parametrize(("nodes", "asked"), [(1, 1), (2, 2), (3, 4), (5, 8)])
+def test_a_block_is_asked_for_a_number_of_nodes_that_is_sold(nodes: int, asked: int) -> None:
+    world = World(us_east_2=ohio(blocks(), spot()), us_east_1={"pricing": [products()]})
+    (region,) = world.regions("us-east-2")
+    said: list[int] = []
+    region.client("ec2").meta.events.register(
+        "before-parameter-build.ec2.DescribeCapacityBlockOfferings",
+        lambda params, **_: said.append(params["InstanceCount"]),
+    )
+    find([region], world.price_list, replace(NEED, nodes=nodes), NOW)
+    assert said == [asked]
+
+
+def test_a_block_says_what_of_it_is_used_and_what_is_cut() -> None:
+    def use(hours: float) -> str:
+        end = BLOCK_START + timedelta(hours=hours)
+        return BlockOffer(
+            need=NEED,
+            region="us-east-2",
+            zone="us-east-2b",
+            usd_per_node_hour=35.76,
+            as_of=NOW.date(),
+            source="an offering",
+            offering_id="cb-1",
+            start=BLOCK_START,
+            end=end,
+            fee_usd=858.24,
+        ).use
+
+    assert use(24) == "1.0 to 4.0 of 24.0 h; 19.3 to 22.3 h free for more runs"
+    assert "1.0 to 2.3 of 3.0 h, cut by its end in the worst case; 0.0 to 1.3 h" in use(3)
+
+
+def hindrances(found: Found) -> dict[str, str]:
+    return {offer.zone: offer.hindrance for offer in found.offers}
+
+
+def test_an_offer_above_the_quota_is_not_one_for_now() -> None:
+    found = only_ohio(blocks(), spot(us_east_2c=["9.00"]), quotas=(0,))
+    assert hindrances(found) == {"us-east-2c": "quota L-6B0D517C is 0 vCPU, 192 needed"}
+
+
+def test_zones_that_eks_refuses_or_that_are_none_are_not_for_now() -> None:
+    world = World(
+        us_east_1={
+            "ec2": [
+                offered("us-east-1a", "us-east-1b"),
+                zones(us_east_1a="use1-az3", us_east_1b="use1-az1"),
+                blocks(block("us-east-1-bos-1a", "900")),
+                spot(us_east_1a=["9.00"], us_east_1b=["9.00"]),
+            ],
+            "service-quotas": [quota(192)],
+            "pricing": [products()],
+        }
+    )
+    told = hindrances(answer(world, "us-east-1"))
+    assert told["us-east-1a"] == "EKS takes no subnet in use1-az3"
+    assert told["us-east-1b"] == ""
+    assert "Local Zone" in told["us-east-1-bos-1a"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "what"),
+    [
+        (blocks(block("us-east-2b", "free")), "Capacity Blocks"),
+        (blocks(block("us-east-2b", "-5")), "Capacity Blocks"),
+        (blocks(block("us-east-2b", "858", EndDate=BLOCK_START)), "Capacity Blocks"),
+        (
+            blocks(block("us-east-2b", "858", CapacityBlockOfferingId="x; rm -r ~")),
+            "Capacity Blocks",
+        ),
+        (Answer(method="describe_capacity_block_offerings", error=DENIED), "Capacity Blocks"),
+        (
+            Answer(method="describe_capacity_block_offerings", error="RequestLimitExceeded"),
+            "Capacity Blocks",
+        ),
+    ],
+)
+def test_what_one_question_does_not_give_leaves_the_others(bad: Answer, what: str) -> None:
+    found = only_ohio(bad, spot(us_east_2c=["9.00"]))
+    assert [offer.kind for offer in found.offers] == ["spot"]
+    assert [(unknown.region, unknown.what) for unknown in found.unknown] == [("us-east-2", what)]
+
+
+@pytest.mark.parametrize("key", sorted(block("us-east-2b", "858")))
+def test_an_offering_without_a_key_is_a_line_at_most(key: str) -> None:
+    short = {k: v for k, v in block("us-east-2b", "858").items() if k != key}
+    found = only_ohio(blocks(short), spot(us_east_2c=["9.00"]))
+    assert "spot" in [offer.kind for offer in found.offers]
+    assert len(found.offers) + len(found.unknown) == 2
+
+
+def test_one_offering_that_cannot_be_read_hides_no_other() -> None:
+    found = only_ohio(blocks(block("us-east-2b", "free"), block("us-east-2c", "858.24")), spot())
+    assert [offer.zone for offer in found.offers] == ["us-east-2c"]
+    assert "'free' as a price" in found.unknown[0].reason
+
+
+def test_a_price_list_that_is_no_json_is_a_line() -> None:
+    world = World(
+        us_east_2=ohio(blocks(), spot(us_east_2c=["9.00"])), us_east_1={"pricing": [products("{")]}
+    )
+    found = answer(world, "us-east-2")
+    assert [offer.kind for offer in found.offers] == ["spot"]
+    assert [unknown.what for unknown in found.unknown] == ["on-demand price"]
+
+
+def test_a_price_in_another_currency_is_not_compared() -> None:
+    found = only_ohio(blocks(block("us-east-2b", "858", CurrencyCode="EUR")), spot())
+    assert hindrances(found) == {"us-east-2b": "its price is in EUR"}
+
+
+def test_without_the_price_list_everything_else_is_still_told() -> None:
+    denied = Answer(method="get_products", error="AccessDeniedException")
+    world = World(
+        us_east_2=ohio(blocks(), spot(us_east_2c=["9.00"])), us_east_1={"pricing": [denied]}
+    )
+    found = answer(world, "us-east-2")
+    assert [offer.kind for offer in found.offers] == ["spot"]
+    assert [(u.region, u.what) for u in found.unknown] == [("all regions", "on-demand price")]
+
+
+def test_a_region_that_does_not_answer_in_time_is_a_line_and_no_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The clock stands until the first region has answered, and then is at the end.
+    clock = iter([0.0, 0.0, 300.0])
+    monkeypatch.setattr(
+        "draftworth.account.market.find.time", SimpleNamespace(monotonic=clock.__next__)
+    )
+    hangs = threading.Event()
+    world = everything()
+
+    class Silent:
+        """A region whose first question waits."""
+
+        name = "sa-east-1"
+
+        def list_all(self, *_: Any, **__: Any) -> list[Any]:
+            hangs.wait()
+            return []
+
+    silent: Any = Silent()
+    found = find([*world.regions("us-east-2"), silent], world.price_list, NEED, NOW, seconds=300)
+    hangs.set()
+    assert {offer.region for offer in found.offers} == {"us-east-2"}
+    assert [(u.region, u.reason) for u in found.unknown] == [
+        ("sa-east-1", "no answer within 300 seconds")
+    ]
+
+
+def first_yaml(lines: Sequence[str]) -> dict[str, Any]:
+    """The first piece to paste."""
+    start = lines.index("aws:")
+    end = next((i for i in range(start, len(lines)) if not lines[i]), len(lines))
+    data: dict[str, Any] = yaml.safe_load("\n".join(lines[start:end]))["aws"]
+    return data
+
+
+def test_what_is_pasted_is_an_experiment_that_loads(tmp_path: Path) -> None:
+    found = answer(everything(), "us-east-2", "us-east-1", "eu-west-3")
+    pasted = first_yaml(list(found_lines(found, NEED)))
+    path = write_experiment(tmp_path, lambda data: data["aws"].update(pasted))
+    spec = load_experiment(path).spec
+    assert isinstance(spec, NeuronExperiment)
+    assert spec.aws.capacity.kind == "spot"
+    assert spec.aws.price is not None
+    assert (spec.aws.price.usd_per_hour, spec.aws.price.as_of) == (15.09, NOW.date())
+
+
+def test_a_pasted_block_asks_for_the_id_of_the_purchase(tmp_path: Path) -> None:
+    found = only_ohio(blocks(block("us-east-2b", "858.24")), spot())
+    pasted = first_yaml(list(found_lines(found, NEED)))
+    path = write_experiment(tmp_path, lambda data: data["aws"].update(pasted))
+    with pytest.raises(UserInputError, match="reservation_id"):
+        load_experiment(path)
+
+
+def test_the_need_is_the_plans_without_deadline_and_budget() -> None:
+    short = experiment(deadline_minutes=1, budget_usd=1.0)
+    assert Need.of(short) == Need.of(experiment())
+    assert Need.of(experiment()).nodes == 1
+    assert Need.of(experiment()).minutes.best > 30
+
+
+def test_regions_of_the_account_are_asked_and_others_are_told() -> None:
+    """By the emulator, but for the Price List, which it does not have."""
+    price_list = World(us_east_1={"pricing": [products()]})
+
+    def clients(service: str, region: str) -> Any:
+        return (price_list if service == "pricing" else client)(service, region)
+
+    with mock_aws():
+        found = command.look(experiment(), NEED, ["eu-west-3", "ap-east-1", "us-moon-1"], clients)
+    told = {unknown.region: unknown.reason for unknown in found.unknown}
+    assert "not enabled for this account: ap-east-1, us-moon-1; next: " in told["others"]
+    assert "eu-west-3" not in told
+    assert found.regions == []
+
+
+def test_regions_that_are_not_enabled_are_told_and_not_asked() -> None:
+    """A type may be sold in such a region alone."""
+    states = {
+        "eu-west-3": "opt-in-not-required",
+        "sa-east-1": "opted-in",
+        "me-south-1": "not-opted-in",
+    }
+    regions = [{"RegionName": name, "OptInStatus": state} for name, state in states.items()]
+    world = World(
+        us_east_1={
+            "ec2": [Answer(method="describe_regions", response={"Regions": regions})],
+            "pricing": [products()],
+        },
+        eu_west_3={"ec2": [offered()]},
+        sa_east_1={"ec2": [offered()]},
+    )
+    found = command.look(experiment(), NEED, [], world)
+    (unknown,) = found.unknown
+    assert "not enabled for this account: me-south-1;" in unknown.reason
+    offerings = [name for _, name in world.calls if name == "DescribeInstanceTypeOfferings"]
+    assert len(offerings) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--regions", "us-east-2"], "--find"),
+        (["--find", "--regions", "Ohio"], "regions such as us-east-2"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_exit_code_2(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main(["preflight", QWEN, *arguments])
+    except SystemExit as stopped:
+        code = int(stopped.code or 0)
+    assert code == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("offers", "code"), [(1, 0), (0, 1)])
+def test_the_exit_code_says_whether_something_can_be_bought(
+    offers: int,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    listed: list[Offer] = only_ohio(blocks(), spot(us_east_2c=["9.00"])).offers[:offers]
+    monkeypatch.setattr(command, "look", lambda *_: Found(offers=listed, regions=["us-east-2"]))
+    assert main(["preflight", QWEN, "--find"]) == code
+    assert f"1 x {KIND} for" in capsys.readouterr().out

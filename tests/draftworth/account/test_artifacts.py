@@ -1,0 +1,350 @@
+"""The artifacts command, with real calls to an emulated account."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from draftworth.account import artifacts
+from draftworth.account.checks.check import Outcome, Situation
+from draftworth.account.checks.deployment import compiled_graphs
+from draftworth.account.clients import client
+from draftworth.cli import main
+from draftworth.errors import DraftworthError
+from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from draftworth.records.artifacts import ArtifactManifest, manifest_key
+from draftworth.records.checkpoints import ReadyModel, StoredFile, ready_key
+from draftworth.records.codec import dump_record
+from tests.support.experiments import Edit, both, put, write_experiment
+
+pytestmark = pytest.mark.emulator
+
+GRAPHS, CHECKPOINTS = "the-graphs", "the-checkpoints"
+UNUSED = "f" * 24
+TEMPLATE = {
+    "Resources": {"Queue": {"Type": "AWS::SQS::Queue"}},
+    "Outputs": {
+        "ArtifactsLocation": {"Value": f"s3://{GRAPHS}/"},
+        "CheckpointsLocation": {"Value": f"s3://{CHECKPOINTS}/"},
+    },
+}
+
+
+@pytest.fixture
+def s3() -> Iterator[Any]:
+    with mock_aws():
+        client = boto3.client("s3", region_name="us-east-2")
+        for bucket in (GRAPHS, CHECKPOINTS):
+            client.create_bucket(
+                Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-east-2"}
+            )
+        boto3.client("cloudformation", region_name="us-east-2").create_stack(
+            StackName="draftworth-qwen3-32b", TemplateBody=json.dumps(TEMPLATE)
+        )
+        yield client
+
+
+def unchanged(_: dict[str, Any]) -> None:
+    """No edit."""
+
+
+def a_file(folder: Path, edit: Edit = unchanged) -> tuple[str, ResolvedNeuron]:
+    folder.mkdir(exist_ok=True)
+    path = write_experiment(folder, edit)
+    experiment = load_neuron(path)
+    return str(path), experiment
+
+
+def put_graph(
+    s3: Any, experiment: ResolvedNeuron, variant: int, *, key: str = "", **changes: Any
+) -> ArtifactManifest:
+    """A whole upload of one variant's graph, with a manifest."""
+    chosen = experiment.variants[variant]
+    key = key or chosen.artifact_key
+    manifest = ArtifactManifest(
+        key=key,
+        inputs=chosen.artifact_inputs,
+        checkpoints={"target": "a" * 40},
+        folder=f"{key}/one",
+        files=(StoredFile(path="model.pt", size_bytes=2000, sha256="0" * 64),),
+        compile_seconds=2460.0,
+        uploaded_at_unix_s=datetime.now(UTC).timestamp() - 3 * 86_400,
+    )
+    manifest = dataclasses.replace(manifest, **changes)
+    s3.put_object(Bucket=GRAPHS, Key=f"{manifest.folder}/model.pt", Body=b"g" * 2000)
+    s3.put_object(Bucket=GRAPHS, Key=manifest_key(key), Body=dump_record(manifest))
+    return manifest
+
+
+def names(s3: Any) -> set[str]:
+    return {o["Key"] for o in s3.list_objects_v2(Bucket=GRAPHS).get("Contents", [])}
+
+
+def lines_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert main(["artifacts", *arguments]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def line_with(lines: list[str], word: str) -> str:
+    (found,) = [line for line in lines if word in line]
+    return found
+
+
+def test_it_says_what_would_load_and_what_would_compile(
+    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, experiment = a_file(tmp_path)
+    manifest = put_graph(s3, experiment, 0)
+    lines = lines_of(capsys, path)
+    assert lines[0] == f"bucket  s3://{GRAPHS} in us-east-2"
+    loads = line_with(lines, manifest.key).split("  ")
+    assert [cell.strip() for cell in loads if cell.strip()] == [
+        "qwen3-32b",
+        "baseline",
+        manifest.key,
+        "load",
+        "2,000 bytes",
+        "41 min",
+        "3 days ago",
+    ]
+    compiles = line_with(lines, experiment.variants[1].artifact_key)
+    assert compiles.endswith("compile")
+    assert lines[-1] == "nothing to remove"
+
+
+def test_an_empty_bucket_is_one_in_which_everything_would_compile(
+    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = lines_of(capsys, a_file(tmp_path)[0])
+    assert sum(line.endswith("compile") for line in lines) == 2
+
+
+def test_nothing_is_removed_without_run(
+    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, experiment = a_file(tmp_path)
+    put_graph(s3, experiment, 0, key=UNUSED)
+    before = names(s3)
+    lines = lines_of(capsys, path)
+    assert line_with(lines, UNUSED).endswith("2 objects: no given experiment uses it")
+    assert lines[-1].endswith("can go; --run removes it")
+    assert names(s3) == before
+
+
+def test_run_removes_what_no_given_experiment_uses_and_keeps_the_rest(
+    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, experiment = a_file(tmp_path)
+    kept = put_graph(s3, experiment, 0)
+    put_graph(s3, experiment, 0, key=UNUSED)
+    s3.put_object(Bucket=GRAPHS, Key="somebody/else", Body=b"")
+    lines = lines_of(capsys, path, "--run")
+    assert names(s3) == {manifest_key(kept.key), f"{kept.folder}/model.pt", "somebody/else"}
+    assert line_with(lines, "left alone").endswith("1 objects")
+    assert lines[-1].startswith("removed ")
+
+
+def test_a_graph_that_another_given_experiment_uses_is_kept(
+    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, _ = a_file(tmp_path / "one")
+    other, with_window_5 = a_file(tmp_path / "other", put("variants", 1, "window", value=5))
+    manifest = put_graph(s3, with_window_5, 1)
+    lines_of(capsys, one, other, "--run")
+    assert manifest_key(manifest.key) in names(s3)
+    lines_of(capsys, one, "--run")
+    assert names(s3) == set()
+
+
+def test_a_manifest_goes_before_the_files_it_promises(s3: Any, tmp_path: Path) -> None:
+    """Whoever is stopped in between leaves an upload that was cut off, not a graph with holes."""
+    _, experiment = a_file(tmp_path)
+    put_graph(s3, experiment, 0, key=UNUSED)
+
+    class Stopped(BaseException):
+        pass
+
+    class Stopping:
+        def delete_object(self, **request: Any) -> Any:
+            return s3.delete_object(**request)
+
+        def delete_objects(self, **_: Any) -> Any:
+            raise Stopped
+
+    (listing,) = artifacts.listings([experiment], bucket=GRAPHS, now=datetime.now(UTC))
+    with pytest.raises(Stopped):
+        artifacts.remove(Stopping(), GRAPHS, listing.removals[0])
+    assert names(s3) == {f"{UNUSED}/one/model.pt"}
+    later = datetime.now(UTC) + timedelta(hours=2)
+    (listing,) = artifacts.listings([experiment], bucket=GRAPHS, now=later)
+    assert [removal.what for removal in listing.removals] == [f"{UNUSED}/one"]
+
+
+def test_an_object_that_s3_does_not_delete_is_named_with_s3s_reason() -> None:
+    class Refusing:
+        def delete_objects(self, **_: Any) -> Any:
+            return {"Errors": [{"Key": "a/b", "Code": "AccessDenied", "Message": "no"}]}
+
+    found = artifacts.StoredObject(name="a/b", size_bytes=1, modified=datetime.now(UTC))
+    removal = artifacts.Removal(what="a", reason="", objects=(found,))
+    with pytest.raises(DraftworthError, match="the-graphs/a/b: not removed: AccessDenied: no"):
+        artifacts.remove(Refusing(), GRAPHS, removal)
+
+
+DAMAGES: dict[str, dict[str, Any]] = {
+    "window: compiled for 9": {"inputs": {"window": 9}},
+    "target checkpoint: compiled for commit a": {"checkpoints": {"target": "a" * 40}},
+    "model.pt: 7 bytes were uploaded": {
+        "files": (StoredFile(path="model.pt", size_bytes=7, sha256="0" * 64),)
+    },
+}
+
+
+@pytest.mark.parametrize("reason", DAMAGES)
+def test_a_graph_that_would_be_refused_is_told_with_the_reason_and_can_go(
+    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], reason: str
+) -> None:
+    path, experiment = a_file(tmp_path)
+    stage_target(s3, experiment, commit="b" * 40 if "commit" in reason else "a" * 40)
+    manifest = put_graph(s3, experiment, 0, **DAMAGES[reason])
+    lines = lines_of(capsys, path)
+    assert "be refused" in line_with(lines, "qwen3-32b   baseline")
+    assert any(f"baseline: refused: {reason}" in line for line in lines)
+    assert line_with(lines, "can go  ").endswith("it would be refused")
+    lines_of(capsys, path, "--run")
+    assert not any(name.startswith(manifest.key) for name in names(s3))
+
+
+def stage_target(s3: Any, experiment: ResolvedNeuron, *, commit: str) -> None:
+    target = experiment.spec.target
+    ready = ReadyModel(
+        model=target.model,
+        revision=target.revision,
+        commit=commit,
+        files=(StoredFile(path="config.json", size_bytes=2, sha256="0" * 64),),
+        tokenizer_fingerprint=None,
+        staged_at_unix_s=1.0,
+        staging_seconds=1.0,
+    )
+    key = ready_key(target.model, target.revision)
+    s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=dump_record(ready))
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"), [(b"{", "not JSON"), (b" " * (2**20 + 1), "more than 1,048,576 bytes")]
+)
+def test_a_manifest_that_cannot_be_read_is_refused_and_can_go(
+    s3: Any, tmp_path: Path, body: bytes, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, experiment = a_file(tmp_path)
+    key = experiment.variants[0].artifact_key
+    s3.put_object(Bucket=GRAPHS, Key=manifest_key(key), Body=body)
+    lines = lines_of(capsys, path, "--run")
+    assert any(f"_ARTIFACTS.json cannot be read: {reason}" in line for line in lines)
+    assert names(s3) == set()
+
+
+def test_an_upload_that_may_go_on_is_left_alone_and_an_old_one_goes(
+    s3: Any, tmp_path: Path
+) -> None:
+    _, experiment = a_file(tmp_path)
+    key = experiment.variants[0].artifact_key
+    s3.put_object(Bucket=GRAPHS, Key=f"{key}/cut-off/model.pt", Body=b"g")
+    now = datetime.now(UTC)
+    (young,) = artifacts.listings([experiment], bucket=GRAPHS, now=now)
+    assert young.removals == ()
+    text = "\n".join(artifacts.listing_lines(young, run=False))
+    assert "compile (one is being uploaded)" in text
+    (old,) = artifacts.listings([experiment], bucket=GRAPHS, now=now + timedelta(hours=2))
+    assert [removal.what for removal in old.removals] == [f"{key}/cut-off"]
+
+
+def test_an_upload_that_came_second_goes_and_the_graph_stays(s3: Any, tmp_path: Path) -> None:
+    _, experiment = a_file(tmp_path)
+    manifest = put_graph(s3, experiment, 0)
+    s3.put_object(Bucket=GRAPHS, Key=f"{manifest.key}/second/model.pt", Body=b"g")
+    later = datetime.now(UTC) + timedelta(hours=2)
+    (listing,) = artifacts.listings([experiment], bucket=GRAPHS, now=later)
+    assert [removal.what for removal in listing.removals] == [f"{manifest.key}/second"]
+
+
+def test_an_experiment_that_was_never_deployed_has_no_bucket(
+    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, _ = a_file(tmp_path, put("name", value="another"))
+    assert main(["artifacts", path]) == 1
+    message = capsys.readouterr().err
+    assert "could not look up the outputs of the stack draftworth-another" in message
+    assert main(["artifacts", path, "--bucket", GRAPHS]) == 0
+
+
+def test_a_local_experiment_has_no_compiled_graphs(
+    experiments: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["artifacts", str(experiments / "rehearsal.yaml")]) == 2
+    assert capsys.readouterr().err
+
+
+def test_experiments_with_buckets_of_their_own_are_listed_one_by_one(
+    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template = json.dumps(TEMPLATE).replace(GRAPHS, "more-graphs")
+    boto3.client("cloudformation", region_name="us-east-2").create_stack(
+        StackName="draftworth-another", TemplateBody=template
+    )
+    s3.create_bucket(
+        Bucket="more-graphs", CreateBucketConfiguration={"LocationConstraint": "us-east-2"}
+    )
+    one, _ = a_file(tmp_path / "one")
+    another = both(put("name", value="another"), put("variants", 1, "window", value=5))
+    lines = lines_of(capsys, one, a_file(tmp_path / "two", another)[0])
+    assert [line.split()[1] for line in lines if line.startswith("bucket ")] == [
+        "s3://the-graphs",
+        "s3://more-graphs",
+    ]
+
+
+def checked(path: str) -> Outcome:
+    experiment = load_neuron(Path(path))
+    return compiled_graphs(
+        Situation(
+            experiment=experiment,
+            clients=client,
+            now=datetime.now(UTC),
+            run=lambda _: None,
+            root=Path(),
+        )
+    )
+
+
+def test_preflight_passes_graphs_that_would_be_served(s3: Any, tmp_path: Path) -> None:
+    path, experiment = a_file(tmp_path)
+    put_graph(s3, experiment, 0)
+    outcome = checked(path)
+    assert (outcome.status, outcome.found) == ("pass", "1 of 2 variants load, the others compile")
+
+
+def test_preflight_fails_graphs_that_a_server_would_refuse(s3: Any, tmp_path: Path) -> None:
+    path, experiment = a_file(tmp_path)
+    put_graph(s3, experiment, 0, inputs={"window": 5})
+    outcome = checked(path)
+    assert outcome.status == "fail"
+    assert outcome.found.startswith("would be refused: baseline: ")
+    assert outcome.next_step.startswith(f"python -m draftworth artifacts {path} --run")
+
+
+def test_preflight_before_the_first_deploy_finds_nothing_to_refuse(tmp_path: Path) -> None:
+    with mock_aws():
+        outcome = checked(a_file(tmp_path)[0])
+    assert (outcome.status, outcome.found) == (
+        "pass",
+        "nothing is deployed yet: first starts compile",
+    )

@@ -1,0 +1,132 @@
+"""Botocore's errors, each with what to do next."""
+
+from __future__ import annotations
+
+import boto3
+import pytest
+from botocore import exceptions as boto
+from botocore.exceptions import BotoCoreError, ClientError
+from moto import mock_aws
+
+from draftworth.account.clients import (
+    AwsError,
+    DeniedError,
+    client,
+    explained,
+    explanation,
+    listed,
+    or_none,
+    tags_of,
+)
+
+REGION = "us-east-2"
+
+
+def answer(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "because"}}, "ListThings")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "next_step"),
+    [
+        (answer("ExpiredToken"), AwsError, "aws sso login"),
+        (answer("AccessDenied"), DeniedError, "allow ListThings"),
+        (answer("UnauthorizedOperation"), DeniedError, "allow ListThings"),
+        (
+            boto.EndpointConnectionError(endpoint_url="https://x"),
+            AwsError,
+            "check the network",
+        ),
+        (answer("Throttling"), AwsError, "try again"),
+        (boto.DataNotFoundError(data_path="x"), AwsError, "try again"),
+    ],
+)
+def test_an_error_says_what_was_tried_where_and_what_to_do(
+    error: ClientError | BotoCoreError, kind: type[AwsError], next_step: str
+) -> None:
+    told = explanation(error, "list the things", region=REGION)
+    assert type(told) is kind
+    assert "could not list the things in us-east-2" in str(told)
+    assert next_step in told.next_step
+    assert f"next: {told.next_step}" in str(told)
+    assert told.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "next_step"),
+    [
+        (boto.NoCredentialsError(), "aws sso login"),
+        (boto.ProfileNotFound(profile="mine"), "aws configure list-profiles"),
+    ],
+)
+def test_without_credentials_no_region_was_asked_and_none_is_named(
+    error: BotoCoreError, next_step: str
+) -> None:
+    told = explanation(error, "list the things", region=REGION)
+    assert told.reason.startswith("could not list the things: ")
+    assert REGION not in str(told)
+    assert next_step in told.next_step
+
+
+def test_without_a_region_the_error_names_none() -> None:
+    told = explanation(answer("Throttling"), "list the things")
+    assert told.reason == "could not list the things: Throttling: because"
+
+
+def test_an_answers_code_and_message_are_repeated() -> None:
+    told = explanation(answer("Throttling"), "list", region=REGION)
+    assert "Throttling: because" in told.reason
+
+
+def test_the_original_error_is_the_cause() -> None:
+    with pytest.raises(DeniedError) as caught, explained("list", region=REGION):
+        raise answer("AccessDenied")
+    assert isinstance(caught.value.__cause__, ClientError)
+
+
+def test_what_is_no_error_of_botocore_passes_through() -> None:
+    with pytest.raises(KeyError), explained("list", region=REGION):
+        raise KeyError("a mistake of ours is not AWS's")
+
+
+def test_a_profile_that_does_not_exist_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(AwsError, match="nobody"):
+        client("s3", REGION)
+
+
+def test_a_missing_thing_is_none_and_other_errors_are_raised() -> None:
+    def call(code: str) -> None:
+        raise answer(code)
+
+    assert or_none(call, "NoSuchThing", "Gone", code="NoSuchThing.NotFound") is None
+    with pytest.raises(ClientError):
+        or_none(call, "NoSuchThing", code="AccessDenied")
+
+
+@pytest.mark.emulator
+def test_a_listing_has_the_entries_of_every_page() -> None:
+    with mock_aws():
+        s3 = boto3.client("s3", region_name="us-east-1")
+        s3.create_bucket(Bucket="things")
+        for key in "abc":
+            s3.put_object(Bucket="things", Key=key)
+        asked = {"Bucket": "things", "MaxKeys": 1}
+        assert list(listed(s3, "list_objects_v2", "Contents[].Key", **asked)) == ["a", "b", "c"]
+        asked = {"Bucket": "things", "Prefix": "nothing"}
+        assert list(listed(s3, "list_objects_v2", "Contents[].Key", **asked)) == []
+        assert list(listed(s3, "get_bucket_location", "[LocationConstraint]", Bucket="things"))
+
+
+@pytest.mark.parametrize(
+    "carrier",
+    [
+        {"Tags": [{"Key": "a", "Value": "b"}]},
+        {"TagSet": [{"Key": "a", "Value": "b"}]},
+        {"tags": {"a": "b"}},
+        {"Tags": {"a": "b"}},
+    ],
+)
+def test_tags_are_read_in_every_shape_that_services_have(carrier: dict[str, object]) -> None:
+    assert tags_of(carrier) == {"a": "b"}
+    assert tags_of({}) == {}

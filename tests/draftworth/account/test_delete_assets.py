@@ -1,0 +1,132 @@
+"""What deploys uploaded is deleted in every version, once nothing reads it any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from draftworth.account import delete_assets
+from draftworth.account.clients import client
+from draftworth.account.delete_assets import is_asset_bucket
+from draftworth.cli import main
+from tests.draftworth.account import emulated_resources
+from tests.draftworth.account.emulated_resources import ASSETS, REGION, STACK
+from tests.draftworth.account.stubs import ROOT, RefusingClient
+
+pytestmark = [pytest.mark.emulator]
+QWEN = str(ROOT / "experiments/qwen3-32b.yaml")
+
+
+@pytest.fixture(autouse=True)
+def s3() -> Iterator[Any]:
+    with mock_aws():
+        yield boto3.client("s3", region_name=REGION)
+
+
+def versions(s3: Any, bucket: str = ASSETS) -> list[str]:
+    """Keys of all that is there, versions and delete markers."""
+    listed = s3.list_object_versions(Bucket=bucket)
+    return sorted(v["Key"] for kind in ("Versions", "DeleteMarkers") for v in listed.get(kind, ()))
+
+
+def test_every_version_of_ours_goes_and_nothing_of_others(
+    s3: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    emulated_resources.upload_folder()
+    others = ["a.zip", f"{STACK}-x/prompts.json", STACK]
+    for key in others:
+        s3.put_object(Bucket=ASSETS, Key=key, Body=b"x")
+    assert main(["delete-assets", QWEN]) == 0
+    assert versions(s3) == sorted(others)
+    said = capsys.readouterr().out
+    assert said == f"deleted 5 versions of files in s3://{ASSETS}/{STACK}/\n"
+    assert main(["delete-assets", QWEN]) == 0
+    assert "no file in a folder draftworth-qwen3-32b/" in capsys.readouterr().out
+
+
+def test_a_bucket_without_versions_and_another_qualifier_are_emptied_as_well(s3: Any) -> None:
+    name = f"cdk-team-1-assets-123456789012-{REGION}"
+    emulated_resources.asset_bucket(name, versioned=False)
+    s3.put_object(Bucket=name, Key=f"{STACK}/prompts.json", Body=b"x")
+    assert main(["delete-assets", QWEN]) == 0
+    assert versions(s3, name) == []
+
+
+def test_more_than_one_batch_is_deleted(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delete_assets, "_DELETE_BATCH", 2)
+    emulated_resources.upload_folder()
+    assert main(["delete-assets", QWEN]) == 0
+    assert versions(s3) == []
+
+
+def test_nothing_is_deleted_while_the_stack_that_reads_it_exists(
+    s3: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    emulated_resources.upload_folder()
+    emulated_resources.stack(STACK)
+    before = versions(s3)
+    assert main(["delete-assets", QWEN]) == 1
+    assert f"the stack {STACK} in us-east-2 still exists" in capsys.readouterr().err
+    assert versions(s3) == before
+    boto3.client("cloudformation", region_name=REGION).delete_stack(StackName=STACK)
+    assert main(["delete-assets", QWEN]) == 0
+    assert versions(s3) == []
+
+
+def test_what_s3_does_not_delete_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    emulated_resources.upload_folder()
+    error = {"Key": f"{STACK}/a", "VersionId": "1", "Code": "AccessDenied", "Message": "locked"}
+
+    class Locked:
+        """S3 with an object that must stay."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(boto3.client("s3", region_name=REGION), name)
+
+        def delete_objects(self, **_: Any) -> Any:
+            return {"Errors": [error]}
+
+    made = client
+    monkeypatch.setattr(delete_assets, "client", lambda s, r: Locked() if s == "s3" else made(s, r))
+    assert main(["delete-assets", QWEN]) == 1
+    told = f"s3://{ASSETS}/{STACK}/a, version 1: not deleted: AccessDenied: locked"
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("refusing", ["s3", "cloudformation"])
+def test_a_refused_call_is_told_with_the_right_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], s3: Any, refusing: str
+) -> None:
+    emulated_resources.upload_folder()
+    before, made = versions(s3), client
+    monkeypatch.setattr(
+        delete_assets, "client", lambda s, r: RefusingClient() if s == refusing else made(s, r)
+    )
+    assert main(["delete-assets", QWEN]) == 1
+    assert "AccessDenied" in capsys.readouterr().err
+    assert versions(s3) == before
+
+
+def test_a_local_experiment_has_uploaded_nothing() -> None:
+    assert main(["delete-assets", str(ROOT / "experiments/rehearsal.yaml")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        (ASSETS, True),
+        (f"cdk-team-1-assets-123456789012-{REGION}", True),
+        ("cdk-hnb659fds-assets-123456789012-us-east-1", False),
+        (f"cdk-hnb659fds-assets-12345678901-{REGION}", False),
+        (f"my-cdk-hnb659fds-assets-123456789012-{REGION}", False),
+        (f"{ASSETS}-old", False),
+    ],
+)
+def test_cdks_bucket_is_known_by_its_name(name: str, is_one: bool) -> None:
+    assert is_asset_bucket(name, REGION) is is_one

@@ -1,0 +1,223 @@
+"""Bootstrap, stacks of an earlier deploy, the hub token; and the tools of this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from draftworth.account.checks.check import Outcome, Situation
+from draftworth.account.checks.deployment import (
+    bootstrap,
+    cdk_cli,
+    container_engine,
+    existing_stacks,
+    gated_models,
+    hub_token,
+    node,
+)
+from draftworth.experiment.variants import HubModel
+from tests.draftworth.account.stubs import NOW, ROOT, Answer, experiment, situation
+from tests.support.experiments import changed
+
+pytestmark = [pytest.mark.emulator]
+REGION = "us-east-2"
+PARAMETER = "/cdk-bootstrap/hnb659fds/version"
+
+
+@pytest.fixture
+def account() -> Iterator[None]:
+    with mock_aws():
+        yield
+
+
+def with_secret(text: str) -> Situation:
+    boto3.client("secretsmanager", region_name=REGION).create_secret(Name="hub", SecretString=text)
+    return situation(experiment(hub_token_secret="hub"))
+
+
+def stack(name: str, status: str, experiment_name: str = "") -> dict[str, object]:
+    tags = [{"Key": "draftworth:experiment", "Value": experiment_name}] if experiment_name else []
+    return {"StackName": name, "StackStatus": status, "CreationTime": NOW, "Tags": tags}
+
+
+def judged(*stacks: dict[str, object]) -> Outcome:
+    answer = Answer(method="describe_stacks", response={"Stacks": list(stacks)})
+    return existing_stacks(situation(cloudformation=[answer]))
+
+
+@pytest.mark.parametrize(("version", "status"), [("6", "pass"), ("28", "pass"), ("5", "fail")])
+def test_bootstrap_is_judged_by_its_version(account: None, version: str, status: str) -> None:
+    boto3.client("ssm", region_name=REGION).put_parameter(
+        Name=PARAMETER, Value=version, Type="String"
+    )
+    assert bootstrap(situation()).status == status
+
+
+def test_an_account_without_bootstrap_fails_with_the_command(account: None) -> None:
+    outcome = bootstrap(situation())
+    assert outcome.status == "fail"
+    assert outcome.next_step == "npx aws-cdk@2.1148.1 bootstrap aws://ACCOUNT/us-east-2"
+
+
+def test_a_qualifier_of_ones_own_has_a_parameter_of_its_own(account: None, tmp_path: Path) -> None:
+    context = {"@aws-cdk/core:bootstrapQualifier": "mine"}
+    (tmp_path / "cdk.json").write_text(json.dumps({"context": context}))
+    shutil.copy(ROOT / "package.json", tmp_path)
+    assert "/cdk-bootstrap/mine/version" in bootstrap(situation(root=tmp_path)).found
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "step"),
+    [
+        ("CREATE_COMPLETE", "pass", ""),
+        ("UPDATE_ROLLBACK_COMPLETE", "pass", ""),
+        ("ROLLBACK_COMPLETE", "warn", "deletes it and creates it again"),
+        ("REVIEW_IN_PROGRESS", "pass", ""),
+        ("DELETE_IN_PROGRESS", "fail", "wait"),
+        ("DELETE_FAILED", "fail", "make destroy"),
+        ("UPDATE_ROLLBACK_FAILED", "fail", "cdk rollback"),
+        ("CREATE_FAILED", "warn", "goes on where it stopped"),
+        ("UPDATE_FAILED", "warn", "goes on where it stopped"),
+    ],
+)
+def test_a_stack_is_judged_by_what_a_deploy_makes_of_its_state(
+    state: str, status: str, step: str
+) -> None:
+    outcome = judged(stack("draftworth-qwen3-32b", state, "qwen3-32b"))
+    assert outcome.status == status
+    assert step in outcome.next_step
+
+
+def test_stacks_of_a_version_that_made_several_are_in_the_way() -> None:
+    outcome = judged(stack("draftworth-qwen3-32b-cluster", "CREATE_COMPLETE", "qwen3-32b"))
+    assert outcome.status == "fail"
+    assert "draftworth-qwen3-32b-cluster" in outcome.found
+
+
+def test_stacks_of_other_experiments_are_not_ours() -> None:
+    outcome = judged(
+        stack("draftworth-qwen3-32b-x", "DELETE_FAILED", "qwen3-32b-x"),
+        stack("something-else", "DELETE_FAILED"),
+    )
+    assert outcome.status == "pass"
+    assert "no stack" in outcome.found
+
+
+def test_a_stack_without_its_tags_yet_is_known_by_its_name() -> None:
+    assert judged(stack("draftworth-qwen3-32b", "DELETE_FAILED")).status == "fail"
+
+
+def test_a_secret_with_text_passes_and_its_text_is_not_shown(account: None) -> None:
+    outcome = hub_token(with_secret("hf_very_secret"))
+    assert outcome.status == "pass"
+    assert "hf_very_secret" not in str(outcome)
+
+
+def test_a_secret_that_is_missing_fails_with_the_command_that_makes_it(account: None) -> None:
+    outcome = hub_token(situation(experiment(hub_token_secret="hub")))
+    assert outcome.status == "fail"
+    assert "create-secret" in outcome.next_step
+
+
+def test_a_secret_without_text_fails(account: None) -> None:
+    assert hub_token(with_secret(" ")).status == "fail"
+
+
+def test_a_secret_that_is_about_to_go_fails(account: None) -> None:
+    given = with_secret("hf_very_secret")
+    boto3.client("secretsmanager", region_name=REGION).delete_secret(SecretId="hub")
+    outcome = hub_token(given)
+    assert outcome.status == "fail"
+    assert "restore-secret" in outcome.next_step
+
+
+def test_a_secret_that_only_the_stager_may_read_is_a_warning() -> None:
+    answers = [
+        Answer(method="describe_secret", response={"Name": "hub"}),
+        Answer(method="get_secret_value", error="AccessDeniedException"),
+    ]
+    outcome = hub_token(situation(experiment(hub_token_secret="hub"), secretsmanager=answers))
+    assert outcome.status == "warn"
+
+
+def test_open_models_need_no_token() -> None:
+    assert gated_models(situation()).status == "pass"
+    assert hub_token(situation()).status == "skip"
+
+
+def test_a_gated_model_without_a_token_fails_with_the_steps_to_one() -> None:
+    outcome = gated_models(situation(experiment("llama-3.1-8b-eagle3")))
+    assert outcome.status == "fail"
+    assert "meta-llama/Llama-3.1-8B-Instruct is gated" in outcome.found
+    assert "aws secretsmanager create-secret --region" in outcome.next_step
+    assert "set aws.hub_token_secret to draftworth/hub" in outcome.next_step
+
+
+def test_a_gated_model_with_a_secret_named_passes() -> None:
+    given = experiment("llama-3.1-8b-eagle3", hub_token_secret="hub")
+    assert gated_models(situation(given)).status == "pass"
+
+
+def test_a_model_of_unknown_access_is_a_warning() -> None:
+    unknown = HubModel(model="acme/private", tokenizer_family="qwen3")
+    given = changed(experiment(), target=unknown)
+    outcome = gated_models(situation(given))
+    assert outcome.status == "warn"
+    assert "whether acme/private is gated" in outcome.found
+
+
+def machine(**programs: tuple[int, str]) -> Situation:
+    return dataclasses.replace(situation(), run=lambda command: programs.get(command[0]))
+
+
+@pytest.mark.parametrize(
+    ("version", "status"), [("v24.19.0", "pass"), ("v20.1.0", "warn"), ("v16.0.0", "fail")]
+)
+def test_node_is_judged_by_its_major_version(version: str, status: str) -> None:
+    assert node(machine(node=(0, f"{version}\n"))).status == status
+
+
+@pytest.mark.parametrize("given", [machine(), machine(node=(0, "bun")), machine(node=(1, ""))])
+def test_a_machine_without_a_working_node_fails(given: Situation) -> None:
+    assert node(given).status == "fail"
+
+
+@pytest.mark.parametrize(
+    ("installed", "status"), [("2.1148.1", "pass"), ("3.0.0", "fail"), (None, "warn")]
+)
+def test_the_cdk_cli_is_the_pinned_one(tmp_path: Path, installed: str | None, status: str) -> None:
+    shutil.copy(ROOT / "package.json", tmp_path)
+    if installed:
+        package = tmp_path / "node_modules/aws-cdk/package.json"
+        package.parent.mkdir(parents=True)
+        package.write_text(json.dumps({"version": installed}))
+    assert cdk_cli(situation(root=tmp_path)).status == status
+
+
+def test_a_container_engine_that_answers_passes() -> None:
+    assert container_engine(machine(docker=(0, "Server: fine"))).status == "pass"
+
+
+def test_the_engine_is_the_one_that_cdk_would_call() -> None:
+    given = dataclasses.replace(machine(finch=(0, "fine")), container_engine="finch")
+    assert "finch" in container_engine(given).found
+
+
+@pytest.mark.parametrize("given", [machine(), machine(docker=(1, "cannot connect"))])
+def test_no_engine_fails_with_the_alternatives(given: Situation) -> None:
+    outcome = container_engine(given)
+    assert outcome.status == "fail"
+    assert "CDK_DOCKER=finch" in outcome.next_step
+    assert "aws.load_generator_image" in outcome.next_step
+
+
+def test_a_given_image_needs_no_engine() -> None:
+    given = experiment(load_generator_image=f"registry.example.com/llmperf@sha256:{'0' * 64}")
+    assert container_engine(situation(given)).status == "pass"

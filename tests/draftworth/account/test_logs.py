@@ -1,0 +1,142 @@
+"""`draftworth logs`, with real calls to an emulated account."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from draftworth.account.logs import OVERLAP_MS, POLL_SECONDS
+from draftworth.cli import main
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.emulator
+EXPERIMENT = str(ROOT / "experiments/qwen3-32b.yaml")
+GROUP = "/aws/containerinsights/draftworth-qwen3-32b/application"
+
+
+class Agent:
+    """What the CloudWatch agent writes."""
+
+    def __init__(self) -> None:
+        self.logs = boto3.client("logs", region_name="us-east-2")
+        self.logs.create_log_group(logGroupName=GROUP)
+        self.logs.create_log_stream(logGroupName=GROUP, logStreamName="node")
+
+    def write(
+        self, log: Any, *, pod: str = "vllm-baseline-x", ago_s: float = 1, **other: str
+    ) -> None:
+        where = {"namespace_name": "draftworth", "pod_name": pod, "container_name": "vllm", **other}
+        self.raw(json.dumps({"log": log, "stream": "stdout", "kubernetes": where}), ago_s=ago_s)
+
+    def raw(self, message: str, *, ago_s: float = 1) -> None:
+        at_ms = int((time.time() - ago_s) * 1000)
+        event: Any = {"timestamp": at_ms, "message": message}
+        self.logs.put_log_events(logGroupName=GROUP, logStreamName="node", logEvents=[event])
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    with mock_aws():
+        yield Agent()
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    assert main(["logs", EXPERIMENT, *words]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_lines_say_when_who_and_what(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
+    agent.write("INFO: ready\n")
+    (line,) = said(capsys)
+    assert re.fullmatch(r"\d{4}(-\d\d){2} \d\d(:\d\d){2}  vllm-baseline-x/vllm  INFO: ready", line)
+
+
+def test_only_our_pods_of_the_wanted_time_are_shown(
+    agent: Agent, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent.write("old", ago_s=3700)
+    agent.write("system", namespace_name="kube-system")
+    agent.write("measuring", pod="llmperf-1")
+    agent.write("serving")
+    for words, expected in (
+        ((), ["measuring", "serving"]),
+        (("--pod", "vllm-"), ["serving"]),
+        (("--since", "2h"), ["old", "measuring", "serving"]),
+    ):
+        assert [line.split("  ")[-1] for line in said(capsys, *words)] == expected
+
+
+def test_what_a_container_writes_is_text_and_no_line_of_another(
+    agent: Agent, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent.write("one\n2026-01-01 00:00:00  llmperf-1/x  forged\x1b[2J")
+    first, second = said(capsys)
+    assert first.endswith("one")
+    assert second.startswith("    2026")
+    assert "\x1b" not in second
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["", "no JSON", "[]", '{"log": "x"}', '{"kubernetes": 3}', '{"kubernetes": {}}', "[" * 5000],
+)
+def test_what_is_no_record_of_a_pod_is_left_out(
+    agent: Agent, capsys: pytest.CaptureFixture[str], message: str
+) -> None:
+    agent.raw(message or " ")
+    agent.write("after")
+    (line,) = said(capsys)
+    assert line.endswith("after")
+
+
+def test_a_record_without_text_is_shown_as_it_is(
+    agent: Agent, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent.write({"event": "started"})
+    (line,) = said(capsys)
+    assert "started" in line
+
+
+def test_nothing_said_is_said(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no line of these pods" in said(capsys)[0]
+
+
+def test_following_shows_each_line_once_also_a_late_one(
+    agent: Agent, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = iter([("third", 1.0), ("late", 5.0)])
+
+    def sleep(seconds: float) -> None:
+        assert seconds == POLL_SECONDS < OVERLAP_MS / 1000
+        try:
+            text, ago_s = next(later)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+        agent.write(text, ago_s=ago_s)
+
+    agent.write("first", ago_s=3)
+    agent.write("second", ago_s=2)
+    monkeypatch.setattr("draftworth.account.logs.time.sleep", sleep)
+    assert main(["logs", EXPERIMENT, "--follow"]) == 1
+    lines = [line.split("  ")[-1] for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["first", "second", "third", "late"]
+
+
+def test_a_log_group_that_is_not_there_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    with mock_aws():
+        assert main(["logs", EXPERIMENT]) == 1
+    assert f"could not read the log group {GROUP}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--since", "0m"], ["--since", "32d"], ["--pod", 'a" || "b']])
+def test_wrong_usage_ends_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(["logs", EXPERIMENT, *words])
+    assert done.value.code == 2

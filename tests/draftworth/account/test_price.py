@@ -1,0 +1,171 @@
+"""`draftworth price`: what AWS is asked, what is kept, and what is not asked again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftworth.account import price
+from draftworth.account.clients import AwsError
+from draftworth.account.price import asked_price, kept_price
+from draftworth.cli import main
+from draftworth.errors import DraftworthError
+from draftworth.planning.looked_up_price import CONTEXT_FILE, context_values, price_key
+from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from tests.draftworth.account.market.stubs import World, product, products, spot
+from tests.draftworth.account.stubs import NOW, ROOT, Answer, experiment
+from tests.support.experiments import drop, write_experiment
+
+pytestmark = [pytest.mark.emulator]
+
+
+@pytest.fixture
+def unpriced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ResolvedNeuron:
+    """The shipped Spot experiment without a price; the commands run in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return load_neuron(write_experiment(tmp_path, drop("aws", "price")))
+
+
+HISTORY = "describe_spot_price_history"
+# JSON that is no product, but nothing that is no JSON.
+ODD_PRODUCTS = (
+    "{}",
+    '{"terms": {"OnDemand": {"a": {"priceDimensions": {"b": "Hrs"}}}}}',
+    '{"product": {"attributes": {"regionCode": 7}}, "terms": []}',
+    '{"product": "Hrs", "terms": {"OnDemand": {"a": {"priceDimensions": {"b": {"unit": "Hrs"}}}}}}',
+)
+
+
+def ohio(*answers: Answer) -> World:
+    return World(us_east_2={"ec2": list(answers)})
+
+
+def virginia(*answers: Answer) -> World:
+    return World(us_east_1={"pricing": list(answers)})
+
+
+def test_spot_has_the_zones_price_of_now() -> None:
+    world = ohio(spot(us_east_2c=["15.09", "8.60"]))
+    found = asked_price(experiment(), world, NOW)
+    assert (found.usd_per_hour, found.as_of) == (15.09, NOW.date())
+    assert found.source == "EC2 Spot price history: 8.60 to 15.09 in 7 days"
+    assert world.calls == [("ec2", "DescribeSpotPriceHistory")]
+
+
+def test_on_demand_has_the_price_lists_price_of_the_region() -> None:
+    world = virginia(
+        products(
+            product("us-east-2", "46.987"),
+            product("us-east-2", "0.01", unit="Quantity"),
+            product("us-west-2", "99"),
+        )
+    )
+    found = asked_price(experiment(capacity={"kind": "on_demand"}), world, NOW)
+    assert (found.usd_per_hour, found.source) == (46.987, "AWS Price List, on demand, Linux")
+    assert world.calls == [("pricing", "GetProducts")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "world"),
+    [
+        ("spot", ohio(spot())),
+        ("spot", ohio(spot(us_east_2b=["9.00"]))),
+        ("spot", ohio(spot(us_east_2c=["0"]))),
+        ("spot", ohio(spot(us_east_2c=["nan"]))),
+        ("spot", ohio(Answer(method="describe_spot_price_history", error="AccessDenied"))),
+        ("on_demand", virginia(products())),
+        ("on_demand", virginia(products(product("us-west-2", "99")))),
+        ("on_demand", virginia(products(product("us-east-2", "0.0000000000")))),
+        ("on_demand", virginia(products(*ODD_PRODUCTS))),
+        ("spot", ohio(Answer(method=HISTORY, response={"SpotPriceHistory": [{}]}))),
+        ("on_demand", virginia(Answer(method="get_products", error="AccessDeniedException"))),
+    ],
+)
+def test_a_price_that_aws_does_not_tell_is_an_error_with_a_next_step(
+    kind: str, world: World
+) -> None:
+    with pytest.raises(AwsError) as refused:
+        asked_price(experiment(capacity={"kind": kind}), world, NOW)
+    assert refused.value.next_step
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": NaN}', '{"a":' * 20_000])
+def test_a_price_list_that_is_none_is_an_error_and_no_traceback(text: str) -> None:
+    with pytest.raises(DraftworthError):
+        asked_price(experiment(capacity={"kind": "on_demand"}), virginia(products(text)), NOW)
+
+
+def test_a_price_is_asked_once_and_kept_beside_what_cdk_keeps(unpriced: ResolvedNeuron) -> None:
+    CONTEXT_FILE.write_text('{"acknowledged-issue-numbers": [1]}')
+    world = ohio(spot(us_east_2c=["15.09"]), spot(us_east_2c=["20.00"]))
+    first = kept_price(unpriced, again=False, clients=world)
+    assert kept_price(unpriced, again=False, clients=world) == first
+    assert len(world.calls) == 1
+    assert set(context_values()) == {"acknowledged-issue-numbers", price_key(unpriced)}
+    assert kept_price(unpriced, again=True, clients=world).usd_per_hour == 20.0
+    assert json.loads(CONTEXT_FILE.read_text())[price_key(unpriced)]["usd_per_hour"] == 20.0
+
+
+def test_a_price_that_could_not_be_asked_again_stays(unpriced: ResolvedNeuron) -> None:
+    world = ohio(spot(us_east_2c=["15.09"]), spot())
+    kept_price(unpriced, again=False, clients=world)
+    before = CONTEXT_FILE.read_bytes()
+    with pytest.raises(AwsError):
+        kept_price(unpriced, again=True, clients=world)
+    assert CONTEXT_FILE.read_bytes() == before
+
+
+def test_a_stated_price_asks_nobody(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(price, "kept_price", None)
+    assert main(["price", str(ROOT / "experiments/qwen3-32b.yaml")]) == 0
+    assert "8.60 USD a node and hour of 2026-03-15" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("options", "said"), [([], False), (["--again"], True)])
+def test_again_says_that_a_stated_price_is_used_and_how_to_have_another(
+    capsys: pytest.CaptureFixture[str], options: Sequence[str], said: bool
+) -> None:
+    assert main(["price", str(ROOT / "experiments/qwen3-32b.yaml"), *options]) == 0
+    out = capsys.readouterr().out
+    assert "8.60 USD a node and hour" in out
+    assert ("AWS was not asked" in out) is said
+    assert ("next: delete aws.price from" in out) is said
+
+
+def test_a_refusal_of_the_price_list_names_no_region_that_is_not_the_experiments() -> None:
+    refused = virginia(Answer(method="get_products", error="AccessDeniedException"))
+    with pytest.raises(AwsError) as told:
+        asked_price(experiment(capacity={"kind": "on_demand"}), refused, NOW)
+    assert "could not read the price of trn2.48xlarge in the Price List" in str(told.value)
+    assert "us-east-1" not in str(told.value)
+    here = ohio(Answer(method="describe_spot_price_history", error="AccessDenied"))
+    with pytest.raises(AwsError, match="in us-east-2"):
+        asked_price(experiment(), here, NOW)
+
+
+@pytest.mark.parametrize(
+    ("answers", "code", "told"),
+    [
+        ([spot(us_east_2c=["15.09"])], 0, "15.09 USD a node and hour"),
+        ([spot()], 1, "--find"),
+    ],
+)
+def test_the_command_says_the_price_or_why_there_is_none(
+    answers: Sequence[Answer],
+    code: int,
+    told: str,
+    unpriced: ResolvedNeuron,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked: Any = lambda given, _, now: asked_price(given, ohio(*answers), now)  # noqa: E731
+    monkeypatch.setattr(price, "asked_price", asked)
+    assert main(["price", str(unpriced.path)]) == code
+    captured = capsys.readouterr()
+    assert told in captured.out + captured.err

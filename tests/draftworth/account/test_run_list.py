@@ -1,0 +1,217 @@
+"""The runs of a bucket and of an experiment are listed, whatever else lies there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from draftworth.account import run_list
+from draftworth.account.run_list import list_runs
+from draftworth.cli import main
+from draftworth.records.codec import dump_record
+from draftworth.records.results import RUN_FILE
+from tests.draftworth.account import emulated_resources
+from tests.draftworth.account.stubs import ROOT
+from tests.draftworth.report.runs import make_run_result
+from tests.support.blocks import START_UNIX_S
+
+pytestmark = [pytest.mark.emulator]
+QWEN = str(ROOT / "experiments/qwen3-32b.yaml")
+HOUR = 3600
+
+
+@pytest.fixture
+def s3() -> Iterator[Any]:
+    with mock_aws():
+        made = boto3.client("s3", region_name="us-east-1")
+        made.create_bucket(Bucket="results")
+        yield made
+
+
+def put_run(
+    s3: Any, name: str, *, bucket: str = "results", folder: str = "runs/", **of: Any
+) -> None:
+    key = f"{folder}{name}/{RUN_FILE}"
+    s3.put_object(Bucket=bucket, Key=key, Body=dump_record(make_run_result(run_id=name, **of)))
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert main(["report", *arguments]) == code
+    told = capsys.readouterr()
+    return told.out if code == 0 else told.err
+
+
+@pytest.mark.parametrize("address", ["s3://results", "s3://results/", "s3://results/runs/"])
+def test_runs_are_listed_newest_first_each_with_the_command_that_shows_it(
+    s3: Any, capsys: pytest.CaptureFixture[str], address: str
+) -> None:
+    put_run(s3, "a-old", blocks=("x", "y"))
+    failed = {"status": "failed", "reason": "no server"}
+    put_run(s3, "b-new", started_at_unix_s=START_UNIX_S + HOUR, **failed)
+    s3.put_object(Bucket="results", Key="control/capacity.json", Body=b"{}")
+    lines = [" ".join(line.split()) for line in said(capsys, address).splitlines()]
+    assert lines == [
+        "s3://results/runs/: 2 runs",
+        "begun status experiment blocks run",
+        f"{utc(START_UNIX_S + HOUR)} failed built 0 b-new",
+        "why: no server",
+        "show: python -m draftworth report s3://results/runs/b-new",
+        f"{utc(START_UNIX_S)} complete built 2 a-old",
+        "show: python -m draftworth report s3://results/runs/a-old",
+    ]
+
+
+def utc(unix_s: float) -> str:
+    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def test_a_run_that_is_not_over_is_listed_and_has_no_report_yet(
+    s3: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_run(s3, "a")
+    s3.put_object(Bucket="results", Key="runs/b/blocks/0001.result.json", Body=b"{}")
+    text = said(capsys, "s3://results")
+    assert "not over" in text
+    assert "report s3://results/runs/b" not in text
+    assert text.index("not over") < text.index("complete"), "S3 got its first file just now"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"[", "run.json: not JSON: "),
+        (b"{}", "run.json: schema: given None"),
+        (bytes(2**20 + 1), "run.json: more than 1,048,576 bytes"),
+    ],
+)
+def test_what_is_no_run_json_is_listed_with_the_reason_and_hides_no_other(
+    s3: Any, capsys: pytest.CaptureFixture[str], body: bytes, reason: str
+) -> None:
+    put_run(s3, "a")
+    s3.put_object(Bucket="results", Key="runs/b/run.json", Body=body)
+    text = said(capsys, "s3://results")
+    assert "2 runs" in text
+    assert f"why: {reason}" in text
+    assert text.count("show: ") == 1
+
+
+@pytest.mark.parametrize("name", ["a b", "$(id)", "-x", ".x", "x" * 201, "\x1b[2J", "x;id"])
+def test_a_folder_with_a_name_that_no_run_has_is_counted_and_not_printed(
+    s3: Any, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    put_run(s3, "a")
+    put_run(s3, name)
+    text = said(capsys, "s3://results")
+    assert "1 run\n" in text
+    assert "not looked at: 1 folders with names that no run has" in text
+    assert f"/{name}" not in text
+
+
+def test_a_reason_of_many_lines_is_one_line_of_text(
+    s3: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_run(s3, "a", status="failed", reason="\x1b[2J\nshow: rm -rf /\n" + 1000 * "x")
+    text = said(capsys, "s3://results")
+    assert "\x1b" not in text
+    assert [line for line in text.splitlines() if line.strip().startswith("show: rm")] == []
+    assert max(map(len, text.splitlines())) < 300
+
+
+def test_more_runs_than_are_read_are_said_to_be_left_out(
+    s3: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run_list, "MOST_RUNS", 2)
+    for name in "abc":
+        put_run(s3, name)
+    found = list_runs(s3, "results", "runs/")
+    assert (len(found.runs), found.complete) == (2, False)
+    assert "more than 2 folders: these are the first by name" in said(capsys, "s3://results")
+
+
+def test_a_folder_of_loose_files_is_not_read_for_ever(
+    s3: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_list, "_MOST_PAGES", 1)
+    for number in range(1_001):
+        s3.put_object(Bucket="results", Key=f"runs/{number:04d}.txt", Body=b"")
+    put_run(s3, "z")
+    found = list_runs(s3, "results", "runs/")
+    assert (found.runs, found.complete) == ([], False)
+
+
+def test_a_copied_folder_of_runs_is_listed_as_well(
+    s3: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_run(s3, "a", folder="archive/2026/runs/")
+    assert "show: python -m draftworth report s3://results/archive/2026/runs/a" in said(
+        capsys, "s3://results/archive/2026/runs"
+    )
+
+
+def test_a_run_at_the_top_of_its_bucket_is_a_run_and_no_list(
+    s3: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = dump_record(make_run_result(status="failed", reason="no server"))
+    s3.put_object(Bucket="results", Key=RUN_FILE, Body=body)
+    put_run(s3, "a")
+    assert "no server" in said(capsys, "s3://results")
+
+
+def test_a_place_that_is_neither_a_run_nor_one_of_runs_is_refused_as_before(
+    s3: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_run(s3, "a")
+    s3.put_object(Bucket="results", Key="runs/b/blocks/0001.result.json", Body=b"{}")
+    assert "s3://results/runs/b: no run.json there" in said(capsys, "s3://results/runs/b", code=2)
+
+
+def test_a_bucket_without_runs_says_so(s3: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "s3://results") == "s3://results/runs/: no runs\n"
+
+
+def test_a_bucket_that_does_not_exist_is_named(s3: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "s3://nowhere", code=1)
+    assert "could not read s3://nowhere: NoSuchBucket" in text
+
+
+@pytest.mark.parametrize("option", [("--out", "x"), ("--against", "x"), ("--handover",)])
+def test_what_needs_one_run_is_refused_with_a_list(
+    s3: Any, capsys: pytest.CaptureFixture[str], option: tuple[str, ...]
+) -> None:
+    text = said(capsys, "s3://results", *option, code=2)
+    assert f"{option[0]}: given with s3://results, which names many runs" in text
+
+
+def test_an_experiments_runs_are_those_of_all_its_results_buckets_and_no_others(
+    s3: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, name in ((1, "first"), (2, "second")):
+        bucket = emulated_resources.holding("results", number=number)
+        put_run(emulated_resources.client("s3"), name, bucket=bucket)
+    emulated_resources.holding("artifacts", key="runs/x/run.json")
+    other = f"{emulated_resources.STACK}-x-storageresults1-x"
+    tags = emulated_resources.OTHERS_TAGS | {"draftworth:holds": "results"}
+    emulated_resources.bucket(other, tags, key="runs/x/run.json")
+    text = said(capsys, QWEN)
+    assert text.count(": 1 run\n") == 2
+    assert "/runs/first" in text
+    assert "/runs/second" in text
+    assert "/runs/x" not in text
+
+
+def test_an_experiment_without_a_results_bucket_is_told(
+    s3: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = said(capsys, QWEN, code=1)
+    assert "no results bucket of experiment qwen3-32b in this account; next: `make deploy" in text
+
+
+def test_an_experiment_file_that_is_none_is_exit_code_2(
+    s3: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "nowhere.yaml" in said(capsys, "nowhere.yaml", code=2)

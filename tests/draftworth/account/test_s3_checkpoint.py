@@ -1,0 +1,210 @@
+"""A staged checkpoint comes into a folder: whole and checked files, what is needed, once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from draftworth.account.clients import AwsError
+from draftworth.account.s3 import download_checkpoint
+from draftworth.cli import main
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan, StoredFile
+from draftworth.records.codec import dump_record
+from pods.checkpoint_stager.files import is_weights
+from rehearsal import estimate
+from tests.conftest import ROOT
+from tests.rehearsal.test_answers import write_answers
+from tests.rehearsal.test_estimate import CLASSES, HalfRight
+
+pytestmark = pytest.mark.emulator
+URL = "s3://checkpoints/owner/draft/main"
+FILES = {path.name: path.read_bytes() for path in (ROOT / "rehearsal/tiny_pair/draft").glob("*.*")}
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with mock_aws():
+        made = boto3.client("s3", region_name="us-east-1")
+        made.create_bucket(Bucket="checkpoints")
+        yield made
+
+
+def put(s3: Any, name: str, body: bytes) -> None:
+    s3.put_object(Bucket="checkpoints", Key=f"owner/draft/main/{name}", Body=body)
+
+
+def ready(files: dict[str, bytes], **other: Any) -> bytes:
+    values: dict[str, Any] = {
+        "model": "owner/draft",
+        "revision": "main",
+        "commit": "c" * 40,
+        "files": tuple(
+            StoredFile(path=n, size_bytes=len(d), sha256=hashlib.sha256(d).hexdigest())
+            for n, d in files.items()
+        ),
+        "tokenizer_fingerprint": None,
+        "staged_at_unix_s": 0.0,
+        "staging_seconds": 1.0,
+    }
+    return dump_record(ReadyModel(**{**values, **other}))
+
+
+def stage(s3: Any, files: dict[str, bytes] | None = None) -> None:
+    """As the stager leaves it."""
+    files = FILES if files is None else files
+    for name, data in files.items():
+        put(s3, name, data)
+    put(s3, "_READY.json", ready(files))
+
+
+def downloaded(folder: Path, *, weights: bool = True, said: list[str] | None = None) -> Path:
+    said = [] if said is None else said
+    return download_checkpoint(
+        URL, folder, wanted=lambda path: weights or not is_weights(path), say=said.append
+    )
+
+
+def content(place: Path) -> dict[str, bytes]:
+    files = (path for path in place.rglob("*") if path.is_file())
+    return {path.relative_to(place).as_posix(): path.read_bytes() for path in files}
+
+
+def test_every_file_comes_and_the_folder_has_the_models_name(s3: Any, tmp_path: Path) -> None:
+    stage(s3)
+    said: list[str] = []
+
+    place = downloaded(tmp_path, said=said)
+
+    assert place.name == "draft"
+    assert WEIGHTS in FILES
+    assert content(place) == FILES
+    assert said[-1].startswith("owner/draft at main: 0.00 GiB downloaded")
+
+
+def test_of_a_target_the_weights_stay_where_they_are(s3: Any, tmp_path: Path) -> None:
+    stage(s3)
+
+    assert content(downloaded(tmp_path, weights=False)).keys() == FILES.keys() - {WEIGHTS}
+
+
+def test_what_is_whole_is_not_downloaded_again_and_half_of_a_file_is(
+    s3: Any, tmp_path: Path
+) -> None:
+    stage(s3)
+    place = downloaded(tmp_path)
+    (place / WEIGHTS).write_bytes(b"half")
+    (place / f".{WEIGHTS}.partial").write_bytes(b"less than half")
+    for name in FILES.keys() - {WEIGHTS}:
+        s3.delete_object(Bucket="checkpoints", Key=f"owner/draft/main/{name}")
+
+    assert downloaded(tmp_path) == place
+
+    assert content(place) == FILES
+
+
+def test_another_content_than_the_marker_says_is_refused_and_not_kept(
+    s3: Any, tmp_path: Path
+) -> None:
+    stage(s3)
+    put(s3, WEIGHTS, b"x" * len(FILES[WEIGHTS]))
+
+    with pytest.raises(DraftworthError, match=r"another content than _READY\.json .* stage the"):
+        downloaded(tmp_path)
+
+    assert not [path for path in tmp_path.rglob("*") if WEIGHTS in path.name]
+
+
+def test_a_checkpoint_that_was_staged_anew_is_another_folder(s3: Any, tmp_path: Path) -> None:
+    stage(s3)
+    first = downloaded(tmp_path)
+    stage(s3, {**FILES, "config.json": b"{}"})
+
+    assert downloaded(tmp_path) != first
+
+
+PLAN = StagingPlan(model="owner/draft", revision="main", commit="c")
+FAILED = FailedModel(
+    model="owner/draft", revision="main", reason="no such model; next: mend it", failed_at_unix_s=0
+)
+
+
+@pytest.mark.parametrize(
+    ("markers", "said"),
+    [
+        ({}, r"no staged checkpoint there .*; allowed: s3://BUCKET/MODEL/REVISION .*; next: list"),
+        ({"_STAGING.json": dump_record(PLAN)}, r"is not whole: its staging has begun .*next: wait"),
+        (
+            {"_STAGING.json": dump_record(PLAN), "_FAILED.json": dump_record(FAILED)},
+            "staging was given up: no such model; next: mend it",
+        ),
+        ({"_FAILED.json": b"{}"}, r"given up; _FAILED\.json there, which should say why, is dam"),
+        ({"_READY.json": b"{}"}, r"_READY\.json: schema: .*; next: delete it and stage"),
+        ({"_READY.json": bytes(2**21)}, "no marker of a checkpoint: more than"),
+        (
+            {"_READY.json": ready(FILES, model="owner/other")},
+            "given: the marker of owner/other at main, allowed: of the checkpoint",
+        ),
+    ],
+)
+def test_what_is_no_whole_checkpoint_is_told_with_the_next_step(
+    s3: Any, tmp_path: Path, markers: dict[str, bytes], said: str
+) -> None:
+    for name, body in markers.items():
+        put(s3, name, body)
+
+    with pytest.raises(UserInputError, match=f"^{URL}.*{said}"):
+        downloaded(tmp_path)
+
+    assert content(tmp_path) == {}
+
+
+@pytest.mark.parametrize("url", ["s3://checkpoints", "s3://checkpoints/a/../b", "s3://"])
+def test_an_address_of_no_folder_is_the_users_mistake(url: str, tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="allowed: s3://BUCKET/"):
+        download_checkpoint(url, tmp_path, wanted=bool, say=print)
+
+
+def test_a_file_that_went_is_told_by_its_address(s3: Any, tmp_path: Path) -> None:
+    stage(s3)
+    s3.delete_object(Bucket="checkpoints", Key=f"owner/draft/main/{WEIGHTS}")
+
+    with pytest.raises(AwsError, match=f"could not read {URL}/{WEIGHTS}: "):
+        downloaded(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_named_by_its_option(s3: Any, tmp_path: Path) -> None:
+    stage(s3)
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(UserInputError, match=r"^--out: .*cannot be written: .*; next: free some"):
+        downloaded(tmp_path / "file")
+
+
+def test_estimate_reads_a_draft_and_a_tokenizer_that_a_deploy_staged(
+    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage(s3)
+    run = write_answers(tmp_path / "run", classes=CLASSES)
+    monkeypatch.setattr(estimate, "Reader", HalfRight)
+    monkeypatch.setattr(estimate, "install_engine", lambda *_, **__: Path("python"))
+
+    code = main(
+        [
+            *("estimate", str(ROOT / "experiments/rehearsal.yaml"), "--answers", str(run)),
+            *("--draft", URL, "--target", URL, "--out", str(tmp_path / "out"), "--json"),
+        ]
+    )
+
+    output = capsys.readouterr()
+    assert code == 0
+    assert '"draft": "draft"' in output.out
+    assert "owner/draft at main: " in output.err

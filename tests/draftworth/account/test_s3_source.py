@@ -1,0 +1,121 @@
+"""A run in S3 comes into a folder: what the report reads of it, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from draftworth.account.clients import AwsError
+from draftworth.account.s3 import download_run
+from draftworth.errors import UserInputError
+from draftworth.records.codec import dump_record
+from draftworth.records.results import RUN_FILE
+from tests.draftworth.report.runs import make_run_result
+
+pytestmark = pytest.mark.emulator
+RUN = (RUN_FILE, "search.json", "blocks/a.result.json", "blocks/a.transcript.jsonl.gz")
+
+
+@pytest.fixture
+def s3() -> Iterator[Any]:
+    with mock_aws():
+        made = boto3.client("s3", region_name="us-east-1")
+        made.create_bucket(Bucket="results")
+        yield made
+
+
+END = dump_record(make_run_result(blocks=("a",)))
+
+
+def put(s3: Any, *keys: str) -> None:
+    for key in keys:
+        body = END if key.endswith(RUN_FILE) else key.encode()
+        s3.put_object(Bucket="results", Key=key, Body=body)
+
+
+def downloaded(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_text() for path in files}
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_a_runs_files_lie_in_the_folder_as_below_the_prefix(
+    s3: Any, tmp_path: Path, slash: str
+) -> None:
+    put(s3, *(f"runs/one/{name}" for name in RUN))
+    download_run(f"s3://results/runs/one{slash}", tmp_path)
+    expected = {name: f"runs/one/{name}" for name in RUN} | {RUN_FILE: END.decode()}
+    assert downloaded(tmp_path) == expected
+
+
+def test_of_result_files_that_are_not_listed_only_the_names_come_along(
+    s3: Any, tmp_path: Path
+) -> None:
+    put(s3, *RUN, "blocks/copy.result.json")
+    download_run("s3://results", tmp_path)
+    assert downloaded(tmp_path)["blocks/copy.result.json"] == ""
+    assert downloaded(tmp_path)["blocks/a.result.json"] == "blocks/a.result.json"
+
+
+def test_nothing_is_downloaded_of_a_run_whose_end_cannot_be_read(s3: Any, tmp_path: Path) -> None:
+    put(s3, *RUN)
+    s3.put_object(Bucket="results", Key=RUN_FILE, Body=b"[" * 10_000)
+    download_run("s3://results", tmp_path)
+    assert {name for name, text in downloaded(tmp_path).items() if text} == {RUN_FILE}
+
+
+def test_an_object_larger_than_any_of_ours_is_refused(s3: Any, tmp_path: Path) -> None:
+    put(s3, *RUN)
+    s3.put_object(Bucket="results", Key=RUN_FILE, Body=bytes(2**20 + 1))
+    with pytest.raises(UserInputError, match=r"s3://results/run\.json: 1,048,577 bytes, allowed: "):
+        download_run("s3://results", tmp_path)
+    assert downloaded(tmp_path) == {}
+
+
+def test_a_run_may_lie_at_the_top_of_its_bucket(s3: Any, tmp_path: Path) -> None:
+    put(s3, *RUN)
+    download_run("s3://results", tmp_path)
+    assert set(downloaded(tmp_path)) == set(RUN)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "runs/one/journal/pod.json",
+        "runs/one/blocks/a.llmperf.json",
+        "runs/one/blocks/deeper/a.result.json",
+        "runs/one/blocks/../../x.result.json",
+        "runs/one/a.result.json",
+        "runs/one-more/run.json",
+    ],
+)
+def test_other_keys_are_not_downloaded(s3: Any, tmp_path: Path, key: str) -> None:
+    put(s3, key)
+    download_run("s3://results/runs/one", tmp_path / "run")
+    assert downloaded(tmp_path) == {}
+
+
+def test_an_address_that_is_none_is_the_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="allowed: s3://BUCKET/PREFIX"):
+        download_run("s3://", tmp_path)
+
+
+def test_a_bucket_that_does_not_exist_is_named(s3: Any, tmp_path: Path) -> None:
+    with pytest.raises(AwsError, match="could not read s3://nowhere/one: NoSuchBucket"):
+        download_run("s3://nowhere/one", tmp_path)
+
+
+def test_without_credentials_the_error_says_how_to_log_in(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps what it found first
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(AwsError, match="aws sso login"):
+        download_run("s3://results/one", tmp_path)
