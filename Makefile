@@ -61,10 +61,10 @@ test-slow: $(STAMP) ## the same that take half an hour: a search beside measurin
 test-llmperf: $(STAMP) ## tests of llmperf on Ray (LLMPERF_SOURCE=a checkout of github.com/ray-project/llmperf)
 	@test -f "$(LLMPERF_SOURCE)/src/llmperf/requests_launcher.py" || { \
 	  echo "given LLMPERF_SOURCE='$(LLMPERF_SOURCE)', allowed: a folder that holds src/llmperf/. llmperf is on no package index;" >&2; \
-	  echo "next: check out https://github.com/ray-project/llmperf (the commit in pods/llmperf/Dockerfile), then" >&2; \
+	  echo "next: check out https://github.com/ray-project/llmperf (the commit in pods/measuring/Dockerfile), then" >&2; \
 	  echo "      make test-llmperf LLMPERF_SOURCE=path/to/llmperf" >&2; exit 1; }
 	$(PYTHON) -m venv $(LLMPERF_VENV)
-	$(LLMPERF_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r pods/llmperf/requirements.txt
+	$(LLMPERF_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r pods/measuring/requirements.txt
 	@$(LLMPERF_VENV)/bin/python -c 'import pathlib, site, sys; \
 	  pathlib.Path(site.getsitepackages()[0], "llmperf.pth").write_text(sys.argv[1])' "$(abspath $(LLMPERF_SOURCE))/src"
 	$(RUN) DRAFTWORTH_LLMPERF_PYTHON="$(CURDIR)/$(LLMPERF_VENV)/bin/python" python -m pytest -q -m llmperf
@@ -158,14 +158,14 @@ lock: ## resolve requirements/*.in anew into requirements.txt, rehearsal.txt and
 	  mv .lock-new.txt requirements/$$more.txt; done
 	rm -rf .lock-venv .lock-*.txt
 
-lock-image: $(STAMP) ## resolve pods/llmperf/requirements.in anew, with hashes (Python 3.11 on Linux, amd64)
+lock-image: $(STAMP) ## resolve pods/measuring/requirements.in anew, with hashes (Python 3.11 on Linux, amd64)
 	$(RUN) python -m pip install --quiet --dry-run --ignore-installed --only-binary :all: \
-	  --report .lock-image.json -r pods/llmperf/requirements.in
-	{ sed -n 1p pods/llmperf/requirements.txt; $(RUN) python -c 'import json; \
+	  --report .lock-image.json -r pods/measuring/requirements.in
+	{ sed -n 1p pods/measuring/requirements.txt; $(RUN) python -c 'import json; \
 	  line = "{metadata[name]}=={metadata[version]} --hash=sha256:{download_info[archive_info][hashes][sha256]}"; \
 	  found = json.load(open(".lock-image.json"))["install"]; \
 	  print(*sorted((line.format(**p) for p in found), key=str.lower), sep="\n")'; } > .lock-image.txt
-	mv .lock-image.txt pods/llmperf/requirements.txt && rm .lock-image.json
+	mv .lock-image.txt pods/measuring/requirements.txt && rm .lock-image.json
 
 clean: ## remove everything that was installed or made here
 	rm -rf $(VENV) $(LLMPERF_VENV) .engine-venv .peers node_modules cdk.out .mypy_cache .ruff_cache .pytest_cache

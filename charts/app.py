@@ -7,13 +7,13 @@ from itertools import groupby
 
 import cdk8s
 
-from charts.bindings import Bindings
 from charts.canary import CanaryChart
 from charts.checkpoint_stager import StagingChart
 from charts.draft_reader import DraftReaderChart
 from charts.foundation import FoundationChart
 from charts.graph_scripts import GraphScriptsChart
-from charts.load_generator import LoadGeneratorChart
+from charts.measuring import LoadGeneratorChart
+from charts.names import Bindings
 from charts.serving import CandidateChart, ServingChart
 from charts.storage import StorageChart
 from draftworth.planning.draft_reading import draft_reading

@@ -8,9 +8,8 @@ from dataclasses import asdict
 import cdk8s
 from constructs import Construct
 
-from charts.bindings import Bindings
 from charts.jobs import ProgramJob, add_job
-from charts.names import VARIANT_LABEL, canary_labels, service_name
+from charts.names import VARIANT_LABEL, Bindings, canary_labels, service_name
 from charts.pods import ordinary_user, resources
 from charts.storage import ARTIFACTS_PATH, pod_mounts, pod_volumes
 from charts.vllm_pod import graph_environment

@@ -9,9 +9,8 @@ import cdk8s
 from constructs import Construct
 
 from charts import k8s
-from charts.bindings import Bindings
 from charts.jobs import ProgramJob, add_job, on_exit
-from charts.names import STAGER_SERVICE_ACCOUNT, stager_labels
+from charts.names import STAGER_SERVICE_ACCOUNT, Bindings, stager_labels
 from charts.pods import empty_folder, field_variable, resources
 from draftworth.errors import UserInputError
 from draftworth.experiment.variants import HubModel

@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from charts.app import benchmark_charts
-from charts.bindings import Bindings
 from charts.files import placeholder, write_files, yaml_text
+from charts.measuring import RunSpecFile, run_spec_file
 from charts.names import (
     CPU_NODE_LABELS,
     DRAFT_READER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     STAGER_SERVICE_ACCOUNT,
+    Bindings,
     service_name,
 )
-from charts.run_specification import RunSpecFile, run_spec_file
 from charts.winner.building import BUCKETS
 from charts.winner.command import (
     WINNER_OPTIONS,

@@ -9,12 +9,12 @@ import cdk8s
 from constructs import Construct
 
 from charts import k8s
-from charts.bindings import Bindings
 from charts.jobs import PROGRAMS_PATH, ProgramJob, add_job, copied_programs, on_exit
-from charts.load_generator import beside_the_servers
+from charts.measuring import beside_the_servers
 from charts.names import (
     DRAFT_READER_SERVICE_ACCOUNT,
     LOAD_GENERATOR_COMPONENT,
+    Bindings,
     draft_reader_labels,
 )
 from charts.pods import empty_folder, resources

@@ -9,8 +9,7 @@ from typing import Any
 import cdk8s
 
 from charts import k8s
-from charts.bindings import Bindings
-from charts.names import CPU_NODE_LABELS, content_name, has_cdk_token
+from charts.names import CPU_NODE_LABELS, Bindings, content_name, has_cdk_token
 from charts.pods import (
     aws_environment,
     metadata,

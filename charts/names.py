@@ -1,4 +1,4 @@
-"""Names and labels inside the cluster, as charts, stacks and the manifests command use them.
+"""Names of Kubernetes objects, and the values of a deployment that charts are bound to.
 
 Names in the account are in `draftworth.experiment.naming`.
 """
@@ -7,12 +7,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from draftworth.experiment.naming import PROJECT, content_hash, dns_label
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.serving.command import SERVING_PORT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bindings:
+    """Names of AWS resources; CDK tokens, real names or placeholders like `${RESULTS_BUCKET}`."""
+
+    region: str
+    checkpoints_bucket: str
+    artifacts_bucket: str
+    results_bucket: str
+    run_spec_url: str
+    """`s3://BUCKET/KEY` of the run specification."""
+    run_spec_sha256: str
+    """Of the object there, which the pod checks: `RunSpecFile.sha256`."""
+    llmperf_image: str
+    llmperf_image_fingerprint: str = ""
+    """What changes whenever the image does. Needed when `llmperf_image` is a CDK token, whose text
+    says nothing about the image: `DockerImageAsset.asset_hash`."""
+
 
 # One experiment at a time: its Services are named by variant only.
 NAMESPACE = PROJECT

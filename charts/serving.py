@@ -8,8 +8,8 @@ import cdk8s
 from constructs import Construct
 
 from charts import k8s
-from charts.bindings import Bindings
 from charts.names import (
+    Bindings,
     content_name,
     experiment_labels,
     selector_labels,
@@ -42,7 +42,7 @@ class ServingChart(cdk8s.Chart):
     """Every variant's server, and a second one for its other slot where servers start and stop.
 
     The first one runs from the start, in its variant's home; the other one when the load generator
-    scales it (`pods/llmperf/kubernetes_servers.py`). So do a search's candidates but the first,
+    scales it (`pods/measuring/kubernetes_servers.py`). So do a search's candidates but the first,
     whose servers are in `candidates`; the claims of all are here.
 
     No PodDisruptionBudget: EKS drains a node that Spot wants back, or that is scaled down, for

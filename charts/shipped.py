@@ -42,12 +42,9 @@ SERVING_POD = (
     "draftworth/untrusted.py",
     "draftworth/records/__init__.py",
     "draftworth/records/artifacts.py",
+    "draftworth/records/checkpoints.py",
     "draftworth/records/codec.py",
     "draftworth/records/servers.py",
-    "draftworth/records/checkpoints.py",
-    "draftworth/records/artifacts.py",
-    "draftworth/records/servers.py",
-    "draftworth/records/checkpoints.py",
     "pods/__init__.py",
     "pods/flat_folder.py",
     "pods/log.py",
@@ -71,7 +68,7 @@ MEASURING_IMAGE = (
     "pods/checkpoint_stager",
     "pods/compiled_graphs",
     "pods/draft_reader",
-    "pods/llmperf",
+    "pods/measuring",
     "pods/teacher_forcing",
 )
 

@@ -15,8 +15,7 @@ import cdk8s
 from constructs import Construct
 
 from charts import k8s
-from charts.bindings import Bindings
-from charts.names import NAMESPACE, content_name, experiment_labels
+from charts.names import NAMESPACE, Bindings, content_name, experiment_labels
 from charts.pods import metadata
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.serving.command import ModelPaths

@@ -38,7 +38,7 @@ from draftworth.records.likelihoods import (
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUNS_FOLDER, RunResult
 from draftworth.records.transcripts import read_transcripts
-from pods.llmperf.s3_sink import S3Sink
+from pods.measuring.s3_sink import S3Sink
 from pods.teacher_forcing.reader import Reader
 from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
 from rehearsal.endpoints import local_engines, own_endpoints

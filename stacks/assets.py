@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from aws_cdk import IgnoreMode, aws_ecr_assets, aws_lambda, aws_s3_assets
 from constructs import Construct
 
-from charts.run_specification import RunSpecFile
+from charts.measuring import RunSpecFile
 from charts.shipped import MEASURING_IMAGE, ROOT
 
 NEVER = ("**/__pycache__", "**/.*")
@@ -32,7 +32,7 @@ def load_generator_image(scope: Construct, id_: str) -> aws_ecr_assets.DockerIma
         scope,
         id_,
         directory=str(ROOT),
-        file="pods/llmperf/Dockerfile",
+        file="pods/measuring/Dockerfile",
         exclude=_all_but(MEASURING_IMAGE),
         ignore_mode=IgnoreMode.DOCKER,
         platform=aws_ecr_assets.Platform.LINUX_AMD64,

@@ -10,9 +10,8 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import IConstruct
 
 from charts.app import benchmark_charts, in_steps
-from charts.bindings import Bindings
-from charts.load_generator import LoadGeneratorChart
-from charts.run_specification import run_spec_file
+from charts.measuring import LoadGeneratorChart, run_spec_file
+from charts.names import Bindings
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.assets import load_generator_image, run_spec_asset

@@ -14,8 +14,7 @@ from __future__ import annotations
 import json
 
 from charts.winner.annotations import ratio_words
-from charts.winner.export import Export, Object
-from charts.winner.measured import Measured
+from charts.winner.measured import Export, Measured, Object
 from draftworth.analysis.handover import CHEAPER
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.winner import WinnerFigures

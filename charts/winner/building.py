@@ -1,24 +1,35 @@
-"""The winner's server, made of a run and its experiment."""
+"""Objects that every form of the winner shares.
+
+InferenceService and not LLMInferenceService: that one writes vLLM's command line itself, and this
+one's is what was measured. Mode `Standard` (KServe before 0.16 calls it `RawDeployment`): Knative
+takes no pod with a resource claim.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from charts.bindings import Bindings
 from charts.files import placeholder
 from charts.names import (
     SERVER_LABEL,
     SERVING_COMPONENT,
     VARIANT_LABEL,
+    Bindings,
     experiment_labels,
     service_name,
 )
+from charts.vllm_pod import PORT_NAME
 from charts.winner.alarms import watched, why_no_alarm
 from charts.winner.annotations import annotations_of
-from charts.winner.export import Export, Object
-from charts.winner.local_pod import local_command, local_pod
-from charts.winner.measured import Measured
-from charts.winner.neuron_pod import claim_template, neuron_pod, service_account, volumes
+from charts.winner.measured import Export, Measured, Object
+from charts.winner.neuron_pod import (
+    claim_template,
+    local_command,
+    local_pod,
+    neuron_pod,
+    service_account,
+    volumes,
+)
 from draftworth.planning.resolved import (
     NeuronVariant,
     ResolvedExperiment,
@@ -26,7 +37,7 @@ from draftworth.planning.resolved import (
     ResolvedNeuron,
     ResolvedVariant,
 )
-from draftworth.serving.command import served_model_name
+from draftworth.serving.command import SERVING_PORT, served_model_name
 
 # Of the buckets that a server reads: fields of Bindings, and what stands in for each.
 BUCKETS: Mapping[str, str] = {
@@ -108,3 +119,59 @@ def _remarks(measured: Measured) -> Iterator[str]:
         yield f"It is shown to be cheaper at {loads} only: keep the load there."
     if winner.speculates and watched(measured) is None:
         yield why_no_alarm(measured)
+
+
+def deployment(export: Export) -> Iterator[Object]:
+    """The template of its device claim, where it has one; the Service; the Deployment."""
+    yield from export.claim_templates
+    port = {"name": PORT_NAME, "port": SERVING_PORT, "targetPort": PORT_NAME, "protocol": "TCP"}
+    yield {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": export.metadata(),
+        "spec": {"type": "ClusterIP", "selector": dict(export.selector), "ports": [port]},
+    }
+    yield {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": export.metadata(export.annotations),
+        "spec": {
+            "replicas": 1,
+            # A rolling update would need a second set of devices beside the running one.
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": dict(export.selector)},
+            "template": {
+                "metadata": {"labels": dict(export.labels)},
+                "spec": export.pod,
+            },
+        },
+    }
+
+
+# By this name KServe finds the server among a pod's containers.
+SERVER_NAME = "kserve-container"
+MODE: dict[str, str] = {
+    "serving.kserve.io/deploymentMode": "Standard",
+    # One server was measured; how many are needed is the reader's to say.
+    "serving.kserve.io/autoscalerClass": "none",
+}
+
+
+def inference_service(export: Export) -> Object:
+    """The object."""
+    server = {**export.server, "name": SERVER_NAME}
+    return {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceService",
+        "metadata": export.metadata({**MODE, **export.annotations}),
+        "spec": {
+            "predictor": {
+                "minReplicas": 1,
+                "maxReplicas": 1,
+                "deploymentStrategy": {"type": "Recreate"},
+                "labels": dict(export.labels),
+                **export.pod,
+                "containers": [server],
+            }
+        },
+    }

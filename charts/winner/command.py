@@ -9,12 +9,9 @@ from pathlib import Path
 
 from charts.files import placeholder, write_files, yaml_text
 from charts.winner.alarms import break_even_words, cloudwatch_alarm, prometheus_rule, watched
-from charts.winner.building import BUCKETS, export_of
-from charts.winner.deployment import deployment
-from charts.winner.export import Export, Object
-from charts.winner.kserve import inference_service
-from charts.winner.local_pod import checkpoints_claim
-from charts.winner.measured import Measured, measured_winner
+from charts.winner.building import BUCKETS, deployment, export_of, inference_service
+from charts.winner.measured import Export, Measured, Object, measured_winner
+from charts.winner.neuron_pod import checkpoints_claim
 from charts.winner.production_stack import (
     CHART_REPOSITORY,
     CHART_VERSION,

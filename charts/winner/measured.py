@@ -1,9 +1,20 @@
-"""The winner of a run, and whether the run is of the experiment that says how it is served."""
+"""What is known of the winner: what was measured, the compiled graphs, and what is exported.
+
+`find_graphs ARTIFACTS KEY TARGET link|copy`. The bucket's manifest names the folder of the graphs,
+which no pod can know before. `link`: the engine reads them in place; `copy`: it works on a cache
+that it has to be able to write. Stands alone: the Neuron image has an interpreter and nothing of
+ours, and the text of this file travels in the pod's own object. Python 3.10 and later.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
 
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.winner import Winner, winner_of
@@ -16,6 +27,36 @@ from draftworth.records.results import RunResult
 from draftworth.records.servers import Decoding, ServingFacts
 from draftworth.records.transcripts import read_transcripts
 from draftworth.untrusted import one_line
+
+
+def find_graphs(artifacts: Path, key: str, target: Path, *, copy: bool) -> None:
+    """Make `target` the folder of the key's graphs; ends the program where they are not whole."""
+    manifest = artifacts / key / "_ARTIFACTS.json"
+    if not manifest.is_file():
+        sys.exit(
+            f"{manifest}: not there: the bucket has no compiled graphs of this key; next: copy the "
+            f"folder {key}/ of the experiment's artifacts bucket into this one (aws s3 sync)"
+        )
+    said = json.loads(manifest.read_text(encoding="utf-8"))
+    graphs = artifacts / said["folder"]
+    for file in said["files"]:
+        path = graphs / file["path"]
+        if not path.is_file() or path.stat().st_size != file["size_bytes"]:
+            sys.exit(f"{path}: not there as {manifest} lists it; next: copy the folder {key}/ anew")
+    if target.is_symlink():
+        target.unlink()
+    elif target.is_dir():
+        shutil.rmtree(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if copy:
+        shutil.copytree(graphs, target)
+    else:
+        target.symlink_to(graphs)
+
+
+if __name__ == "__main__":
+    artifacts_given, key_given, target_given, way = sys.argv[1:]
+    find_graphs(Path(artifacts_given), key_given, Path(target_given), copy=way == "copy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,3 +150,47 @@ def _different(measured: ServingFacts | Decoding, asked: ServingFacts | Decoding
         was, now = getattr(measured, name), getattr(asked, name)
         if was != now:
             yield f"{name}: measured {one_line(str(was))}, in the file {one_line(str(now))}"
+
+
+# A Kubernetes object, or a part of one, as plain data.
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """The winner's server, to be written as a Deployment, for KServe and for a Helm chart.
+
+    pod: the spec of a pod that stands alone, with one container, the server's.
+    needs: objects that must be there before any pod: its service account, volumes.
+    claim_templates: of its device claims, where it makes any: the chart's pod does not.
+    devices: Neuron devices that the pod claims; 0: none.
+    model: the name by which requests ask for it, and which its metrics carry.
+    remarks: what a reader must know before applying a file, a sentence each.
+    """
+
+    name: str
+    namespace: str
+    labels: Mapping[str, str]
+    selector: Mapping[str, str]
+    annotations: Mapping[str, str]
+    pod: Object
+    needs: tuple[Object, ...]
+    claim_templates: tuple[Object, ...]
+    devices: int
+    model: str
+    remarks: tuple[str, ...]
+
+    @property
+    def server(self) -> Object:
+        """The container."""
+        (container,) = self.pod["containers"]
+        return dict(container)
+
+    def metadata(self, annotations: Mapping[str, str] | None = None) -> Object:
+        """Of an object that has the winner's name."""
+        found: Object = {
+            "name": self.name,
+            "namespace": self.namespace,
+            "labels": dict(self.labels),
+        }
+        return found | ({"annotations": dict(annotations)} if annotations else {})

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from charts.winner.annotations import PREFIX
-from charts.winner.export import Export, Object
+from charts.winner.measured import Export, Object
 from draftworth.serving.command import SERVING_PORT
 
 CHART_VERSION = "0.1.12"

@@ -34,8 +34,8 @@ def price_list() -> dict[str, ListPrice]:
 def monthly_usd(what: str, *, amount: float = 1) -> float | None:
     """US dollars a month for so many pieces or GiB; None: no price is known.
 
-    `what`: a name of `list_prices.yaml`, or one of what a deployed experiment always has (`standing` in
-    the assumptions of planning), such as an instance type.
+    `what`: a name of `list_prices.yaml`, or one of what a deployed experiment always has
+    (`standing` in the assumptions of planning), such as an instance type.
     """
     if price := price_list().get(what):
         return price.usd * amount * (HOURS_A_MONTH if price.per == "hour" else 1)

@@ -112,20 +112,20 @@ def outcomes(situation: Situation) -> Iterator[tuple[str, Outcome]]:
     When a gate fails, one failure says so, and what would ask AWS is skipped.
     """
     closed = ""
-    for check in GATES:
-        outcome = skipped(closed) if closed else outcome_of(check, situation)
-        yield check.name, outcome
+    for gate in GATES:
+        outcome = skipped(closed) if closed else outcome_of(gate, situation)
+        yield gate.name, outcome
         if outcome.status == "fail":
-            closed = f"not asked: {check.name} failed"
-    for check in CHECKS:
-        skip = closed and check.asks_aws
-        yield check.name, skipped(closed) if skip else outcome_of(check, situation)
+            closed = f"not asked: {gate.name} failed"
+    for one in CHECKS:
+        skip = closed and one.asks_aws
+        yield one.name, skipped(closed) if skip else outcome_of(one, situation)
 
 
-def outcome_of(check: Check, situation: Situation) -> Outcome:
+def outcome_of(one: Check, situation: Situation) -> Outcome:
     """A check that cannot be made has failed: the deploy may fail there too."""
     try:
-        return check.run(situation)
+        return one.run(situation)
     except AwsError as error:
         return failed(error.reason, error.next_step)
     except DraftworthError as error:

@@ -1,7 +1,7 @@
 """Load engines: what sends a block's requests, and keeps the load whole while they are measured.
 
 `AsyncioEngine` sends from one process; the Job's pod may use llmperf's on Ray
-(`pods/llmperf/ray_engine.py`). Both send what `keep_load` says, by the same client.
+(`pods/measuring/ray_engine.py`). Both send what `keep_load` says, by the same client.
 
 A load is what it says from before the first measured request is sent until the last one has ended:
 measured requests start as those of the warm-up end, and when all are sent, fillers follow. What is

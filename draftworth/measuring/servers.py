@@ -1,6 +1,6 @@
 """Servers of a run: how they are started and stopped, and whether they are ready.
 
-In a cluster the load generator scales Deployments (`pods/llmperf`), a rehearsal has a process
+In a cluster the load generator scales Deployments (`pods/measuring`), a rehearsal has a process
 manager (`rehearsal`); what is there already, and stays, needs nothing.
 """
 

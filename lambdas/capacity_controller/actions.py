@@ -1,21 +1,29 @@
-"""Changes AWS: the node group's size, waiting drains, the deadline's schedule, notifications.
+"""What the controller does after a decision, and what it answers.
 
 Every function raises ClientError or BotoCoreError where AWS refuses.
+
+Protocol: "CloudFormation custom resource request and response reference", CloudFormation User
+Guide: the response is a PUT of at most 4096 bytes to a presigned URL; none means waiting for the
+resource's `ServiceTimeout` and then a failure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from http.client import HTTPException
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import OpenerDirector, Request, build_opener
 
 from botocore.exceptions import ClientError
 
 from draftworth.records.deployment import DEADLINE_SCHEDULE, CapacityPlan
 from lambdas.capacity_controller.observation import NodeGroup
 from lambdas.capacity_controller.observing import Clients
-from lambdas.capacity_controller.settings import Settings
-from lambdas.capacity_controller.state import Notification
+from lambdas.capacity_controller.state import Notification, Settings
 from lambdas.s3_document import error_code
 
 DEADLINE_EVENT = '{"trigger": "deadline"}'
@@ -96,3 +104,90 @@ def publish(notification: Notification, clients: Clients, settings: Settings) ->
     clients.sns.publish(
         TopicArn=settings.topic_arn, Subject=notification.subject, Message=notification.text
     )
+
+
+RESPONSE_ATTEMPTS = 3
+RESPONSE_TIMEOUT_SECONDS = 10
+MAX_REASON_CHARACTERS = 1000
+# Of AWS's partitions: commercial and GovCloud, China, the European Sovereign Cloud.
+_DOMAINS = ("amazonaws.com", "amazonaws.com.cn", "amazonaws.eu")
+_VISIBLE = re.compile(r"[!-~]+")  # ASCII without blanks
+
+
+class NotCloudFormationError(Exception):
+    """The URL for the answer is not one of CloudFormation's."""
+
+
+def send_response(
+    event: Mapping[str, Any], *, error: str | None, opener: OpenerDirector | None = None
+) -> None:
+    """Tell CloudFormation how its request ended.
+
+    Raises:
+        NotCloudFormationError: it wants to be told elsewhere.
+        OSError, HTTPException: it could not be told.
+    """
+    url, stack_id = event["ResponseURL"], str(event["StackId"])
+    if not is_cloudformations(url, stack_id):
+        raise NotCloudFormationError(
+            f"ResponseURL at {_host(url)!r}: allowed is https to {_bucket(stack_id)!r} in S3; the "
+            "request was done, its answer is not sent"
+        )
+    body = {
+        "Status": "SUCCESS" if error is None else "FAILED",
+        "Reason": (error or "done")[:MAX_REASON_CHARACTERS],
+        "PhysicalResourceId": event.get("PhysicalResourceId")
+        or f"{stack_id.split('/')[1]}/{event['LogicalResourceId']}",
+        "StackId": event["StackId"],
+        "RequestId": event["RequestId"],
+        "LogicalResourceId": event["LogicalResourceId"],
+    }
+    _put(url, json.dumps(body).encode(), opener or build_opener())
+
+
+def is_cloudformations(url: object, stack_id: str) -> bool:
+    """Whether a URL is that of CloudFormation's own bucket in the stack's region, over https.
+
+    The bucket's name is documented ("Access CloudFormation using an interface endpoint",
+    considerations); of S3's addresses all forms without a port or a user.
+    """
+    region, bucket = _region(stack_id), _bucket(stack_id)
+    try:
+        # `urlsplit` drops line breaks and tabs: it would check another URL than is then used.
+        parts = urlsplit(url if isinstance(url, str) and _VISIBLE.fullmatch(url) else "")
+    except ValueError:
+        return False
+    services = ("s3", f"s3.{region}", f"s3-{region}")
+    endpoints = [f"{service}.{domain}" for service in services for domain in _DOMAINS]
+    by_name = parts.netloc in [f"{bucket}.{endpoint}" for endpoint in endpoints]
+    by_path = parts.netloc in endpoints and parts.path.startswith(f"/{bucket}/")
+    return parts.scheme == "https" and bool(region) and (by_name or by_path)
+
+
+def _bucket(stack_id: str) -> str:
+    return f"cloudformation-custom-resource-response-{_region(stack_id).replace('-', '')}"
+
+
+def _region(stack_id: str) -> str:
+    """`arn:PARTITION:cloudformation:REGION:ACCOUNT:stack/NAME/ID`, or "" where it is none."""
+    parts = stack_id.split(":")
+    return parts[3] if len(parts) > 3 else ""
+
+
+def _host(url: object) -> str:
+    """For the log: no signature, and not much of anything."""
+    return str(url).partition("?")[0][:100]
+
+
+def _put(url: str, body: bytes, opener: OpenerDirector) -> None:
+    """Urllib follows no redirect of a PUT."""
+    # The URL is signed for an empty content type; urllib would give one of its own.
+    request = Request(url, data=body, method="PUT", headers={"Content-Type": ""})  # noqa: S310 - https
+    for number in range(1, RESPONSE_ATTEMPTS + 1):
+        try:
+            opener.open(request, timeout=RESPONSE_TIMEOUT_SECONDS).close()
+        except (OSError, HTTPException):
+            if number == RESPONSE_ATTEMPTS:
+                raise
+        else:
+            return

@@ -28,8 +28,7 @@ from lambdas.capacity_controller import actions, notifications
 from lambdas.capacity_controller.decision import limits_reached, utc
 from lambdas.capacity_controller.observation import NodeGroup, Observation
 from lambdas.capacity_controller.observing import Clients, node_group, observe, observe_nodes
-from lambdas.capacity_controller.settings import Settings
-from lambdas.capacity_controller.state import Deployment, Notification, State
+from lambdas.capacity_controller.state import Deployment, Notification, Settings, State
 from lambdas.capacity_controller.transition import (
     NODES_NOT_SEEN,
     SIZE_NOT_SET,

@@ -21,11 +21,11 @@ import boto3
 from draftworth.records.codec import load_record
 from draftworth.records.deployment import STATE_KEY, CapacityPlan
 from draftworth.untrusted import one_line
+from lambdas.capacity_controller.actions import NotCloudFormationError, send_response
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.deployment import handle_request
 from lambdas.capacity_controller.observing import Clients
-from lambdas.capacity_controller.response import NotCloudFormationError, send_response
-from lambdas.capacity_controller.settings import load_settings
+from lambdas.capacity_controller.state import load_settings
 from lambdas.runtime import CLIENT_CONFIG, Context, log_line
 from lambdas.s3_document import DocumentError
 

@@ -1,9 +1,20 @@
-"""What the controller observes of AWS. What could not be observed says so, and why."""
+"""What the controller observes: node groups, Jobs and objects in S3, and what is wrong with them.
+
+Two sources: the health of the EKS node group (`Issue`, Amazon EKS API reference), and the failed
+launches in the activity history of its Auto Scaling group, which say more. The texts of launch
+failures are EC2's, as people quote them ("There is no Spot capacity available that matches your
+request", "We currently do not have sufficient trn2.48xlarge capacity in the Availability Zone").
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from draftworth.records.deployment import CapacityKind, CapacityPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,3 +140,96 @@ class Observation:
     stopped: bool | Unknown
     block: CapacityBlock | NoCapacityBlock | Unknown | None
     nodes: NodeGroup
+
+
+CAPACITY = "insufficient_capacity"
+QUOTA = "quota"
+LAUNCH = "launch_failure"
+_WORDS = {
+    QUOTA: r"vcpu ?limit|max ?spot ?instance ?count|instancelimitexceeded",
+    CAPACITY: r"insufficient(instance| )capacity|do not have sufficient|no spot capacity"
+    r"|reservationcapacityexceeded|unfulfillablecapacity",
+}
+_ISSUE_KINDS = {"InstanceLimitExceeded": QUOTA, "AsgInstanceLaunchFailures": LAUNCH}
+_OTHER_ZONE = "another zone (destroy, change aws.availability_zone, deploy)"
+_CAPACITY_ADVICE: dict[CapacityKind, str] = {
+    "spot": f"a capacity of kind on_demand or a Capacity Block, {_OTHER_ZONE}, or another hour",
+    "on_demand": f"a Capacity Block, capacity of kind spot, {_OTHER_ZONE}, or another hour",
+    "capacity_block": "whether the block is active, in this zone, of this instance type, and has "
+    "as many instances as the plan needs nodes: `python -m draftworth preflight EXPERIMENT`",
+}
+_SHOWN_CHARACTERS = 400
+
+
+def problems_of(
+    plan: CapacityPlan,
+    *,
+    issues: Sequence[dict[str, Any]],
+    activities: Sequence[dict[str, Any]],
+    since: float,
+) -> tuple[Problem, ...]:
+    """Why nodes are missing, one problem a kind.
+
+    issues: the node group's health. activities: of its Auto Scaling group, the newest first; those
+    from before `since`, Unix seconds, do not matter any more.
+    """
+    found = [*_failed_launch(plan, activities, since)] or [*_health_issues(plan, issues)]
+    return tuple({problem.kind: problem for problem in found}.values())
+
+
+def _failed_launch(
+    plan: CapacityPlan, activities: Sequence[dict[str, Any]], since: float
+) -> Iterator[Problem]:
+    """The newest finished launch alone: one that succeeded ends the problem of those before."""
+    for activity in activities:
+        recent = activity["StartTime"].timestamp() >= since
+        if not recent or activity["StatusCode"] == "Successful":
+            return
+        if activity["StatusCode"] == "Failed":
+            message = activity.get("StatusMessage") or activity.get("Description", "")
+            zone = _zone(activity) or plan.availability_zone
+            yield _problem(plan, _kind(message), message, zone)
+            return
+
+
+def _health_issues(plan: CapacityPlan, issues: Sequence[dict[str, Any]]) -> Iterator[Problem]:
+    for issue in issues:
+        message, code = issue.get("message", ""), issue.get("code", "unknown")
+        kind = _kind(message)
+        if kind == LAUNCH:
+            kind = _ISSUE_KINDS.get(code, code)
+        yield _problem(plan, kind, f"{code}: {message}", plan.availability_zone)
+
+
+def _kind(message: str) -> str:
+    found = (kind for kind, words in _WORDS.items() if re.search(words, message, re.IGNORECASE))
+    return next(found, LAUNCH)
+
+
+def _problem(plan: CapacityPlan, kind: str, message: str, zone: str) -> Problem:
+    what = f"{plan.instance_type} does not start in {zone}"
+    advice = "what the message names; the group's activity history in EC2 Auto Scaling has more"
+    if kind == CAPACITY:
+        what = f"no {plan.capacity} capacity for {plan.instance_type} in {zone}"
+        advice = _CAPACITY_ADVICE[plan.capacity]
+    elif kind == QUOTA:
+        what = f"the account's quota does not allow {plan.nodes} x {plan.instance_type} in {zone}"
+        advice = (
+            "more vCPUs in the quota of Trn instances for this kind of capacity (Service Quotas, "
+            "EC2): `python -m draftworth preflight EXPERIMENT` shows quota and need"
+        )
+    return Problem(
+        kind=kind,
+        text=f"{what}. AWS says: {message[:_SHOWN_CHARACTERS]}\n"
+        "Auto Scaling goes on trying until the deadline; what never starts costs nothing.\n"
+        f"To try next: {advice}.",
+    )
+
+
+def _zone(activity: dict[str, Any]) -> str | None:
+    """Auto Scaling writes an activity's details as JSON text."""
+    try:
+        zone = json.loads(activity.get("Details") or "{}").get("Availability Zone")
+    except ValueError:
+        return None
+    return zone if isinstance(zone, str) else None

@@ -1,4 +1,7 @@
-"""Observes AWS: staged models, canaries, servers, runs, the Capacity Block, the node group.
+"""Reads what the controller observes out of AWS: node groups, instances, objects in S3.
+
+All of it is theirs, and may be anything: it is read up to a limit and decoded strictly, and what is
+said of it is printable. What cannot be read at this moment (S3 refuses, a timeout) is raised.
 
 What a decision can do without is `Unknown` where it cannot be read, whatever the reason: other
 programs write those objects, and none of them may end the function that limits what is spent. The
@@ -8,29 +11,231 @@ invocation, and the next one observes again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from draftworth.records.deployment import STOP_KEY, CapacityPlan
-from draftworth.untrusted import one_line
-from lambdas.capacity_controller.objects import canaries_of, models_of, run_of, servers_of
+from draftworth.records.checkpoints import (
+    READY_MARKER,
+    FailedModel,
+    ReadyModel,
+    failed_key,
+    ready_key,
+    tokenizer_mismatch,
+)
+from draftworth.records.codec import RecordError, load_record
+from draftworth.records.deployment import STOP_KEY, CanaryReport, CapacityPlan, ModelRef, canary_key
+from draftworth.records.findings import VERDICT_FILE, Verdict
+from draftworth.records.results import (
+    BLOCKS_FOLDER,
+    RESULT_SUFFIX,
+    RUN_FILE,
+    RUNS_FOLDER,
+    RunResult,
+)
+from draftworth.records.servers import ServerState, server_state_key
+from draftworth.untrusted import TooLargeError, one_line
 from lambdas.capacity_controller.observation import (
+    Canaries,
     CapacityBlock,
+    Models,
     NoCapacityBlock,
     NodeGroup,
     Observation,
+    Run,
+    Servers,
     Unknown,
+    problems_of,
 )
-from lambdas.capacity_controller.problems import problems_of
-from lambdas.capacity_controller.settings import Settings
-from lambdas.capacity_controller.state import Deployment
+from lambdas.capacity_controller.state import Deployment, Settings
 from lambdas.s3_document import error_code, read_object
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+# Of a log or a verdict, in a notification: Amazon SNS takes 256 KiB, and 50 of them wait in the
+# state.
+QUOTED_LINES = 20
+# A Job has one run for each Job object of its name, and a page has a thousand keys.
+MAX_RUNS = 100
+MAX_PAGES = 10
+
+R = TypeVar("R")
+
+
+def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> Models:
+    """The checkpoints; a staging that was given up before `since` may have been put right."""
+    try:
+        found = {model: _ready(s3, bucket, model) for model in plan.models}
+    except (RecordError, TooLargeError) as error:
+        return Models(staging="unreadable", text=one_line(f"{READY_MARKER} is none: {error}"))
+    ready = {model: marker for model, marker in found.items() if marker is not None}
+    missing = [model for model in plan.models if model not in ready]
+    for model in missing:
+        if failed := _given_up(s3, bucket, model, since=since):
+            return Models(staging="failed", text=failed)
+    if missing:
+        return Models(staging="missing", text=", ".join(_name(model) for model in missing))
+    for draft in plan.drafts:
+        mismatch = tokenizer_mismatch(
+            ready[plan.target],
+            ready[draft.checkpoint],
+            draft_may_lack_tokenizer=draft.vocabulary == "own_or_none",
+        )
+        if mismatch:
+            return Models(staging="mismatch", text=one_line(mismatch))
+    staged_at = max(marker.staged_at_unix_s for marker in ready.values())
+    return Models(staging="ready", staged_at_unix_s=staged_at)
+
+
+def _ready(s3: S3Client, bucket: str, model: ModelRef) -> ReadyModel | None:
+    return read_record(ReadyModel, s3, bucket, ready_key(model.model, model.revision))
+
+
+def _given_up(s3: S3Client, bucket: str, model: ModelRef, *, since: float) -> str:
+    """Why its staging Job gave up since the deploy; empty: it did not, or has not said so."""
+    try:
+        failed = read_record(FailedModel, s3, bucket, failed_key(model.model, model.revision))
+    except (RecordError, TooLargeError):
+        return ""
+    if failed is None or failed.failed_at_unix_s < since:
+        return ""
+    return one_line(f"{_name(model)} is not staged: {failed.reason}")
+
+
+def _name(model: ModelRef) -> str:
+    return f"{model.model} at {model.revision}"
+
+
+def canaries_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> Canaries:
+    """What the canaries of the plan's Job reported since this time."""
+    silent = []
+    for variant in plan.variants:
+        try:
+            report = _report(s3, bucket, plan.job_name, variant)
+        except (RecordError, TooLargeError) as error:
+            text = one_line(f"the report of {variant}'s canary is none: {error}")
+            return Canaries(state="unreadable", text=text)
+        if report is None or report.reported_at_unix_s < since:
+            silent.append(variant)
+        elif not report.ok:
+            text = one_line(f"the canary of {variant} has failed: {report.text}")
+            return Canaries(state="failed", text=text, last_lines=_quoted(report.last_lines))
+    return Canaries(state="missing" if silent else "ok", text=", ".join(silent))
+
+
+def _report(s3: S3Client, bucket: str, job_name: str, variant: str) -> CanaryReport | None:
+    """None where there is none of this Job and variant, whatever stands at its key."""
+    report = read_record(CanaryReport, s3, bucket, canary_key(job_name, variant))
+    ours = report is not None and (report.job_name, report.variant) == (job_name, variant)
+    return report if ours else None
+
+
+def servers_of(s3: S3Client, bucket: str, names: Iterable[str], *, since: float) -> Servers:
+    """What the servers of these names said since this time.
+
+    One that was stopped on purpose has ended: that says nothing either, for servers start and stop
+    while a run lasts, and which of them should run is known to the run alone. Bytes that are no
+    state of a server's say nothing; the paid minutes go on counting.
+    """
+    found = [_server(s3, bucket, server) for server in names]
+    states = [state for state in found if state is not None and state.since_unix_s >= since]
+    # Of a variant's two servers the one that spoke last: one that was killed when it was stopped
+    # has left a word that nobody takes back.
+    newest = {s.variant: s for s in sorted(states, key=lambda state: state.since_unix_s)}
+    healthy = [state.since_unix_s for state in newest.values() if state.phase == "healthy"]
+    healthy_since = max(healthy, default=None)
+    for state in states:
+        if state.phase == "given_up":
+            return Servers(
+                gave_up=one_line(f"the server of {state.variant} was given up: {state.reason}"),
+                last_lines=_quoted(state.last_lines),
+                healthy_since_unix_s=healthy_since,
+            )
+    return Servers(healthy_since_unix_s=healthy_since)
+
+
+def _server(s3: S3Client, bucket: str, server: str) -> ServerState | None:
+    try:
+        return read_record(ServerState, s3, bucket, server_state_key(server))
+    except (RecordError, TooLargeError):
+        return None
+
+
+def read_record(record_type: type[R], s3: S3Client, bucket: str, key: str) -> R | None:
+    """None where there is no object of this key; raises for one that is no such record."""
+    data = read_object(s3, bucket, key)
+    return None if data is None else load_record(record_type, data)
+
+
+def _quoted(lines: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(one_line(line) for line in lines[-QUOTED_LINES:])
+
+
+def run_of(s3: S3Client, bucket: str, job_name: str) -> Run:
+    """The first of the Job's runs that is over. It may have several: one for each Job object.
+
+    `run.json` is written last: its presence alone means that the run is over.
+    """
+    pages = s3.get_paginator("list_objects_v2").paginate(
+        Bucket=bucket, Prefix=f"{RUNS_FOLDER}/{job_name}-", Delimiter="/"
+    )
+    first = islice(pages, MAX_PAGES)
+    folders = [entry["Prefix"] for page in first for entry in page.get("CommonPrefixes", [])]
+    for folder in folders[:MAX_RUNS]:
+        run_id = one_line(folder.split("/")[-2], characters=100)
+        try:
+            run = read_record(RunResult, s3, bucket, f"{folder}{RUN_FILE}")
+        except (RecordError, TooLargeError) as error:
+            text = one_line(f"its {RUN_FILE} cannot be read: {error}")
+            return Run(state="failed", run_id=run_id, text=text)
+        if run is not None:
+            return Run(
+                state=run.status,
+                run_id=run_id,
+                text=one_line(run.reason),
+                address=one_line(f"s3://{bucket}/{folder.rstrip('/')}"),
+                answer=_answer(s3, bucket, folder) if run.status == "complete" else (),
+            )
+    if len(folders) > MAX_RUNS:
+        raise ValueError(f"Job {job_name} has more than {MAX_RUNS} runs")
+    measured = [_newest_result(s3, bucket, folder) for folder in folders]
+    newest = max((at for at in measured if at is not None), default=None)
+    return Run(state="begun" if folders else "none", measured_at_unix_s=newest)
+
+
+def _answer(s3: S3Client, bucket: str, folder: str) -> tuple[str, ...]:
+    """What the verdict of a run says, the headline first; whatever is wrong with it, in words.
+
+    The run is over with or without it: nothing about it may keep nodes up.
+    """
+    try:
+        verdict = read_record(Verdict, s3, bucket, f"{folder}{VERDICT_FILE}")
+    except Exception as error:  # noqa: BLE001 - of another program's object, which decides nothing
+        why = str(error) or type(error).__name__
+        return (one_line(f"The verdict is not known here: {VERDICT_FILE} cannot be read: {why}"),)
+    if verdict is None:
+        return (f"The verdict is not known here: there is no {VERDICT_FILE}.",)
+    if verdict.run_id != folder.split("/")[-2]:
+        return (f"The verdict is not known here: {VERDICT_FILE} is another run's.",)
+    said = (*(finding.sentence for finding in verdict.findings), *verdict.notes)
+    cut = (f"... and {len(said) - QUOTED_LINES} sentences more, in the report.",)
+    quoted = (one_line(sentence) for sentence in said[:QUOTED_LINES])
+    return (one_line(verdict.headline), *quoted, *(cut if len(said) > QUOTED_LINES else ()))
+
+
+def _newest_result(s3: S3Client, bucket: str, folder: str) -> float | None:
+    """When S3 got the newest result file of a run; its contents are not looked at."""
+    pages = s3.get_paginator("list_objects_v2").paginate(
+        Bucket=bucket, Prefix=f"{folder}{BLOCKS_FOLDER}/", Delimiter="/"
+    )
+    entries = (entry for page in islice(pages, MAX_PAGES) for entry in page.get("Contents", []))
+    results = (e["LastModified"].timestamp() for e in entries if e["Key"].endswith(RESULT_SUFFIX))
+    return max(results, default=None)
+
 
 _NOT_LOOKED_AT = Unknown(why="not looked at: a limit is reached")
 _DRAINING = "Terminating:Wait"

@@ -1,13 +1,38 @@
-"""What the controller remembers between invocations: one JSON object in the results bucket."""
+"""The controller's state between two heartbeats, and its settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from draftworth.records.deployment import CapacityPlan, spent_usd
 from lambdas.s3_document import Document
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Names of AWS resources. The variable of a field is its name in capital letters.
+
+    schedule_group: the EventBridge Scheduler group that holds the deadline's schedule.
+    schedule_role_arn: the role with which that schedule invokes the function.
+    """
+
+    checkpoints_bucket: str
+    results_bucket: str
+    topic_arn: str
+    schedule_group: str
+    schedule_role_arn: str
+
+
+def load_settings(environment: Mapping[str, str]) -> Settings:
+    """Read the settings; RuntimeError names every variable that is missing or empty."""
+    names = {field.name: field.name.upper() for field in fields(Settings)}
+    missing = [variable for variable in names.values() if not environment.get(variable)]
+    if missing:
+        raise RuntimeError(f"environment variables not set on the function: {', '.join(missing)}")
+    return Settings(**{name: environment[variable] for name, variable in names.items()})
+
 
 Status = Literal["active", "ended"]
 # A rollback returns to the one before. The state is read up to 1 MiB: 30 of them take 30 KiB.

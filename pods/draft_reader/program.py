@@ -2,7 +2,7 @@
 
 It runs in the serving image, which has torch, transformers and boto3. The load generator puts the
 baseline's outputs into the folder of its run and looks there for the readings now and then
-(`pods/llmperf/draft_outputs.py`); it never waits for them. So whatever goes wrong here costs no
+(`pods/measuring/draft_outputs.py`); it never waits for them. So whatever goes wrong here costs no
 answer.
 
 Exit codes: 0 the readings are there, or nobody needs them any more, 1 no draft could read, or the

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from charts.app import benchmark_charts
-from charts.bindings import Bindings
-from charts.run_specification import run_spec_file
+from charts.measuring import run_spec_file
+from charts.names import Bindings
 from draftworth.planning.resolved import ResolvedNeuron
 from tests.support.experiments import resolved
 from tests.support.shared import shared_json

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from charts.bindings import Bindings
 from charts.checkpoint_stager import scratch_gib
+from charts.names import Bindings
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron

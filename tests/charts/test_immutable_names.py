@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from charts import graph_scripts
-from charts.bindings import Bindings
+from charts.names import Bindings
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from tests.charts.rendering import (
     BINDINGS,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from charts.measuring import run_spec_file
 from charts.names import LOAD_GENERATOR_SERVICE_ACCOUNT, server_names
-from charts.run_specification import run_spec_file
 from draftworth.measuring.run_specification import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,

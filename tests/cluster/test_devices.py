@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from charts.measuring import run_spec_file
 from charts.names import (
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
@@ -17,10 +18,9 @@ from charts.names import (
     SERVING_COMPONENT,
     server_names,
 )
-from charts.run_specification import run_spec_file
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.records.codec import load_record
-from pods.llmperf.kubernetes_servers import KubernetesApi, KubernetesServers
+from pods.measuring.kubernetes_servers import KubernetesApi, KubernetesServers
 from tests.charts.rendering import all_objects
 from tests.cluster.api import Api, Object, path_of, path_of_object
 from tests.cluster.nodes import NodeKind, Nodes, node_kinds, nodes_of, recorded_slice

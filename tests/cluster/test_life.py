@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from charts.load_generator import SCALING_ROLE
+from charts.measuring import SCALING_ROLE, run_spec_file
 from charts.names import server_names
-from charts.run_specification import run_spec_file
 from draftworth.cli import main
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.records.checkpoints import READY_MARKER

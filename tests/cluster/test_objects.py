@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from charts.names import NAMESPACE
-from charts.winner.deployment import deployment
+from charts.winner.building import deployment
 from tests.charts.rendering import EXPERIMENTS, Object, all_objects
 from tests.charts.winner.runs import HEADS, LOCAL, NEURON, as_read, exported
 from tests.cluster.api import Api, RefusedError

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from moto.server import ThreadedMotoServer
 
-from charts.run_specification import run_spec_file
+from charts.measuring import run_spec_file
 from charts.shipped import MEASURING_IMAGE, ROOT, source_files
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.reading import parse_s3_url

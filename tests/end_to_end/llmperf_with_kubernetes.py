@@ -4,8 +4,8 @@ import os
 import sys
 from pathlib import Path
 
-from pods.llmperf import kubernetes_servers
-from pods.llmperf.program import main
+from pods.measuring import kubernetes_servers
+from pods.measuring.program import main
 
 kubernetes_servers.POD_FOLDER = Path(os.environ["POD_FOLDER"])
 sys.exit(main(sys.argv[1:]))

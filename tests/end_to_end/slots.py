@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from charts.names import server_name
 from tests.end_to_end.conftest import Environment
 from tests.end_to_end.pods import Process
-from tests.pods.llmperf.stand_in_kubernetes import StandInKubernetes, stand_in_kubernetes
+from tests.pods.measuring.stand_in_kubernetes import StandInKubernetes, stand_in_kubernetes
 
 
 @dataclass(kw_only=True)
@@ -71,7 +71,7 @@ def slots_of(env: Environment, folder: Path, **more: Any) -> Iterator[Slots]:
 def measure(env: Environment, slots: Slots, number: int) -> Process:
     """A pod of the measuring Job."""
     pod = env.measurer(number)
-    module = {"pods.llmperf": "tests.end_to_end.llmperf_with_kubernetes"}
+    module = {"pods.measuring": "tests.end_to_end.llmperf_with_kubernetes"}
     pod.replaced = {**pod.replaced, **module}
     at = urlsplit(slots.url)
     return env.start(

@@ -16,9 +16,9 @@ from draftworth.errors import UserInputError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.codec import dump_record
 from draftworth.records.prompts import Case, Prompt
-from pods.llmperf.specification import read_spec
+from pods.measuring.program import read_spec
 from tests.hostile.fuzzing import TEXTS, VALUES, bounded, tries
-from tests.pods.llmperf.test_program import spec_for
+from tests.pods.measuring.test_program import spec_for
 
 SPEC = spec_for("http://127.0.0.1:9")
 WORDS = st.one_of(TEXTS, st.text(max_size=200))

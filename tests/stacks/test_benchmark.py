@@ -142,10 +142,10 @@ def test_image_is_built_for_the_cpu_nodes_from_what_the_dockerfile_copies() -> N
     assets = json.loads(synthesis().path("qwen3-32b", "assets").read_text())
     (image,) = (asset["source"] for asset in assets["dockerImages"].values())
     assert image["platform"] == "linux/amd64"
-    assert image["dockerFile"] == "pods/llmperf/Dockerfile"
+    assert image["dockerFile"] == "pods/measuring/Dockerfile"
     staged = synthesis().folder / image["directory"]
     files = {str(p.relative_to(staged)) for p in staged.rglob("*") if p.is_file()}
-    assert {"pods/llmperf/Dockerfile", "draftworth/records/results.py"} <= files
+    assert {"pods/measuring/Dockerfile", "draftworth/records/results.py"} <= files
     assert {f.split("/")[0] for f in files} == {"draftworth", "pods"}
     assert not [f for f in files if f.endswith(".pyc")]
 

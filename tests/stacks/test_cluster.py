@@ -15,7 +15,7 @@ from charts.names import (
     ACCELERATOR_TAINT_KEY,
     CPU_NODE_LABELS,
 )
-from charts.slot import UPLOADER_EPHEMERAL_STORAGE_GIB, slot_resources
+from charts.vllm_pod import UPLOADER_EPHEMERAL_STORAGE_GIB, slot_resources
 from draftworth.experiment.aws import ADD_ONS, CapacityBlock
 from draftworth.experiment.naming import Names
 from draftworth.records.deployment import CapacityKind

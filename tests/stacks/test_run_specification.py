@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from charts.run_specification import run_spec_file
+from charts.measuring import run_spec_file
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.codec import load_record
 from tests.stacks.rendering import collapsed, kubernetes_objects

@@ -67,7 +67,7 @@ def container_engine(situation: Situation) -> Outcome:
     engine = situation.container_engine
     other = (
         "start one, or set CDK_DOCKER=finch or CDK_DOCKER=podman; without any, build "
-        "pods/llmperf/Dockerfile elsewhere, push it and name it in aws.load_generator_image"
+        "pods/measuring/Dockerfile elsewhere, push it and name it in aws.load_generator_image"
     )
     answer = situation.run((engine, "info"))
     if answer is None:

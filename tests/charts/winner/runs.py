@@ -11,8 +11,7 @@ import yaml
 
 from charts.files import yaml_text
 from charts.winner.building import export_of
-from charts.winner.export import Export
-from charts.winner.measured import measured_winner
+from charts.winner.measured import Export, measured_winner
 from draftworth.planning.resolved import ResolvedExperiment, load
 from draftworth.planning.run_specification import serving_facts
 from draftworth.records.reading import Run

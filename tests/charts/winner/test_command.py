@@ -12,9 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from charts.winner.building import export_of
-from charts.winner.deployment import deployment
-from charts.winner.kserve import inference_service
+from charts.winner.building import deployment, export_of, inference_service
 from charts.winner.measured import measured_winner
 from charts.winner.production_stack import production_stack_values
 from draftworth.cli import main

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from charts.winner.deployment import deployment
-from charts.winner.kserve import MODE, inference_service
+from charts.winner.building import MODE, deployment, inference_service
 from tests.charts.winner.runs import HEADS, LOCAL, NEURON, as_read, exported
 
 pytestmark = pytest.mark.synth

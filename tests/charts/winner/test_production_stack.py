@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
-from charts.winner.export import Export
+from charts.winner.measured import Export
 from charts.winner.production_stack import DEVICE_RESOURCE, production_stack_values
 from tests.charts.winner.runs import HEADS, IMAGE, LOCAL, NEURON, as_read, exported
 

@@ -31,8 +31,7 @@ from draftworth.records.servers import ServerState, server_state_key
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.handler import handle
 from lambdas.capacity_controller.observing import Clients
-from lambdas.capacity_controller.settings import Settings
-from lambdas.capacity_controller.state import State
+from lambdas.capacity_controller.state import Settings, State
 from tests.lambdas.capacity_controller.plans import (
     DRAFT,
     JOB,

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from draftworth.records.deployment import CapacityPlan
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.observing import Clients
-from lambdas.capacity_controller.settings import Settings
+from lambdas.capacity_controller.state import Settings
 from tests.lambdas.capacity_controller.plans import NOW, TAGS, make_plan
 
 CHECKPOINTS, RESULTS = "checkpoints", "results"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from draftworth.records.codec import dump_record
-from lambdas.capacity_controller.objects import QUOTED_LINES
+from lambdas.capacity_controller.observing import QUOTED_LINES
 from tests.lambdas.capacity_controller.conftest import RESULTS, RUN_EVENT, Account, started
 from tests.lambdas.capacity_controller.plans import RUN_ID, make_verdict
 

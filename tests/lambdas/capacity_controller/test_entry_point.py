@@ -11,7 +11,7 @@ import pytest
 
 from lambdas.capacity_controller import handler as handler_module
 from lambdas.capacity_controller.handler import handler
-from lambdas.capacity_controller.settings import load_settings
+from lambdas.capacity_controller.state import load_settings
 from tests.lambdas.capacity_controller.conftest import (
     FUNCTION_ARN,
     READY_EVENT,

@@ -9,7 +9,7 @@ from typing import get_args
 from lambdas.capacity_controller import notifications
 from lambdas.capacity_controller.decision import Reason
 from lambdas.capacity_controller.notifications import NEXT, Subject
-from lambdas.capacity_controller.problems import CAPACITY, LAUNCH, QUOTA
+from lambdas.capacity_controller.observation import CAPACITY, LAUNCH, QUOTA
 from tests.conftest import ROOT
 
 # They are only logged.

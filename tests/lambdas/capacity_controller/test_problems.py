@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.capacity_controller.problems import CAPACITY, LAUNCH, QUOTA, problems_of
+from lambdas.capacity_controller.observation import CAPACITY, LAUNCH, QUOTA, problems_of
 from tests.lambdas.capacity_controller.conftest import failed_launch
 from tests.lambdas.capacity_controller.plans import MINUTE, NOW, make_block_plan, make_plan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lambdas.capacity_controller.response import RESPONSE_ATTEMPTS, is_cloudformations
+from lambdas.capacity_controller.actions import RESPONSE_ATTEMPTS, is_cloudformations
 from tests.lambdas.capacity_controller.conftest import RESPONSE_URL, STACK_ID, Account
 
 pytestmark = pytest.mark.emulator

@@ -16,10 +16,10 @@ from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.load import AsyncioEngine, LoadEngine
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
-from pods.llmperf.ray_engine import Progress, RayEngine
+from pods.measuring.ray_engine import Progress, RayEngine
 
 if TYPE_CHECKING:
-    from pods.llmperf.ray_actors import RayActors
+    from pods.measuring.ray_engine import RayActors
 
 _NEEDED_MODULES = ("ray", "llmperf.requests_launcher")
 
@@ -53,7 +53,7 @@ def open_engine(
 
 def start_actors(count: int, ray_address: str | None) -> RayActors:
     """Start Ray, or join it, and `count` actors."""
-    from pods.llmperf.ray_actors import RayActors
+    from pods.measuring.ray_engine import RayActors
 
     return RayActors(count, ray_address)
 

@@ -81,7 +81,7 @@ RUN_OF_THE_JOB = "llmperf-test-01234567-89abcdef"
 def start(image: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | variables
     return subprocess.Popen(
-        [sys.executable, "-m", "pods.llmperf", *arguments],
+        [sys.executable, "-m", "pods.measuring", *arguments],
         cwd=image,
         env=environment,
         stderr=subprocess.PIPE,
@@ -436,7 +436,7 @@ def test_a_results_address_that_is_none_is_refused(image: Path, tmp_path: Path) 
 
 def test_the_program_needs_nothing_that_the_image_lacks(image: Path) -> None:
     code = (
-        "import sys, pods.llmperf.program; "
+        "import sys, pods.measuring.program; "
         f"print([n for n in {NOT_IN_THE_POD + NOT_BEFORE_THE_REPORT!r} if n in sys.modules])"
     )
     answer = subprocess.run(

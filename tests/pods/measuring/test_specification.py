@@ -19,9 +19,9 @@ from draftworth.measuring.run_specification import (
 )
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.results import RUN_FILE, RunResult
-from pods.llmperf import specification
-from pods.llmperf.specification import LIMIT_BYTES, read_spec
-from tests.pods.llmperf.test_program import (
+from pods.measuring import program
+from pods.measuring.program import LIMIT_BYTES, read_spec
+from tests.pods.measuring.test_program import (
     IN_A_JOB,
     RUN_OF_THE_JOB,
     healthy,
@@ -123,7 +123,7 @@ def test_no_more_is_read_than_any_experiment_may_have(
     s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert LIMIT_BYTES > 100_000_000
-    monkeypatch.setattr(specification, "LIMIT_BYTES", len(DATA))
+    monkeypatch.setattr(program, "LIMIT_BYTES", len(DATA))
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA)
     assert read()
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA + b" ")

@@ -25,8 +25,8 @@ from draftworth.records.readings import (
 from draftworth.records.results import BLOCKS_FOLDER, TRANSCRIPT_SUFFIX, BlockResult
 from draftworth.records.search import Search
 from draftworth.records.transcripts import Transcript, dump_transcripts
-from pods.llmperf.draft_outputs import MOST_OUTPUTS_A_CLASS, DraftOutputs, draft_outputs
-from pods.llmperf.s3_sink import S3Sink
+from pods.measuring.draft_outputs import MOST_OUTPUTS_A_CLASS, DraftOutputs, draft_outputs
+from pods.measuring.s3_sink import S3Sink
 from tests.draftworth.measuring.specifications import case, endpoint, specification
 from tests.draftworth.searching.candidates import candidate
 from tests.support.blocks import make_block, make_record

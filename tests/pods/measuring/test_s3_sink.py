@@ -12,7 +12,7 @@ from draftworth.errors import UserInputError
 from draftworth.measuring.result_files import SinkError
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RESULT_LIMIT_BYTES
-from pods.llmperf.s3_sink import S3Sink
+from pods.measuring.s3_sink import S3Sink
 
 pytestmark = pytest.mark.emulator
 

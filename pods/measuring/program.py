@@ -1,4 +1,4 @@
-"""The measuring Job's program: reads the run specification, measures, uploads, reports, ends.
+"""The program of the measuring Job: what it is given, what it runs, and how it ends.
 
 In a Job's pod the run belongs to the Job: a pod that is terminated leaves it open, and the next one
 continues at the first block that is not measured. Whatever else ends it, `run.json` says so: the
@@ -13,16 +13,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import hashlib
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring.clock import unix_clock
@@ -34,25 +36,92 @@ from draftworth.measuring.run_specification import (
     EXIT_INTERRUPTED,
     EXIT_NOT_RECORDED,
     MAX_UNRECORDED_ENDS,
+    RunSpec,
     job_run_id,
 )
 from draftworth.measuring.runner import DEFECT, Runner, new_run_id
 from draftworth.measuring.servers import ReadServerState
-from draftworth.records.codec import dump_record
+from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.prompts import MAX_PROMPT_BYTES
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult
-from pods.llmperf.draft_outputs import draft_outputs
-from pods.llmperf.engines import open_engine
-from pods.llmperf.kubernetes_servers import go_home, servers_of
-from pods.llmperf.mounted_file import read_again
-from pods.llmperf.report import add_report
-from pods.llmperf.s3_sink import S3Sink
-from pods.llmperf.server_states import ServerStates
-from pods.llmperf.specification import read_spec
+from draftworth.untrusted import MIB, TooLargeError, read_at_most
 from pods.log import log_line
+from pods.measuring.draft_outputs import draft_outputs
+from pods.measuring.engines import open_engine
+from pods.measuring.kubernetes_servers import ServerStates, go_home, servers_of
+from pods.measuring.report import add_report
+from pods.measuring.s3_sink import S3Sink
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+T = TypeVar("T")
+
+
+def read_again(path: Path, read: Callable[[Path], T]) -> Callable[[], T]:
+    """Reads the file at each call; one that cannot be read later is taken as it was before.
+
+    Raises:
+        UserInputError: it cannot be read now.
+    """
+    known = read(path)
+
+    def again() -> T:
+        nonlocal known
+        with contextlib.suppress(UserInputError):
+            known = read(path)
+        return known
+
+    return again
+
+
+# All prompts that an experiment may have, and what stands around them.
+LIMIT_BYTES = MAX_PROMPT_BYTES + MIB
+
+
+def read_spec(address: str, sha256: str | None, make_client: Callable[[], S3Client]) -> RunSpec:
+    """The run specification at `s3://BUCKET/KEY` or in a file.
+
+    Args:
+        address: where it is.
+        sha256: of its bytes, in hex digits; None: not compared.
+        make_client: makes the client of S3, where one is needed.
+
+    Raises:
+        UserInputError: it is not there, or is not what was announced.
+        SinkError: S3 did not give it; another pod may succeed.
+    """
+    try:
+        data = _read(address, make_client)
+    except TooLargeError as error:
+        raise UserInputError(f"{address}: no run specification: {error}") from error
+    if sha256 is not None and (found := hashlib.sha256(data).hexdigest()) != sha256:
+        raise UserInputError(
+            f"{address}: given bytes with the SHA-256 {found}, allowed: {sha256}, which "
+            "--run-spec-sha256 says; next: put the file there again that was made with the Job"
+        )
+    try:
+        return load_record(RunSpec, data)
+    except RecordError as error:
+        raise UserInputError(f"{address}: not a run specification: {error}") from error
+
+
+def _read(address: str, make_client: Callable[[], S3Client]) -> bytes:
+    if "://" not in address:
+        try:
+            with Path(address).open("rb") as file:
+                return read_at_most(file, LIMIT_BYTES)
+        except OSError as error:
+            raise UserInputError(f"{address}: cannot be read: {error.strerror}") from error
+    bucket, key = parse_s3_url(address)
+    try:
+        # Closed also where more comes than is read.
+        with make_client().get_object(Bucket=bucket, Key=key)["Body"] as body:
+            return read_at_most(body, LIMIT_BYTES)
+    except (BotoCoreError, ClientError) as error:
+        raise SinkError(f"{address}: cannot be read: {error}") from error
+
 
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 8})
 
@@ -166,7 +235,7 @@ def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> 
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m pods.llmperf", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m pods.measuring", description=__doc__)
     parser.add_argument(
         "--run-spec", required=True, help="run specification, JSON: s3://BUCKET/KEY or a file"
     )

@@ -15,7 +15,7 @@ from draftworth.measuring.run_specification import EXIT_INTERRUPTED, RunSpec
 from draftworth.records.codec import dump_text
 from draftworth.records.reading import read_run
 from tests.conftest import ROOT
-from tests.pods.llmperf.test_program import IN_A_JOB, healthy, spec_for, stalled
+from tests.pods.measuring.test_program import IN_A_JOB, healthy, spec_for, stalled
 from tests.support.stream_server import stream_server
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -35,7 +35,7 @@ def start(folder: Path, spec: RunSpec, **variables: str) -> subprocess.Popen[str
     (folder / "spec.json").write_text(dump_text(spec))
     arguments = ["--run-spec", str(folder / "spec.json"), "--results", str(folder / "out")]
     return subprocess.Popen(
-        [PYTHON, "-m", "pods.llmperf", *arguments],
+        [PYTHON, "-m", "pods.measuring", *arguments],
         cwd=ROOT,
         env={**os.environ, **variables},
         stderr=subprocess.PIPE,

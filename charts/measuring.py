@@ -1,26 +1,36 @@
-"""The measuring Job, its rights, and the deadline that may be moved while it runs."""
+"""The measuring Job, with its run specification.
+
+It stands in no manifest and no template: prompts may be personal, may be large, and may hold what
+CloudFormation or `envsubst` would take for their own.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import cdk8s
 from constructs import Construct
 
 from charts import k8s
-from charts.bindings import Bindings
 from charts.jobs import ProgramJob, add_job, on_exit
 from charts.names import (
     LOAD_GENERATOR_SERVICE_ACCOUNT,
     NAMESPACE,
     SERVING_COMPONENT,
+    Bindings,
+    base_url,
     load_generator_labels,
     measuring_job_prefix,
+    server_name,
     server_names,
     stable_hash,
 )
 from charts.pods import empty_folder, field_variable, metadata, resources
 from charts.serving import ServingChart
+from draftworth.experiment.placement import PlacedSlot
 from draftworth.measuring.run_specification import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -33,7 +43,50 @@ from draftworth.measuring.run_specification import (
     POD_RETRIES,
 )
 from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.planning.run_specification import Server, run_spec
+from draftworth.records.codec import dump_record
 from draftworth.records.results import RUNS_FOLDER
+from draftworth.records.servers import START_ALLOWANCE_MINUTES
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpecFile:
+    """The file's bytes. It is stored under its content's hash, which the pod checks."""
+
+    data: bytes
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the bytes, in hex digits."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def name(self) -> str:
+        """Other prompts, another name: an object that a pod was told of is never replaced."""
+        return f"{self.sha256}.json"
+
+
+def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
+    """What the measuring Job of an experiment is given."""
+    spec = run_spec(
+        experiment,
+        servers={
+            variant.name: [_server(experiment, slot) for slot in variant.slots]
+            for variant in experiment.variants
+        },
+        # The pod reads its deadline from a file: in here it would be part of the Job's content.
+        ready_deadline_seconds=None,
+        start_allowance_seconds=60 * START_ALLOWANCE_MINUTES,
+    )
+    return RunSpecFile(data=dump_record(spec))
+
+
+def _server(experiment: ResolvedNeuron, slot: PlacedSlot) -> Server:
+    name = server_name(slot)
+    # Of servers that stay nobody knows the slot: their claims take whatever is free.
+    number = slot.number if experiment.spec.changes_servers else None
+    return Server(base_url=base_url(name), slot=number, name=name)
+
 
 CONTAINER_NAME = "llmperf"
 # It keeps its name and is changed in place: a deadline that is moved reaches the pod that measures,
@@ -113,7 +166,7 @@ def _job(experiment: ResolvedNeuron, bindings: Bindings, serving: ServingChart) 
     return ProgramJob(
         prefix=measuring_job_prefix(experiment),
         container=CONTAINER_NAME,
-        command=["python", "-m", "pods.llmperf"],
+        command=["python", "-m", "pods.measuring"],
         arguments={
             # With the hash in the Job's content, and so in its name: other prompts, another Job.
             "--run-spec": bindings.run_spec_url,

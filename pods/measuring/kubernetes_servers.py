@@ -1,7 +1,7 @@
-"""Starts and stops the vLLM servers: their Deployments have one replica or none.
+"""Servers as Deployments: scaled, waited for, and their states read from S3.
 
 All that this program may ask of Kubernetes is to change the `scale` of these Deployments
-(`charts/load_generator.py`). So it looks at nothing: the answer to a change says how many pods
+(`charts/measuring.py`). So it looks at nothing: the answer to a change says how many pods
 there are. urllib3, which boto3 brings, and not a client of Kubernetes: it is one request.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import urllib3
 from urllib3.util import Retry, Timeout
@@ -22,7 +22,51 @@ from draftworth.measuring.result_files import in_thread
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.schedule import first_stage
 from draftworth.measuring.servers import FixedServers, Servers, ServersError
-from draftworth.untrusted import one_line
+from draftworth.records.codec import RecordError, load_record
+from draftworth.records.servers import ServerState, server_state_key
+from draftworth.untrusted import TooLargeError, one_line, read_at_most
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+
+@dataclass
+class ServerStates:
+    """Reads states, one at a time; a failure is logged once and ends nothing.
+
+    Of an object that is not there S3 says "denied": this role may not list the folder.
+    """
+
+    client: S3Client
+    bucket: str
+    log: Callable[[str], None]
+    _told: set[str] = field(default_factory=set)
+
+    def read(self, server: str) -> ServerState | None:
+        """A server's state; None where there is none that can be read, or it is another's."""
+        key = server_state_key(server)
+        try:
+            body = self.client.get_object(Bucket=self.bucket, Key=key)["Body"]
+            state = load_record(ServerState, read_at_most(body))
+        except (RecordError, TooLargeError) as error:
+            self._tell(key, error)
+            return None
+        except Exception as error:  # noqa: BLE001 (whatever it was, the servers may still come)
+            if _code(error) not in ("NoSuchKey", "AccessDenied"):
+                self._tell(key, error)
+            return None
+        return state if state.server == server else None
+
+    def _tell(self, key: str, error: Exception) -> None:
+        if key not in self._told:
+            self._told.add(key)
+            self.log(f"s3://{self.bucket}/{key}: cannot be read: {error}")
+
+
+def _code(error: Exception) -> str:
+    response = getattr(error, "response", {})
+    return str(response.get("Error", {}).get("Code", ""))
+
 
 # What Kubernetes gives a pod that may call it. The token is replaced while the pod lives.
 POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")

@@ -13,8 +13,8 @@ from draftworth.measuring.result_files import FolderSink
 from draftworth.records.codec import dump_record
 from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
 from draftworth.records.results import RUN_FILE
-from pods.llmperf.report import add_report
-from pods.llmperf.s3_sink import S3Sink
+from pods.measuring.report import add_report
+from pods.measuring.s3_sink import S3Sink
 from tests.draftworth.report.runs import make_run, make_run_result, write_run
 from tests.draftworth.report.searches import write_search
 from tests.support.sinks import RefusingSink
@@ -74,7 +74,7 @@ def test_it_is_written_once_and_half_a_report_is_completed(results: Path) -> Non
 def test_transcripts_that_do_not_fit_the_pod_are_left_out_and_that_is_told(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pods.llmperf.report.MAX_TRANSCRIPT_BYTES", 10)
+    monkeypatch.setattr("pods.measuring.report.MAX_TRANSCRIPT_BYTES", 10)
     left_out, written = added(RefusingSink(results))
     assert left_out.startswith("transcripts of ")
     assert written.startswith("report: ")

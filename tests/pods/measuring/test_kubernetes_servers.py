@@ -12,7 +12,7 @@ import pytest
 
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.servers import FixedServers, ServersError
-from pods.llmperf.kubernetes_servers import (
+from pods.measuring.kubernetes_servers import (
     TRIES,
     KubernetesApi,
     KubernetesServers,
@@ -22,7 +22,7 @@ from pods.llmperf.kubernetes_servers import (
 from tests.draftworth.measuring.test_runner import case, spec
 from tests.draftworth.searching.candidates import candidate, search
 from tests.pods.compiled_graphs.pods import eventually
-from tests.pods.llmperf.stand_in_kubernetes import (
+from tests.pods.measuring.stand_in_kubernetes import (
     DROPPED,
     StandInKubernetes,
     Trouble,
@@ -261,7 +261,7 @@ def changing_spec() -> Any:
 def test_servers_that_change_are_found_by_the_pods_own_variables(
     kubernetes: StandInKubernetes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pods.llmperf.kubernetes_servers.POD_FOLDER", kubernetes.folder)
+    monkeypatch.setattr("pods.measuring.kubernetes_servers.POD_FOLDER", kubernetes.folder)
     pod = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
     made = servers_of(changing_spec(), pod, print)
     assert isinstance(made, KubernetesServers)

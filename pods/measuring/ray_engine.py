@@ -1,4 +1,8 @@
-"""Our client as llmperf's, in Ray actors. Import this only where Ray and llmperf are installed.
+"""llmperf on Ray as a load engine: its actors, and what they measured.
+
+One actor carries one request at a time, as in llmperf itself. Load shapes are those of the asyncio
+engine, which drives actors here instead of sockets: what is sent, when, and what is recorded is the
+same. Nothing in this module needs Ray; `pods/measuring/ray_engine.py` does.
 
 llmperf's pool hands out results only when every request of a pool has ended (its commit f1d6bed),
 and drops a request for which no actor is free. So every actor has a launcher of its own, as in
@@ -11,10 +15,13 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import ray
 from llmperf.models import RequestConfig
@@ -23,10 +30,142 @@ from llmperf.requests_launcher import RequestsLauncher
 from ray.exceptions import RayError
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.client import Client, Measured, max_tokens_of
+from draftworth.measuring.client import (
+    ERROR_LOST_ACTOR,
+    Client,
+    Measured,
+    max_tokens_of,
+    unexpected,
+)
 from draftworth.measuring.clock import raise_scheduling_class
-from draftworth.measuring.load import Planned
-from pods.llmperf.ray_engine import lost_request
+from draftworth.measuring.load import Batch, Outcome, Planned, keep_load
+from draftworth.records.load import Load
+from draftworth.records.results import RequestRecord
+from draftworth.records.transcripts import Transcript
+
+_NOTICEABLE_WAIT_SECONDS = 0.005
+
+Progress = Callable[[str], None]
+
+
+class Actor(Protocol):
+    """Carries one request at a time, in a process of its own."""
+
+    def measure(self, client: Client, request: Planned) -> Measured | None:
+        """Block until the request has ended; whatever happens is a record, but None for one that
+        was cancelled."""
+
+    def cancel(self, request: Planned) -> None:
+        """Have `measure` return soon, if it still carries this request; does not block."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ThroughActors:
+    """Measures in whichever actor is idle. Notes how long requests had to wait.
+
+    cancelled: requests that an actor has been asked to end, and may still carry.
+    """
+
+    client: Client
+    idle: asyncio.Queue[Actor]
+    threads: ThreadPoolExecutor
+    waits_seconds: list[float] = field(default_factory=list)
+    cancelled: list[asyncio.Future[Measured | None]] = field(default_factory=list)
+
+    async def measure(self, request: Planned) -> Measured:
+        """Send one request. A failure is a record with its reason, never an exception."""
+        asked_seconds = time.monotonic()
+        actor = await self.idle.get()
+        self.waits_seconds.append(time.monotonic() - asked_seconds)
+        started_at_unix_s = self.client.wall_clock()
+        carried = asyncio.get_running_loop().run_in_executor(
+            self.threads, actor.measure, self.client, request
+        )
+        carried.add_done_callback(lambda _: self.idle.put_nowait(actor))
+        try:
+            measured = await asyncio.shield(carried)
+        except asyncio.CancelledError:
+            actor.cancel(request)
+            self.cancelled.append(carried)
+            raise
+        except Exception as error:  # noqa: BLE001 (one bad answer is one failed record)
+            return failed_request(request, started_at_unix_s, *unexpected(error))
+        assert measured  # noqa: S101 (for the type checker: nobody cancelled it)
+        return measured
+
+    async def last_answers(self) -> list[Measured]:
+        """Wait for the actors that were asked to end a request; of those that ended before."""
+        answers = await asyncio.gather(*self.cancelled, return_exceptions=True)
+        return [answer for answer in answers if isinstance(answer, Measured)]
+
+
+class RayEngine:
+    """Requests from as many processes as there are requests in flight."""
+
+    def __init__(self, actors: Sequence[Actor], progress: Progress) -> None:
+        self._count = len(actors)
+        self._progress = progress
+        # llmperf's launcher blocks until its request has ended: a thread for each, as in llmperf.
+        self._threads = ThreadPoolExecutor(max_workers=self._count, thread_name_prefix="actor")
+        self._idle: asyncio.Queue[Actor] = asyncio.Queue()
+        for actor in actors:
+            self._idle.put_nowait(actor)
+
+    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> Outcome:
+        """Send a batch as the asyncio engine does, and return when every actor is idle again.
+
+        Raises:
+            ValueError: the load wants more requests in flight than there are actors.
+        """
+        in_flight = load.needed_in_flight
+        if in_flight > self._count:
+            raise ValueError(f"{in_flight} requests in flight need as many actors: {self._count}")
+        through = _ThroughActors(client=client, idle=self._idle, threads=self._threads)
+        try:
+            outcome = await keep_load(through.measure, batch, load, seed=seed)
+            late = await through.last_answers()
+        except asyncio.CancelledError:
+            # The run is over: nobody waits for the threads, and they have no loop to report to.
+            for carried in through.cancelled:
+                carried.cancel()
+            raise
+        self._report_waits(through.waits_seconds)
+        return replace(outcome, others=[*outcome.others, *late])
+
+    def close(self) -> None:
+        """Wait for the threads; actors that still measure have been ended before."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _report_waits(self, waits_seconds: Sequence[float]) -> None:
+        late = [wait for wait in waits_seconds if wait > _NOTICEABLE_WAIT_SECONDS]
+        if late:
+            self._progress(
+                f"{len(late)} of {len(waits_seconds)} requests were sent late, by up to "
+                f"{max(late):.2f} s, because all {self._count} actors were busy; load_generator "
+                "asyncio or a Ray cluster has no such limit"
+            )
+
+
+def lost_request(request: Planned, started_at_unix_s: float, reason: str) -> Measured:
+    """The record of a request whose actor ended before it answered."""
+    message = f"the actor of this request was lost: {reason}"
+    return failed_request(request, started_at_unix_s, ERROR_LOST_ACTOR, message)
+
+
+def failed_request(request: Planned, started_at_unix_s: float, code: int, message: str) -> Measured:
+    """The record of a request of which nothing is known but why."""
+    record = RequestRecord(
+        error_code=code,
+        error_msg=message,
+        request_id=request.request_id,
+        prompt_id=request.prompt.id,
+        seed=request.seed,
+        started_at_unix_s=started_at_unix_s,
+        chunks=0,
+        usage_source="none",
+    )
+    return Measured(record=record, transcript=Transcript(request_id=request.request_id))
+
 
 # Ray's smallest; results are a few kilobytes and travel with the reply.
 OBJECT_STORE_BYTES: Final = 80 * 1024 * 1024

@@ -1,6 +1,6 @@
 """Send scenarios with one engine and print what was measured: run where llmperf and Ray are.
 
-`python -m tests.pods.llmperf.send_with ray|asyncio`, a JSON list of scenarios on standard
+`python -m tests.pods.measuring.send_with ray|asyncio`, a JSON list of scenarios on standard
 input, a JSON list of their records on a line of standard output.
 """
 
@@ -45,8 +45,7 @@ def opened(kind: str) -> Iterator[tuple[LoadEngine, list[Any]]]:
     if kind == "asyncio":
         yield AsyncioEngine(), []
         return
-    from pods.llmperf.ray_actors import RayActors
-    from pods.llmperf.ray_engine import RayEngine
+    from pods.measuring.ray_engine import RayActors, RayEngine
 
     actors = RayActors(ACTORS, None)
     engine = RayEngine(actors.actors, lambda line: print(line, file=sys.stderr))  # noqa: T201

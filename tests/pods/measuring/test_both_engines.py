@@ -109,7 +109,7 @@ def timeline_or_failure(request: Request) -> Iterable[Step]:
 def dying_server() -> Iterator[str]:
     """The address of a server whose process ends when it gets the prompt `dies`."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.pods.llmperf.dying_server"],
+        [sys.executable, "-m", "tests.pods.measuring.dying_server"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -155,7 +155,7 @@ def send_with(kind: str) -> Sent:
 
 def run(kind: str, scenarios: Sequence[Mapping[str, Any]]) -> Sequence[Any]:
     answer = subprocess.run(
-        [PYTHON, "-m", "tests.pods.llmperf.send_with", kind],
+        [PYTHON, "-m", "tests.pods.measuring.send_with", kind],
         cwd=ROOT,
         input=json.dumps(scenarios),
         capture_output=True,

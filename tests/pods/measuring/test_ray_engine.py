@@ -23,9 +23,9 @@ from draftworth.records.load import (
     PoissonLoad,
 )
 from draftworth.records.prompts import Case, Prompt
-from pods.llmperf import engines
-from pods.llmperf.engines import actors_needed, open_engine, why_not_llmperf
-from pods.llmperf.ray_engine import RayEngine, lost_request
+from pods.measuring import engines
+from pods.measuring.engines import actors_needed, open_engine, why_not_llmperf
+from pods.measuring.ray_engine import RayEngine, lost_request
 
 SHAPE = RequestShape(
     model="tiny",

@@ -13,7 +13,7 @@ from moto import mock_aws
 
 from draftworth.records.codec import dump_record
 from draftworth.records.servers import ServerState, server_state_key
-from pods.llmperf.server_states import ServerStates
+from pods.measuring.kubernetes_servers import ServerStates
 
 BUCKET = "results"
 SERVER = "slot1-vllm-k7"
