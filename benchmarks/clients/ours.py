@@ -54,7 +54,8 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[
 @contextmanager
 def ray_engine(actors: int) -> Iterator[LoadEngine]:
     """llmperf on Ray, started here. Imported here: only some environments have it."""
-    from pods.measuring.ray_engine import RayActors, RayEngine
+    from pods.measuring.ray_actors import RayActors
+    from pods.measuring.ray_engine import RayEngine
 
     opened = RayActors(actors, None)
     engine = RayEngine(opened.actors, lambda line: print(line, file=sys.stderr))

@@ -19,7 +19,7 @@ from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
 from pods.measuring.ray_engine import Progress, RayEngine
 
 if TYPE_CHECKING:
-    from pods.measuring.ray_engine import RayActors
+    from pods.measuring.ray_actors import RayActors
 
 _NEEDED_MODULES = ("ray", "llmperf.requests_launcher")
 
@@ -53,7 +53,7 @@ def open_engine(
 
 def start_actors(count: int, ray_address: str | None) -> RayActors:
     """Start Ray, or join it, and `count` actors."""
-    from pods.measuring.ray_engine import RayActors
+    from pods.measuring.ray_actors import RayActors
 
     return RayActors(count, ray_address)
 

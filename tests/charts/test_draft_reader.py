@@ -99,7 +99,7 @@ def test_its_programs_are_copied_from_our_image_to_where_it_looks() -> None:
     assert copying["image"] == measuring["image"]
     *files, target = copying["command"][2:]
     assert {f"/app/{name.partition('/')[0]}" for name in MEASURING_IMAGE} == set(files)
-    assert "WORKDIR /app\n" in (ROOT / "pods" / "llmperf" / "Dockerfile").read_text()
+    assert "WORKDIR /app\n" in (ROOT / "pods" / "measuring" / "Dockerfile").read_text()
     assert target == container()["workingDir"]
     assert [m["mountPath"] for m in copying["volumeMounts"]] == [target]
     assert target in [m["mountPath"] for m in container()["volumeMounts"]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from charts.winner import measured
+from charts.winner import find_graphs
 from draftworth.records.artifacts import ArtifactManifest, manifest_key
 from draftworth.records.checkpoints import StoredFile
 from draftworth.records.codec import dump_record
@@ -41,7 +41,7 @@ def bucket(folder: Path) -> Path:
 
 def run(artifacts: Path, target: Path, way: str) -> subprocess.CompletedProcess[str]:
     """As the container does: the text with `python3 -c`."""
-    program = Path(measured.__file__).read_text(encoding="utf-8")
+    program = Path(find_graphs.__file__).read_text(encoding="utf-8")
     command = [sys.executable, "-I", "-c", program, str(artifacts), KEY, str(target), way]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -46,7 +46,7 @@ from tests.support.shipped import lay_out
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.emulator
-DOCKERFILE = ROOT / "pods" / "llmperf" / "Dockerfile"
+DOCKERFILE = ROOT / "pods" / "measuring" / "Dockerfile"
 LARGE = "model-00001-of-00002.safetensors"
 SECRET, TOKEN = "draftworth/hub", "hf_very_secret"
 NOT_IN_THE_POD = ("pydantic", "rich", "aws_cdk", "cdk8s", "moto", "ray", "transformers")

@@ -45,7 +45,8 @@ def opened(kind: str) -> Iterator[tuple[LoadEngine, list[Any]]]:
     if kind == "asyncio":
         yield AsyncioEngine(), []
         return
-    from pods.measuring.ray_engine import RayActors, RayEngine
+    from pods.measuring.ray_actors import RayActors
+    from pods.measuring.ray_engine import RayEngine
 
     actors = RayActors(ACTORS, None)
     engine = RayEngine(actors.actors, lambda line: print(line, file=sys.stderr))  # noqa: T201

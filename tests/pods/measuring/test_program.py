@@ -50,7 +50,7 @@ from tests.support.stream_server import (
 )
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
-DOCKERFILE = ROOT / "pods" / "llmperf" / "Dockerfile"
+DOCKERFILE = ROOT / "pods" / "measuring" / "Dockerfile"
 # What the image does not have, or what the program must not need.
 NOT_IN_THE_POD = ("pydantic", "yaml", "rich", "aws_cdk", "cdk8s", "moto", "ray", "llmperf")
 # What the report takes, and measuring does not.
@@ -317,7 +317,7 @@ def test_a_run_that_cannot_even_begin_is_over_and_says_so(
 def test_a_defect_before_the_run_begins_is_recorded_and_shown(image: Path, tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text(dump_text(spec_for("http://127.0.0.1:9")))
     arguments = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
-    engines = image / "pods" / "llmperf" / "engines.py"
+    engines = image / "pods" / "measuring" / "engines.py"
     statement = "    if spec.load_generator == "
     engines.write_text(
         engines.read_text().replace(statement, f"    raise KeyError(7)\n{statement}", 1)

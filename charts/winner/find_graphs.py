@@ -1,0 +1,44 @@
+"""Where vLLM finds the winner's compiled graphs: what the init container of an exported pod runs.
+
+`find_graphs ARTIFACTS KEY TARGET link|copy`. The bucket's manifest names the folder of the graphs,
+which no pod can know before. `link`: the engine reads them in place; `copy`: it works on a cache
+that it has to be able to write. Stands alone: the Neuron image has an interpreter and nothing of
+ours, and the text of this file travels in the pod's own object. Python 3.10 and later.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+
+def find_graphs(artifacts: Path, key: str, target: Path, *, copy: bool) -> None:
+    """Make `target` the folder of the key's graphs; ends the program where they are not whole."""
+    manifest = artifacts / key / "_ARTIFACTS.json"
+    if not manifest.is_file():
+        sys.exit(
+            f"{manifest}: not there: the bucket has no compiled graphs of this key; next: copy the "
+            f"folder {key}/ of the experiment's artifacts bucket into this one (aws s3 sync)"
+        )
+    said = json.loads(manifest.read_text(encoding="utf-8"))
+    graphs = artifacts / said["folder"]
+    for file in said["files"]:
+        path = graphs / file["path"]
+        if not path.is_file() or path.stat().st_size != file["size_bytes"]:
+            sys.exit(f"{path}: not there as {manifest} lists it; next: copy the folder {key}/ anew")
+    if target.is_symlink():
+        target.unlink()
+    elif target.is_dir():
+        shutil.rmtree(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if copy:
+        shutil.copytree(graphs, target)
+    else:
+        target.symlink_to(graphs)
+
+
+if __name__ == "__main__":
+    artifacts_given, key_given, target_given, way = sys.argv[1:]
+    find_graphs(Path(artifacts_given), key_given, Path(target_given), copy=way == "copy")

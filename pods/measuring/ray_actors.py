@@ -1,0 +1,234 @@
+"""Our client as llmperf's, in Ray actors. Import this only where Ray and llmperf are installed.
+
+llmperf's pool hands out results only when every request of a pool has ended (its commit f1d6bed),
+and drops a request for which no actor is free. So every actor has a launcher of its own, as in
+llmperf's own benchmark, and gets the next request when the last one has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import ray
+from llmperf.models import RequestConfig
+from llmperf.ray_llm_client import LLMClient
+from llmperf.requests_launcher import RequestsLauncher
+from ray.exceptions import RayError
+
+from draftworth.errors import DraftworthError
+from draftworth.measuring.client import Client, Measured, max_tokens_of
+from draftworth.measuring.clock import raise_scheduling_class
+from draftworth.measuring.load import Planned
+from pods.measuring.ray_engine import lost_request
+
+# Ray's smallest; results are a few kilobytes and travel with the reply.
+OBJECT_STORE_BYTES: Final = 80 * 1024 * 1024
+# Ray keeps an idle process for each of its CPUs; the actors here ask for none.
+LOCAL_CPUS: Final = 1
+# A share of a core, so that a cluster's autoscaler sees a demand; a client sleeps nearly always.
+CLUSTER_ACTOR_CPUS: Final = 0.1
+START_DEADLINE_SECONDS: Final = 300.0
+RESTART_DEADLINE_SECONDS: Final = 60.0
+
+# What the actors import from.
+_ROOT = Path(__file__).resolve().parents[2]
+
+_CLIENT = "draftworth_client"
+_REQUEST = "draftworth_request"
+_MEASURED = "draftworth_measured"
+# With a group beside the default one, Ray gives each a thread of its own.
+_CONTROL = "control"
+
+
+class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
+    """Measures with the client that comes with each request.
+
+    One thread measures, another one takes what concerns the request that is being measured.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._measuring: dict[str, asyncio.Task[Measured]] = {}
+
+    def scheduling(self) -> str:
+        """The class that requests are measured in; an answer also means that the actor is ready.
+
+        Asked for here, because it is that of the thread which measures.
+        """
+        return raise_scheduling_class()
+
+    def llm_request(self, request_config: Any) -> tuple[dict[str, Any], str, Any]:
+        """Measure one request, the way llmperf asks for it."""
+        client: Client = request_config.metadata[_CLIENT]
+        request: Planned = request_config.metadata[_REQUEST]
+        measuring = self._loop.create_task(
+            client.measure(request.prompt, request_id=request.request_id, seed=request.seed)
+        )
+        self._measuring = {request.request_id: measuring}
+        try:
+            measured = self._loop.run_until_complete(measuring)
+        except asyncio.CancelledError:
+            return {_MEASURED: None}, "", request_config
+        return {_MEASURED: measured}, measured.transcript.text, request_config
+
+    @ray.method(concurrency_group=_CONTROL)  # type: ignore[untyped-decorator]
+    def cancel(self, request_id: str) -> None:
+        """End this request; any other one is left alone."""
+        self._loop.call_soon_threadsafe(self._cancel, request_id)
+
+    def _cancel(self, request_id: str) -> None:
+        if measuring := self._measuring.get(request_id):
+            measuring.cancel()
+
+
+class LaunchedActor:
+    """One actor behind a launcher of llmperf."""
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+        self._launcher = RequestsLauncher([handle])
+
+    def measure(self, client: Client, request: Planned) -> Measured | None:
+        """Block until the request has ended; a lost actor is a record, and Ray restarts it."""
+        started_at_unix_s = client.wall_clock()
+        try:
+            self._launcher.launch_requests(request_config(client, request))
+            ((metrics, _, _),) = self._launcher.get_next_ready()
+        except RayError as error:
+            self._await_restart()
+            return lost_request(request, started_at_unix_s, type(error).__name__)
+        measured: Measured | None = metrics[_MEASURED]
+        return measured
+
+    def cancel(self, request: Planned) -> None:
+        """Ask the actor to end this request."""
+        self.handle.cancel.remote(request.request_id)
+
+    def _await_restart(self) -> None:
+        """So that the next request is not lost too."""
+        with suppress(RayError):
+            ray.get(self.handle.scheduling.remote(), timeout=RESTART_DEADLINE_SECONDS)
+
+
+def request_config(client: Client, request: Planned) -> Any:
+    """A request in llmperf's form, for its launcher alone: the client has the prompt.
+
+    The prompt's length is 0: only the server counts it.
+    """
+    return RequestConfig(
+        model=client.shape.model,
+        prompt=(request.prompt.id, 0),
+        sampling_params={"max_tokens": max_tokens_of(client.shape, request.prompt)},
+        metadata={_CLIENT: client, _REQUEST: request},
+    )
+
+
+class RayActors:
+    """Actors on a Ray that is started here, or on the cluster at an address."""
+
+    def __init__(self, count: int, address: str | None) -> None:
+        """Returns when all are ready.
+
+        Raises:
+            DraftworthError: Ray did not start, or did not start the actors in time.
+        """
+        self._folder = None if address else tempfile.mkdtemp(prefix="ray-")
+        self.actors: Sequence[LaunchedActor] = ()
+        try:
+            self._init_ray(address)
+            cpus = CLUSTER_ACTOR_CPUS if address else 0
+            self.actors = _create(count, cpus)
+            self.scheduling = self._ready_scheduling(address)
+        except BaseException:
+            self.end_actors()
+            self.close()
+            raise
+
+    def _init_ray(self, address: str | None) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            if self._folder is None:
+                ray.init(address=address, log_to_driver=False)
+            else:
+                _start_local(self._folder)
+        except (RayError, OSError, RuntimeError, ValueError) as error:
+            raise DraftworthError(
+                f"Ray at {address or 'this machine'} cannot be used: {error}; next: check the "
+                "address, or load_generator asyncio"
+            ) from error
+
+    def _ready_scheduling(self, address: str | None) -> str:
+        asked = [actor.handle.scheduling.remote() for actor in self.actors]
+        try:
+            answers = ray.get(asked, timeout=START_DEADLINE_SECONDS)
+        except RayError as error:
+            raise DraftworthError(
+                f"Ray at {address or 'this machine'} did not start {len(asked)} actors within "
+                f"{START_DEADLINE_SECONDS:g} s: {error}\n"
+                f"A cluster must have {CLUSTER_ACTOR_CPUS} CPU for each, and the load generator's "
+                "own image on every node."
+            ) from error
+        return " or ".join(sorted(set(answers)))
+
+    def end_actors(self) -> None:
+        """End every actor at once, whatever it measures."""
+        for actor in self.actors:
+            with suppress(RayError):
+                ray.kill(actor.handle)
+
+    def close(self) -> None:
+        """Leave Ray, or end it where it was started here. No thread may still call an actor.
+
+        A call after this would start another Ray.
+        """
+        ray.shutdown()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _start_local(folder: str) -> None:
+    """Ray with everything it writes below `folder`; it needs neither /dev/shm nor this HOME."""
+    path = os.pathsep.join([str(_ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    with _environment(HOME=folder, PYTHONPATH=path.rstrip(os.pathsep)):
+        ray.init(
+            address="local",
+            num_cpus=LOCAL_CPUS,
+            num_gpus=0,
+            object_store_memory=OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=False,
+            _temp_dir=folder,
+            _plasma_directory=folder,
+        )
+
+
+def _create(count: int, cpus: float) -> list[LaunchedActor]:
+    remote = ray.remote(concurrency_groups={_CONTROL: 1})(MeasuringClient).options(
+        num_cpus=cpus,
+        max_restarts=-1,  # a lost process costs the request that it had, never the load
+        max_task_retries=0,  # a request is sent once
+        scheduling_strategy="SPREAD",
+    )
+    return [LaunchedActor(remote.remote()) for _ in range(count)]
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    """Processes that are started inside have these variables."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
