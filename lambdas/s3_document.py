@@ -31,7 +31,14 @@ class ConflictError(Exception):
 
 
 class DocumentError(Exception):
-    """The object is not the document that it should be; the message says what to do."""
+    """The object is not the document that it should be; the message says what to do.
+
+    etag: of the object, by which it is known again.
+    """
+
+    def __init__(self, message: str, *, etag: str) -> None:
+        super().__init__(message)
+        self.etag = etag
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +80,8 @@ class S3Document(Generic[D]):
         except (RecordError, TooLargeError) as error:
             raise DocumentError(
                 f"s3://{self.bucket}/{self.key} is not a {self.kind.__name__.lower()} ({error}); "
-                f"{self.repair}"
+                f"{self.repair}",
+                etag=answer["ETag"],
             ) from error
         return Stored(document=document, etag=answer["ETag"])
 

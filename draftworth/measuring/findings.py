@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from draftworth import __version__
 from draftworth.analysis.answer import verdict_of
 from draftworth.analysis.costs import step_costs_of
 from draftworth.analysis.facts import facts_of
@@ -88,6 +89,7 @@ def run_result(
         interruptions=interruptions(entries),
         server_starts={v: s for v, s in server_starts(entries).items() if v in variants},
         serving=spec.serving,
+        draftworth_version=__version__,
     )
 
 

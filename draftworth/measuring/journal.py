@@ -35,7 +35,7 @@ from draftworth.records.results import (
     TimeAccount,
 )
 
-JOURNAL_SCHEMA = "draftworth.journal/3"
+JOURNAL_SCHEMA = "draftworth.journal/2"
 JOURNAL_FOLDER = "journal"
 
 # started: the pod began; waited: for servers; measured: blocks that count, with their warm-ups;

@@ -15,7 +15,7 @@ from draftworth.records.results import Limits, Price, check_temperature
 from draftworth.records.search import Search
 from draftworth.records.servers import ServingFacts
 
-RUN_SPEC_SCHEMA = "draftworth.runspec/11"
+RUN_SPEC_SCHEMA = "draftworth.runspec/10"
 
 
 @dataclass(frozen=True, kw_only=True)

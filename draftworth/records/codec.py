@@ -1,8 +1,13 @@
-"""The one codec of records: frozen dataclasses to strict JSON and back, every key and type checked.
+"""The one codec of records: frozen dataclasses to strict JSON and back, every type checked.
 
 A record's fields are text, numbers, true or false, `Literal`, None, tuples, mappings with text as
-keys, other records, and unions of records, of which the key `kind` says which one it is. A record
-with a field `schema` is read only where its default is given. Standard library only.
+keys, other records, and unions of records, of which the key `kind` says which one it is. Standard
+library only.
+
+The field `schema` is `draftworth.NAME/MAJOR`, and a record is read only where it is given as it is
+written today. Within a major version the codec ignores a key that it does not know, and a field
+that is missing has its default. So a field that is added later must have a default, and a change
+that such a reader cannot take raises MAJOR (decision record 30).
 
 Bytes can be anything: numbers are finite and whole ones fit 64 bits, text fits UTF-8, and what is
 wrong is told in a few words however large it is.
@@ -19,7 +24,7 @@ import re
 import reprlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -49,7 +54,7 @@ class RecordError(DraftworthError):
 
 
 class OtherVersionError(RecordError):
-    """They are a record of another version, or of another kind."""
+    """The bytes are a record of another major version, or of another kind."""
 
 
 def dump_record(record: Any, *, indent: int | None = None) -> bytes:
@@ -71,14 +76,7 @@ def dump_json(value: object, *, indent: int | None = None) -> bytes:
 
 def load_record(kind: type[T], data: bytes | str) -> T:
     """Read a record; raises RecordError, of another schema OtherVersionError."""
-    value = load_object(data)
-    allowed = getattr(kind, "schema", None)
-    if allowed is not None and value.get("schema") != allowed:
-        raise OtherVersionError(
-            f"schema: given {_short.repr(value.get('schema'))}, allowed {allowed!r}; "
-            "next: read it with the version of draftworth that wrote it"
-        )
-    return cast(T, _convert_record(kind, value, ""))
+    return cast(T, _convert_record(kind, load_object(data), ""))
 
 
 def load_object(data: bytes | str) -> dict[str, Any]:
@@ -191,17 +189,41 @@ def _convert_union(kinds: Sequence[Any], value: Any, where: str) -> Any:
 
 def _convert_record(kind: Any, value: dict[str, Any], where: str) -> Any:
     types = _field_types(kind)
-    if value.keys() != types.keys():
-        missing, unknown = sorted(types.keys() - value.keys()), sorted(value.keys() - types.keys())
-        raise RecordError(
-            f"{where or 'file'}: missing keys {_short.repr(missing)}, "
-            f"unknown keys {_short.repr(unknown)}"
-        )
-    converted = {n: _convert(t, value[n], _below(where, n)) for n, t in types.items()}
+    if "schema" in types:
+        _check_schema(kind.schema, value, where)
+    if missing := sorted(_required(kind) - value.keys()):
+        raise RecordError(f"{where or 'file'}: missing keys {_short.repr(missing)}")
+    converted = {
+        name: _convert(inner, value[name], _below(where, name))
+        for name, inner in types.items()
+        if name in value
+    }
     try:
         return kind(**converted)
     except ValueError as error:  # of its own rules
         raise RecordError(f"{where}.{error}" if where else str(error)) from error
+
+
+def _check_schema(allowed: str, value: dict[str, Any], where: str) -> None:
+    given = value.get("schema")
+    if given == allowed:
+        return
+    version = value.get("draftworth_version")
+    writer = f"draftworth {version!r:.40}" if version else "the version of draftworth"
+    raise OtherVersionError(
+        f"{_below(where, 'schema')}: given {_short.repr(given):.80}, allowed {allowed!r}; "
+        f"next: read it with {writer} that wrote it"
+    )
+
+
+@cache
+def _required(kind: Any) -> frozenset[str]:
+    """The names of the fields that have no default."""
+    return frozenset(
+        field.name
+        for field in fields(kind)
+        if field.default is MISSING and field.default_factory is MISSING
+    )
 
 
 @cache

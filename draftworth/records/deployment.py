@@ -44,9 +44,11 @@ def canary_key(job_name: str, variant: str) -> str:
     return f"{CANARIES_FOLDER}{job_name}/{variant}.json"
 
 
-PLAN_SCHEMA = "draftworth.capacity-plan/6"
+PLAN_SCHEMA = "draftworth.capacity-plan/5"
 # What the controller knows: deployments, their spend, the last decision.
 STATE_KEY = f"{CONTROL_PREFIX}capacity.json"
+# Which state a mail has called unreadable.
+TOLD_KEY = f"{CONTROL_PREFIX}unreadable-state.txt"
 # While an object of this name exists, the accelerator nodes stay at zero.
 STOP_KEY = f"{CONTROL_PREFIX}stop"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from draftworth.errors import UserInputError
-from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.codec import RecordError, dump_json, dump_record, load_object, load_record
 from draftworth.records.load import Load
 from draftworth.records.servers import ServingFacts
 from draftworth.untrusted import TooLargeError, one_line, read_file
@@ -67,15 +67,13 @@ class StepCostCard:
 
     def sealed(self) -> StepCostCard:
         """The same card with the hash of its content."""
-        return replace(self, content_sha256=self._computed_sha256())
+        return replace(self, content_sha256=_sha256_of_content(dump_record(self)))
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing was changed since it was sealed."""
-        return self.content_sha256 == self._computed_sha256()
 
-    def _computed_sha256(self) -> str:
-        return hashlib.sha256(dump_record(replace(self, content_sha256=""))).hexdigest()
+def _sha256_of_content(data: bytes) -> str:
+    """The hash of a card as it is written, so keys that another version wrote are part of it."""
+    content = {**load_object(data), "content_sha256": ""}
+    return hashlib.sha256(dump_json(content)).hexdigest()
 
 
 def read_step_costs(path: Path) -> StepCostCard:
@@ -87,7 +85,8 @@ def read_step_costs(path: Path) -> StepCostCard:
     file = path / STEP_COSTS_FILE if path.is_dir() else path
     shown = one_line(str(file))
     try:
-        card = load_record(StepCostCard, read_file(file))
+        data = read_file(file)
+        card = load_record(StepCostCard, data)
     except OSError as error:
         raise UserInputError(
             f"{shown}: no step-cost card there ({error.strerror}); allowed: {STEP_COSTS_FILE}, or "
@@ -95,7 +94,7 @@ def read_step_costs(path: Path) -> StepCostCard:
         ) from error
     except (RecordError, TooLargeError) as error:
         raise UserInputError(f"{shown}: no step-cost card of this version: {error}") from error
-    if not card.is_whole:
+    if card.content_sha256 != _sha256_of_content(data):
         raise UserInputError(
             f"{shown}: content_sha256: given {one_line(card.content_sha256, characters=64)!r}, "
             "allowed: the hash of the card's content: it was changed after the run wrote it; copy "

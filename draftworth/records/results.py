@@ -35,7 +35,7 @@ from draftworth.records.servers import ServingFacts
 from draftworth.untrusted import MIB
 
 RESULT_SCHEMA = "draftworth.result/6"
-RUN_SCHEMA = "draftworth.run/9"
+RUN_SCHEMA = "draftworth.run/8"
 RESULT_SUFFIX = ".result.json"
 TRANSCRIPT_SUFFIX = ".transcript.jsonl.gz"
 LLMPERF_RESPONSES_SUFFIX = "_individual_responses.json"
@@ -459,6 +459,7 @@ class RunResult:
     started_at_unix_s: of the first pod, where a Job resumed the run.
     server_starts: by variant, of the servers that say how they started.
     serving: None: nobody knows what serves the endpoints.
+    draftworth_version: of the program that wrote it; a reader that refuses its schema names it.
     """
 
     schema: str = RUN_SCHEMA
@@ -485,6 +486,7 @@ class RunResult:
     interruptions: tuple[Interruption, ...] = ()
     server_starts: Mapping[str, ServerStart] = field(default_factory=dict)
     serving: ServingFacts | None = None
+    draftworth_version: str = ""
 
     def __post_init__(self) -> None:
         _check_times(self)

@@ -98,7 +98,7 @@ class ServerState:
     reason: why it was given up; empty in every other phase.
     """
 
-    schema: str = "draftworth.server-state/4"
+    schema: str = "draftworth.server-state/3"
     server: str
     variant: str
     pod: str

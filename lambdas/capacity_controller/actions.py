@@ -20,13 +20,14 @@ from urllib.request import OpenerDirector, Request, build_opener
 
 from botocore.exceptions import ClientError
 
+from draftworth.records.codec import dump_text
 from draftworth.records.deployment import DEADLINE_SCHEDULE, CapacityPlan
 from lambdas.capacity_controller.observation import NodeGroup
 from lambdas.capacity_controller.observing import Clients
 from lambdas.capacity_controller.state import Notification, Settings
 from lambdas.s3_document import error_code
 
-DEADLINE_EVENT = '{"trigger": "deadline"}'
+DEADLINE_TRIGGER = "deadline"
 # EKS puts this hook on the Auto Scaling group of every managed node group, to drain nodes first.
 DRAIN_HOOK = "Terminate-LC-Hook"
 # EKS is busy with the group: another change is under way, or it is not active yet.
@@ -58,11 +59,17 @@ def end_drain(nodes: NodeGroup, clients: Clients, instance: str) -> None:
 
 
 def schedule_deadline(
-    clients: Clients, settings: Settings, *, at_unix_s: float | None, function_arn: str
+    plan: CapacityPlan,
+    clients: Clients,
+    settings: Settings,
+    *,
+    at_unix_s: float | None,
+    function_arn: str,
 ) -> None:
     """Have the function invoked once at this time; None: not any more.
 
-    A schedule deletes itself when it has fired.
+    A schedule deletes itself when it has fired. It carries the plan, so that the deadline holds
+    where the state cannot be read.
     """
     scheduler, missing = clients.scheduler, "ResourceNotFoundException"
     name = {"Name": DEADLINE_SCHEDULE, "GroupName": settings.schedule_group}
@@ -78,7 +85,7 @@ def schedule_deadline(
         "Target": {
             "Arn": function_arn,
             "RoleArn": settings.schedule_role_arn,
-            "Input": DEADLINE_EVENT,
+            "Input": json.dumps({"trigger": DEADLINE_TRIGGER, "plan": dump_text(plan)}),
         },
         "ActionAfterCompletion": "DELETE",
     }

@@ -8,12 +8,11 @@ state's outbox until they are sent: an invocation that dies in between leaves th
 
 Deadline and budget follow from the state alone. Once one is reached, nothing else is looked at but
 the node group, and the nodes go also where the state cannot be written. Where it cannot be read,
-they go when the deploy's time is over since their size was set.
+`without_state` holds.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import random
 import time
@@ -25,7 +24,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.records.deployment import HEARTBEAT_MINUTES, STATE_KEY, CapacityPlan
 from lambdas.capacity_controller import actions, notifications
-from lambdas.capacity_controller.decision import limits_reached, utc
+from lambdas.capacity_controller.decision import limits_reached
 from lambdas.capacity_controller.observation import NodeGroup, Observation
 from lambdas.capacity_controller.observing import Clients, node_group, observe, observe_nodes
 from lambdas.capacity_controller.state import Deployment, Notification, Settings, State
@@ -44,8 +43,6 @@ UNSENT_AFTER_SECONDS = 600.0
 # EKS is busy for minutes at times; a size that it refuses for so long is worth a notification.
 REPORT_REFUSED_SIZE_AFTER_SECONDS = 600.0
 BUSY_PAUSE_SECONDS = 5.0
-# A minute: a state that cannot be read for so long is not one read that fails.
-STATE_READS = 12
 # Clocks of AWS's machines differ by milliseconds: a state from later than this is not ours.
 MAX_CLOCK_DIFFERENCE_SECONDS = 3600.0
 _LONGEST_PAUSE_SECONDS = 0.5
@@ -93,7 +90,7 @@ class Controller:
             deployment = stored.document.deployment if stored else None
             if stored is None or deployment is None:
                 return False
-            self._check_not_from_the_future(deployment)
+            self._check_not_from_the_future(stored, deployment)
             try:
                 if self._reconcile_once(stored, deployment, trigger, function_arn):
                     return True
@@ -123,37 +120,7 @@ class Controller:
         """A moment of random length, so that two that collided do not collide again."""
         self.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
 
-    def scale_to_zero_without_state(self, plan: CapacityPlan, why: str) -> None:
-        """Take nodes to zero whose deadline and budget are not known: the state is lost."""
-        if self._is_at_zero(plan):
-            return
-        self.log({"level": "ERROR", "event": "scaled to zero without a state", "text": why})
-        lost = notifications.of_lost_state(plan, why, now=self.clock())
-        actions.publish(lost, self.clients, self.settings)
-
-    def scale_to_zero_if_overdue(self, plan: CapacityPlan, why: str) -> None:
-        """Take nodes to zero whose deadline must be over, where the state cannot be read for a
-        minute: not for one read that fails.
-
-        Counted from the last change of the node group, which comes after the deploy that led to it.
-        Only a deploy that found the nodes up has a later deadline: its run would be interrupted,
-        and go on with the next heartbeat that can read the state.
-        """
-        for _ in range(STATE_READS):
-            with contextlib.suppress(Exception):
-                self.document.read()
-                return  # what failed is for the next invocation
-            self.sleep(BUSY_PAUSE_SECONDS)
-        nodes, now = node_group(plan, self.clients, since=self.clock()), self.clock()
-        if nodes.ownership != "ours" or nodes.desired_size == 0:
-            return
-        if nodes.modified_at_unix_s is None:
-            self._tell_hourly(notifications.of_lost_state(plan, why, zero=False, now=now))
-        elif now - nodes.modified_at_unix_s >= plan.deadline_minutes * 60:
-            since = utc(nodes.modified_at_unix_s)
-            self.scale_to_zero_without_state(plan, f"{why}; they have been up since {since}")
-
-    def _tell_hourly(self, notification: Notification) -> None:
+    def tell_hourly(self, notification: Notification) -> None:
         """For what cannot be remembered as told: in the first minutes of an hour."""
         if self.clock() % 3600 < HEARTBEAT_MINUTES * 60:
             actions.publish(notification, self.clients, self.settings)
@@ -177,7 +144,7 @@ class Controller:
         if nodes.ownership == "ours" and nodes.desired_size != 0:
             actions.set_desired_size(plan, self.clients, 0)
             return False
-        self._end_drains(nodes)
+        self.end_drains(nodes)
         return True
 
     def _reconcile_once(
@@ -192,7 +159,7 @@ class Controller:
         self._log_decision(step, nodes, trigger)
         resized, error = self._resize(step, nodes)
         if step.decision.desired_size == 0:
-            self._end_drains(nodes)
+            self.end_drains(nodes)
         scheduled = self._schedule(step, function_arn)
         refused = self._refused_size(stored.document, error, now)
         stored, left = self._claim_left_over(stored, now)
@@ -208,11 +175,13 @@ class Controller:
             raise error
         return undisturbed
 
-    def _check_not_from_the_future(self, deployment: Deployment) -> None:
+    def _check_not_from_the_future(self, stored: Stored[State], deployment: Deployment) -> None:
         """It would have a deadline that never comes."""
         latest = max(deployment.deployed_at_unix_s, deployment.node_time.observed_at_unix_s)
         if latest > self.clock() + MAX_CLOCK_DIFFERENCE_SECONDS:
-            raise DocumentError(f"{self.document.key} is from the future; {self.document.repair}")
+            raise DocumentError(
+                f"{self.document.key} is from the future; {self.document.repair}", etag=stored.etag
+            )
 
     def _observe(self, stored: Stored[State], deployment: Deployment) -> Observation:
         """AWS as it is; of a deployment whose time or money is over, the node group alone."""
@@ -244,7 +213,7 @@ class Controller:
         try:
             self.document.write(told, over=stored)
         except (ClientError, BotoCoreError, DocumentError):
-            self._tell_hourly(unseen)
+            self.tell_hourly(unseen)
         else:
             self._send((unseen,))
 
@@ -307,7 +276,8 @@ class Controller:
             self.log({"level": "INFO", "event": "size set again", "desired_size": size})
         return error is None, error
 
-    def _end_drains(self, nodes: NodeGroup) -> None:
+    def end_drains(self, nodes: NodeGroup) -> None:
+        """End the drains of nodes that are not needed any more."""
         for instance in nodes.draining:
             end = functools.partial(actions.end_drain, nodes, self.clients, instance)
             self._attempt(end, "drain not ended", instance=instance)
@@ -322,7 +292,11 @@ class Controller:
             return current
         error = self._attempt(
             lambda: actions.schedule_deadline(
-                self.clients, self.settings, at_unix_s=wanted, function_arn=function_arn
+                step.deployment.plan,
+                self.clients,
+                self.settings,
+                at_unix_s=wanted,
+                function_arn=function_arn,
             ),
             "schedule not set",
         )

@@ -102,6 +102,29 @@ def decide(
     )
 
 
+def decide_without_state(
+    deployment: Deployment, observation: Observation, *, now: float
+) -> Decision | None:
+    """What takes nodes to zero where the deployment is made of its plan alone; None: they stay.
+
+    Reasons that ask what was said since the deploy are left out: nobody knows when that was.
+    """
+    for decision in _reasons_without_state(deployment, observation, now):
+        held = _held(decision, observation, now)
+        return None if held.desired_size is None else held
+    return None
+
+
+def _reasons_without_state(
+    deployment: Deployment, observation: Observation, now: float
+) -> Iterator[Decision]:
+    yield from _stopped(observation)
+    yield from _complete(observation)
+    yield from _failed(observation)
+    yield from limits_reached(deployment, now)
+    yield from _no_block_now(observation, now)
+
+
 def deadline_unix_s(deployment: Deployment, observation: Observation) -> float:
     """The experiment's own end, or that of a Capacity Block's nodes if it is sooner."""
     own = deployment.own_deadline_unix_s
@@ -122,18 +145,14 @@ def _reasons_against(
     yield from _without_a_node_group(deployment, observation)
     if status == "ended":
         yield _zero("ended", "the deployment was deleted")
-    if observation.stopped is True:
-        yield _zero("stopped", "the object control/stop is in the results bucket")
+    yield from _stopped(observation)
     yield from _complete(observation)
     yield from _server_gave_up(deployment, observation)
     yield from _failed(observation)
     yield from limits_reached(deployment, now)
     yield from _not_begun(deployment, observation)
     yield from _no_server_ready(deployment, observation)
-    if isinstance(observation.block, NoCapacityBlock):
-        yield _zero("no_block", observation.block.why)
-    if isinstance(observation.block, CapacityBlock):
-        yield from _outside_the_block(observation.block, now)
+    yield from _no_block_now(observation, now)
     yield from _not_staged(observation)
     yield from _not_tried(deployment, observation, now)
 
@@ -168,6 +187,11 @@ def _without_a_node_group(deployment: Deployment, observation: Observation) -> I
             "it is another's and is left alone"
         )
         yield Decision(desired_size=None, reason="foreign_node_group", text=text)
+
+
+def _stopped(observation: Observation) -> Iterator[Decision]:
+    if observation.stopped is True:
+        yield _zero("stopped", "the object control/stop is in the results bucket")
 
 
 def _complete(observation: Observation) -> Iterator[Decision]:
@@ -232,6 +256,13 @@ def _no_server_ready(deployment: Deployment, observation: Observation) -> Iterat
             f"{waited / 60:.0f} node minutes are paid for since a server was last ready or a node "
             f"was lost; a start may take {plan.startup_minutes}",
         )
+
+
+def _no_block_now(observation: Observation, now: float) -> Iterator[Decision]:
+    if isinstance(observation.block, NoCapacityBlock):
+        yield _zero("no_block", observation.block.why)
+    if isinstance(observation.block, CapacityBlock):
+        yield from _outside_the_block(observation.block, now)
 
 
 def _outside_the_block(block: CapacityBlock, now: float) -> Iterator[Decision]:

@@ -19,15 +19,19 @@ from urllib.request import OpenerDirector
 import boto3
 
 from draftworth.records.codec import load_record
-from draftworth.records.deployment import STATE_KEY, CapacityPlan
+from draftworth.records.deployment import CapacityPlan
 from draftworth.untrusted import one_line
-from lambdas.capacity_controller.actions import NotCloudFormationError, send_response
+from lambdas.capacity_controller.actions import (
+    DEADLINE_TRIGGER,
+    NotCloudFormationError,
+    send_response,
+)
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.deployment import handle_request
 from lambdas.capacity_controller.observing import Clients
 from lambdas.capacity_controller.state import load_settings
+from lambdas.capacity_controller.without_state import keep_to_limits
 from lambdas.runtime import CLIENT_CONFIG, Context, log_line
-from lambdas.s3_document import DocumentError
 
 
 def handler(event: Mapping[str, Any], context: Context) -> None:
@@ -62,23 +66,23 @@ def handle(
 
 
 def _reconcile(event: Mapping[str, Any], arn: str, controller: Controller) -> None:
-    """The heartbeat carries the template's plan, only to scale to zero where the state is lost or,
-    whatever else fails, when time must be over."""
+    """Decide by the state; where that cannot be done, keep to the limits of the event's plan."""
     try:
-        if not controller.reconcile(trigger_of(event), function_arn=arn) and "plan" in event:
-            controller.scale_to_zero_without_state(_plan(event), f"there is no {STATE_KEY}")
-    except DocumentError as error:
-        if "plan" in event:
-            controller.scale_to_zero_without_state(_plan(event), str(error))
-        raise
+        if not controller.reconcile(trigger_of(event), function_arn=arn):
+            _keep_to_limits(event, controller, None)
     except Exception as error:
-        if "plan" in event:
-            controller.scale_to_zero_if_overdue(_plan(event), str(error))
+        _keep_to_limits(event, controller, error)
         raise
 
 
-def _plan(event: Mapping[str, Any]) -> CapacityPlan:
-    return load_record(CapacityPlan, event["plan"])
+def _keep_to_limits(
+    event: Mapping[str, Any], controller: Controller, error: Exception | None
+) -> None:
+    """Only the heartbeat and the deadline's schedule carry a plan."""
+    if "plan" in event:
+        plan = load_record(CapacityPlan, event["plan"])
+        is_deadline = event.get("trigger") == DEADLINE_TRIGGER
+        keep_to_limits(controller, plan, error, is_deadline=is_deadline)
 
 
 def trigger_of(event: Mapping[str, Any]) -> str:

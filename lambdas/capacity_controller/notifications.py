@@ -16,7 +16,7 @@ from lambdas.capacity_controller.decision import (
     deadline_unix_s,
     utc,
 )
-from lambdas.capacity_controller.observation import Observation, Problem, Unknown
+from lambdas.capacity_controller.observation import NodeGroup, Observation, Problem, Unknown
 from lambdas.capacity_controller.state import Deployment, LastDecision, Notification
 
 # Amazon SNS: "must be less than 100 characters long", ASCII, no line breaks.
@@ -228,16 +228,24 @@ def _size_command(plan: CapacityPlan, size: int) -> str:
     )
 
 
-def of_lost_state(plan: CapacityPlan, why: str, *, now: float, zero: bool = True) -> Notification:
-    """Nodes were up, and their deadline is not known."""
-    what = "go to zero" if zero else "may be up too long"
+def of_lost_state(
+    plan: CapacityPlan, why: str, nodes: NodeGroup, end: Decision | None, *, now: float
+) -> Notification:
+    """The state cannot be used; the nodes go to zero for a reason, or stay as they are."""
+    modified = nodes.modified_at_unix_s
+    since = "a time that EKS does not tell" if modified is None else utc(modified)
+    what = f"go to zero: {end.text}." if end else "stay as they are, and none starts."
     lines = [
-        f"The accelerator nodes of {plan.experiment} {what}: {one_line(why)}.",
-        "Without it nobody knows their deadline and what they have cost.",
-        f"Next: see that there is no object {STATE_KEY}, raise `rerun`, deploy.",
+        f"The controller cannot use its state: {one_line(why)}.",
+        f"The accelerator nodes of {plan.experiment} {what}",
+        "Deadline and budget of the last known plan hold, both counted from the last change of",
+        f"the node group ({since}): what was spent before is not known.",
+        f"Next: `make stop` takes the nodes to zero now. Restore {STATE_KEY}, or delete it, raise",
+        "`rerun` and deploy. Where another version of this project wrote it: deploy with that one.",
     ]
-    subject = Subject.LOST_STATE_TO_ZERO if zero else Subject.LOST_STATE
-    return _notification(plan, subject, lines, now)
+    return _notification(
+        plan, Subject.LOST_STATE_TO_ZERO if end else Subject.LOST_STATE, lines, now
+    )
 
 
 def _quoted(lines: tuple[str, ...]) -> list[str]:

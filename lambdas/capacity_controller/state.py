@@ -178,7 +178,7 @@ class State(Document):
     requests: CloudFormation requests that were done.
     """
 
-    schema: str = "draftworth.capacity-state/6"
+    schema: str = "draftworth.capacity-state/5"
     status: Status = "ended"
     current: str | None = None
     deployments: Mapping[str, Deployment]

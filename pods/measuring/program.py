@@ -26,6 +26,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from draftworth import __version__
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring.clock import unix_clock
 from draftworth.measuring.journal import read_history, unrecorded_ends
@@ -225,6 +226,7 @@ def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> 
         reason=reason,
         started_at_unix_s=now,
         ended_at_unix_s=now,
+        draftworth_version=__version__,
     )
     try:
         _store(arguments.results).write(f"{run_id}/{RUN_FILE}", dump_record(result))

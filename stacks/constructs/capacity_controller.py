@@ -164,7 +164,7 @@ class CapacityController(Construct):
     def _build_heartbeat(self) -> aws_scheduler.CfnSchedule:
         """Notices what raises no event: the spend, the start of a Capacity Block, lost events.
 
-        It carries the plan, only to scale to zero when the function's state is lost.
+        It carries the plan, whose limits hold when the function's state cannot be read.
 
         EventBridge Scheduler tries to assume the role when a schedule is created, and IAM needs a
         while to know a new role everywhere. So it is made late: after the function, whose rights

@@ -10,7 +10,13 @@ from aws_cdk import Stack, Token, aws_iam, aws_s3
 
 from draftworth.experiment.naming import RUNS_PREFIX, Names
 from draftworth.records.checkpoints import failed_key, ready_key
-from draftworth.records.deployment import CANARIES_FOLDER, STATE_KEY, STOP_KEY, CapacityPlan
+from draftworth.records.deployment import (
+    CANARIES_FOLDER,
+    STATE_KEY,
+    STOP_KEY,
+    TOLD_KEY,
+    CapacityPlan,
+)
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.results import RUN_FILE
 from draftworth.records.servers import SERVERS_FOLDER
@@ -83,7 +89,7 @@ def _storage_rights(
     markers = [
         key(model.model, model.revision) for model in plan.models for key in (ready_key, failed_key)
     ]
-    state = [results.arn_for_objects(STATE_KEY)]
+    state = [results.arn_for_objects(key) for key in (STATE_KEY, TOLD_KEY)]
     runs = [results.arn_for_objects(key) for key in (*RUN_FILES, STOP_KEY, *REPORTS)]
     return [
         allow("ReadMarkers", ["s3:GetObject"], [checkpoints.arn_for_objects(k) for k in markers]),

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from draftworth.records.checkpoints import failed_key, ready_key
 from draftworth.records.codec import dump_record, dump_text
-from draftworth.records.deployment import STATE_KEY, STOP_KEY, canary_key
+from draftworth.records.deployment import STATE_KEY, STOP_KEY, TOLD_KEY, canary_key
 from draftworth.records.servers import server_state_key
 from lambdas.capacity_controller.controller import NotZeroError
 from lambdas.capacity_controller.handler import handle
@@ -52,6 +52,7 @@ RUN_KEY = f"runs/{RUN_ID}/run.json"
 OTHER_RUN_KEY = f"runs/{JOB}-ffffffff/run.json"
 KEYS = {
     "state": (RESULTS, STATE_KEY),
+    "told": (RESULTS, TOLD_KEY),
     "run": (RESULTS, RUN_KEY),
     "other run": (RESULTS, OTHER_RUN_KEY),
     "verdict": (RESULTS, f"runs/{RUN_ID}/verdict.json"),
@@ -234,6 +235,7 @@ CONTENTS = {
     "other run": mutated(dump_record(finished_run(f"{JOB}-ffffffff"))),
     "verdict": mutated(dump_record(make_verdict())),
     "stop": ANY_BYTES,
+    "told": ANY_BYTES,
     "target": mutated(dump_record(make_ready(TARGET))),
     "draft": mutated(dump_record(make_ready(DRAFT))),
     "given up": mutated(dump_record(make_failed_model(DRAFT))),
@@ -291,8 +293,10 @@ def test_after_the_deadline_the_size_is_zero(hostility: Hostility) -> None:
 
 
 @tries(1_000)
-@given(hostility=hostilities(NOT_STATE))
+@given(hostility=hostilities())
 @example(hostility=far_integer("draft"))
+@example(hostility=Hostility(contents={"state": b"{}"}))
+@example(hostility=Hostility(breaking_off={"state": "timeout"}, writes_fail=True))
 def test_bytes_and_failures_alone_end_no_run_that_has_begun(hostility: Hostility) -> None:
     """But for an object that ends one: the Job's own `run.json`, and `control/stop`."""
     for name in ("run", "other run", "stop"):
@@ -511,13 +515,13 @@ def test_a_size_that_is_accepted_and_never_shown_ends_in_time(
     assert 1 < len(asked) < 20
 
 
-def test_a_state_from_the_future_is_none() -> None:
+def test_a_state_from_the_future_lifts_no_deadline() -> None:
     aws = with_nodes_up()
     state = json.loads(state_of(aws))
     (deployment,) = state["deployments"].values()
     deployment["deployed_at_unix_s"] = aws.now + 10 * 365 * 24 * 3600
     aws.objects[KEYS["state"]] = (json.dumps(state).encode(), "etag")
-    heartbeat(aws)
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * MINUTE)
     assert aws.desired == 0
 
 

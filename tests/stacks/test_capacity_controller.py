@@ -13,7 +13,7 @@ from charts.names import server_name
 from charts.shipped import CAPACITY_CONTROLLER
 from draftworth.experiment.aws import CapacityBlock
 from draftworth.records.codec import load_record
-from draftworth.records.deployment import STATE_KEY, STOP_KEY, CapacityPlan
+from draftworth.records.deployment import STATE_KEY, STOP_KEY, TOLD_KEY, CapacityPlan
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES
 from stacks.constructs.capacity_controller import ANSWER_TIMEOUT_MINUTES, TIMEOUT_MINUTES
 from tests.stacks.function_assets import check_function_asset
@@ -171,7 +171,9 @@ NEEDS = (
     ("s3:GetObject", "${Results.Arn}/runs/JOB-89abcdef/verdict.json"),
     ("s3:GetObject", f"${{Results.Arn}}/{STOP_KEY}"),
     ("s3:GetObject", f"${{Results.Arn}}/{STATE_KEY}"),
+    ("s3:GetObject", f"${{Results.Arn}}/{TOLD_KEY}"),
     ("s3:PutObject", f"${{Results.Arn}}/{STATE_KEY}"),
+    ("s3:PutObject", f"${{Results.Arn}}/{TOLD_KEY}"),
     ("s3:ListBucket", "${Checkpoints.Arn}"),
     ("s3:ListBucket", "${Results.Arn}"),
     ("eks:DescribeNodegroup", _GROUP),
@@ -343,6 +345,7 @@ def test_the_function_is_woken_by_what_matters(rule: str, event: tuple[str, ...]
         ("checkpoints", "Qwen/Qwen3-32B/main/model.safetensors"),
         ("results", "runs/JOB-89abcdef/blocks/0001.result.json"),
         ("results", STATE_KEY),
+        ("results", TOLD_KEY),
         ("results", "published/runs/JOB/blocks/0001.result.json.json"),
         ("checkpoints", "runs/JOB-89abcdef/run.json"),
         ("checkpoints", "control/canary/JOB/baseline.json"),

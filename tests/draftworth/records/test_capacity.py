@@ -29,7 +29,6 @@ def test_a_plan_survives_its_way_through_cloudformation(plan: object) -> None:
         ("startup_minutes", 0),
         ("capacity", "stolen"),
         ("budget_usd", None),
-        ("more", 1),
         ("schema", "draftworth.capacity-plan/1"),
     ],
 )

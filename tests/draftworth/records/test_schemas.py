@@ -1,10 +1,14 @@
-"""A record's form changes only with its schema: files of two forms are never taken for one."""
+"""A record's form changes within a major version only so that what was written before is read.
+
+`test_golden.py` reads documents that were written; here every field counts, also of a kind or a
+choice that no golden document has.
+"""
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import yaml
@@ -12,50 +16,111 @@ import yaml
 from draftworth.measuring.journal import Entry
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.artifacts import ArtifactManifest
-from draftworth.records.checkpoints import FailedModel, ReadyModel
+from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan
 from draftworth.records.deployment import CanaryReport, CapacityPlan
 from draftworth.records.findings import StepCostCard, Verdict
 from draftworth.records.likelihoods import Likelihoods, Predictions
+from draftworth.records.readings import DraftReadings, Pass
 from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.search import SearchResult
 from draftworth.records.servers import ServerState
+from lambdas.capacity_controller.state import State
+from lambdas.metrics_publisher.claims import Claim
 from tests.support.snapshot import assert_snapshot
 
 RECORDS: tuple[Any, ...] = (
     *(BlockResult, RunResult, RunSpec, Entry, ArtifactManifest, CapacityPlan, ReadyModel),
     *(CanaryReport, FailedModel, ServerState, StepCostCard, Verdict),
-    *(Likelihoods, Predictions, SearchResult),
+    *(Likelihoods, Predictions, SearchResult, DraftReadings, Pass, StagingPlan, State, Claim),
 )
 FORMS = Path(__file__).parent / "snapshots" / "schemas.yaml"
 
 
 def form_of(record: Any) -> dict[str, Any]:
-    """Field names of a record, with those of the records in it."""
+    """Field names of a record, with those of the records in it; `name?` where it has a default."""
     hints = get_type_hints(record)
-    return {f.name: _inner(hints[f.name]) for f in fields(record) if f.name != "schema"}
+    return {
+        f"{field.name}{_mark(field)}": _inner(hints[field.name])
+        for field in fields(record)
+        if field.name != "schema"
+    }
+
+
+def _mark(field: Field[Any]) -> str:
+    return "" if field.default is MISSING and field.default_factory is MISSING else "?"
 
 
 def _inner(kind: Any) -> Any:
     if is_dataclass(kind):
         return form_of(kind)
+    if get_origin(kind) is Literal:
+        return [*get_args(kind)]
     inner = [_inner(k) for k in get_args(kind) if is_dataclass(k) or get_args(k)]
     return inner or str(kind).replace("<class '", "").replace("'>", "")
 
 
-def changed_in_silence(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Schemas under which another form was known."""
-    return [schema for schema, form in after.items() if before.get(schema, form) != form]
+def unreadable(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Schemas under which a form was written that is not read any more."""
+    return [s for s, form in after.items() if s in before and not _reads(before[s], form)]
 
 
-def test_a_record_of_another_form_has_another_schema() -> None:
+def _reads(before: Any, after: Any) -> bool:
+    """Whether a reader of the later form takes every document of the earlier one."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return all(_reads_field(before, name, form) for name, form in after.items())
+    if isinstance(before, list) and isinstance(after, list):
+        return all(any(_reads(one, other) for other in after) for one in before)
+    return bool(before == after)
+
+
+def _reads_field(before: dict[str, Any], name: str, form: Any) -> bool:
+    """A field may get a default or come with one, and may not lose it: what was written before it
+    came lacks it."""
+    bare = name.removesuffix("?")
+    known = before.get(name, before.get(bare))
+    return name != bare if known is None else _reads(known, form)
+
+
+def test_a_record_reads_what_was_written_under_its_schema() -> None:
     forms = {record.schema: form_of(record) for record in RECORDS}
     before = yaml.safe_load(FORMS.read_text(encoding="utf-8")) if FORMS.exists() else {}
 
-    assert changed_in_silence(before, forms) == [], "raise the schema where the record is defined"
+    assert unreadable(before, forms) == [], (
+        "give a field that is new a default, or raise the major version where the record is defined"
+    )
     assert_snapshot(forms, FORMS)
 
 
-@pytest.mark.parametrize("after", [{"a/1": {"x": "int", "y": "int"}}, {"a/1": {"x": "str"}}])
-def test_another_form_under_the_same_schema_is_found(after: dict[str, Any]) -> None:
-    assert changed_in_silence({"a/1": {"x": "int"}}, after) == ["a/1"]
-    assert changed_in_silence({"a/1": {"x": "int"}}, {"a/2": {"x": "str"}}) == []
+BEFORE = {"x": "int", "y?": [{"kind?": ["circle"], "radius": "float"}], "z?": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"new": "int"},
+        {"x": "str"},
+        {"y?": [{"kind?": ["square"], "side": "float"}]},
+        {"y?": [{"kind?": ["circle"], "radius": "float", "colour": "str"}]},
+        {"z?": ["a"]},
+    ],
+)
+def test_a_form_that_does_not_read_what_was_written_is_found(change: dict[str, Any]) -> None:
+    after = {**BEFORE, **change}
+    assert unreadable({"a/1": BEFORE}, {"a/1": after}) == ["a/1"]
+    assert unreadable({"a/1": BEFORE}, {"a/2": after}) == []
+
+
+def test_a_field_without_a_default_stays_one_that_was_always_written() -> None:
+    assert unreadable({"a/1": {"x?": "int"}}, {"a/1": {"x": "int"}}) == ["a/1"]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        {**BEFORE, "new?": "int"},
+        {"x?": "int", "y?": [*BEFORE["y?"], {"kind?": ["square"]}], "z?": ["a", "b", "c"]},
+        {"y?": [{"kind?": ["circle"], "radius": "float", "colour?": "str"}]},
+    ],
+)
+def test_a_form_that_reads_what_was_written_needs_no_other_schema(after: dict[str, Any]) -> None:
+    assert unreadable({"a/1": BEFORE}, {"a/1": after}) == []

@@ -35,16 +35,19 @@ class FakeAws:
         self.objects: dict[tuple[str, str], tuple[bytes, str]] = {}
         self.written_at_unix_s: dict[str, float] = {}
         self.desired = 0
-        self.modified_at_unix_s = NOW
+        self.modified_at_unix_s: float | None = NOW
         self.instances = 0
         self.tags = TAGS
         self.reservation: dict[str, Any] | None = None
         self.schedule: str | None = None
+        self.schedule_input = ""
         self.sent: list[str] = []
         self.texts: list[str] = []
         self.log: list[dict[str, Any]] = []
         self.refusals: list[str] = []
         self.s3_fails = False
+        self.writes_fail = False
+        self.failing_reads = 0
         self.asked: Callable[[int], None] = lambda _: None
         self.interruption: tuple[int, Callable[[], None]] | None = None
         self._etags = map(str, itertools.count())
@@ -80,6 +83,9 @@ class FakeAws:
 
     def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803
         self._called()
+        self.failing_reads -= 1
+        if self.failing_reads >= 0:
+            raise refused("SlowDown")
         if self.s3_fails and Key != "control/capacity.json":
             raise refused("SlowDown")
         if (Bucket, Key) not in self.objects:
@@ -89,6 +95,8 @@ class FakeAws:
 
     def put_object(self, *, Bucket: str, Key: str, Body: bytes, **more: str) -> dict[str, Any]:  # noqa: N803
         self._called()
+        if self.writes_fail:
+            raise refused("AccessDenied")
         there = self.objects.get((Bucket, Key))
         if "IfNoneMatch" in more and there:
             raise refused("PreconditionFailed")
@@ -128,9 +136,13 @@ class FakeAws:
                 "resources": {"autoScalingGroups": [{"name": "eks-group"}]},
                 "tags": self.tags,
                 "health": {"issues": []},
-                "modifiedAt": datetime.fromtimestamp(self.modified_at_unix_s, UTC),
+                **self._modified(),
             }
         }
+
+    def _modified(self) -> dict[str, datetime]:
+        at = self.modified_at_unix_s
+        return {} if at is None else {"modifiedAt": datetime.fromtimestamp(at, UTC)}
 
     def update_nodegroup_config(self, *, scalingConfig: dict[str, int], **_: str) -> None:  # noqa: N803
         self._called()
@@ -161,12 +173,14 @@ class FakeAws:
         if self.schedule is None:
             raise refused("ResourceNotFoundException")
         self.schedule = request["ScheduleExpression"]
+        self.schedule_input = request["Target"]["Input"]
 
     def create_schedule(self, **request: Any) -> None:
         self._called()
         if self.schedule is not None:
             raise refused("ConflictException")
         self.schedule = request["ScheduleExpression"]
+        self.schedule_input = request["Target"]["Input"]
 
     def delete_schedule(self, **_: str) -> None:
         self._called()

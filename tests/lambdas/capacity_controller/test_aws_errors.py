@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import pytest
 from botocore.exceptions import ClientError
 
 from draftworth.records.codec import dump_text
-from draftworth.records.deployment import STATE_KEY
 from lambdas.capacity_controller.controller import (
     REPORT_REFUSED_SIZE_AFTER_SECONDS,
     UNSENT_AFTER_SECONDS,
@@ -182,27 +179,6 @@ def test_an_unreadable_state_ends_the_invocation_with_what_to_do(
         account.heartbeat()
 
 
-@pytest.mark.parametrize("body", [None, b"{}"])
-def test_nodes_whose_deadline_is_lost_with_the_state_go_to_zero(
-    account: Account, body: bytes | None
-) -> None:
-    started(account)
-    account.instances_follow()
-    if body is None:
-        account.s3.delete_object(Bucket=RESULTS, Key=STATE_KEY)
-    else:
-        account.s3.put_object(Bucket=RESULTS, Key=STATE_KEY, Body=body)
-    account.instances = [("i-0", "Terminating:Wait")]
-    for _ in range(2):
-        with nullcontext() if body is None else pytest.raises(DocumentError):
-            account.heartbeat()
-    assert account.desired == 0
-    assert account.called("CompleteLifecycleAction")
-    (told,) = account.mail()
-    assert told["subject"] == "draftworth qwen3-32b: 0 nodes, state lost"
-    assert STATE_KEY in told["text"]
-
-
 def test_nodes_go_when_their_time_must_be_over_and_the_state_cannot_be_read(
     account: Account,
 ) -> None:
@@ -218,7 +194,7 @@ def test_nodes_go_when_their_time_must_be_over_and_the_state_cannot_be_read(
         assert account.desired == expected
         account.now += 10 * MINUTE
     (told,) = account.mail()
-    assert "they have been up since" in told["text"]
+    assert "240 minutes" in told["text"]
 
 
 def test_one_read_of_the_state_that_fails_ends_no_run(account: Account) -> None:
@@ -239,14 +215,6 @@ def test_a_plan_that_cannot_be_read_keeps_no_node_up(account: Account) -> None:
     started(account)
     account.now += 240 * MINUTE
     account.handle({"trigger": "heartbeat", "plan": '{"schema": "another"}'})
-    assert account.desired == 0
-
-
-def test_a_state_that_is_too_large_is_none(account: Account) -> None:
-    started(account)
-    account.s3.put_object(Bucket=RESULTS, Key=STATE_KEY, Body=b" " * (2**20 + 1))
-    with pytest.raises(DocumentError, match="more than 1,048,576 bytes"):
-        account.heartbeat()
     assert account.desired == 0
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from draftworth.records.deployment import STATE_KEY
+from tests.draftworth.records.write_golden import GOLDEN
 from tests.lambdas.capacity_controller.conftest import (
     READY_EVENT,
     RESULTS,
     RUN_EVENT,
     STACK_ID,
     Account,
+    started,
 )
 from tests.lambdas.capacity_controller.plans import (
     HOUR,
@@ -85,13 +88,28 @@ def test_a_reason_fits_into_the_4096_bytes_of_an_answer(account: Account) -> Non
 def test_a_state_of_another_version_fails_the_deploy_with_both_schemas(account: Account) -> None:
     account.deploy()
     state = account.s3.get_object(Bucket=RESULTS, Key=STATE_KEY)["Body"].read()
-    older = state.replace(b"capacity-state/6", b"capacity-state/5")
+    older = state.replace(b"capacity-state/5", b"capacity-state/4")
     assert older != state
     account.s3.put_object(Bucket=RESULTS, Key=STATE_KEY, Body=older)
     account.update(make_plan())
     assert last_answer(account)["Status"] == "FAILED"
-    for words in (STATE_KEY, "capacity-state/5", "capacity-state/6", "deploy again"):
+    for words in (STATE_KEY, "capacity-state/4", "capacity-state/5", "deploy again"):
         assert words in last_answer(account)["Reason"]
+
+
+@pytest.mark.parametrize("version", sorted(GOLDEN.iterdir()), ids=lambda folder: folder.name)
+def test_a_run_goes_on_when_its_stack_is_updated_from_an_earlier_version(
+    account: Account, version: Path
+) -> None:
+    started(account)
+    account.s3.put_object(
+        Bucket=RESULTS, Key=STATE_KEY, Body=(version / "capacity-state.json").read_bytes()
+    )
+    account.handle({"trigger": "heartbeat", "plan": (version / "capacity-plan.json").read_text()})
+    account.update(make_plan())
+    assert (account.desired, account.reason) == (1, "ready")
+    assert last_answer(account)["Status"] == "SUCCESS"
+    assert account.schedule() == "at(2026-11-20T14:00:00)", "the deadline of the first deploy"
 
 
 def test_a_repeated_request_does_not_move_the_deadline(account: Account) -> None:

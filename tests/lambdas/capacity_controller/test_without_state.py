@@ -1,0 +1,218 @@
+"""A state that cannot be read ends no run, starts none, and lifts neither deadline nor budget."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from draftworth.records.codec import RecordError, dump_record, dump_text
+from draftworth.records.deployment import STATE_KEY, STOP_KEY, TOLD_KEY
+from lambdas.capacity_controller.handler import handle
+from lambdas.s3_document import DocumentError
+from tests.lambdas.capacity_controller.fakes import RESULTS, FakeAws, refused
+from tests.lambdas.capacity_controller.plans import (
+    BLOCK_ID,
+    HOUR,
+    MINUTE,
+    NOW,
+    RUN_ID,
+    finished_run,
+    make_block_plan,
+    make_plan,
+)
+from tests.lambdas.capacity_controller.test_invariants import Scenario
+
+STATE, TOLD = (RESULTS, STATE_KEY), (RESULTS, TOLD_KEY)
+PLAN = make_plan(nodes=2, budget_usd=1000.0)
+LOST = "draftworth qwen3-32b: state lost"
+ZERO = "draftworth qwen3-32b: 0 nodes, state lost"
+
+
+def invoke(aws: FakeAws, *, trigger: str = "heartbeat", plan: str | None = None) -> None:
+    context: Any = SimpleNamespace(invoked_function_arn="arn")
+    handle(
+        {"trigger": trigger, "plan": plan or dump_text(PLAN)}, context, controller=aws.controller
+    )
+
+
+def heartbeats(aws: FakeAws, number: int = 1, *, after: float = 2 * MINUTE, **more: Any) -> None:
+    """As the schedule invokes the function; its errors are Lambda's to count."""
+    for _ in range(number):
+        aws.now += after
+        with contextlib.suppress(DocumentError):
+            invoke(aws, **more)
+
+
+def running() -> FakeAws:
+    """Two nodes are up, an hour after the deploy."""
+    aws = FakeAws()
+    scenario = Scenario(aws=aws)
+    scenario.do("Create first")
+    aws.now += HOUR
+    for operation in ("stage both", "ready event", "nodes follow", "a server is healthy", "begin"):
+        scenario.do(operation)
+    assert aws.desired == 2
+    aws.sent.clear()
+    return aws
+
+
+def unreadable(aws: FakeAws, body: bytes = b"{}") -> None:
+    aws.put_object(Bucket=RESULTS, Key=STATE_KEY, Body=body)
+
+
+def changed(aws: FakeAws, **values: Any) -> bytes:
+    return json.dumps({**json.loads(aws.objects[STATE][0]), **values}).encode()
+
+
+def from_the_future(aws: FakeAws) -> bytes:
+    state = json.loads(aws.objects[STATE][0])
+    state["deployments"][state["current"]]["deployed_at_unix_s"] = NOW + 300 * HOUR
+    return json.dumps(state).encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda _: b"no JSON",
+        lambda aws: changed(aws, schema="draftworth.capacity-state/99"),
+        lambda aws: changed(aws, deployments=7),
+        lambda _: b" " * (2**20 + 1),
+        from_the_future,
+        None,
+    ],
+)
+def test_a_run_goes_on_when_its_state_cannot_be_read_and_one_mail_says_so(body: Any) -> None:
+    aws = running()
+    if body is None:
+        del aws.objects[STATE]
+    else:
+        unreadable(aws, body(aws))
+    heartbeats(aws, 30)
+    assert aws.desired == 2
+    assert aws.sent == [LOST]
+    assert STATE_KEY in aws.texts[-1]
+    assert "stay as they are" in aws.texts[-1]
+
+
+def test_a_state_that_is_read_again_goes_on_and_another_unreadable_one_is_told() -> None:
+    aws = running()
+    good = aws.objects[STATE][0]
+    unreadable(aws)
+    heartbeats(aws, 2)
+    unreadable(aws, good)
+    heartbeats(aws, 2)
+    assert (aws.desired, aws.sent) == (2, [LOST])
+    unreadable(aws)
+    heartbeats(aws, 2)
+    assert aws.sent == [LOST, LOST]
+
+
+def test_the_deadline_holds_to_the_minute_by_its_own_schedule() -> None:
+    aws = running()
+    unreadable(aws)
+    heartbeats(aws, after=3 * HOUR - MINUTE)
+    assert aws.desired == 2
+    aws.now += MINUTE
+    event = json.loads(aws.schedule_input)
+    with pytest.raises(DocumentError):
+        invoke(aws, **event)
+    assert aws.desired == 0
+    assert aws.sent == [LOST, ZERO]
+    assert "their deadline has come" in aws.texts[-1]
+
+
+def test_a_deadline_whose_event_was_lost_holds_from_the_last_change_of_the_nodes() -> None:
+    aws = running()
+    unreadable(aws)
+    heartbeats(aws, after=PLAN.deadline_minutes * MINUTE - MINUTE)
+    assert aws.desired == 2
+    heartbeats(aws)
+    assert aws.desired == 0
+    assert aws.sent == [LOST, ZERO]
+
+
+def test_the_deadlines_event_takes_no_nodes_where_one_read_of_the_state_fails() -> None:
+    aws = running()
+    aws.failing_reads = 1
+    with pytest.raises(type(refused("SlowDown"))):
+        invoke(aws, trigger="deadline")
+    assert aws.desired == 2
+
+
+def test_the_budget_holds_since_the_last_change_of_the_nodes() -> None:
+    aws = running()
+    unreadable(aws)
+    plan = make_plan(nodes=2, budget_usd=20.0, price_usd_per_node_hour=10.0)
+    heartbeats(aws, after=HOUR - MINUTE, plan=dump_text(plan))
+    assert aws.desired == 2
+    heartbeats(aws, plan=dump_text(plan))
+    assert aws.desired == 0
+    assert "of a budget of 20.00 USD" in aws.texts[-1]
+
+
+@pytest.mark.parametrize(
+    ("key", "body"),
+    [(STOP_KEY, b""), (f"runs/{RUN_ID}/run.json", dump_record(finished_run()))],
+)
+def test_a_stop_and_the_runs_end_take_the_nodes_to_zero(key: str, body: bytes) -> None:
+    aws = running()
+    unreadable(aws)
+    aws.put_object(Bucket=RESULTS, Key=key, Body=body)
+    heartbeats(aws)
+    assert (aws.desired, aws.sent) == (0, [ZERO])
+
+
+@pytest.mark.parametrize(("ends", "desired"), [(2 * HOUR, 2), (30 * MINUTE, 0)])
+def test_nodes_of_a_capacity_block_go_before_it_ends_whatever_they_cost(
+    ends: float, desired: int
+) -> None:
+    aws = running()
+    unreadable(aws)
+    aws.reserve(starts=NOW, ends=aws.now + ends)
+    block = make_block_plan(nodes=2, budget_usd=0.01, reservation_id=BLOCK_ID)
+    heartbeats(aws, plan=dump_text(block))
+    assert aws.desired == desired
+
+
+def test_no_node_starts_without_a_state_and_that_is_told_once() -> None:
+    aws = FakeAws()
+    scenario = Scenario(aws=aws)
+    for operation in ("Create first", "stage both"):
+        scenario.do(operation)
+    aws.sent.clear()
+    unreadable(aws)
+    heartbeats(aws, 5)
+    assert (aws.desired, aws.sent) == (0, [LOST])
+
+
+def test_without_a_plan_that_can_be_read_either_no_node_is_touched() -> None:
+    """The function does not know whose they are. It fails, which its alarm tells."""
+    aws = running()
+    unreadable(aws)
+    for trigger in ("heartbeat", "deadline"):
+        aws.now += PLAN.deadline_minutes * MINUTE
+        with pytest.raises(RecordError, match="schema"):
+            invoke(aws, trigger=trigger, plan='{"schema": "draftworth.capacity-plan/99"}')
+    assert (aws.desired, aws.sent) == (2, [])
+
+
+def test_a_mail_that_cannot_be_remembered_is_sent_once_an_hour() -> None:
+    aws = running()
+    unreadable(aws)
+    aws.writes_fail = True
+    heartbeats(aws, 60)
+    assert 1 <= len(aws.sent) <= 2
+    assert TOLD not in aws.objects
+
+
+def test_nodes_of_an_unknown_age_stay_and_are_told() -> None:
+    aws = running()
+    unreadable(aws)
+    aws.modified_at_unix_s = None
+    heartbeats(aws, after=10 * PLAN.deadline_minutes * MINUTE)
+    assert (aws.desired, aws.sent) == (2, [LOST])
+    assert "a time that EKS does not tell" in aws.texts[-1]
